@@ -176,6 +176,8 @@ pub enum BodyRef {
     Stored,
     /// In the broker's object store.
     Object(ObjectRef),
+    /// At a host of the emitter's that the configuration allows.
+    Https(HttpsRef),
     /// Dropped on purpose after its retrospective closed.
     Dropped,
 }
@@ -189,4 +191,26 @@ pub struct ObjectRef {
     pub sha256: String,
     /// Its size in bytes.
     pub bytes: u64,
+}
+
+/// A body that stays where the emitter keeps it, and is fetched when somebody looks at the run.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpsRef {
+    /// Its address: `https`, a host name, and perhaps a query, which may be a right to read (a pre-signed address).
+    pub url: String,
+    /// SHA-256 of its bytes, lower-case hex.
+    pub sha256: String,
+}
+
+impl HttpsRef {
+    /// The address as people may see it: without its query.
+    pub fn shown(&self) -> &str {
+        self.url.split(['?', '#']).next().unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for HttpsRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpsRef").field("url", &self.shown()).field("sha256", &self.sha256).finish()
+    }
 }

@@ -25,6 +25,9 @@ pub(crate) async fn trajectory(claim: &Claim, objects: &dyn Objects) -> Result<T
         StoredBody::Gone(problem) => Err(NoBody::Gone(problem.clone())),
         StoredBody::Inline(bytes) => serde_json::from_slice(bytes)
             .map_err(|error| NoBody::Gone(format!("the stored body is unreadable: {error}"))),
+        StoredBody::Https(body) => {
+            Err(NoBody::Gone(format!("{}: no host is allowed to be fetched from", body.shown())))
+        }
         StoredBody::Object(object) => match objects.get(object).await {
             Ok(bytes) => parsed(&bytes).map_err(NoBody::Gone),
             Err(ObjectError::Gone { name, problem }) => Err(NoBody::Gone(format!("{name}: {problem}"))),

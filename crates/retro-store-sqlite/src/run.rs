@@ -38,6 +38,7 @@ impl RunWrite<'_> {
             IncomingBody::None => BodyRef::None,
             IncomingBody::Inline(_) => BodyRef::Stored,
             IncomingBody::Object(object) => BodyRef::Object(object.clone()),
+            IncomingBody::Https(body) => BodyRef::Https(body.clone()),
         }
     }
 }
@@ -154,6 +155,7 @@ fn stored_body(body: &str, stored: Option<&[u8]>) -> StoredBody {
     match (serde_json::from_str(body), stored) {
         (Ok(BodyRef::None), _) => StoredBody::None,
         (Ok(BodyRef::Object(object)), _) => StoredBody::Object(object),
+        (Ok(BodyRef::Https(body)), _) => StoredBody::Https(body),
         (Ok(BodyRef::Dropped), _) => StoredBody::Gone("it was dropped on purpose".to_owned()),
         (Ok(BodyRef::Stored), Some(bytes)) => match body::unpack(bytes) {
             Ok(trajectory) => StoredBody::Inline(trajectory),

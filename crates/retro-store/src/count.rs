@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::count::{Arrival, Counted, Effects, Facts};
 use retro_core::id::WorkflowKey;
-use retro_core::run::ObjectRef;
+use retro_core::run::{HttpsRef, ObjectRef};
 
 use crate::Result;
 
@@ -26,6 +26,8 @@ pub enum IncomingBody {
     Inline(Vec<u8>),
     /// It lies in the broker's object store.
     Object(ObjectRef),
+    /// It lies at a host that is allowed.
+    Https(HttpsRef),
 }
 
 /// What a counter decides with: the facts of a batch in, its effects out.

@@ -10,7 +10,7 @@ use retro_core::learn::{Mutation, Timing};
 use retro_core::memory::Memory;
 use retro_core::message::Message;
 use retro_core::retrospective::{Investigation, InvestigationResult, Presented, Retrospective};
-use retro_core::run::{ObjectRef, RunFacts};
+use retro_core::run::{HttpsRef, ObjectRef, RunFacts};
 use retro_core::sample::Sample;
 
 use crate::Result;
@@ -50,6 +50,8 @@ pub enum StoredBody {
     Inline(Vec<u8>),
     /// It lies in the broker's object store.
     Object(ObjectRef),
+    /// It lies at a host that is allowed.
+    Https(HttpsRef),
     /// It was dropped, or what is stored cannot be read.
     Gone(String),
 }

@@ -9,9 +9,9 @@ use retro_core::id::{
 use retro_core::memory::{Change, Memory, Status, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::{Investigation, Retrospective, WorkflowState};
-use retro_core::run::{BodyRef, RunFacts};
+use retro_core::run::{BodyRef, HttpsRef, RunFacts};
 use retro_core::sample::Sample;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::delivery::DeadLetter;
 use crate::{NameStore, Result};
@@ -36,10 +36,20 @@ pub struct RunRow {
     pub ordinal: Option<Ordinal>,
     /// What its event said.
     pub facts: RunFacts,
-    /// Where its trajectory is.
+    /// Where its trajectory is. Written without the query of an address: it may be a right to read.
+    #[serde(serialize_with = "without_query")]
     pub body: BodyRef,
     /// When it was first stored, by the database's clock.
     pub received_at: Timestamp,
+}
+
+fn without_query<S: Serializer>(body: &BodyRef, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    match body {
+        BodyRef::Https(at) => {
+            BodyRef::Https(HttpsRef { url: at.shown().to_owned(), ..at.clone() }).serialize(serializer)
+        }
+        other => other.serialize(serializer),
+    }
 }
 
 /// Which runs.

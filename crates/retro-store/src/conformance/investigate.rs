@@ -3,7 +3,7 @@
 use futures::future::join;
 use retro_core::message::Notice;
 use retro_core::retrospective::{Presented, State};
-use retro_core::run::ObjectRef;
+use retro_core::run::{HttpsRef, ObjectRef};
 use serde_json::json;
 
 use super::Database;
@@ -48,8 +48,9 @@ pub async fn a_claim_carries_everything_that_is_known(database: &Database) {
 /// None, inline of any size, and by reference.
 pub async fn bodies_of_every_kind_come_back_as_they_came(database: &Database) {
     let mut story = Story::new(&*database.one, "t", "w");
-    (story.policy.threshold_runs, story.policy.sample_runs_max) = (5, 5);
+    (story.policy.threshold_runs, story.policy.sample_runs_max) = (6, 6);
     let object = ObjectRef { name: "t/objects/1".into(), sha256: "0".repeat(64), bytes: 1 << 40 };
+    let https = HttpsRef { url: "https://runs.example.com/1?right=2".into(), sha256: "1".repeat(64) };
     let large: Vec<u8> =
         (0..200_000u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     let bodies = [
@@ -58,6 +59,7 @@ pub async fn bodies_of_every_kind_come_back_as_they_came(database: &Database) {
         ("small", IncomingBody::Inline(b"{}".to_vec()), StoredBody::Inline(b"{}".to_vec())),
         ("large", IncomingBody::Inline(large.clone()), StoredBody::Inline(large)),
         ("object", IncomingBody::Object(object.clone()), StoredBody::Object(object)),
+        ("https", IncomingBody::Https(https.clone()), StoredBody::Https(https)),
     ];
     let runs: Vec<_> = bodies
         .iter()

@@ -3,7 +3,7 @@
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::Workflow;
 use retro_core::memory::Status;
-use retro_core::run::BodyRef;
+use retro_core::run::{BodyRef, HttpsRef};
 
 use super::Database;
 use super::delivery::letter;
@@ -35,6 +35,14 @@ pub async fn runs_are_listed_newest_first_and_filtered(database: &Database) {
     let only = RunFilter { run: Some(run_id("c")), limit: 1, ..Default::default() };
     let row = database.one.runs(&tenant("t"), &only).await.expect("listing").remove(0);
     assert_eq!((row.ordinal, row.body), (Some(3), BodyRef::None));
+    let mut elsewhere = story.run("d");
+    let (url, sha256) = ("https://runs.example.com/d?right=2".to_owned(), "1".repeat(64));
+    elsewhere.body = IncomingBody::Https(HttpsRef { url, sha256 });
+    story.count_batch(&[elsewhere], super::story::moment(0)).await;
+    let only = RunFilter { run: Some(run_id("d")), ..only };
+    let row = database.one.runs(&tenant("t"), &only).await.expect("listing").remove(0);
+    let written = serde_json::to_value(&row).expect("plain data");
+    assert_eq!(written["body"]["url"], "https://runs.example.com/d", "a query may be a right to read");
 }
 
 /// Every status is there to be seen.
