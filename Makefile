@@ -10,7 +10,8 @@ help: ## this list
 demo: prepare ## builds, then shows real runs becoming memories; ends by itself
 	cargo build --release --locked --package retro && cargo xtask demo
 
-test: prepare ## every test
+test: ## every test, on both databases
+	@bash .ci/prepare tests
 	cargo xtask test
 
 dev: prepare ## builds and runs `retro up` on a folder of its own (.dev) until Ctrl-C

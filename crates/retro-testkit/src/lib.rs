@@ -3,7 +3,9 @@
 mod clock;
 mod memory;
 mod nats;
+mod postgres;
 
 pub use clock::MovableClock;
 pub use memory::{MemoryDeliveries, MemoryOutbox};
 pub use nats::TestNats;
+pub use postgres::TestPostgres;

@@ -1,0 +1,39 @@
+//! The server that tests get is a real one, and is gone with them.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use retro_testkit::TestPostgres;
+
+#[tokio::test]
+async fn a_server_of_ones_own_answers_stops_and_comes_back() {
+    let mut postgres = TestPostgres::start().await;
+    let address: SocketAddr = address(&postgres.url());
+    assert_eq!(says_no_to_tls(address).expect("it listens"), b'N');
+    let first = postgres.pid().expect("it runs");
+    postgres.stop();
+    assert!(says_no_to_tls(address).is_err(), "a stopped server listens to nobody");
+    postgres.start_again().await;
+    assert_eq!(says_no_to_tls(address).expect("it listens on the same port"), b'N');
+    let second = postgres.pid().expect("it runs");
+    assert_ne!(first, second);
+    drop(postgres);
+    let process = Pid::from_raw(i32::try_from(second).unwrap());
+    assert!(kill(process, None).is_err(), "it is gone with its test");
+}
+
+fn address(url: &str) -> SocketAddr {
+    url.split(['@', '/']).nth(3).and_then(|address| address.parse().ok()).expect("user@address")
+}
+
+/// Asks for TLS in the protocol's own words; a server without it answers with one byte.
+fn says_no_to_tls(address: SocketAddr) -> std::io::Result<u8> {
+    const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(&SSL_REQUEST)?;
+    let mut answer = [0];
+    stream.read_exact(&mut answer)?;
+    Ok(answer[0])
+}
