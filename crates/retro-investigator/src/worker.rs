@@ -33,6 +33,8 @@ pub struct Settings {
     pub deadline_s: u64,
     /// How often to look for work that no message announced.
     pub sweep: Duration,
+    /// How long an investigation in hand may go on after the stop; then its claim is released.
+    pub finish_within: Duration,
 }
 
 impl Default for Settings {
@@ -42,6 +44,7 @@ impl Default for Settings {
             lease_s: 60,
             deadline_s: 600,
             sweep: Duration::from_secs(2),
+            finish_within: Duration::from_secs(10),
         }
     }
 }
@@ -62,6 +65,8 @@ enum Attempt {
     Ended(InvestigationResult),
     /// It may be tried again; the result stands if it may not.
     Failed(InvestigationResult),
+    /// Not at all: the process stops.
+    Stopped,
 }
 
 impl Worker {
@@ -77,10 +82,10 @@ impl Worker {
     }
 
     /// Works until stopped: on a wake-up, and every so often without one. The investigation in hand when the stop
-    /// comes is finished, so that no lease is left behind; whoever cannot wait for it kills us, and it is resumed.
+    /// comes may take [`Settings::finish_within`]; then its claim is released, and any other worker has it at once.
     pub async fn run(&self, stop: CancellationToken) {
         while !stop.is_cancelled() {
-            if self.work_once().await {
+            if self.work_once(&stop).await {
                 continue;
             }
             tokio::select! {
@@ -91,8 +96,9 @@ impl Worker {
         }
     }
 
-    /// Claims and carries out one investigation. Returns whether there was one.
-    pub async fn work_once(&self) -> bool {
+    /// Claims and carries out one investigation, or as much of it as the stop leaves time for. Returns whether there
+    /// was one.
+    async fn work_once(&self, stop: &CancellationToken) -> bool {
         let claim = match self.store.claim(&self.settings.worker, self.settings.lease_s).await {
             Ok(Some(claim)) => claim,
             Ok(None) => return false,
@@ -101,17 +107,18 @@ impl Worker {
                 return false;
             }
         };
-        if let Err(problem) = self.work(&claim).await {
+        if let Err(problem) = self.work(&claim, stop).await {
             let (id, number) = (claim.retrospective.id, claim.number);
             warn!(retrospective.id = %id, number, "stopped investigation {number} of {id}: {problem}");
         }
         true
     }
 
-    async fn work(&self, claim: &Claim) -> Result<(), StoreError> {
-        let attempt = self.attempt_under_lease(claim).await?;
+    async fn work(&self, claim: &Claim, stop: &CancellationToken) -> Result<(), StoreError> {
+        let attempt = self.attempt_under_lease(claim, stop).await?;
         let attempts_max = claim.retrospective.policy.investigation_attempts_max;
         let result = match attempt {
+            Attempt::Stopped => return self.release(claim).await,
             Attempt::Ended(result) => result,
             Attempt::Failed(result) => match retry(claim.attempt, attempts_max) {
                 Retry::GiveUp => result,
@@ -128,8 +135,19 @@ impl Worker {
         Ok(())
     }
 
+    async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+        self.store.release(claim).await?;
+        let (id, number) = (claim.retrospective.id, claim.number);
+        info!(retrospective.id = %id, number, "released investigation {number} of {id}: this process stops");
+        Ok(())
+    }
+
     /// One attempt, within its deadline, with the lease held beside it.
-    async fn attempt_under_lease(&self, claim: &Claim) -> Result<Attempt, StoreError> {
+    async fn attempt_under_lease(
+        &self,
+        claim: &Claim,
+        stop: &CancellationToken,
+    ) -> Result<Attempt, StoreError> {
         if claim.attempt > claim.retrospective.policy.investigation_attempts_max {
             let reason = format!("the worker was lost in each of its {} attempts", claim.attempt - 1);
             return Ok(Attempt::Ended(InvestigationResult::Failed { reason }));
@@ -141,7 +159,14 @@ impl Worker {
                 Ok(Attempt::Failed(InvestigationResult::Failed { reason }))
             }),
             lost = self.hold(claim) => Err(lost),
+            () = self.patience(stop) => Ok(Attempt::Stopped),
         }
+    }
+
+    /// Returns when the process stops and the time to finish is over.
+    async fn patience(&self, stop: &CancellationToken) {
+        stop.cancelled().await;
+        tokio::time::sleep(self.settings.finish_within).await;
     }
 
     /// Renews the lease three times as often as needed; returns only when it is lost.

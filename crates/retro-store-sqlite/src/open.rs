@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use retro_store::{Result, StoreError};
+use async_trait::async_trait;
+use retro_store::{Result, SchemaStore, StoreError};
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, Sqlite, SqliteConnection, SqlitePool, Transaction};
@@ -35,7 +36,7 @@ impl SqliteStore {
             return Err(not_migrated(path, "does not exist"));
         }
         let store = Self::connect(path).await?;
-        let missing = missing(&store.reader).await?;
+        let missing = store.lacks().await?;
         if missing.is_empty() {
             Ok(store)
         } else {
@@ -79,6 +80,13 @@ impl SqliteStore {
     pub async fn disconnect(&self) {
         self.reader.close().await;
         self.writer.close().await;
+    }
+}
+
+#[async_trait]
+impl SchemaStore for SqliteStore {
+    async fn lacks(&self) -> Result<Vec<String>> {
+        missing(&self.reader).await
     }
 }
 

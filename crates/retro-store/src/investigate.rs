@@ -4,7 +4,6 @@
 //! longer the investigation's own is answered with [`crate::StoreError::Fenced`], and nothing is written.
 
 use async_trait::async_trait;
-use retro_core::id::RetrospectiveId;
 use retro_core::investigate::Next;
 use retro_core::learn::{Mutation, Timing};
 use retro_core::memory::Memory;
@@ -125,6 +124,10 @@ pub trait InvestigatorStore: Send + Sync {
     /// Gives the claim back after a failed attempt: due again after `pause_s` seconds.
     async fn retry_later(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()>;
 
+    /// Gives the claim back unspent, because its worker stops: due again at once, and the attempt does not count. What
+    /// was journalled stays, and the token moves on.
+    async fn release(&self, claim: &Claim) -> Result<()>;
+
     /// Ends the investigation: stores result and timing, lets `decide` say what follows, makes the next one due or
     /// moves the retrospective to settling with its batch of mutations, and stores the message, in one transaction.
     /// `timing.attempts` and `timing.duration_ms` are overwritten by what the database saw.
@@ -138,11 +141,4 @@ pub trait InvestigatorStore: Send + Sync {
 
     /// How many investigations may be claimed now: what waits for a worker, for people who ask why nothing moves.
     async fn claimable(&self) -> Result<u64>;
-
-    /// The results of a retrospective's ended investigations, in sequence; empty when there is none in the tenant.
-    async fn investigations(
-        &self,
-        tenant: &retro_core::id::Tenant,
-        retrospective: RetrospectiveId,
-    ) -> Result<Vec<Investigation>>;
 }

@@ -9,6 +9,7 @@ pub mod name;
 pub mod operate;
 pub mod recall;
 pub mod sample;
+pub mod schema;
 pub mod write;
 
 pub use count::{CounterStore, IncomingBody, IncomingRun};
@@ -21,6 +22,7 @@ pub use operate::{
 };
 pub use recall::RecallStore;
 pub use sample::{SamplerStore, Sampling};
+pub use schema::SchemaStore;
 pub use write::{Deletion, WriterStore};
 
 /// Everything a database has to offer.
@@ -33,6 +35,7 @@ pub trait Store:
     + DeliveryStore
     + RecallStore
     + OperatorStore
+    + SchemaStore
 {
 }
 
@@ -45,6 +48,7 @@ impl<T> Store for T where
         + DeliveryStore
         + RecallStore
         + OperatorStore
+        + SchemaStore
 {
 }
 

@@ -38,6 +38,8 @@ use crate::policies::PolicyBook;
 
 /// How long an orderly stop may take before the process ends anyway.
 const STOP_MAX: Duration = Duration::from_secs(10);
+/// How long an investigation in hand may go on after the stop: most of the time there is.
+const FINISH_WITHIN: Duration = Duration::from_secs(5);
 /// Events counted in one transaction: enough to make its fsync cheap, few enough to stay well below a second.
 const EVENTS_PER_BATCH: usize = 200;
 /// Wake-ups handled together; each is a transaction of its own.
@@ -162,6 +164,7 @@ impl Root<'_> {
             lease_s: self.config.lease_s,
             deadline_s: self.config.deadline_s,
             sweep: Duration::from_millis(self.config.sweep_ms),
+            finish_within: FINISH_WITHIN,
         };
         let worker = Arc::new(Worker::new(
             self.store.clone(),

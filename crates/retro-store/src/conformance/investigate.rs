@@ -2,7 +2,7 @@
 
 use futures::future::join;
 use retro_core::message::Notice;
-use retro_core::retrospective::{Presented, State};
+use retro_core::retrospective::{Investigation, Presented, State};
 use retro_core::run::{HttpsRef, ObjectRef};
 use serde_json::json;
 
@@ -129,7 +129,7 @@ pub async fn the_old_holder_is_fenced_and_writes_nothing(database: &Database) {
     assert_fenced(&database.one.retry_later(&old, 0, "too late").await);
     assert_fenced(&story.finish(&old, &found("too late")).await);
     assert_eq!(story.notices().await, []);
-    assert_eq!(ended(&*database.one, &old).await, 0);
+    assert_eq!(ended(&*database.one, &old).await, []);
     assert!(
         database.one.claim("x", LONG_S).await.expect("claiming").is_none(),
         "the new holder's lease stands"
@@ -187,6 +187,37 @@ pub async fn a_claim_that_is_given_back_waits_and_is_fenced(database: &Database)
     assert_eq!(database.two.claimable().await.expect("claimable"), 0);
 }
 
+/// A worker that stops leaves its work to the others at once: no pause, no attempt spent, nothing journalled lost.
+pub async fn a_claim_that_is_released_is_due_at_once_and_costs_no_attempt(database: &Database) {
+    let story = Story::new(&*database.one, "t", "w");
+    due(&story).await;
+    let first = story.claim(LONG_S).await;
+    let entry = JournalEntry { stage: Stage::Answered, body: json!("kept") };
+    database.one.journal(&first, &entry).await.expect("writing");
+    database.one.release(&first).await.expect("releasing");
+    assert_eq!(database.two.claimable().await.expect("claimable"), 1);
+    let second = story.by(&*database.two).claim(LONG_S).await;
+    assert_eq!((second.number, second.attempt), (1, 1), "the attempt was given back");
+    assert!(second.token > first.token);
+    assert_eq!(second.journal, [entry]);
+}
+
+/// Whoever released a claim, or lost it before, can neither write under it nor take it from the next holder.
+pub async fn who_released_a_claim_is_fenced(database: &Database) {
+    let story = Story::new(&*database.one, "t", "w");
+    due(&story).await;
+    let first = story.claim(LONG_S).await;
+    database.one.release(&first).await.expect("releasing");
+    assert_fenced(&database.one.release(&first).await);
+    assert_fenced(&database.one.heartbeat(&first, LONG_S).await);
+    assert_fenced(&story.finish(&first, &nothing()).await);
+    let second = story.by(&*database.two).claim(LONG_S).await;
+    assert_fenced(&database.one.release(&first).await);
+    assert!(database.one.claim("x", LONG_S).await.expect("claiming").is_none(), "the lease stands");
+    story.finish(&second, &nothing()).await.expect("finishing");
+    assert_fenced(&database.two.release(&second).await);
+}
+
 /// One at a time, in the order of the sample; then the batch of mutations waits for the writer.
 pub async fn finishing_makes_the_next_due_and_the_last_one_settles(database: &Database) {
     let story = Story::new(&*database.one, "t", "w");
@@ -206,7 +237,7 @@ pub async fn finishing_makes_the_next_due_and_the_last_one_settles(database: &Da
     assert_eq!(story.notices().await, [Notice::MutationsDue { retrospective: id }]);
     assert_eq!(story.retrospective().await.state, State::Settling);
     assert!(database.one.claim("late", LONG_S).await.expect("claiming").is_none());
-    let all = database.two.investigations(&story.key.tenant, id).await.expect("reading");
+    let all = ended(&*database.two, &first).await;
     let ordinals: Vec<_> = all.iter().map(|one| one.ordinal).collect();
     assert_eq!(ordinals, order);
     assert_eq!(all[0].result, Some(found("x")));
@@ -221,7 +252,8 @@ pub async fn a_failed_investigation_is_replaced_from_the_window(database: &Datab
     story.sample().await;
     story.investigate(&|claim: &Claim| if claim.number == 1 { failed() } else { nothing() }).await;
     let id = story.retrospective().await.id;
-    let all = database.one.investigations(&story.key.tenant, id).await.expect("reading");
+    let detail = database.one.retrospective(&story.key.tenant, id).await.expect("reading");
+    let all = detail.expect("it is there").investigations;
     let told: Vec<_> = all.iter().map(|one| (one.number, one.replacement)).collect();
     assert_eq!(told, [(1, false), (2, true)]);
     assert_ne!(all[0].run, all[1].run);
@@ -237,7 +269,7 @@ pub async fn two_holders_that_finish_at_once_leave_one_result(database: &Databas
     let result = nothing();
     let (one, two) = join(story.finish(&claim, &result), other.finish(&claim, &result)).await;
     assert_eq!(u8::from(one.is_ok()) + u8::from(two.is_ok()), 1, "{one:?} {two:?}");
-    assert_eq!(ended(&*database.one, &claim).await, 1);
+    assert_eq!(ended(&*database.one, &claim).await.len(), 1);
     assert_eq!(story.notices().await.len(), 1);
     let unknown = story.finish(&Claim { number: 99, ..claim }, &result).await;
     assert_fenced(&unknown);
@@ -248,10 +280,13 @@ async fn due(story: &Story<'_>) {
     assert_eq!(story.sample().await, Step::Done);
 }
 
-async fn ended(store: &dyn Store, claim: &Claim) -> usize {
+/// The ended investigations of a claim's retrospective, in sequence.
+async fn ended(store: &dyn Store, claim: &Claim) -> Vec<Investigation> {
     let retrospective = &claim.retrospective;
-    let all = store.investigations(&retrospective.key.tenant, retrospective.id).await.expect("reading");
-    all.len()
+    let detail = store.retrospective(&retrospective.key.tenant, retrospective.id).await.expect("reading");
+    let mut all = detail.expect("it is there").investigations;
+    all.retain(|one| one.result.is_some());
+    all
 }
 
 fn sorted(mut memories: Vec<retro_core::memory::Memory>) -> Vec<retro_core::memory::Memory> {

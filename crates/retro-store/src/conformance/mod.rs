@@ -75,6 +75,8 @@ macro_rules! conformance {
                 a_heartbeat_holds_a_lease_and_can_let_it_end
                 a_takeover_resumes_from_the_journal
                 a_claim_that_is_given_back_waits_and_is_fenced
+                a_claim_that_is_released_is_due_at_once_and_costs_no_attempt
+                who_released_a_claim_is_fenced
                 finishing_makes_the_next_due_and_the_last_one_settles
                 a_failed_investigation_is_replaced_from_the_window
                 two_holders_that_finish_at_once_leave_one_result
@@ -122,6 +124,7 @@ macro_rules! conformance {
                 memories_are_listed_heaviest_first_and_filtered
                 retrospectives_are_listed_with_what_they_did
                 dead_letters_are_filtered_by_code_and_workflow
+                a_migrated_database_lacks_nothing
             }
             tenants {
                 counting_keeps_tenants_apart

@@ -118,3 +118,8 @@ pub async fn dead_letters_are_filtered_by_code_and_workflow(database: &Database)
     assert_eq!(list(DeadLetterFilter { code: Some(Code::Oversized), ..filter.clone() }).await, [2]);
     assert_eq!(list(DeadLetterFilter { workflow: elsewhere.workflow.clone(), ..filter }).await, [3]);
 }
+
+/// A process that asks before it works finds nothing missing.
+pub async fn a_migrated_database_lacks_nothing(database: &Database) {
+    assert_eq!(database.one.lacks().await.expect("reading"), Vec::<String>::new());
+}

@@ -83,9 +83,10 @@ pub async fn investigating_keeps_tenants_apart(database: &Database) {
         mine.finish(&claim, &result).await.expect("finishing");
     }
     let id = mine.retrospective().await.id;
-    let all = |tenant| database.one.investigations(tenant, id);
-    assert_eq!(all(&mine.key.tenant).await.expect("reading").len(), 2);
-    assert_eq!(all(&theirs.key.tenant).await.expect("reading"), []);
+    let whole = |tenant| database.one.retrospective(tenant, id);
+    let own = whole(&mine.key.tenant).await.expect("reading").expect("it is mine");
+    assert_eq!(own.investigations.len(), 2);
+    assert_eq!(whole(&theirs.key.tenant).await.expect("reading"), None);
 }
 
 fn body(claim: &Claim) -> Vec<u8> {
