@@ -7,7 +7,8 @@ use async_nats::{Client, ConnectOptions, Event, ServerAddr, connection::State};
 use tracing::{debug, info, warn};
 
 use crate::backoff;
-use crate::topology::StreamSizes;
+use crate::refusal::Refusals;
+use crate::topology::{StreamSizes, Upkeep};
 
 /// How often the server is asked for a sign of life. The client's own minute takes three to notice a hang.
 const PING_EVERY: Duration = Duration::from_secs(5);
@@ -26,12 +27,14 @@ pub struct BusConfig {
     pub name: String,
     /// How large the streams may grow.
     pub sizes: StreamSizes,
+    /// Whether this process makes streams and consumers, or finds them made.
+    pub upkeep: Upkeep,
 }
 
 impl BusConfig {
-    /// A configuration with the default sizes.
+    /// A configuration with the default sizes, of a process that makes what it needs.
     pub fn new(url: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { url: url.into(), name: name.into(), sizes: StreamSizes::default() }
+        Self { url: url.into(), name: name.into(), sizes: StreamSizes::default(), upkeep: Upkeep::Make }
     }
 }
 
@@ -49,6 +52,17 @@ pub enum BusError {
         /// What it said.
         reason: String,
     },
+    /// The broker's permissions forbid it; a person has to look.
+    #[error("the broker does not let the user {user} publish to {subject}; deploy/nats says who may what")]
+    Refused {
+        /// The user of the connection.
+        user: String,
+        /// The subject, that of a request included.
+        subject: String,
+    },
+    /// A stream or consumer was not made yet, and this process may not make it.
+    #[error("the broker has no {0}; `retro migrate` makes it")]
+    Missing(String),
     /// A stream or consumer is there, but cannot be made what it has to be; a person has to look.
     #[error("{name} at the broker cannot be used: {problem}")]
     Unusable {
@@ -71,6 +85,10 @@ pub struct Bus {
     pub(crate) client: Client,
     pub(crate) jetstream: jetstream::Context,
     pub(crate) sizes: StreamSizes,
+    pub(crate) upkeep: Upkeep,
+    /// As the broker knows us.
+    pub(crate) user: String,
+    pub(crate) refusals: Refusals,
 }
 
 impl Bus {
@@ -78,7 +96,11 @@ impl Bus {
     /// address that cannot be read.
     pub async fn connect(config: BusConfig) -> Result<Self, BusError> {
         let addresses = addresses(&config.url)?;
-        let client = ConnectOptions::new()
+        let login = addresses.iter().find_map(Login::of);
+        let user = login.as_ref().map(|login| login.user.clone());
+        let refusals = Refusals::default();
+        let noted = refusals.clone();
+        let client = options(login)
             .name(&config.name)
             .ping_interval(PING_EVERY)
             .request_timeout(Some(REQUEST_MAX))
@@ -90,17 +112,33 @@ impl Bus {
                     RECONNECT_LONGEST,
                 )
             })
-            .event_callback(|event| async move { log(&event) })
+            .event_callback(move |event| {
+                noted.note(&event);
+                async move { log(&event) }
+            })
             .connect(addresses)
             .await
             .map_err(|error| BusError::Address(error.to_string()))?;
         let jetstream = ContextBuilder::new().timeout(REQUEST_MAX).build(client.clone());
-        Ok(Self { client, jetstream, sizes: config.sizes })
+        let user = user.unwrap_or_else(|| "(none)".to_owned());
+        Ok(Self { client, jetstream, sizes: config.sizes, upkeep: config.upkeep, user, refusals })
     }
 
     /// Whether the connection stands at this moment.
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
+    }
+
+    /// Why the connection does not stand at this moment, in a sentence; `None` when it does.
+    pub fn problem(&self) -> Option<String> {
+        if self.is_connected() {
+            return None;
+        }
+        Some(if self.refusals.login_refused() {
+            format!("the broker refuses the user {}: its name or password is not what it knows", self.user)
+        } else {
+            "the broker is away".to_owned()
+        })
     }
 
     /// Sends what is still buffered (acknowledgements are) and waits for the broker to have it, at most `longest`.
@@ -110,6 +148,54 @@ impl Bus {
             .map_err(|_| BusError::unavailable("flush", format!("no answer within {} s", longest.as_secs())))?
             .map_err(|error| BusError::unavailable("flush", error))
     }
+}
+
+/// Where the broker's answers to a user arrive. Everybody's own, so that nobody may listen to another's.
+pub(crate) fn inbox_prefix(user: Option<&str>) -> String {
+    user.map_or_else(|| "_INBOX".to_owned(), |user| format!("_INBOX_{user}"))
+}
+
+/// Who we are for the broker.
+struct Login {
+    user: String,
+    password: String,
+}
+
+impl Login {
+    /// What stands before the `@` of an address. The client itself does not look there.
+    fn of(address: &ServerAddr) -> Option<Self> {
+        let user = decoded(address.username()?);
+        Some(Self { user, password: decoded(address.password().unwrap_or_default()) })
+    }
+}
+
+fn options(login: Option<Login>) -> ConnectOptions {
+    let prefix = inbox_prefix(login.as_ref().map(|login| login.user.as_str()));
+    let options = ConnectOptions::new().custom_inbox_prefix(prefix);
+    match login {
+        Some(Login { user, password }) => options.user_and_password(user, password),
+        None => options,
+    }
+}
+
+/// Undoes the percent-encoding of an address's part; what is not an escape stays.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let escape = after.get(..2).and_then(|two| str::from_utf8(two).ok());
+        match escape.and_then(|two| u8::from_str_radix(two, 16).ok()) {
+            Some(byte) if *first == b'%' => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn addresses(url: &str) -> Result<Vec<ServerAddr>, BusError> {
@@ -138,5 +224,15 @@ mod tests {
     fn several_addresses_are_read_and_a_wrong_one_is_refused() {
         assert_eq!(addresses("nats://a:4222, b:4223").unwrap().len(), 2);
         assert!(matches!(addresses("http://a b"), Err(BusError::Address(_))));
+    }
+
+    #[test]
+    fn the_user_and_password_of_an_address_are_read_as_they_were_meant() {
+        let login = |url: &str| Login::of(&addresses(url).unwrap()[0]).map(|one| (one.user, one.password));
+        let some = |user: &str, password: &str| Some((user.to_owned(), password.to_owned()));
+        assert_eq!(login("nats://counter:p%40ss%25@a:4222"), some("counter", "p@ss%"));
+        assert_eq!(login("nats://engine-gr=C3=B6=C3=9Fe:x@a:4222"), some("engine-gr=C3=B6=C3=9Fe", "x"));
+        assert_eq!(login("nats://a:4222"), None);
+        assert_eq!(decoded("100%"), "100%");
     }
 }

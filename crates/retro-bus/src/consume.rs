@@ -31,13 +31,13 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use retro_events::{Consumer, Delivery};
+use retro_events::{Consumer, Delivery, subject};
 use retro_store::{DeliveryStore, Position};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::backoff::Backoff;
-use crate::{Bus, BusError, topology};
+use crate::{Bus, BusError, Durable, topology};
 use answer::Acks;
 use pull::{Incoming, Next};
 
@@ -77,6 +77,11 @@ pub struct Subscription {
 }
 
 impl Subscription {
+    /// What a role's durable consumer takes, `batch_max` messages at a time, with the default bounds.
+    pub fn of(durable: Durable, batch_max: usize) -> Self {
+        Self::new(durable.stream, &[&subject::all_below(durable.prefix)], batch_max)
+    }
+
     /// The subjects of a stream, `batch_max` messages at a time, with the default bounds.
     pub fn new(stream: impl Into<String>, subjects: &[&str], batch_max: usize) -> Self {
         Self {
@@ -93,7 +98,7 @@ impl Subscription {
 }
 
 /// Runs a consumer until `stop`, then finishes the batch in hand. Creates streams and the durable consumer when they
-/// are missing, and comes back by itself from whatever happens to the broker or the database.
+/// are missing (or waits for them, see [`topology::Upkeep`]), and comes back by itself from whatever happens to the broker or the database.
 pub async fn run_consumer(
     bus: Bus,
     consumer: Arc<dyn Consumer>,
@@ -148,8 +153,8 @@ impl Worker {
     /// Subscribes and handles batches; returns when stopped, or with what broke the subscription.
     async fn consume(&self, stop: &CancellationToken, backoff: &mut Backoff) -> Result<Ended, BusError> {
         let name = self.consumer.name();
-        topology::ensure(&self.bus).await?;
-        let durable = topology::ensure_consumer(&self.bus, name, &self.subscription).await?;
+        topology::prepare(&self.bus).await?;
+        let durable = topology::durable(&self.bus, name, &self.subscription).await?;
         let mut messages = pull::open(&durable, self.subscription.batch_max).await?;
         info!(consumer = name, "{name} takes messages from {}", self.subscription.stream);
         loop {

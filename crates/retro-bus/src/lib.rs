@@ -6,7 +6,10 @@ pub mod connect;
 pub mod consume;
 pub mod objects;
 pub mod publish;
+mod refusal;
 pub mod relay;
+pub mod rights;
+mod role;
 pub mod server;
 pub mod topology;
 
@@ -15,5 +18,6 @@ pub use consume::{Subscription, run_consumer};
 pub use objects::BodyStore;
 pub use publish::{EventPublisher, NoticePublisher, OutgoingEvent};
 pub use relay::run_relay;
+pub use role::{Durable, Role};
 pub use server::{NatsServer, ServerConfig, ServerError};
-pub use topology::StreamSizes;
+pub use topology::{StreamSizes, Upkeep};

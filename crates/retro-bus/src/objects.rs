@@ -9,6 +9,7 @@ use async_nats::jetstream::object_store::{InfoErrorKind, ObjectStore};
 use async_nats::jetstream::stream::DirectGetErrorKind;
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::FutureExt;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::Tenant;
 use retro_core::run::ObjectRef;
@@ -36,7 +37,9 @@ impl BodyStore {
     }
 
     async fn bucket(&self) -> Result<ObjectStore, ObjectError> {
-        self.bus.jetstream.get_object_store(BODIES_BUCKET).await.map_err(unavailable)
+        let bucket = self.bus.jetstream.get_object_store(BODIES_BUCKET).boxed();
+        let found = self.bus.ask("STREAM.INFO", BODIES, bucket).await;
+        found.map_err(unavailable)?.map_err(unavailable)
     }
 
     async fn store(&self, name: &str, bytes: &[u8]) -> Result<(), ObjectError> {

@@ -9,9 +9,9 @@ use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::publish::PublishAck;
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesOrdered;
+use futures::{FutureExt, StreamExt};
 use retro_core::message::Message;
 use retro_events::{PublishError, Publisher, subject};
 use tracing::warn;
@@ -54,6 +54,7 @@ impl Publisher for NoticePublisher {
                 .message_id(message.id.to_string())
                 .header("Content-Type", "application/json")
                 .payload(payload.into());
+            self.bus.refusals.forget(&subject);
             match self.bus.jetstream.send_publish(subject.clone(), publication).await {
                 Ok(ack) => waiting.push_back((subject, ack)),
                 Err(error) => return Err(self.failed(subject, &error).await),
@@ -69,16 +70,17 @@ impl Publisher for NoticePublisher {
 impl NoticePublisher {
     async fn confirm(&self, subject: String, ack: PublishAckFuture) -> Result<(), PublishError> {
         // An answer that says "duplicate" is as good: the broker has it.
-        match ack.await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.failed(subject, &error).await),
+        match self.bus.unless_refused(&subject, ack.into_future().boxed()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(self.failed(subject, &error).await),
+            Err(refused) => Err(PublishError { subject, reason: refused.to_string() }),
         }
     }
 
     /// A broker that lost its streams gets them back, so that the next attempt can succeed.
     async fn failed(&self, subject: String, error: &NatsError) -> PublishError {
         if error.kind() == PublishErrorKind::StreamNotFound
-            && let Err(problem) = topology::ensure(&self.bus).await
+            && let Err(problem) = topology::prepare(&self.bus).await
         {
             warn!("no stream takes {subject}, and it could not be created: {problem}");
         }
@@ -102,7 +104,7 @@ pub struct OutgoingEvent {
 pub struct EventPublisher {
     bus: Bus,
     /// Polled together, so that after a crash of the broker all lost answers time out at once and not one by one.
-    waiting: FuturesOrdered<BoxFuture<'static, (Outgoing, Result<PublishAck, NatsError>)>>,
+    waiting: FuturesOrdered<BoxFuture<'static, (Outgoing, Result<PublishAck, Failure>)>>,
     acknowledged: usize,
 }
 
@@ -114,6 +116,15 @@ impl std::fmt::Debug for EventPublisher {
             .field("acknowledged", acknowledged)
             .finish()
     }
+}
+
+/// Why the broker does not have an event.
+#[derive(Debug)]
+enum Failure {
+    /// It may have been lost on the way.
+    Lost(NatsError),
+    /// Trying again would change nothing.
+    Refused(String),
 }
 
 /// An event whose headers were checked, kept until the broker has it.
@@ -137,11 +148,17 @@ impl EventPublisher {
             self.confirm_oldest().await?;
         }
         match send(&self.bus, &event).await {
-            Ok(ack) => self.waiting.push_back(Box::pin(async move { (event, ack.await) })),
-            Err(error) => {
+            Ok(ack) => {
+                let bus = self.bus.clone();
+                self.waiting.push_back(Box::pin(async move {
+                    let outcome = answer(&bus, &event, ack).await;
+                    (event, outcome)
+                }));
+            }
+            Err(failure) => {
                 // The older ones first, so that the order stays.
                 self.finish().await?;
-                send_again(&self.bus, &event, error).await?;
+                send_again(&self.bus, &event, failure).await?;
                 self.acknowledged += 1;
             }
         }
@@ -158,8 +175,8 @@ impl EventPublisher {
 
     async fn confirm_oldest(&mut self) -> Result<(), PublishError> {
         let Some((event, outcome)) = self.waiting.next().await else { return Ok(()) };
-        if let Err(error) = outcome {
-            send_again(&self.bus, &event, error).await?;
+        if let Err(failure) = outcome {
+            send_again(&self.bus, &event, failure).await?;
         }
         self.acknowledged += 1;
         Ok(())
@@ -186,14 +203,23 @@ impl TryFrom<OutgoingEvent> for Outgoing {
     }
 }
 
-async fn send(bus: &Bus, event: &Outgoing) -> Result<PublishAckFuture, NatsError> {
-    bus.jetstream.send_publish(event.subject.clone(), event.publication.clone()).await
+async fn send(bus: &Bus, event: &Outgoing) -> Result<PublishAckFuture, Failure> {
+    bus.refusals.forget(&event.subject);
+    let sent = bus.jetstream.send_publish(event.subject.clone(), event.publication.clone()).await;
+    sent.map_err(Failure::from)
 }
 
-async fn send_again(bus: &Bus, event: &Outgoing, mut error: NatsError) -> Result<(), PublishError> {
+async fn answer(bus: &Bus, event: &Outgoing, ack: PublishAckFuture) -> Result<PublishAck, Failure> {
+    match bus.unless_refused(&event.subject, ack.into_future().boxed()).await {
+        Ok(answer) => answer.map_err(Failure::from),
+        Err(refused) => Err(Failure::Refused(refused.to_string())),
+    }
+}
+
+async fn send_again(bus: &Bus, event: &Outgoing, mut failure: Failure) -> Result<(), PublishError> {
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(8));
     for resend in 0..RESENDS_MAX {
-        if error.kind() == PublishErrorKind::MaxPayloadExceeded {
+        if matches!(failure, Failure::Refused(_)) {
             break;
         }
         // The first time at once: after a crash of the broker there are many, and it is back already.
@@ -201,13 +227,26 @@ async fn send_again(bus: &Bus, event: &Outgoing, mut error: NatsError) -> Result
             tokio::time::sleep(backoff.next_wait()).await;
         }
         let outcome = match send(bus, event).await {
-            Ok(ack) => ack.await,
-            Err(error) => Err(error),
+            Ok(ack) => answer(bus, event, ack).await,
+            Err(failure) => Err(failure),
         };
         match outcome {
             Ok(_) => return Ok(()),
-            Err(again) => error = again,
+            Err(again) => failure = again,
         }
     }
-    Err(PublishError { subject: event.subject.clone(), reason: error.to_string() })
+    let reason = match failure {
+        Failure::Lost(error) => error.to_string(),
+        Failure::Refused(reason) => reason,
+    };
+    Err(PublishError { subject: event.subject.clone(), reason })
+}
+
+impl From<NatsError> for Failure {
+    fn from(error: NatsError) -> Self {
+        match error.kind() {
+            PublishErrorKind::MaxPayloadExceeded => Self::Refused(error.to_string()),
+            _ => Self::Lost(error),
+        }
+    }
 }

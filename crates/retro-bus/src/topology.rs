@@ -1,19 +1,24 @@
 //! The streams and consumers that have to exist, and making them so: get, compare, create or update. What an
 //! operator added (replicas, placement, compression) is left as it is.
 //!
+//! Who starts everything in one process makes them as it goes ([`Upkeep::Make`]). In a fleet only one user of the broker
+//! may: `retro migrate` makes them, and every role finds them made ([`Upkeep::Look`]). A role that may create a consumer
+//! could have the broker push any message of the stream to any subject, past its own permissions.
+//!
 //! Retention is by limits, never by work queue or interest: those forget a consumed message's dedupe id when the
 //! server restarts. A full stream refuses new messages: the default would silently drop the oldest.
+
+mod look;
+mod make;
 
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
-use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamErrorKind};
+use async_nats::jetstream::stream;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
-use async_nats::jetstream::{ErrorCode, stream};
 use retro_events::subject;
-use tracing::info;
 
-use crate::{Bus, BusError, Subscription};
+use crate::{Bus, BusError, Role, Subscription};
 
 /// The stream of what engines publish.
 pub const INTAKE: &str = "RETRO_INTAKE";
@@ -62,93 +67,48 @@ impl Default for StreamSizes {
     }
 }
 
-/// Makes every stream what it has to be. Done twice, the second changes nothing.
+/// Whether a process makes streams and consumers what they have to be, or looks whether they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upkeep {
+    /// It makes them.
+    Make,
+    /// Another one made them, and this one may not.
+    Look,
+}
+
+/// Makes every stream, and the durable consumer of every role, what it has to be. Done twice, the second changes nothing.
+/// Fails with [`BusError::Refused`] when the broker's user may not.
 pub async fn ensure(bus: &Bus) -> Result<(), BusError> {
-    for wanted in streams(&bus.sizes) {
-        ensure_stream(bus, wanted).await?;
+    make::streams(bus).await?;
+    for durable in Role::ALL.into_iter().filter_map(Role::durable) {
+        make::consumer(bus, durable.name, &Subscription::of(durable, 1)).await?;
     }
     Ok(())
 }
 
-/// Makes the durable consumer of a subscription what it has to be, and returns it.
-pub(crate) async fn ensure_consumer(
+/// Looks for everything that roles need at the broker; returns each thing that is missing or cannot be used, a
+/// sentence each that says what to do. Changes nothing.
+pub async fn check(bus: &Bus, roles: &[Role]) -> Vec<BusError> {
+    look::all(bus, roles).await
+}
+
+/// Before working: makes the streams, where that is our part.
+pub(crate) async fn prepare(bus: &Bus) -> Result<(), BusError> {
+    match bus.upkeep {
+        Upkeep::Make => make::streams(bus).await,
+        Upkeep::Look => Ok(()),
+    }
+}
+
+/// The durable consumer of a subscription, made when that is our part. Fails when it is not there or cannot be used.
+pub(crate) async fn durable(
     bus: &Bus,
     name: &str,
     subscription: &Subscription,
 ) -> Result<Consumer<pull::Config>, BusError> {
-    let wanted = consumer(name, subscription);
-    let action = || format!("consumer {name} of stream {}", subscription.stream);
-    let stream = bus
-        .jetstream
-        .get_stream(&subscription.stream)
-        .await
-        .map_err(|error| BusError::unavailable(action(), error))?;
-    let unusable = |problem: String| BusError::Unusable { name: action(), problem };
-    match stream.consumer_info(name).await {
-        Ok(info) if !consumer_differs(&info.config, &wanted) => {}
-        Ok(info)
-            if info.config.ack_policy != AckPolicy::Explicit || info.config.deliver_subject.is_some() =>
-        {
-            return Err(unusable("it is not a pull consumer with explicit acks; delete it there".to_owned()));
-        }
-        Ok(_) => {
-            stream.update_consumer(wanted).await.map_err(|error| BusError::unavailable(action(), error))?;
-            info!(consumer = name, "updated the consumer {name} of stream {}", subscription.stream);
-        }
-        Err(error) if matches!(error.kind(), ConsumerInfoErrorKind::NotFound) => {
-            stream.create_consumer(wanted).await.map_err(|error| BusError::unavailable(action(), error))?;
-            info!(consumer = name, "created the consumer {name} of stream {}", subscription.stream);
-        }
-        Err(error) => return Err(BusError::unavailable(action(), error)),
-    }
-    stream.get_consumer(name).await.map_err(|error| BusError::unavailable(action(), error))
-}
-
-async fn ensure_stream(bus: &Bus, wanted: Config) -> Result<(), BusError> {
-    let action = format!("stream {}", wanted.name);
-    let found = match bus.jetstream.get_stream(&wanted.name).await {
-        Ok(stream) => stream.cached_info().config.clone(),
-        Err(error) if is_not_found(&error.kind()) => {
-            let name = wanted.name.clone();
-            bus.jetstream
-                .create_stream(wanted)
-                .await
-                .map_err(|error| BusError::unavailable(format!("create {action}"), error))?;
-            info!(stream = name, "created the stream {name}");
-            return Ok(());
-        }
-        Err(error) => return Err(BusError::unavailable(action, error)),
-    };
-    if found.retention != wanted.retention || found.storage != wanted.storage {
-        let problem = "retention and storage cannot be changed: they have to be limits and file; copy what is in it and \
-                       delete it there"
-            .to_owned();
-        return Err(BusError::Unusable { name: action, problem });
-    }
-    let merged = merge(&found, wanted);
-    if merged != found {
-        let name = merged.name.clone();
-        bus.jetstream
-            .update_stream(merged)
-            .await
-            .map_err(|error| BusError::unavailable(format!("update {action}"), error))?;
-        info!(stream = name, "updated the stream {name}");
-    }
-    Ok(())
-}
-
-/// What is found, with the fields that are ours as they have to be.
-fn merge(found: &Config, wanted: Config) -> Config {
-    Config {
-        subjects: wanted.subjects,
-        discard: wanted.discard,
-        max_age: wanted.max_age,
-        max_bytes: wanted.max_bytes,
-        duplicate_window: wanted.duplicate_window,
-        allow_direct: wanted.allow_direct,
-        allow_rollup: wanted.allow_rollup,
-        description: wanted.description,
-        ..found.clone()
+    match bus.upkeep {
+        Upkeep::Make => make::consumer(bus, name, subscription).await,
+        Upkeep::Look => look::consumer(bus, name, &subscription.stream).await,
     }
 }
 
@@ -211,22 +171,4 @@ fn consumer(name: &str, subscription: &Subscription) -> pull::Config {
         max_ack_pending: i64::from(subscription.ack_pending_max),
         ..pull::Config::default()
     }
-}
-
-fn consumer_differs(found: &async_nats::jetstream::consumer::Config, wanted: &pull::Config) -> bool {
-    let mut filters = found.filter_subjects.clone();
-    if !found.filter_subject.is_empty() {
-        filters.push(found.filter_subject.clone());
-    }
-    filters != wanted.filter_subjects
-        || found.ack_policy != wanted.ack_policy
-        || found.ack_wait != wanted.ack_wait
-        || found.max_deliver != wanted.max_deliver
-        || found.max_ack_pending != wanted.max_ack_pending
-        || !found.backoff.is_empty()
-        || found.deliver_subject.is_some()
-}
-
-fn is_not_found(kind: &GetStreamErrorKind) -> bool {
-    matches!(kind, GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }

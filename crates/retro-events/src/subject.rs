@@ -24,15 +24,9 @@ pub const INVESTIGATION_DUE: &str = "retro.work.investigation.due";
 /// Where our stages wake the writer, before tenant and workflow. Internal.
 pub const MUTATIONS_DUE: &str = "retro.work.mutations.due";
 
-const PREFIXES: [&str; 7] = [
-    RUN_COMPLETED,
-    MEMORY_CHANGED,
-    DEAD_LETTER_STORED,
-    REPORT_READY,
-    RETROSPECTIVE_DUE,
-    INVESTIGATION_DUE,
-    MUTATIONS_DUE,
-];
+/// The prefixes below which only our own messages appear, out of the outbox.
+pub const OURS: [&str; 6] =
+    [RETROSPECTIVE_DUE, INVESTIGATION_DUE, MUTATIONS_DUE, MEMORY_CHANGED, REPORT_READY, DEAD_LETTER_STORED];
 
 /// The subject of a finished run.
 pub fn run_completed(key: &WorkflowKey) -> String {
@@ -70,7 +64,10 @@ pub fn parse_run_completed(subject: &str) -> Result<WorkflowKey, Rejection> {
 
 /// Whose message it is, as far as its subject can be read: what a dead letter is filed under.
 pub fn owner(subject: &str) -> (Option<Tenant>, Option<Workflow>) {
-    let Some(tokens) = PREFIXES.iter().find_map(|prefix| below(prefix, subject)) else { return (None, None) };
+    let known = [RUN_COMPLETED].into_iter().chain(OURS);
+    let Some(tokens) = known.into_iter().find_map(|prefix| below(prefix, subject)) else {
+        return (None, None);
+    };
     let tenant = tokens.first().and_then(|token| decode(token).ok()).and_then(|text| Tenant::new(text).ok());
     let workflow = match tokens[..] {
         [_, workflow] => decode(workflow).ok().and_then(|text| Workflow::new(text).ok()),

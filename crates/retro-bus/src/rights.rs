@@ -1,0 +1,164 @@
+//! Who may do what at the broker: one user for each role, for whoever sets the broker up, and for each tenant's engines
+//! and listeners, each with the fewest rights that its work needs. The server's users file is generated from this.
+//!
+//! **What a right is.** Everything at the broker is a subject: publishing, asking JetStream (`$JS.API.…`), answering for a
+//! message (`$JS.ACK.…`) and hearing replies (`_INBOX_<user>.…`, everybody's own). So rights are two lists of subjects.
+//!
+//! **What nobody gets but [`User::Setup`]**: creating or changing streams and consumers. Whoever may create a consumer
+//! can have the server push what a stream holds to any subject, past its own permissions. Purging and deleting are
+//! nobody's at all.
+//!
+//! **Bodies.** The object store names a body's chunks by a random id and its entry by an encoding of its name, so a
+//! subject does not say whose body it is, and no permission can cut it by tenant. Engines have no right to it: what is
+//! too large for a message goes over HTTP, where the gateway knows the tenant. The gateway may replace an entry, and
+//! only the investigator reads bodies; it checks tenant and hash of each.
+//!
+//! **What remains.** The intake stream remembers the id of a message for its shortest time (100 ms) whoever sent it, so an
+//! engine that guesses another tenant's `Nats-Msg-Id` within it could have that message taken for a copy; the gateway and
+//! `retro emit` send none. A stream's bounds are shared: an engine that fills it stops the others until it is drained.
+
+use std::fmt;
+
+use retro_core::id::Tenant;
+use retro_events::subject;
+
+use crate::connect::inbox_prefix;
+use crate::topology::{ANNOUNCEMENTS, BODIES, BODIES_BUCKET, INTAKE, WORK};
+use crate::{Durable, Role};
+
+/// A user of the broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum User {
+    /// A process with one role.
+    Role(Role),
+    /// `retro migrate`: makes streams and consumers.
+    Setup,
+    /// The engines of a tenant.
+    Engine(Tenant),
+    /// Whoever of a tenant listens for changes of its memories.
+    Reader(Tenant),
+}
+
+/// What a user may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rights {
+    /// Subjects it may publish to, requests and acknowledgements included.
+    pub publish: Vec<String>,
+    /// Subjects it may subscribe to.
+    pub subscribe: Vec<String>,
+}
+
+impl User {
+    /// Every user of a fleet with these tenants.
+    pub fn all(tenants: &[Tenant]) -> Vec<Self> {
+        let roles = Role::ALL.map(Self::Role).into_iter().chain([Self::Setup]);
+        let of_tenants =
+            tenants.iter().flat_map(|tenant| [Self::Engine(tenant.clone()), Self::Reader(tenant.clone())]);
+        roles.chain(of_tenants).collect()
+    }
+
+    /// Its rights.
+    pub fn rights(&self) -> Rights {
+        let own_inbox = all_below(&inbox_prefix(Some(&self.to_string())));
+        let (publish, subscribe) = match self {
+            Self::Role(role) => (of_role(*role), vec![own_inbox]),
+            Self::Setup => (of_setup(), vec![own_inbox]),
+            Self::Engine(tenant) => (vec![of_tenant(subject::RUN_COMPLETED, tenant)], vec![own_inbox]),
+            Self::Reader(tenant) => (Vec::new(), vec![of_tenant(subject::MEMORY_CHANGED, tenant)]),
+        };
+        Rights { publish, subscribe }
+    }
+}
+
+impl fmt::Display for User {
+    /// Its name at the broker; a tenant is written as in subjects.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Role(role) => write!(f, "{role}"),
+            Self::Setup => f.write_str("setup"),
+            Self::Engine(tenant) => write!(f, "engine-{}", subject::encode(tenant.as_str())),
+            Self::Reader(tenant) => write!(f, "reader-{}", subject::encode(tenant.as_str())),
+        }
+    }
+}
+
+fn of_role(role: Role) -> Vec<String> {
+    let own = role.durable().map(of_durable).unwrap_or_default();
+    let asks = role.streams().iter().map(|stream| format!("$JS.API.STREAM.INFO.{stream}"));
+    let more = match role {
+        Role::Counter | Role::Sampler | Role::Writer => Vec::new(),
+        Role::Investigator => {
+            let read = format!("$JS.API.DIRECT.GET.{BODIES}");
+            vec![all_below(&read), read]
+        }
+        Role::Gateway => vec![
+            all_below(subject::RUN_COMPLETED),
+            // Whether a body is there already: its entry, not its chunks.
+            format!("$JS.API.DIRECT.GET.{BODIES}.$O.{BODIES_BUCKET}.M.*"),
+            format!("$O.{BODIES_BUCKET}.C.*"),
+            format!("$O.{BODIES_BUCKET}.M.*"),
+        ],
+        Role::Relay => subject::OURS.iter().map(|prefix| all_below(prefix)).collect(),
+    };
+    own.into_iter().chain(asks).chain(more).collect()
+}
+
+/// Asking about its consumer, asking it for messages, and answering for them.
+fn of_durable(Durable { name, stream, .. }: Durable) -> Vec<String> {
+    vec![
+        format!("$JS.API.CONSUMER.INFO.{stream}.{name}"),
+        format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}"),
+        format!("$JS.ACK.{stream}.{name}.>"),
+    ]
+}
+
+fn of_setup() -> Vec<String> {
+    let streams = [INTAKE, WORK, ANNOUNCEMENTS, BODIES].into_iter().flat_map(|stream| {
+        ["INFO", "CREATE", "UPDATE"].map(|verb| format!("$JS.API.STREAM.{verb}.{stream}"))
+    });
+    let durables = Role::ALL.into_iter().filter_map(Role::durable).flat_map(|durable| {
+        let Durable { name, stream, .. } = durable;
+        ["INFO", "CREATE"].map(|verb| format!("$JS.API.CONSUMER.{verb}.{stream}.{name}"))
+    });
+    streams.chain(durables).collect()
+}
+
+fn of_tenant(prefix: &str, tenant: &Tenant) -> String {
+    format!("{prefix}.{}.>", subject::encode(tenant.as_str()))
+}
+
+fn all_below(prefix: &str) -> String {
+    subject::all_below(prefix)
+}
+
+/// The part of the server's configuration that lists users. Each password is a variable, [`password_key`], which a file of
+/// secrets defines beside it; the server does not start as long as one is missing.
+pub fn users_file(tenants: &[Tenant]) -> String {
+    let users: String = User::all(tenants).iter().map(entry).collect();
+    format!("authorization {{\n  users: [\n{users}  ]\n}}\n")
+}
+
+/// The name of a user's password in the file of secrets. `=` cannot stand in a name there and `.` not in a user's.
+pub fn password_key(user: &User) -> String {
+    format!("password-{}", user.to_string().replace('=', "."))
+}
+
+fn entry(user: &User) -> String {
+    let Rights { publish, subscribe } = user.rights();
+    format!(
+        "    {{\n      user: \"{user}\"\n      password: ${key}\n      permissions: {{\n        publish: {publish}\n        \
+         subscribe: {subscribe}\n      }}\n    }}\n",
+        key = password_key(user),
+        publish = permission(&publish),
+        subscribe = permission(&subscribe),
+    )
+}
+
+/// An empty list of what is allowed would allow everything.
+fn permission(subjects: &[String]) -> String {
+    if subjects.is_empty() {
+        return "{ deny: \">\" }".to_owned();
+    }
+    let lines: String = subjects.iter().map(|subject| format!("          \"{subject}\"\n")).collect();
+    format!("[\n{lines}        ]")
+}

@@ -1,0 +1,108 @@
+//! The roles of a process, and what each needs at the broker.
+
+use std::fmt;
+use std::str::FromStr;
+
+use retro_events::subject;
+
+use crate::topology;
+
+/// One kind of work, which a process does alone or together with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Counts finished runs.
+    Counter,
+    /// Draws the sample of a retrospective.
+    Sampler,
+    /// Looks into sampled runs.
+    Investigator,
+    /// Changes memory.
+    Writer,
+    /// Answers agents and people, and takes events over HTTP.
+    Gateway,
+    /// Says what the transactions of all others left in the outbox.
+    Relay,
+}
+
+/// A durable consumer: where the broker remembers how far a role is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Durable {
+    /// Its name, which is the role's.
+    pub name: &'static str,
+    /// The stream it reads.
+    pub stream: &'static str,
+    /// The prefix of the subjects it takes, before tenant and workflow.
+    pub prefix: &'static str,
+}
+
+impl Role {
+    /// Every role, in the order in which a run meets them.
+    pub const ALL: [Self; 6] =
+        [Self::Counter, Self::Sampler, Self::Investigator, Self::Writer, Self::Gateway, Self::Relay];
+
+    /// Its name: of the role, its consumer and its user at the broker.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Sampler => "sampler",
+            Self::Investigator => "investigator",
+            Self::Writer => "writer",
+            Self::Gateway => "gateway",
+            Self::Relay => "relay",
+        }
+    }
+
+    /// The durable consumer it takes its messages from; `None` for a role that is not woken by messages.
+    pub const fn durable(self) -> Option<Durable> {
+        let (stream, prefix) = match self {
+            Self::Counter => (topology::INTAKE, subject::RUN_COMPLETED),
+            Self::Sampler => (topology::WORK, subject::RETROSPECTIVE_DUE),
+            Self::Investigator => (topology::WORK, subject::INVESTIGATION_DUE),
+            Self::Writer => (topology::WORK, subject::MUTATIONS_DUE),
+            Self::Gateway | Self::Relay => return None,
+        };
+        Some(Durable { name: self.as_str(), stream, prefix })
+    }
+
+    /// The streams it asks about and without which it cannot work, its consumer's left out: that answers for its own.
+    pub const fn streams(self) -> &'static [&'static str] {
+        match self {
+            Self::Counter | Self::Sampler | Self::Writer => &[],
+            Self::Investigator => &[topology::BODIES],
+            Self::Gateway => &[topology::INTAKE, topology::BODIES],
+            Self::Relay => &[topology::WORK, topology::ANNOUNCEMENTS],
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    /// Reads a role's name; fails with the names that there are.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = || Self::ALL.map(Self::as_str).join(", ");
+        Self::ALL
+            .into_iter()
+            .find(|role| role.as_str() == text)
+            .ok_or_else(|| format!("{text:?} is no role; there are {}", known()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_is_read_from_its_name_and_from_nothing_else() {
+        for role in Role::ALL {
+            assert_eq!(role.to_string().parse(), Ok(role));
+        }
+        assert!("Counter".parse::<Role>().unwrap_err().contains("counter, sampler"));
+    }
+}

@@ -1,0 +1,114 @@
+//! Making streams and consumers what they have to be: get, compare, create or update.
+
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
+use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamErrorKind};
+use async_nats::jetstream::stream::Config;
+use futures::FutureExt;
+use tracing::info;
+
+use crate::{Bus, BusError, Subscription};
+
+/// Makes every stream what it has to be.
+pub(super) async fn streams(bus: &Bus) -> Result<(), BusError> {
+    for wanted in super::streams(&bus.sizes) {
+        stream(bus, wanted).await?;
+    }
+    Ok(())
+}
+
+/// Makes the durable consumer of a subscription what it has to be, and returns it.
+pub(super) async fn consumer(
+    bus: &Bus,
+    name: &str,
+    subscription: &Subscription,
+) -> Result<Consumer<pull::Config>, BusError> {
+    let wanted = super::consumer(name, subscription);
+    let action = format!("consumer {name} of stream {}", subscription.stream);
+    let stream = bus.jetstream.get_stream_no_info(&subscription.stream).await;
+    let stream = stream.map_err(|error| BusError::unavailable(&action, error))?;
+    let tail = format!("{}.{name}", subscription.stream);
+    match bus.ask("CONSUMER.INFO", &tail, stream.consumer_info(name).boxed()).await? {
+        Ok(info) if !differs(&info.config, &wanted) => {}
+        Ok(info)
+            if info.config.ack_policy != AckPolicy::Explicit || info.config.deliver_subject.is_some() =>
+        {
+            let problem = "it is not a pull consumer with explicit acks; delete it there".to_owned();
+            return Err(BusError::Unusable { name: action, problem });
+        }
+        Ok(_) => {
+            let updated = bus.ask("CONSUMER.CREATE", &tail, stream.update_consumer(wanted).boxed()).await?;
+            updated.map_err(|error| BusError::unavailable(&action, error))?;
+            info!(consumer = name, "updated the consumer {name} of stream {}", subscription.stream);
+        }
+        Err(error) if matches!(error.kind(), ConsumerInfoErrorKind::NotFound) => {
+            let created = bus.ask("CONSUMER.CREATE", &tail, stream.create_consumer(wanted).boxed()).await?;
+            created.map_err(|error| BusError::unavailable(&action, error))?;
+            info!(consumer = name, "created the consumer {name} of stream {}", subscription.stream);
+        }
+        Err(error) => return Err(BusError::unavailable(action, error)),
+    }
+    let made = bus.ask("CONSUMER.INFO", &tail, stream.get_consumer(name).boxed()).await?;
+    made.map_err(|error| BusError::unavailable(action, error))
+}
+
+async fn stream(bus: &Bus, wanted: Config) -> Result<(), BusError> {
+    let name = wanted.name.clone();
+    let found = match bus.ask("STREAM.INFO", &name, bus.jetstream.get_stream(&name).boxed()).await? {
+        Ok(stream) => stream.cached_info().config.clone(),
+        Err(error) if is_not_found(&error.kind()) => {
+            let created =
+                bus.ask("STREAM.CREATE", &name, bus.jetstream.create_stream(wanted).boxed()).await?;
+            created.map_err(|error| BusError::unavailable(format!("create stream {name}"), error))?;
+            info!(stream = name, "created the stream {name}");
+            return Ok(());
+        }
+        Err(error) => return Err(BusError::unavailable(format!("stream {name}"), error)),
+    };
+    if found.retention != wanted.retention || found.storage != wanted.storage {
+        let problem = "retention and storage cannot be changed: they have to be limits and file; copy what is in it and \
+                       delete it there"
+            .to_owned();
+        return Err(BusError::Unusable { name: format!("stream {name}"), problem });
+    }
+    let merged = merge(&found, wanted);
+    if merged != found {
+        let updated = bus.ask("STREAM.UPDATE", &name, bus.jetstream.update_stream(merged).boxed()).await?;
+        updated.map_err(|error| BusError::unavailable(format!("update stream {name}"), error))?;
+        info!(stream = name, "updated the stream {name}");
+    }
+    Ok(())
+}
+
+/// What is found, with the fields that are ours as they have to be.
+fn merge(found: &Config, wanted: Config) -> Config {
+    Config {
+        subjects: wanted.subjects,
+        discard: wanted.discard,
+        max_age: wanted.max_age,
+        max_bytes: wanted.max_bytes,
+        duplicate_window: wanted.duplicate_window,
+        allow_direct: wanted.allow_direct,
+        allow_rollup: wanted.allow_rollup,
+        description: wanted.description,
+        ..found.clone()
+    }
+}
+
+fn differs(found: &async_nats::jetstream::consumer::Config, wanted: &pull::Config) -> bool {
+    let mut filters = found.filter_subjects.clone();
+    if !found.filter_subject.is_empty() {
+        filters.push(found.filter_subject.clone());
+    }
+    filters != wanted.filter_subjects
+        || found.ack_policy != wanted.ack_policy
+        || found.ack_wait != wanted.ack_wait
+        || found.max_deliver != wanted.max_deliver
+        || found.max_ack_pending != wanted.max_ack_pending
+        || !found.backoff.is_empty()
+        || found.deliver_subject.is_some()
+}
+
+fn is_not_found(kind: &GetStreamErrorKind) -> bool {
+    matches!(kind, GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
+}
