@@ -1,5 +1,6 @@
 //! The commands that ask and answer. Each reads the store, lets `retro-operator` say it for people, and prints.
 
+pub(crate) mod configuration;
 mod doctor;
 mod memories;
 mod read;
@@ -8,11 +9,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use retro::config::{self, Config};
+use retro_config::{Config, Loaded};
 use retro_gateway::Gateway;
 use retro_store_sqlite::SqliteStore;
 
-use crate::cli::{Cli, Command, ConfigCommand, Context as ContextArgs, Output};
+use crate::cli::{Cli, Command, Context as ContextArgs, Output};
 use crate::policies::PolicyBook;
 use crate::{emit, instance, output, up};
 
@@ -41,7 +42,8 @@ impl From<Exit> for ExitCode {
 }
 
 /// Carries out a command.
-pub(crate) async fn run(cli: &Cli, mut config: Config) -> anyhow::Result<Exit> {
+pub(crate) async fn run(cli: &Cli, loaded: Loaded) -> anyhow::Result<Exit> {
+    let Loaded { mut config, origins } = loaded;
     let output = cli.global.output;
     let asked = read::Asked { tenant: &cli.global.tenant, output };
     match &cli.command {
@@ -62,7 +64,7 @@ pub(crate) async fn run(cli: &Cli, mut config: Config) -> anyhow::Result<Exit> {
         Command::Context(args) => context(&asked, &config, args).await,
         Command::Verify => read::verify(output, &*store(&config).await?).await,
         Command::Export(_) => read::export(&asked, &*store(&config).await?).await,
-        Command::Config(command) => configuration(&config, output, command),
+        Command::Config(command) => configuration::run(&config, &origins, output, command),
         Command::Doctor => doctor::run(&config, output).await,
     }
 }
@@ -105,26 +107,5 @@ async fn context(asked: &read::Asked<'_>, config: &Config, args: &ContextArgs) -
         (Some(reason), "") => format!("nothing to hand out: {reason}"),
         (_, text) => format!("{text}\n({} tokens, {} left out)", answer.tokens, answer.left_out),
     })?;
-    Ok(Exit::Done)
-}
-
-fn configuration(config: &Config, output: Output, command: &ConfigCommand) -> anyhow::Result<Exit> {
-    match command {
-        ConfigCommand::Check => {
-            PolicyBook::load(config.pipelines.as_deref())?;
-            output::data(output, &serde_json::json!({"configuration": "ok", "pipelines": "ok"}), || {
-                let pipelines = config
-                    .pipelines
-                    .as_ref()
-                    .map_or("the built-in policy".to_owned(), |p| p.display().to_string());
-                format!("the configuration can be used, and so can {pipelines}")
-            })?;
-        }
-        ConfigCommand::Print => {
-            let shown = config::printed(config);
-            let table = toml::to_string(&shown).context("the configuration cannot be printed")?;
-            output::data(output, &shown, || table)?;
-        }
-    }
     Ok(Exit::Done)
 }

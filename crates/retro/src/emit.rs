@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use retro::config::{Config, without_credentials};
 use retro_adapters::Options;
 use retro_bus::{BodyStore, Bus, BusConfig, EventPublisher, OutgoingEvent};
+use retro_config::{Config, without_password};
 use retro_core::dead_letter::Rejection;
 use retro_core::id::{Tenant, WorkflowKey, derive};
 use retro_core::time::Clock;
@@ -105,7 +105,7 @@ struct Sender {
 impl Sender {
     async fn connect(args: &Emit, config: &Config, tenant: &Tenant) -> anyhow::Result<Self> {
         let url = match &config.nats_url {
-            Some(url) => url.clone(),
+            Some(url) => url.expose().to_owned(),
             None => Instance::read(&config.data_dir)?.nats_url,
         };
         let bus = Bus::connect(BusConfig::new(&url, "retro-emit")).await?;
@@ -168,7 +168,7 @@ async fn tell_when_away(bus: &Bus, url: &str) {
         }
     };
     if tokio::time::timeout(ANSWERS_WITHIN, connected).await.is_err() {
-        let url = without_credentials(url);
+        let url = without_password(url);
         output::told(&format!(
             "no broker answers at {url}: is `retro up` running? Trying for about half a minute"
         ));

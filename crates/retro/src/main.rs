@@ -1,4 +1,4 @@
-//! `retro`: see the crate's README.
+#![doc = include_str!("../README.md")]
 
 mod cli;
 mod clock;
@@ -12,9 +12,9 @@ mod up;
 use std::process::ExitCode;
 
 use clap::Parser;
-use retro::config::{self, Config};
+use retro_config::{Config, Loaded, Origin, Problems};
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, ConfigCommand};
 use crate::commands::Exit;
 
 fn main() -> ExitCode {
@@ -40,13 +40,28 @@ fn sentence(problem: &anyhow::Error) -> String {
 }
 
 fn run(cli: &Cli) -> anyhow::Result<Exit> {
-    let mut config = config::load(cli.global.config.as_deref())?;
-    if let Some(data_dir) = &cli.global.data_dir {
-        config.data_dir.clone_from(data_dir);
-    }
-    log_to_stderr(&config, matches!(cli.command, Command::Up(_)));
+    let loaded = match (load(cli), &cli.command) {
+        (Err(problems), Command::Config(ConfigCommand::Check)) => {
+            return commands::configuration::not_in_order(cli.global.output, problems.sentences());
+        }
+        (loaded, _) => loaded?,
+    };
+    log_to_stderr(&loaded.config, matches!(cli.command, Command::Up(_)));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(commands::run(cli, config))
+    runtime.block_on(commands::run(cli, loaded))
+}
+
+/// File and environment, and over them the options that every command takes.
+fn load(cli: &Cli) -> Result<Loaded, Problems> {
+    // A variable that is not UTF-8 is none of ours: keys, addresses and numbers are.
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let mut loaded = retro_config::load(cli.global.config.as_deref(), variables)?;
+    if let Some(data_dir) = &cli.global.data_dir {
+        loaded.config.data_dir.clone_from(data_dir);
+        loaded.origins.insert("data_dir".to_owned(), Origin::Option("--data-dir"));
+    }
+    Ok(loaded)
 }
 
 /// Logs go to stderr; a command that answers a question logs only warnings.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use retro::config::Config;
 use retro_bus::server::{NatsServer, ServerConfig};
 use retro_bus::{
     BodyStore, Bus, BusConfig, NoticePublisher, Subscription, run_consumer, run_relay, topology,
 };
+use retro_config::Config;
 use retro_core::similar::NgramEmbedder;
 use retro_core::time::Clock;
 use retro_counter::Counter;
@@ -54,7 +54,7 @@ pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
     let server = supervise(&config).await?;
     let nats_url = match (&server, &config.nats_url) {
         (Some(server), _) => server.url().to_owned(),
-        (None, Some(url)) => url.clone(),
+        (None, Some(url)) => url.expose().to_owned(),
         (None, None) => unreachable!("without an address a server is supervised"),
     };
     let database = instance::database(&config.data_dir);

@@ -18,7 +18,7 @@ struct Generated {
 }
 
 fn all(root: &Path) -> Result<Vec<Generated>> {
-    Ok(vec![policy::generate(root)?, config::generate(root)?])
+    Ok(vec![policy::generate(root)?, config::generate()?])
 }
 
 /// Writes every generated file that is not fresh.

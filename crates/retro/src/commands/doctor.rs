@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use retro::config::Config;
 use retro_bus::NatsServer;
+use retro_config::Config;
 use retro_store::{InvestigatorStore, OperatorStore};
 use retro_store_sqlite::SqliteStore;
 use serde::Serialize;
@@ -80,7 +80,7 @@ async fn database(config: &Config) -> anyhow::Result<String> {
 
 async fn broker(config: &Config) -> anyhow::Result<String> {
     if let Some(url) = &config.nats_url {
-        return Ok(format!("not supervised: {} is used", retro::config::without_credentials(url)));
+        return Ok(format!("not supervised: {url} is used"));
     }
     let (path, version) = NatsServer::usable(config.nats_server.as_deref()).await?;
     Ok(format!("{} {version}", path.display()))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use retro::config::Config;
+use retro_config::Config;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::{MemoryId, MemoryRef};
 use retro_core::similar::NgramEmbedder;

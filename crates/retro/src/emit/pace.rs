@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::bail;
-use retro::config::Config;
 use retro_bus::{Bus, topology};
+use retro_config::Config;
 use retro_core::id::{Tenant, Workflow};
 use retro_core::policy::Policies;
 use retro_store::OperatorStore;

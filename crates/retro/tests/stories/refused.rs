@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::world::{Answer, World, as_argument, items, mending, project};
+use crate::world::{Answer, World, as_argument, carry_out, items, mending, project};
 
 #[tokio::test]
 async fn a_second_program_on_a_folder_in_use_is_refused_in_one_sentence_and_the_first_one_goes_on() {
@@ -98,20 +98,41 @@ async fn a_database_that_is_damaged_and_an_address_in_use_are_named_once_in_one_
 }
 
 #[tokio::test]
-async fn an_unknown_key_of_the_configuration_is_refused_with_its_line() {
+async fn every_mistake_of_the_configuration_is_told_with_its_place_and_nothing_starts() {
     let world = World::empty();
-    let wrong = world.write("wrong.toml", "lease_s = 5\nlaese_s = 6\n");
-    for command in [&["config", "check"][..], &["config", "print"], &["up"]] {
+    let wrong = world.write("wrong.toml", "lease_s = 5\nlaese_s = 6\ninvestigators = 0\n");
+    let told = [
+        format!("{wrong}:2: unknown key `laese_s`; did you mean `lease_s`?"),
+        format!("{wrong}:3: `investigators` is 0; it must be a whole number, 1 to 64"),
+    ]
+    .join("\n");
+    let checked = world.retro(&["config", "check", "--config", &wrong]).await;
+    assert_eq!((checked.code, checked.out.trim_end()), (Some(4), told.as_str()), "{checked:?}");
+    for command in [&["config", "print"][..], &["up"], &["runs"]] {
         let refused = world.retro(&[command, &["--config", &wrong]].concat()).await;
-        assert_eq!(refused.code, Some(1), "{refused:?}");
-        let said = [wrong.as_str(), "line 2", "laese_s"].iter().all(|part| refused.err.contains(part));
-        assert!(said, "{command:?}: {refused:?}");
+        let expected = (Some(1), format!("retro: {told}"));
+        assert_eq!((refused.code, refused.err.trim_end().to_owned()), expected, "{refused:?}");
     }
+    assert!(!world.data().exists(), "nothing was started");
+}
+
+#[tokio::test]
+async fn the_configuration_in_force_is_printed_without_secrets_and_with_where_each_value_came_from() {
+    let world = World::empty();
+    let file = world.write("secret", "postgres://me:hunter3@host/retro\n");
     let right = world.write("right.toml", "lease_s = 5\nnats_url = \"nats://me:hunter2@127.0.0.1:4222\"\n");
     assert_eq!(world.retro(&["config", "check", "--config", &right]).await.code, Some(0));
     let printed = world.ask(&["config", "print", "--config", &right]).await;
-    assert_eq!(printed["lease_s"], 5);
-    assert!(!printed.to_string().contains("hunter2"), "{printed}");
+    assert_eq!(printed["lease_s"], json!({"value": 5, "from": format!("{right}:1")}));
+    assert_eq!(printed["nats_url"]["value"], "nats://me:***@127.0.0.1:4222");
+    assert_eq!(printed["sweep_ms"]["from"], "default");
+    let mut print = world.command(&["config", "print", "--config", &right]);
+    let printed = carry_out(print.env("RETRO_DATABASE_URL_FILE", &file)).await;
+    assert!(
+        printed.out.contains(&format!("database_url = \"postgres://me:***@host/retro\"  # {file}")),
+        "{printed:?}"
+    );
+    assert!(!printed.out.contains("hunter"), "{printed:?}");
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-events", Layer::Port),
     ("retro-store", Layer::Port),
     ("retro-redact", Layer::Port),
+    ("retro-config", Layer::Port),
     ("retro-adapters", Layer::Adapter),
     ("retro-bus", Layer::Adapter),
     ("retro-store-sqlite", Layer::Adapter),

@@ -29,7 +29,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Lines of the program's log that a failed test shows.
 const LOG_LINES: usize = 40;
 /// What an environment could bring in from outside.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 11] = [
+    "DATABASE_URL",
     "NATS_URL",
     "RETRO_CONFIG",
     "RETRO_TENANT",
@@ -37,6 +38,7 @@ const VARIABLES: [&str; 9] = [
     "RETRO_HTTP_LISTEN",
     "RETRO_PIPELINES",
     "RETRO_LOG",
+    "RETRO_DATABASE_URL",
     "RUST_LOG",
     "RETRO_NATS_URL",
 ];

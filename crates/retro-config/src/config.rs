@@ -1,0 +1,118 @@
+//! The keys of the program's configuration.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::layers::{self, Loaded};
+use crate::problem::Problems;
+use crate::secret::Secret;
+
+/// What a process is started with: addresses, folders, bounds and secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Folder of the SQLite database, the supervised broker's store and `instance.json`.
+    pub data_dir: PathBuf,
+    /// Address of the HTTP side. Loopback only.
+    #[schemars(example = "127.0.0.1:7717")]
+    pub http_listen: SocketAddr,
+    /// A Postgres database to use instead of SQLite under `data_dir`. `DATABASE_URL` in the environment means the same.
+    #[schemars(example = "postgres://retro@127.0.0.1:5432/retro")]
+    pub database_url: Option<Secret>,
+    /// A file that holds `database_url`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_database_url")]
+    pub database_url_file: Option<PathBuf>,
+    /// A NATS server to use instead of supervising one, or several separated by commas. `NATS_URL` in the environment
+    /// means the same.
+    #[schemars(example = "nats://127.0.0.1:4222")]
+    pub nats_url: Option<Secret>,
+    /// A file that holds `nats_url`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_nats_url")]
+    pub nats_url_file: Option<PathBuf>,
+    /// The nats-server to supervise; without it PATH and the project's tools folder are searched.
+    #[schemars(example = "/usr/local/bin/nats-server")]
+    pub nats_server: Option<PathBuf>,
+    /// Port of the supervised nats-server; 0 for a free one.
+    #[schemars(range(min = 0, max = 65535))]
+    pub nats_port: u16,
+    /// Folder of the pipelines, with `retrospective/pipeline.toml`; without it the built-in policy holds.
+    #[schemars(example = "/etc/retro/pipelines")]
+    pub pipelines: Option<PathBuf>,
+    /// Investigations carried out side by side, each of another retrospective.
+    #[schemars(range(min = 1, max = 64))]
+    pub investigators: u32,
+    /// How long an investigation's claim holds without a heartbeat, seconds.
+    #[schemars(range(min = 1, max = 3600))]
+    pub lease_s: u64,
+    /// Hard deadline of one attempt at an investigation, seconds.
+    #[schemars(range(min = 1, max = 86400))]
+    pub deadline_s: u64,
+    /// Pause between two looks for work that no message announced, milliseconds.
+    #[schemars(range(min = 50, max = 600_000))]
+    pub sweep_ms: u64,
+    /// What is logged, in the syntax of `tracing`: `info`, `retro_counter=debug,info`.
+    pub log: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from(".retro"),
+            http_listen: SocketAddr::from(([127, 0, 0, 1], 7717)),
+            database_url: None,
+            database_url_file: None,
+            nats_url: None,
+            nats_url_file: None,
+            nats_server: None,
+            nats_port: 0,
+            pipelines: None,
+            investigators: 2,
+            lease_s: 60,
+            deadline_s: 600,
+            sweep_ms: 2000,
+            log: "info".to_owned(),
+        }
+    }
+}
+
+/// Variables of the environment that stand for a key without our prefix. `RETRO_<KEY>` wins over them.
+pub const ALIASES: [(&str, &str); 2] = [("DATABASE_URL", "database_url"), ("NATS_URL", "nats_url")];
+
+/// Variables with our prefix that are no keys: the command line's, and those of tests and tools.
+pub const OTHER_VARIABLES: [&str; 3] = ["RETRO_CONFIG", "RETRO_TENANT", "RETRO_EVAL_DATA"];
+
+/// Secrets that a file may hold. The key of the file is the secret's and `_file`.
+pub const SECRETS: [&str; 2] = ["database_url", "nats_url"];
+
+/// The file that is read when none is named.
+const FILE: &str = "retro.toml";
+
+/// Reads the configuration: defaults, then the file (the named one, or `retro.toml` when it is there), then the
+/// environment; then the secrets that files hold. Fails with every mistake at once.
+pub fn load(
+    named: Option<&Path>,
+    environment: impl IntoIterator<Item = (String, String)>,
+) -> Result<Loaded, Problems> {
+    let file = named.or_else(|| Some(Path::new(FILE)).filter(|path| path.exists()));
+    layers::load(file, environment)
+}
+
+impl Config {
+    /// What a value may not be beside others or at this state of the program: key and sentence.
+    pub(crate) fn refused(&self) -> Vec<(&'static str, String)> {
+        let address = self.http_listen;
+        if address.ip().is_loopback() {
+            return Vec::new();
+        }
+        let port = address.port();
+        vec![(
+            "http_listen",
+            format!(
+                "is {address}: until there are credentials the HTTP side listens on loopback only, such as 127.0.0.1:{port}"
+            ),
+        )]
+    }
+}

@@ -1,0 +1,171 @@
+//! What wins over what, and how a mistake is told.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use retro_config::{Config, Loaded, Problems, load};
+use tempfile::TempDir;
+
+fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(TempDir::new().expect("a temporary folder can be made"))
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.path().join(name);
+        fs::write(&path, text).expect("the folder can be written");
+        path
+    }
+
+    fn load(&self, text: &str, variables: &[(&str, &str)]) -> Result<Loaded, Problems> {
+        load(Some(&self.write("retro.toml", text)), environment(variables))
+    }
+
+    /// The sentences, with this folder's path cut off.
+    fn told(&self, text: &str, variables: &[(&str, &str)]) -> Vec<String> {
+        let folder = format!("{}/", self.0.path().display());
+        let problems = self.load(text, variables).expect_err("there is something wrong");
+        problems.sentences().iter().map(|sentence| sentence.replace(&folder, "")).collect()
+    }
+}
+
+#[test]
+fn the_environment_wins_over_the_file_and_the_file_over_the_default() {
+    let loaded = Folder::new()
+        .load("lease_s = 5\nsweep_ms = 500\n", &[("RETRO_LEASE_S", "6"), ("RETRO_LOG", "debug")])
+        .unwrap();
+    let expected = Config { lease_s: 6, sweep_ms: 500, log: "debug".to_owned(), ..Config::default() };
+    assert_eq!(loaded.config, expected);
+    let from: Vec<_> = loaded.origins.iter().map(|(key, origin)| format!("{key} {origin}")).collect();
+    assert!(from[0].ends_with("RETRO_LEASE_S") && from[1].ends_with("RETRO_LOG"), "{from:?}");
+    assert!(from[2].ends_with("retro.toml:2"), "{from:?}");
+}
+
+#[test]
+fn an_address_is_taken_from_its_usual_variable_and_ours_wins_over_it() {
+    for (key, alias, ours) in
+        [("database_url", "DATABASE_URL", "RETRO_DATABASE_URL"), ("nats_url", "NATS_URL", "RETRO_NATS_URL")]
+    {
+        let address = |variables: &[(&str, &str)]| {
+            let config = load(None, environment(variables)).unwrap().config;
+            let secret = if key == "nats_url" { config.nats_url } else { config.database_url };
+            secret.map(|secret| secret.expose().to_owned())
+        };
+        assert_eq!(address(&[(alias, "a://b")]).as_deref(), Some("a://b"));
+        assert_eq!(address(&[(alias, "a://b"), (ours, "c://d")]).as_deref(), Some("c://d"));
+        assert_eq!(address(&[(alias, ""), (ours, "")]), None, "an empty variable was not given");
+    }
+}
+
+#[test]
+fn every_mistake_is_told_at_once_with_file_line_key_and_what_would_be_right() {
+    let text = "lease_s = 5\ninvesigators = 3\n\ninvestigators = 65\nlog = 7\nhttp_listen = \"localhost\"\n\
+                [policy]\nthreshold_runs = 3\n";
+    let told = Folder::new().told(
+        text,
+        &[
+            ("RETRO_LAESE_S", "3"),
+            ("RETRO_SWEEP_MS", "soon"),
+            ("RETRO_NATS_PORT", "70000"),
+            ("NATS_URl", "x"),
+        ],
+    );
+    assert_eq!(
+        told,
+        [
+            "retro.toml:2: unknown key `invesigators`; did you mean `investigators`?",
+            "retro.toml:4: `investigators` is 65; it must be a whole number, 1 to 64",
+            "retro.toml:5: `log` is 7; it must be a text",
+            "retro.toml:6: `http_listen` is \"localhost\"; it must be a text such as \"127.0.0.1:7717\"",
+            "retro.toml:7: unknown key `policy`",
+            "RETRO_LAESE_S: unknown variable; did you mean `RETRO_LEASE_S`?",
+            "RETRO_NATS_PORT: `nats_port` is 70000; it must be a whole number, 0 to 65535",
+            "RETRO_SWEEP_MS: `sweep_ms` is \"soon\"; it must be a whole number, 50 to 600000",
+        ]
+    );
+}
+
+#[test]
+fn variables_that_others_set_beside_ours_are_left_alone() {
+    let others =
+        ["RETRO_SERVICE_HOST", "RETRO_PORT_7717_TCP_ADDR", "RETRO_EVAL_DATA", "RETRO_CONFIG", "RETRO_TENANT"];
+    let variables: Vec<_> = others.iter().map(|name| (*name, "tcp://10.0.0.1:80")).collect();
+    assert_eq!(load(None, environment(&variables)).unwrap().config, Config::default());
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_told_with_its_line_and_without_what_stands_there() {
+    let told = Folder::new().told("lease_s = 5\ndatabase_url = \"postgres://me:hunter2@host/db\n", &[]);
+    assert!(told[0].starts_with("retro.toml:2: "), "{told:?}");
+    assert!(!told[0].contains("hunter2"), "{told:?}");
+    let missing = load(Some(Path::new("/no/such/retro.toml")), []).unwrap_err();
+    assert!(missing.to_string().starts_with("cannot read /no/such/retro.toml: "), "{missing}");
+}
+
+#[test]
+fn a_secret_is_read_from_its_file_without_the_newline_at_its_end() {
+    let folder = Folder::new();
+    for (text, ending) in
+        [("postgres://me:hunter2@host/db", "\n"), ("postgres://me:a b@host/db", "\r\n"), ("x", "")]
+    {
+        let path = folder.write("secret", format!("{text}{ending}"));
+        let loaded = load(None, environment(&[("RETRO_DATABASE_URL_FILE", path.to_str().unwrap())])).unwrap();
+        assert_eq!(loaded.config.database_url.unwrap().expose(), text);
+        assert_eq!(loaded.origins["database_url"].to_string(), path.display().to_string());
+    }
+}
+
+#[test]
+fn a_secret_given_twice_is_refused_with_both_places() {
+    let folder = Folder::new();
+    folder.write("secret", "nats://b");
+    assert_eq!(
+        folder.told("nats_url_file = \"secret\"\n", &[("NATS_URL", "nats://me:hunter2@a")]),
+        ["retro.toml:1: `nats_url_file` is given, and `nats_url` too (NATS_URL); keep one of them"]
+    );
+}
+
+#[test]
+fn a_file_of_a_secret_that_is_missing_empty_too_large_or_no_text_is_named() {
+    let folder = Folder::new();
+    folder.write("empty", "\n");
+    folder.write("large", "x".repeat(9000));
+    folder.write("bytes", [0xff, 0xfe]);
+    let told = |name: &str| {
+        let path = folder.0.path().join(name).display().to_string();
+        folder.told("", &[("RETRO_NATS_URL_FILE", &path)]).remove(0)
+    };
+    assert!(told("missing").starts_with("RETRO_NATS_URL_FILE: `nats_url_file`: missing cannot be read: "));
+    assert_eq!(
+        told("empty"),
+        "RETRO_NATS_URL_FILE: `nats_url_file`: empty is empty; it must hold the secret"
+    );
+    assert_eq!(
+        told("large"),
+        "RETRO_NATS_URL_FILE: `nats_url_file`: large holds 9000 bytes; a secret has at most 8192"
+    );
+    assert!(told("bytes").starts_with("RETRO_NATS_URL_FILE: `nats_url_file`: bytes cannot be read: "));
+}
+
+#[test]
+fn a_secret_of_a_wrong_type_is_refused_and_not_shown() {
+    assert_eq!(
+        Folder::new().told("database_url = [\"hunter2\"]\n", &[]),
+        [
+            "retro.toml:1: `database_url` cannot be used; it must be a text such as \"postgres://retro@127.0.0.1:5432/retro\""
+        ]
+    );
+}
+
+#[test]
+fn listening_beyond_loopback_is_refused() {
+    let told = Folder::new().told("", &[("RETRO_HTTP_LISTEN", "0.0.0.0:80")]);
+    assert!(told[0].starts_with("RETRO_HTTP_LISTEN: `http_listen` is 0.0.0.0:80: "), "{told:?}");
+    assert!(told[0].ends_with("loopback only, such as 127.0.0.1:80"), "{told:?}");
+}
