@@ -4,6 +4,7 @@ mod backlog;
 pub mod backoff;
 pub mod connect;
 pub mod consume;
+pub mod intake;
 pub mod objects;
 pub mod publish;
 mod refusal;
@@ -15,6 +16,7 @@ pub mod topology;
 
 pub use connect::{Bus, BusConfig, BusError};
 pub use consume::{Subscription, run_consumer};
+pub use intake::EventIntake;
 pub use objects::BodyStore;
 pub use publish::{EventPublisher, NoticePublisher, OutgoingEvent};
 pub use relay::run_relay;

@@ -120,6 +120,7 @@ fn streams(sizes: &StreamSizes) -> [Config; 4] {
     [
         Config {
             duplicate_window: INTAKE_DEDUPE,
+            allow_atomic_publish: true,
             ..stream(INTAKE, "Finished runs, as engines publish them", intake, sizes.intake_bytes)
         },
         stream(WORK, "Wake-ups between our own stages; internal", below(&work), sizes.work_bytes),

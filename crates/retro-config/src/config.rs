@@ -53,6 +53,13 @@ pub struct Config {
     /// Pause between two looks for work that no message announced, milliseconds.
     #[schemars(range(min = 50, max = 600_000))]
     pub sweep_ms: u64,
+    /// Bodies of `POST /v1/events` that are in hand at once, MiB; beyond it a request is answered 429. Handling one takes
+    /// a few times its size in memory, and the largest has 17 MiB.
+    #[schemars(range(min = 17, max = 65536))]
+    pub intake_mib: u32,
+    /// The same of one tenant, MiB, so that one that sends much leaves room for the others.
+    #[schemars(range(min = 17, max = 65536))]
+    pub intake_tenant_mib: u32,
     /// What is logged, in the syntax of `tracing`: `info`, `retro_counter=debug,info`.
     pub log: String,
 }
@@ -73,6 +80,8 @@ impl Default for Config {
             lease_s: 60,
             deadline_s: 600,
             sweep_ms: 2000,
+            intake_mib: 64,
+            intake_tenant_mib: 40,
             log: "info".to_owned(),
         }
     }

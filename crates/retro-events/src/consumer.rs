@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use retro_core::dead_letter::{Code, Rejection};
-use retro_core::id::Tenant;
+use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::message::Message;
 use retro_core::run::ObjectRef;
 
@@ -32,8 +32,13 @@ pub struct Delivery {
 impl Delivery {
     /// The first header of this name, in whichever case it was written.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        header(&self.headers, name)
     }
+}
+
+/// The first header of this name, in whichever case it was written.
+pub(crate) fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
 impl Delivery {
@@ -94,6 +99,40 @@ pub trait Publisher: Send + Sync + 'static {
     /// Publishes each message under its id. Returns when all are acknowledged; on an error any may have arrived.
     async fn publish(&self, messages: &[Message]) -> Result<(), PublishError>;
 }
+
+/// An event of an engine, checked and ready for the intake stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedEvent {
+    /// Whose run it tells of: its subject follows from it.
+    pub key: WorkflowKey,
+    /// The event as one JSON object: structured mode.
+    pub payload: Bytes,
+}
+
+/// Why the broker does not have the events that it was given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IntakeError {
+    /// There is no room. Nothing was stored.
+    #[error("the intake stream takes no more at this time: {0}")]
+    Full(String),
+    /// It is away, or did not take them. Nothing was stored.
+    #[error("the broker is not available: {0}")]
+    Unavailable(String),
+    /// It did not say in time whether it has them. Giving them again is harmless: each is counted once.
+    #[error("the broker did not confirm: {0}")]
+    Unknown(String),
+}
+
+/// Takes events for somebody who waits for the answer.
+#[async_trait]
+pub trait Intake: Send + Sync + 'static {
+    /// Stores one or more events, in order, all of them or none, and returns when they are on disk. At most
+    /// [`INTAKE_EVENTS_MAX`] at once.
+    async fn take(&self, events: &[CheckedEvent]) -> Result<(), IntakeError>;
+}
+
+/// How many events are taken at once: the broker's own limit of an atomic batch.
+pub const INTAKE_EVENTS_MAX: usize = 1000;
 
 /// Why a body could not be fetched.
 #[derive(Debug, thiserror::Error)]

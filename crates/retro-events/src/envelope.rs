@@ -11,11 +11,14 @@ use jiff::Timestamp;
 use retro_core::dead_letter::{Code, Rejection};
 use serde_json::{Map, Value};
 
-use crate::consumer::Delivery;
-use crate::{field, json};
+use crate::consumer::{Delivery, header};
+use crate::{atif, field, json};
 
 /// The largest message we take: the broker's own default limit. Larger bodies go by reference.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+/// The largest event that comes by another road than a message: a body of the largest size, and room for the rest.
+/// What is above [`MESSAGE_BYTES_MAX`] of it is stored apart before the event is published.
+pub const EVENT_BYTES_MAX: usize = atif::BODY_BYTES_MAX + MESSAGE_BYTES_MAX;
 /// The longest `id`, `source` or `type`, in bytes: together they are the key of an identity that is kept for ever.
 pub const ATTRIBUTE_BYTES_MAX: usize = 1024;
 
@@ -46,20 +49,30 @@ pub struct Encoded {
 }
 
 impl Envelope {
-    /// Reads a delivery. The content type decides the mode; without one, `ce-` headers, then a `specversion` key do.
+    /// Reads a delivery, of at most [`MESSAGE_BYTES_MAX`] bytes.
     pub fn read(delivery: &Delivery) -> Result<Self, Rejection> {
-        let content_type = delivery.header("content-type").map(media_type);
+        Self::of_parts(&delivery.headers, &delivery.payload, MESSAGE_BYTES_MAX)
+    }
+
+    /// Reads headers, in whichever case they are written, and a payload of at most `bytes_max` bytes. The content type
+    /// decides the mode; without one, `ce-` headers, then a `specversion` key do.
+    pub fn of_parts(
+        headers: &[(String, String)],
+        payload: &[u8],
+        bytes_max: usize,
+    ) -> Result<Self, Rejection> {
+        let content_type = header(headers, "content-type").map(media_type);
         match content_type.as_deref() {
             Some("application/cloudevents+json" | "application/cloudevents") => {
-                Self::from_json(parse(&delivery.payload)?)
+                Self::from_json(json::parse(payload, bytes_max)?)
             }
             Some(other) if other.starts_with("application/cloudevents") => Err(Rejection::at(
                 Code::NotCloudEvent,
                 "content-type",
                 "only application/cloudevents+json is read; batches are sent as single events",
             )),
-            _ if delivery.header("ce-specversion").is_some() => from_headers(delivery),
-            _ => Self::from_json(parse(&delivery.payload)?),
+            _ if header(headers, "ce-specversion").is_some() => from_headers(headers, payload, bytes_max),
+            _ => Self::from_json(json::parse(payload, bytes_max)?),
         }
     }
 
@@ -144,10 +157,6 @@ impl Envelope {
     }
 }
 
-fn parse(payload: &[u8]) -> Result<Value, Rejection> {
-    json::parse(payload, MESSAGE_BYTES_MAX)
-}
-
 fn not_an_event() -> Rejection {
     Rejection::at(
         Code::NotCloudEvent,
@@ -175,17 +184,21 @@ fn check_data_is_json(content_type: Option<&str>, path: &str) -> Result<(), Reje
     }
 }
 
-fn from_headers(delivery: &Delivery) -> Result<Envelope, Rejection> {
-    check_data_is_json(delivery.header("content-type"), "content-type")?;
+fn from_headers(
+    headers: &[(String, String)],
+    payload: &[u8],
+    bytes_max: usize,
+) -> Result<Envelope, Rejection> {
+    check_data_is_json(header(headers, "content-type"), "content-type")?;
     let mut attributes = Map::new();
-    for (name, value) in &delivery.headers {
+    for (name, value) in headers {
         let name = name.to_ascii_lowercase();
         if let Some(attribute) = name.strip_prefix("ce-") {
             // The first of two headers of one name counts, as everywhere else.
             attributes.entry(attribute).or_insert_with(|| percent_decode(value).into());
         }
     }
-    let data = if delivery.payload.is_empty() { Value::Null } else { parse(&delivery.payload)? };
+    let data = if payload.is_empty() { Value::Null } else { json::parse(payload, bytes_max)? };
     Envelope::from_attributes(attributes, data)
 }
 
@@ -208,7 +221,8 @@ fn decode_data(encoded: &Value) -> Result<Value, Rejection> {
     let text = encoded.as_str().ok_or_else(|| at(Code::FieldInvalid, "is not a string".to_owned()))?;
     let bytes =
         BASE64.decode(text).map_err(|_| at(Code::FieldInvalid, "is not standard Base64".to_owned()))?;
-    parse(&bytes).map_err(|rejection| at(rejection.code, rejection.detail))
+    // Shorter than the text that it stood in, which was within its bound.
+    json::parse(&bytes, EVENT_BYTES_MAX).map_err(|rejection| at(rejection.code, rejection.detail))
 }
 
 fn take_attribute(attributes: &mut Map<String, Value>, name: &str) -> Result<String, Rejection> {

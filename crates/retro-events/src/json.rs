@@ -2,6 +2,7 @@
 
 use retro_core::dead_letter::{Code, Rejection};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// The deepest nesting that is read. One less than the limit of the JSON reader itself, which protects the stack;
 /// events of real engines stay below 20.
@@ -10,6 +11,36 @@ pub const DEPTH_MAX: usize = 127;
 /// Reads JSON of at most `bytes_max` bytes and [`DEPTH_MAX`] levels. Fails with `oversized`, `not_utf8`, `too_deep`
 /// or `not_json`; what it says holds positions, never the text.
 pub fn parse(bytes: &[u8], bytes_max: usize) -> Result<Value, Rejection> {
+    let text = text(bytes, bytes_max)?;
+    if let Some(offset) = first_too_deep(text.as_bytes()) {
+        let detail = format!("byte {offset} is nested deeper than {DEPTH_MAX} levels");
+        return Err(Rejection::whole(Code::TooDeep, detail));
+    }
+    serde_json::from_str(text).map_err(|error| Rejection::whole(Code::NotJson, error.to_string()))
+}
+
+/// The items of a JSON array, unread, so that what is wrong within one is not the others' fault. Fails on more than
+/// `items_max`, and as [`parse`] does on what is no array or breaks it.
+pub fn items(bytes: &[u8], bytes_max: usize, items_max: usize) -> Result<Vec<&str>, Rejection> {
+    let items: Vec<&RawValue> = serde_json::from_str(text(bytes, bytes_max)?).map_err(|error| {
+        let code = if error.is_data() { Code::NotCloudEvent } else { Code::NotJson };
+        Rejection::whole(
+            code,
+            format!(
+                "a batch is a JSON array of events; line {} column {} is not",
+                error.line(),
+                error.column()
+            ),
+        )
+    })?;
+    if items.len() > items_max {
+        let detail = format!("{} events; at most {items_max} are taken at once", items.len());
+        return Err(Rejection::whole(Code::Oversized, detail));
+    }
+    Ok(items.into_iter().map(RawValue::get).collect())
+}
+
+fn text(bytes: &[u8], bytes_max: usize) -> Result<&str, Rejection> {
     if bytes.len() > bytes_max {
         let detail = format!("{} bytes; at most {bytes_max} are taken", bytes.len());
         return Err(Rejection::whole(Code::Oversized, detail));
@@ -18,12 +49,7 @@ pub fn parse(bytes: &[u8], bytes_max: usize) -> Result<Value, Rejection> {
         Rejection::whole(Code::NotUtf8, format!("byte {} is not UTF-8", error.valid_up_to()))
     })?;
     // Some Windows tools put a byte order mark before what they write.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if let Some(offset) = first_too_deep(text.as_bytes()) {
-        let detail = format!("byte {offset} is nested deeper than {DEPTH_MAX} levels");
-        return Err(Rejection::whole(Code::TooDeep, detail));
-    }
-    serde_json::from_str(text).map_err(|error| Rejection::whole(Code::NotJson, error.to_string()))
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 /// The offset of the first bracket that goes too deep, found without recursion.
@@ -65,6 +91,23 @@ mod tests {
         check(b"{\"a\":1e999}", Err(Code::NotJson));
         check(b"{\"a\":\"\xff\"}", Err(Code::NotUtf8));
         check(&[b' '; 1025], Err(Code::Oversized));
+    }
+
+    #[test]
+    fn the_items_of_a_batch_are_taken_apart_whatever_stands_within_them() {
+        let deep = "[".repeat(10_000) + &"]".repeat(10_000);
+        let batch = format!("\u{feff}[{{\"a\": 1}}, 7,{deep}]");
+        assert_eq!(items(batch.as_bytes(), 1 << 20, 3).unwrap(), [r#"{"a": 1}"#, "7", &deep]);
+        assert_eq!(items(b"[]", 1024, 3).unwrap(), Vec::<&str>::new());
+        for (bytes, code) in [
+            (&b"[1,2,3,4]"[..], Code::Oversized),
+            (b"{}", Code::NotCloudEvent),
+            (b"[1,", Code::NotJson),
+            (b"[1]x", Code::NotJson),
+            (b"[\"\xff\"]", Code::NotUtf8),
+        ] {
+            assert_eq!(items(bytes, 1024, 3).unwrap_err().code, code, "{}", String::from_utf8_lossy(bytes));
+        }
     }
 
     #[test]

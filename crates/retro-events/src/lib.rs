@@ -8,4 +8,7 @@ pub mod json;
 pub mod run_completed;
 pub mod subject;
 
-pub use consumer::{Consumer, Delivery, ObjectError, Objects, PublishError, Publisher, Verdict};
+pub use consumer::{
+    CheckedEvent, Consumer, Delivery, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects,
+    PublishError, Publisher, Verdict,
+};

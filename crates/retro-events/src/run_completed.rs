@@ -27,7 +27,7 @@ pub const MEMORIES_MAX: usize = 1000;
 pub const REMARKS_MAX: usize = 64;
 /// The longest remark, in bytes: a page or two of text.
 pub const REMARK_BYTES_MAX: usize = 8 * 1024;
-/// How far an emitter's clock may be ahead of the broker's.
+/// How far an emitter's clock may be ahead of the broker's, or of the gateway's.
 const AHEAD_MAX: SignedDuration = SignedDuration::from_hours(24);
 /// 2000-01-01T00:00:00Z: before it nobody ran an agent; a clock that says so was never set.
 const EARLIEST_S: i64 = 946_684_800;
@@ -63,22 +63,43 @@ pub enum Body {
 pub fn read(delivery: &Delivery) -> Result<RunCompleted, Rejection> {
     let key = subject::parse_run_completed(&delivery.subject)?;
     let envelope = Envelope::read(delivery)?;
-    check_owner(&envelope, &key)?;
-    let latest = delivery.stored_at.checked_add(AHEAD_MAX).unwrap_or(Timestamp::MAX);
-    read_envelope(envelope, key, latest)
-}
-
-fn read_envelope(envelope: Envelope, key: WorkflowKey, latest: Timestamp) -> Result<RunCompleted, Rejection> {
+    let (run, body) = read_envelope(&envelope, &key, delivery.stored_at)?;
     let content_hash = content_hash(&envelope.data);
-    let Value::Object(mut data) = envelope.data else {
-        return Err(Rejection::at(Code::FieldInvalid, "data", "is to be a JSON object"));
-    };
-    data.retain(|_, value| !value.is_null());
-    let body = take_body(&mut data, &envelope.extensions, &key.tenant)?;
-    let run = read_facts(data)?;
-    check_times(&run, Some(latest))?;
     let event = EventKey { tenant: key.tenant.clone(), source: envelope.source, id: envelope.id };
     Ok(RunCompleted { event, key, content_hash, run, body })
+}
+
+/// Checks an event that comes by another road, as [`read`] will check the message that it becomes: who sends it is
+/// told its mistake at once. It is kept as it came.
+pub fn receive(envelope: Envelope, tenant: &Tenant, now: Timestamp) -> Result<RunEvent, Rejection> {
+    let key = WorkflowKey { tenant: tenant.clone(), workflow: workflow_of(&envelope)? };
+    let (run, _) = read_envelope(&envelope, &key, now)?;
+    Ok(RunEvent { envelope, workflow: key.workflow, run })
+}
+
+fn read_envelope(
+    envelope: &Envelope,
+    key: &WorkflowKey,
+    now: Timestamp,
+) -> Result<(RunFacts, Body), Rejection> {
+    check_owner(envelope, key)?;
+    let data = data_of(envelope)?;
+    let body = read_body(data, &envelope.extensions, &key.tenant)?;
+    let run = read_facts(facts_in(data))?;
+    check_times(&run, Some(now.checked_add(AHEAD_MAX).unwrap_or(Timestamp::MAX)))?;
+    Ok((run, body))
+}
+
+fn data_of(envelope: &Envelope) -> Result<&Map<String, Value>, Rejection> {
+    let data = envelope.data.as_object();
+    data.ok_or_else(|| Rejection::at(Code::FieldInvalid, "data", "is to be a JSON object"))
+}
+
+/// What `data` says beside the body, which may be large.
+fn facts_in(data: &Map<String, Value>) -> Map<String, Value> {
+    let is_fact = |name: &str, value: &Value| !["trajectory", "dataref"].contains(&name) && !value.is_null();
+    let facts = data.iter().filter(|(name, value)| is_fact(name, value));
+    facts.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn check_type(envelope: &Envelope) -> Result<(), Rejection> {
@@ -109,19 +130,20 @@ fn check_owner(envelope: &Envelope, key: &WorkflowKey) -> Result<(), Rejection> 
     Ok(())
 }
 
-fn take_body(
-    data: &mut Map<String, Value>,
+fn read_body(
+    data: &Map<String, Value>,
     extensions: &Map<String, Value>,
     tenant: &Tenant,
 ) -> Result<Body, Rejection> {
-    let object = dataref::take(data, extensions, tenant)?;
-    match (data.remove("trajectory"), object) {
+    let object = dataref::find(data, extensions, tenant)?;
+    let trajectory = data.get("trajectory").filter(|trajectory| !trajectory.is_null());
+    match (trajectory, object) {
         (Some(_), Some(_)) => Err(Rejection::at(
             Code::FieldInvalid,
             "data.trajectory",
             "stands beside a dataref; a run has one body",
         )),
-        (Some(trajectory), None) => atif::read(&trajectory, "data.trajectory").map(Body::Inline),
+        (Some(trajectory), None) => atif::read(trajectory, "data.trajectory").map(Body::Inline),
         (None, Some(object)) => Ok(Body::Object(object)),
         (None, None) => Ok(Body::None),
     }
@@ -200,7 +222,7 @@ fn check_times(run: &RunFacts, latest: Option<Timestamp>) -> Result<(), Rejectio
             return invalid(path, "is before the year 2000");
         }
         if latest.is_some_and(|latest| time > latest) {
-            return invalid(path, "is more than a day ahead of the broker's clock");
+            return invalid(path, "is more than a day ahead of the clock of the server that took it");
         }
     }
     match (run.started_at, run.finished_at) {

@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer};
 use crate::gateway::Gateway;
+use crate::intake::{Reception, events};
 
 /// Whether the process can do its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,14 +27,15 @@ pub enum Readiness {
 /// Asked by `GET /readyz`; given by whoever knows what the process needs. Must not block.
 pub type ReadyCheck = Arc<dyn Fn() -> Readiness + Send + Sync>;
 
-/// The agents' routes: `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz`. To be merged with others and handed to
+/// The agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz`. To be merged with others and handed to
 /// [`retro_http::serve`].
-pub fn router(gateway: Gateway, ready: ReadyCheck) -> Router {
+pub fn router(gateway: Gateway, reception: Reception, ready: ReadyCheck) -> Router {
     let health = Router::new().route("/livez", get(|| async { "ok" })).route("/readyz", get(readyz));
     Router::new()
         .route("/v1/context", post(context))
         .route("/v1/memories/{id}", get(memory))
         .with_state(gateway)
+        .merge(Router::new().route("/v1/events", post(events)).with_state(reception))
         .merge(health.with_state(ready))
 }
 

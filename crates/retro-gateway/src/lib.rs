@@ -3,6 +3,7 @@
 mod answer;
 mod gateway;
 mod http;
+mod intake;
 #[cfg(test)]
 mod testing;
 mod tokens;
@@ -10,5 +11,6 @@ mod tokens;
 pub use answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryText, Recording};
 pub use gateway::{ANSWER_MS_MAX, Gateway};
 pub use http::{Readiness, ReadyCheck, router};
+pub use intake::{Busy, EventsAnswer, EventsRefused, Gate, GateBounds, Pass, Reception, RefusedEvent};
 pub use retro_http::{ServeError, listen, serve};
 pub use tokens::count as count_tokens;

@@ -1,17 +1,69 @@
-//! A small store in memory, for the tests of this crate.
+//! A small store and a small broker in memory, for the tests of this crate.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use jiff::Timestamp;
 use retro_core::finding::{Cue, Quote};
 use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, Workflow, WorkflowKey, derive};
 use retro_core::memory::{Evidence, Lesson, Memory, Scope, Status};
 use retro_core::recall::Candidate;
+use retro_core::run::ObjectRef;
+use retro_core::time::FixedClock;
 use retro_core::trajectory::Place;
 use retro_core::weight::Weight;
+use retro_events::subject::body_name;
+use retro_events::{CheckedEvent, Intake, IntakeError, ObjectError, Objects};
 use retro_store::{NameStore, RecallStore, Result, StoreError};
+
+use crate::intake::{Gate, GateBounds, Reception};
+
+/// What the broker has.
+#[derive(Default)]
+pub(crate) struct Broker {
+    pub(crate) trouble: Option<IntakeError>,
+    pub(crate) events: Mutex<Vec<CheckedEvent>>,
+    pub(crate) bodies: Mutex<Vec<(Tenant, Bytes)>>,
+}
+
+/// Room for two of the largest events, of which a tenant may have one in hand.
+pub(crate) const BOUNDS: GateBounds =
+    GateBounds { bytes_max: 40 * 1024 * 1024, tenant_bytes_max: 20 * 1024 * 1024 };
+
+/// A reception before this broker, on 20 November 2026, and its gate.
+pub(crate) fn reception(broker: &Arc<Broker>) -> (Reception, Gate) {
+    let gate = Gate::new(BOUNDS);
+    let now = FixedClock("2026-11-20T10:00:00Z".parse().unwrap());
+    (Reception::new(broker.clone(), broker.clone(), Arc::new(now), gate.clone()), gate)
+}
+
+#[async_trait]
+impl Intake for Broker {
+    async fn take(&self, events: &[CheckedEvent]) -> std::result::Result<(), IntakeError> {
+        self.trouble.clone().map_or(Ok(()), Err)?;
+        self.events.lock().unwrap().extend_from_slice(events);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Objects for Broker {
+    async fn put(&self, tenant: &Tenant, bytes: Bytes) -> std::result::Result<ObjectRef, ObjectError> {
+        if let Some(IntakeError::Full(reason)) = &self.trouble {
+            return Err(ObjectError::Unavailable(reason.clone()));
+        }
+        let sha256 = retro_core::canonical::sha256_hex(&bytes);
+        let object = ObjectRef { name: body_name(tenant, &sha256), sha256, bytes: bytes.len() as u64 };
+        self.bodies.lock().unwrap().push((tenant.clone(), bytes));
+        Ok(object)
+    }
+
+    async fn get(&self, object: &ObjectRef) -> std::result::Result<Bytes, ObjectError> {
+        Err(ObjectError::Unavailable(object.name.clone()))
+    }
+}
 
 /// What of the store does not work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use retro_core::id::Tenant;
@@ -56,7 +56,7 @@ pub struct JsonBody<T>(pub T);
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
         if !is_json(request.headers()) {
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -64,19 +64,32 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
                 "send the body as JSON with `Content-Type: application/json`",
             ));
         }
-        let reading = Bytes::from_request(request, state);
-        let bytes = tokio::time::timeout(Duration::from_secs(BODY_READ_S_MAX), reading)
-            .await
-            .map_err(|_| late())?
-            .map_err(|rejection| unread(rejection.status(), &rejection.body_text()))?;
+        let bytes = read_body(request, BODY_BYTES_MAX, Duration::from_secs(BODY_READ_S_MAX)).await?;
         read_json(&bytes).map(Self)
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+/// Reads a body of at most `bytes_max` bytes, which may take so long to arrive; for a route that takes other ones than
+/// [`JsonBody`] does.
+pub async fn read_body(mut request: Request, bytes_max: usize, longest: Duration) -> Result<Bytes, Problem> {
+    DefaultBodyLimit::max(bytes_max).apply(&mut request);
+    let reading = Bytes::from_request(request, &());
+    tokio::time::timeout(longest, reading)
+        .await
+        .map_err(|_| late(longest))?
+        .map_err(|rejection| unread(rejection.status(), &rejection.body_text(), bytes_max))
+}
+
+/// Whether the body is said to be JSON.
+pub fn is_json(headers: &HeaderMap) -> bool {
+    let essence = media_type(headers);
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+/// The content type in lower case, without its parameters; empty when there is none.
+pub fn media_type(headers: &HeaderMap) -> String {
+    let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
@@ -95,14 +108,14 @@ fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(value)
 }
 
-fn late() -> Problem {
-    let detail = format!("the body did not arrive within {BODY_READ_S_MAX} s");
+fn late(longest: Duration) -> Problem {
+    let detail = format!("the body did not arrive within {} s", longest.as_secs());
     Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long", detail)
 }
 
-fn unread(status: StatusCode, text: &str) -> Problem {
+fn unread(status: StatusCode, text: &str, bytes_max: usize) -> Problem {
     if status == StatusCode::PAYLOAD_TOO_LARGE {
-        let detail = format!("the body is larger than {BODY_BYTES_MAX} bytes");
+        let detail = format!("the body is larger than {bytes_max} bytes");
         return Problem::new(status, "the body is too large", detail);
     }
     Problem::unreadable(format!("the body did not arrive whole: {text}"))

@@ -4,6 +4,9 @@ mod extract;
 mod problem;
 mod serve;
 
-pub use extract::{BODY_BYTES_MAX, BODY_READ_S_MAX, Caller, Id, JsonBody, Params, TENANT_HEADER, accepts};
+pub use extract::{
+    BODY_BYTES_MAX, BODY_READ_S_MAX, Caller, Id, JsonBody, Params, TENANT_HEADER, accepts, is_json,
+    media_type, read_body,
+};
 pub use problem::Problem;
 pub use serve::{STOP_S_MAX, ServeError, finished, listen, serve};

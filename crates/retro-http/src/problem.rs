@@ -14,40 +14,33 @@ pub struct Problem {
     pub title: &'static str,
     /// What is wrong with this request and what would be right.
     pub detail: String,
+    /// What is wrong, in one word that never changes, where a program may want to tell it from others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
     /// The path of the field that is to blame, such as `memories[2].id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// After how many seconds the same request may succeed; also the header `Retry-After`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_s: Option<u32>,
 }
 
 impl Problem {
     /// A field, a parameter or a header that cannot be read: 400.
     pub fn field(path: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            title: "a field cannot be read",
-            detail: detail.into(),
-            path: Some(path.into()),
-        }
+        let problem = Self::new(StatusCode::BAD_REQUEST, "a field cannot be read", detail);
+        Self { path: Some(path.into()), ..problem }
     }
 
     /// A request that cannot be read as a whole: 400.
     pub fn unreadable(detail: impl Into<String>) -> Self {
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            title: "the request cannot be read",
-            detail: detail.into(),
-            path: None,
-        }
+        Self::new(StatusCode::BAD_REQUEST, "the request cannot be read", detail)
     }
 
     /// There is no such thing in the caller's tenant: 404. Another tenant's answers with these very bytes.
     pub fn not_found(what: &str, name: impl std::fmt::Display) -> Self {
-        Self {
-            status: StatusCode::NOT_FOUND,
-            title: "there is no such thing",
-            detail: format!("there is no {what} {name} in this tenant"),
-            path: None,
-        }
+        let detail = format!("there is no {what} {name} in this tenant");
+        Self::new(StatusCode::NOT_FOUND, "there is no such thing", detail)
     }
 
     /// More than one thing of the caller's tenant is named so: 409. `detail` says how to name one.
@@ -57,7 +50,17 @@ impl Problem {
 
     /// A refusal of another kind.
     pub fn new(status: StatusCode, title: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, title, detail: detail.into(), path: None }
+        Self { status, title, detail: detail.into(), code: None, path: None, retry_after_s: None }
+    }
+
+    /// With a word for programs.
+    pub fn with_code(self, code: &'static str) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    /// Worth another try after so many seconds.
+    pub fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after_s: Some(seconds), ..self }
     }
 }
 
@@ -65,7 +68,11 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = serde_json::to_vec(&self).expect("a problem is plain data");
         let kind = HeaderValue::from_static("application/problem+json");
-        (self.status, [(header::CONTENT_TYPE, kind)], body).into_response()
+        let mut response = (self.status, [(header::CONTENT_TYPE, kind)], body).into_response();
+        if let Some(seconds) = self.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
     }
 }
 

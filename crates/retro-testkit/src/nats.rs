@@ -49,7 +49,12 @@ impl TestNats {
 
     /// A connection, with the streams made.
     pub async fn bus(&self, name: &str) -> Bus {
-        let bus = Bus::connect(self.config(name)).await.expect("its own address can be read");
+        self.bus_of(self.config(name)).await
+    }
+
+    /// A connection of this configuration, with the streams made.
+    pub async fn bus_of(&self, config: BusConfig) -> Bus {
+        let bus = Bus::connect(config).await.expect("its own address can be read");
         topology::ensure(&bus).await.expect("a healthy server takes the streams");
         bus
     }

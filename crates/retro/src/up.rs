@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use retro_bus::server::{NatsServer, ServerConfig};
 use retro_bus::{
-    BodyStore, Bus, BusConfig, NoticePublisher, Subscription, run_consumer, run_relay, topology,
+    BodyStore, Bus, BusConfig, EventIntake, NoticePublisher, Subscription, run_consumer, run_relay, topology,
 };
 use retro_config::Config;
 use retro_core::similar::NgramEmbedder;
 use retro_core::time::Clock;
 use retro_counter::Counter;
 use retro_events::{Consumer, Objects, Publisher};
-use retro_gateway::{Gateway, Readiness, ReadyCheck};
+use retro_gateway::{Gate, GateBounds, Gateway, Readiness, ReadyCheck, Reception};
 use retro_investigator::{Heuristics, Settings, Worker};
 use retro_operator::SharedRedact;
 use retro_redact::Redactor;
@@ -209,9 +209,9 @@ impl Root<'_> {
 
     /// The agents' routes and the people's, on one address.
     fn start_http(&self, listener: TcpListener, bus: &Bus) {
-        let bus = bus.clone();
+        let broker = bus.clone();
         let ready: ReadyCheck = Arc::new(move || {
-            if bus.is_connected() {
+            if broker.is_connected() {
                 Readiness::Ready
             } else {
                 Readiness::NotReady("the broker is away".to_owned())
@@ -219,14 +219,28 @@ impl Root<'_> {
         });
         let redact: SharedRedact = Arc::new(|text: &str| Redactor::shared().text(text).into_owned());
         let gateway = Gateway::new(self.store.clone(), self.policies.clone());
+        let reception = Reception::new(
+            Arc::new(EventIntake::new(bus.clone())),
+            Arc::new(BodyStore::new(bus.clone())),
+            Arc::new(SystemClock),
+            Gate::new(gate_bounds(self.config)),
+        );
         let people = retro_operator::router(self.store.clone(), redact);
-        let router = retro_gateway::router(gateway, ready).merge(people);
+        let router = retro_gateway::router(gateway, reception, ready).merge(people);
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
             if let Err(problem) = retro_http::serve(listener, router, stop).await {
                 error!("the HTTP side ended: {problem}");
             }
         });
+    }
+}
+
+fn gate_bounds(config: &Config) -> GateBounds {
+    const MIB: u64 = 1024 * 1024;
+    GateBounds {
+        bytes_max: u64::from(config.intake_mib) * MIB,
+        tenant_bytes_max: u64::from(config.intake_tenant_mib) * MIB,
     }
 }
 

@@ -90,6 +90,7 @@ fn merge(found: &Config, wanted: Config) -> Config {
         duplicate_window: wanted.duplicate_window,
         allow_direct: wanted.allow_direct,
         allow_rollup: wanted.allow_rollup,
+        allow_atomic_publish: wanted.allow_atomic_publish,
         description: wanted.description,
         ..found.clone()
     }

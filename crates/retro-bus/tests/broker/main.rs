@@ -3,6 +3,7 @@
 
 mod consume;
 mod crash;
+mod intake;
 mod objects;
 mod publish;
 mod relay;

@@ -8,17 +8,18 @@ use serde_json::{Map, Value};
 use crate::atif::BODY_BYTES_MAX;
 use crate::{field, subject};
 
-/// Takes `data.dataref` (`{name, sha256, bytes}`), or the extension `dataref` (the name) with its companions
+/// Finds `data.dataref` (`{name, sha256, bytes}`), or the extension `dataref` (the name) with its companions
 /// `datarefsha256` and `datarefbytes`. An address, a path or another tenant's object is `dataref_refused`, and all
 /// of them alike: an answer that told them apart would tell who else is there.
-pub(super) fn take(
-    data: &mut Map<String, Value>,
+pub(super) fn find(
+    data: &Map<String, Value>,
     extensions: &Map<String, Value>,
     tenant: &Tenant,
 ) -> Result<Option<ObjectRef>, Rejection> {
-    let (path, reference) = match (data.remove("dataref"), extensions.get("dataref")) {
+    let reference = data.get("dataref").filter(|reference| !reference.is_null());
+    let (path, reference) = match (reference, extensions.get("dataref")) {
         (None, None) => return Ok(None),
-        (Some(reference), _) => ("data.dataref", reference),
+        (Some(reference), _) => ("data.dataref", reference.clone()),
         (None, Some(name)) => ("dataref", from_extensions(name, extensions)),
     };
     let own = format!("{}/", subject::encode(tenant.as_str()));

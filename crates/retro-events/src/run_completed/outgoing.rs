@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use retro_core::canonical::content_hash;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::Rejection;
 use retro_core::id::{Workflow, derive};
 use retro_core::run::{ObjectRef, RunFacts};
 use serde_json::{Map, Value, json};
@@ -48,11 +48,7 @@ impl RunEvent {
     /// same id of it. Facts that cannot be read are refused.
     pub fn of_envelope(envelope: Envelope) -> Result<Self, Rejection> {
         let workflow = super::workflow_of(&envelope)?;
-        let Some(data) = envelope.data.as_object() else {
-            return Err(Rejection::at(Code::FieldInvalid, "data", "is to be a JSON object"));
-        };
-        let facts = data.iter().filter(|(name, value)| *name != "trajectory" && !value.is_null());
-        let run = super::read_facts(facts.map(|(name, value)| (name.clone(), value.clone())).collect())?;
+        let run = super::read_facts(super::facts_in(super::data_of(&envelope)?))?;
         super::check_times(&run, None)?;
         Ok(Self { envelope, workflow, run })
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
-use crate::testing::{Shelf, alike, memory};
+use crate::testing::{Shelf, alike, memory, reception};
 
 /// `default` has `select`, `acme` has `insert`, both in the same workflow and step.
 fn two_tenants() -> Arc<Shelf> {
@@ -17,7 +17,8 @@ fn two_tenants() -> Arc<Shelf> {
 
 fn app(shelf: Arc<Shelf>, readiness: Readiness) -> Router {
     let gateway = Gateway::new(shelf, Arc::new(Policy::default()));
-    retro_http::finished(router(gateway, Arc::new(move || readiness.clone())))
+    let (reception, _) = reception(&Arc::default());
+    retro_http::finished(router(gateway, reception, Arc::new(move || readiness.clone())))
 }
 
 async fn ask(app: Router, request: Request<Body>) -> (u16, String) {

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod broker;
+mod intake;
 mod killed;
 mod memories;
 mod named;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use reqwest::header::ACCEPT;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use retro_bus::{Bus, BusConfig, EventPublisher, OutgoingEvent};
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::subject;
@@ -56,6 +56,14 @@ impl Answer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
     }
+}
+
+/// What was answered to events.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Posted {
+    pub(crate) status: u16,
+    pub(crate) retry_after: Option<String>,
+    pub(crate) body: Value,
 }
 
 /// A folder, and the `retro up` that runs in it.
@@ -249,6 +257,28 @@ impl World {
         let request = self.http.get(url).header("Retro-Tenant", tenant).header(ACCEPT, form);
         let response = request.send().await.expect("it answers");
         (response.status().as_u16(), response.text().await.expect("a text"))
+    }
+
+    /// Posts events for a tenant, in one of the forms of CloudEvents, perhaps with more headers.
+    pub(crate) async fn post_events(
+        &self,
+        tenant: &str,
+        form: &str,
+        more: &[(&str, &str)],
+        body: impl Into<reqwest::Body>,
+    ) -> Posted {
+        let url = format!("{}/v1/events", self.running().http_url);
+        let mut request = self.http.post(url).header("Retro-Tenant", tenant).header(CONTENT_TYPE, form);
+        for (name, value) in more {
+            request = request.header(*name, *value);
+        }
+        let response = request.body(body).send().await.expect("it answers");
+        let status = response.status().as_u16();
+        let header = |name: &str| {
+            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        let retry_after = header("retry-after");
+        Posted { status, retry_after, body: response.json().await.expect("JSON") }
     }
 
     /// What a run of a tenant is handed at a step's start.

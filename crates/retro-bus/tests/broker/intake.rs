@@ -1,0 +1,99 @@
+//! Events for somebody who waits: one by one and in atomic batches.
+
+use retro_bus::{BusConfig, EventIntake, StreamSizes, topology};
+use retro_core::id::WorkflowKey;
+use retro_events::{CheckedEvent, INTAKE_EVENTS_MAX, Intake, IntakeError};
+use retro_testkit::TestNats;
+
+use crate::world::{key, outside};
+
+fn event(text: impl Into<String>) -> CheckedEvent {
+    CheckedEvent { key: key(), payload: text.into().into() }
+}
+
+fn numbered(count: usize) -> Vec<CheckedEvent> {
+    (0..count).map(|number| event(format!("run {number}"))).collect()
+}
+
+async fn stored(nats: &TestNats) -> u64 {
+    let stream = outside(nats.url()).await.get_stream(topology::INTAKE).await.unwrap();
+    stream.cached_info().state.messages
+}
+
+#[tokio::test]
+async fn one_event_and_the_largest_batch_are_stored_in_order_and_are_not_deduplicated() {
+    let nats = TestNats::start().await;
+    let intake = EventIntake::new(nats.bus("test").await);
+    intake.take(&[event("alone")]).await.unwrap();
+    let mut batch = numbered(INTAKE_EVENTS_MAX);
+    let other = WorkflowKey { workflow: "other".parse().unwrap(), ..key() };
+    batch[1].key = other;
+    intake.take(&batch).await.unwrap();
+    intake.take(&batch[..2]).await.unwrap();
+    intake.take(&[]).await.unwrap();
+    assert_eq!(stored(&nats).await, 1 + INTAKE_EVENTS_MAX as u64 + 2);
+    let stream = outside(nats.url()).await.get_stream(topology::INTAKE).await.unwrap();
+    let message = stream.get_raw_message(3).await.unwrap();
+    assert_eq!(message.payload.as_ref(), b"run 1");
+    assert_eq!(message.subject.as_str(), "retro.run.completed.acme.other");
+    assert!(message.headers.get("Nats-Msg-Id").is_none());
+    let last = stream.get_raw_message(1 + INTAKE_EVENTS_MAX as u64).await.unwrap();
+    assert_eq!(last.payload.as_ref(), b"run 999");
+}
+
+#[tokio::test]
+async fn more_than_the_broker_takes_at_once_is_stored_neither_whole_nor_in_part() {
+    let nats = TestNats::start().await;
+    let intake = EventIntake::new(nats.bus("test").await);
+    let error = intake.take(&numbered(INTAKE_EVENTS_MAX + 1)).await.unwrap_err();
+    assert!(matches!(error, IntakeError::Unavailable(_)), "{error}");
+    assert_eq!(stored(&nats).await, 0);
+}
+
+#[tokio::test]
+async fn a_full_stream_is_told_by_its_name_and_takes_a_batch_whole_or_not_at_all() {
+    let nats = TestNats::start().await;
+    let mut config = nats.config("test");
+    config.sizes = StreamSizes { intake_bytes: 64 * 1024, ..config.sizes };
+    let bus = nats.bus_of(config).await;
+    let intake = EventIntake::new(bus);
+    let large = || event("x".repeat(20 * 1024));
+    intake.take(&[large(), large()]).await.unwrap();
+    for too_much in [vec![large(), large()], vec![large(); 4], vec![event("y".repeat(40 * 1024))]] {
+        let error = intake.take(&too_much).await.unwrap_err();
+        assert!(matches!(error, IntakeError::Full(_)), "{error:?}");
+    }
+    assert_eq!(stored(&nats).await, 2);
+    intake.take(&[event("small")]).await.unwrap();
+}
+
+#[tokio::test]
+async fn many_batches_at_once_are_all_stored() {
+    let nats = TestNats::start().await;
+    let intake = EventIntake::new(nats.bus("test").await);
+    let batches: Vec<_> = (0..60)
+        .map(|_| {
+            let intake = intake.clone();
+            tokio::spawn(async move { intake.take(&numbered(20)).await })
+        })
+        .collect();
+    for batch in batches {
+        batch.await.unwrap().unwrap();
+    }
+    assert_eq!(stored(&nats).await, 60 * 20);
+}
+
+#[tokio::test]
+async fn a_broker_that_is_away_has_nothing_and_one_without_a_stream_says_so() {
+    let nats = TestNats::start().await;
+    let bus = nats.bus("test").await;
+    let intake = EventIntake::new(bus);
+    outside(nats.url()).await.delete_stream(topology::INTAKE).await.unwrap();
+    for events in [numbered(1), numbered(3)] {
+        let error = intake.take(&events).await.unwrap_err();
+        assert_eq!(error, IntakeError::Unavailable("no stream takes events".to_owned()));
+    }
+    let nowhere = retro_bus::Bus::connect(BusConfig::new("nats://127.0.0.1:1", "test")).await.unwrap();
+    let error = EventIntake::new(nowhere).take(&numbered(1)).await.unwrap_err();
+    assert_eq!(error, IntakeError::Unavailable("there is no connection to it".to_owned()));
+}

@@ -1,0 +1,162 @@
+//! `POST /v1/events`.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use retro_core::dead_letter::{Code, Rejection};
+use retro_events::envelope::EVENT_BYTES_MAX;
+use retro_events::{IntakeError, ObjectError};
+use retro_http::{Caller, Problem, is_json, media_type, read_body};
+use tracing::warn;
+
+use super::answer::{EventsRefused, RefusedEvent};
+use super::{Busy, NotTaken, Reception};
+
+/// How long a body may take to arrive: the largest one over a slow line. Its place is taken as long.
+const BODY_READ_MAX: Duration = Duration::from_secs(60);
+/// When to come again, seconds: a burst is over, a broker is started again.
+const AGAIN_SOON_S: u32 = 1;
+/// When to come again, seconds: room in a stream is made by time, or by a person.
+const AGAIN_LATER_S: u32 = 30;
+
+const BATCH: &str = "application/cloudevents-batch+json";
+
+pub(crate) async fn events(
+    State(reception): State<Reception>,
+    Caller(tenant): Caller,
+    request: Request,
+) -> Response {
+    let headers = request.headers().clone();
+    let bytes_max = match check(&headers) {
+        Ok(bytes_max) => bytes_max,
+        Err(problem) => return problem.into_response(),
+    };
+    let _pass = match reception.gate.enter(&tenant, bytes_max as u64) {
+        Ok(pass) => pass,
+        Err(busy) => return too_many(busy).into_response(),
+    };
+    let payload = match read_body(request, EVENT_BYTES_MAX, BODY_READ_MAX).await {
+        Ok(payload) => payload,
+        Err(problem) => return problem.into_response(),
+    };
+    let taken = if media_type(&headers) == BATCH {
+        reception.batch(&tenant, &payload).await
+    } else {
+        reception.one(&tenant, &texts(&headers), &payload).await
+    };
+    match taken {
+        Ok(answer) if answer.refused.is_empty() => (StatusCode::ACCEPTED, Json(answer)).into_response(),
+        Ok(answer) => (StatusCode::MULTI_STATUS, Json(answer)).into_response(),
+        Err(not_taken) => refusal(not_taken),
+    }
+}
+
+/// What is known before the body is read. Returns how many bytes it may have.
+fn check(headers: &HeaderMap) -> Result<usize, Problem> {
+    let unsupported = |detail: &str| {
+        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is in a form that is not read", detail)
+    };
+    if !is_json(headers) {
+        return Err(unsupported(
+            "send a CloudEvent as application/cloudevents+json, many as application/cloudevents-batch+json, or its data \
+             as application/json with ce- headers",
+        ));
+    }
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return Err(unsupported("send the body as it is: no Content-Encoding is read"));
+    }
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    Ok(length.unwrap_or(EVENT_BYTES_MAX).min(EVENT_BYTES_MAX))
+}
+
+fn texts(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect()
+}
+
+fn too_many(busy: Busy) -> Problem {
+    let (code, detail) = match busy {
+        Busy::Tenant => {
+            ("tenant_busy", "this tenant has as many bytes in hand here as it may; send fewer at once")
+        }
+        Busy::Process => ("busy", "this server has as many bytes in hand as it may"),
+    };
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too much at once", detail);
+    problem.with_code(code).retry_after(AGAIN_SOON_S)
+}
+
+fn refusal(not_taken: NotTaken) -> Response {
+    match not_taken {
+        NotTaken::Refused(rejection) => refused(rejection).into_response(),
+        NotTaken::AllRefused(refused) => all_refused(refused),
+        NotTaken::Broker(error) => no_broker(&error).into_response(),
+        NotTaken::Body(error) => no_object_store(&error).into_response(),
+    }
+}
+
+fn refused(rejection: Rejection) -> Problem {
+    let Rejection { code, path, detail } = rejection;
+    Problem { path, ..Problem::new(status_of(code), "the event is refused", detail) }.with_code(code.as_str())
+}
+
+/// Many events, many codes: the status is that of a content that cannot be taken, whatever is wrong with each.
+fn all_refused(refused: Vec<RefusedEvent>) -> Response {
+    let first = refused.first().map(|first| (first.path.clone(), first.code.as_str()));
+    let detail = format!("each of the {} events is refused", refused.len());
+    let (path, code) = first.unzip();
+    let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "every event is refused", detail);
+    let status = problem.status;
+    EventsRefused { problem: Problem { path, code, ..problem }, refused }.respond(status)
+}
+
+const fn status_of(code: Code) -> StatusCode {
+    match code {
+        Code::Oversized => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::NotJson | Code::NotUtf8 | Code::NotCloudEvent | Code::TooDeep | Code::SpecVersionUnknown => {
+            StatusCode::BAD_REQUEST
+        }
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
+    }
+}
+
+fn no_broker(error: &IntakeError) -> Problem {
+    warn!(cause = %error, "events were not taken: {error}");
+    let (code, again_s, detail) = match error {
+        IntakeError::Full(_) => (
+            "intake_full",
+            AGAIN_LATER_S,
+            "there is no room for more events until older ones expire; nothing was stored",
+        ),
+        IntakeError::Unavailable(_) => {
+            ("broker_away", AGAIN_SOON_S, "the broker is not available; nothing was stored")
+        }
+        IntakeError::Unknown(_) => (
+            "outcome_unknown",
+            AGAIN_SOON_S,
+            "the broker did not confirm in time and may have the events; sending them again is harmless, each is counted \
+             once",
+        ),
+    };
+    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the events were not taken", detail);
+    problem.with_code(code).retry_after(again_s)
+}
+
+fn no_object_store(error: &ObjectError) -> Problem {
+    warn!(cause = %error, "a body was not stored: {error}");
+    let detail = "a body could not be stored apart; no event was taken";
+    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the events were not taken", detail);
+    problem.with_code("broker_away").retry_after(AGAIN_SOON_S)
+}
+
+impl EventsRefused {
+    fn respond(&self, status: StatusCode) -> Response {
+        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+        (status, kind, serde_json::to_vec(self).expect("a problem is plain data")).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests;
