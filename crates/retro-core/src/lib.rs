@@ -16,6 +16,7 @@ pub mod retrospective;
 pub mod run;
 pub mod sample;
 pub mod similar;
+pub mod steer;
 pub mod time;
 pub mod trajectory;
 pub mod weight;

@@ -38,6 +38,11 @@ impl WorkflowState {
         if self.open || paused || self.window() < u64::from(policy.threshold_runs) {
             return None;
         }
+        Some(self.open_now(key, policy, as_of))
+    }
+
+    /// Opens a retrospective over the whole window, which holds at least one run.
+    pub(crate) fn open_now(&mut self, key: &WorkflowKey, policy: &Policy, as_of: Timestamp) -> Opening {
         self.epoch += 1;
         self.open = true;
         let retrospective = Retrospective {
@@ -53,7 +58,7 @@ impl WorkflowState {
         self.claimed = self.counted;
         self.paused_until = None;
         let message = Notice::RetrospectiveDue { retrospective: retrospective.id }.about(key);
-        Some(Opening { retrospective, message })
+        Opening { retrospective, message }
     }
 
     /// Closes the open retrospective with a success: its window stays claimed.

@@ -20,6 +20,7 @@ use tracing::error;
 
 use crate::dead_letters::DeadLetterView;
 use crate::report;
+use crate::steer::Acted;
 use crate::why::Why;
 
 /// Entries of a list when nothing is said: a screenful or two.
@@ -103,7 +104,7 @@ async fn memories(
     let limit = Limit::of(asked.limit)?;
     let MemoriesAsked { workflow, step, status, .. } = asked;
     let filter = MemoryFilter { workflow, step, status, limit: limit.to_fetch() };
-    Ok(limit.list(operator.store.memories(&tenant, &filter).await.map_err(|cause| unread(&cause))?))
+    Ok(limit.list(operator.store.memories(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?))
 }
 
 async fn why(
@@ -112,9 +113,9 @@ async fn why(
     Id(name): Id<MemoryRef>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let named = resolve(&*operator.store, &tenant, name).await.map_err(|cause| unread(&cause))?;
+    let named = resolve(&*operator.store, &tenant, name).await.map_err(|cause| not_answered(&cause))?;
     let id = named.map_err(unnamed)?;
-    let history = operator.store.history(&tenant, id).await.map_err(|cause| unread(&cause))?;
+    let history = operator.store.history(&tenant, id).await.map_err(|cause| not_answered(&cause))?;
     let why = Why::of(id, &history).ok_or_else(|| unnamed(Unnamed::Missing(name)))?;
     Ok(match accepts(&headers, &["application/json", "text/plain"]) {
         "text/plain" => as_text("text/plain; charset=utf-8", why.text(TEXT_COLUMNS)),
@@ -135,16 +136,18 @@ async fn retrospectives(
 ) -> Result<Json<List<RetrospectiveRow>>, Problem> {
     let limit = Limit::of(asked.limit)?;
     let found = operator.store.retrospectives(&tenant, asked.workflow.as_ref(), limit.to_fetch()).await;
-    Ok(limit.list(found.map_err(|cause| unread(&cause))?))
+    Ok(limit.list(found.map_err(|cause| not_answered(&cause))?))
 }
 
 async fn retrospective(
     State(operator): State<Operator>,
     Caller(tenant): Caller,
     Id(id): Id<RetrospectiveId>,
-) -> Result<Json<RetrospectiveDetail>, Problem> {
-    let found = operator.store.retrospective(&tenant, id).await.map_err(|cause| unread(&cause))?;
-    found.map(Json).ok_or_else(|| Problem::not_found("retrospective", id))
+) -> Result<Json<Acted<RetrospectiveDetail>>, Problem> {
+    let found = operator.store.retrospective(&tenant, id).await.map_err(|cause| not_answered(&cause))?;
+    let of = found.ok_or_else(|| Problem::not_found("retrospective", id))?;
+    let acts = operator.store.acts(&tenant, id.0).await.map_err(|cause| not_answered(&cause))?;
+    Ok(Json(Acted { of, acts }))
 }
 
 async fn report(
@@ -153,7 +156,7 @@ async fn report(
     Id(id): Id<RetrospectiveId>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let found = operator.store.report(&tenant, id).await.map_err(|cause| unread(&cause))?;
+    let found = operator.store.report(&tenant, id).await.map_err(|cause| not_answered(&cause))?;
     let found = found.ok_or_else(|| Problem::not_found("report", id))?;
     Ok(match accepts(&headers, &["application/json", "text/markdown", "text/plain"]) {
         "text/markdown" => as_text("text/markdown; charset=utf-8", report::markdown(&found)),
@@ -176,7 +179,7 @@ async fn runs(
 ) -> Result<Json<List<RunRow>>, Problem> {
     let limit = Limit::of(asked.limit)?;
     let filter = RunFilter { workflow: asked.workflow, run: asked.run, limit: limit.to_fetch() };
-    Ok(limit.list(operator.store.runs(&tenant, &filter).await.map_err(|cause| unread(&cause))?))
+    Ok(limit.list(operator.store.runs(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?))
 }
 
 #[derive(Deserialize)]
@@ -193,7 +196,7 @@ async fn dead_letters(
 ) -> Result<Json<List<DeadLetterView>>, Problem> {
     let limit = Limit::of(asked.limit)?;
     let filter = DeadLetterFilter { code: asked.code, workflow: asked.workflow, limit: limit.to_fetch() };
-    let found = operator.store.dead_letters(&tenant, &filter).await.map_err(|cause| unread(&cause))?;
+    let found = operator.store.dead_letters(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?;
     Ok(limit.list(found.iter().map(|letter| DeadLetterView::listed(letter, &*operator.redact)).collect()))
 }
 
@@ -201,10 +204,11 @@ async fn dead_letter(
     State(operator): State<Operator>,
     Caller(tenant): Caller,
     Id(id): Id<DeadLetterId>,
-) -> Result<Json<DeadLetterView>, Problem> {
-    let found = operator.store.dead_letter(&tenant, id).await.map_err(|cause| unread(&cause))?;
+) -> Result<Json<Acted<DeadLetterView>>, Problem> {
+    let found = operator.store.dead_letter(&tenant, id).await.map_err(|cause| not_answered(&cause))?;
     let found = found.ok_or_else(|| Problem::not_found("dead letter", id))?;
-    Ok(Json(DeadLetterView::whole(&found, &*operator.redact)))
+    let acts = operator.store.acts(&tenant, id.0).await.map_err(|cause| not_answered(&cause))?;
+    Ok(Json(Acted { of: DeadLetterView::whole(&found, &*operator.redact), acts }))
 }
 
 fn as_text(kind: &'static str, body: String) -> Response {
@@ -219,7 +223,7 @@ fn unnamed(why: Unnamed) -> Problem {
 }
 
 /// The store's own words go to the log: they name tables, and perhaps another tenant's rows.
-fn unread(cause: &StoreError) -> Problem {
+pub(crate) fn not_answered(cause: &StoreError) -> Problem {
     match cause {
         StoreError::Unavailable(_) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -227,7 +231,7 @@ fn unread(cause: &StoreError) -> Problem {
             "the database did not answer; ask again",
         ),
         StoreError::Fenced { .. } | StoreError::Damaged { .. } => {
-            error!(cause = %cause, "a read for a person failed: {cause}");
+            error!(cause = %cause, "a person's request failed: {cause}");
             Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "what is stored cannot be read",

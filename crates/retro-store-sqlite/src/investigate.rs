@@ -176,6 +176,24 @@ fn seconds(seconds: u64) -> i64 {
     integer(seconds.min(SECONDS_MAX))
 }
 
+/// Takes every unfinished investigation of a retrospective out of the hands of whoever holds it.
+pub(crate) async fn fence(
+    connection: &mut SqliteConnection,
+    tenant: &Tenant,
+    id: RetrospectiveId,
+) -> Result<()> {
+    const FENCE: &str = "
+        UPDATE investigations SET lease_ms = NULL, token = token + 1
+        WHERE tenant = ?1 AND retrospective = ?2 AND result IS NULL";
+    sqlx::query(FENCE)
+        .bind(tenant.as_str())
+        .bind(id.to_string())
+        .execute(connection)
+        .await
+        .on("investigations")?;
+    Ok(())
+}
+
 async fn end(
     connection: &mut SqliteConnection,
     claim: &Claim,

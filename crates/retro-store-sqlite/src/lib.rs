@@ -15,6 +15,7 @@ mod recall;
 mod retrospective;
 mod run;
 mod sample;
+mod steer;
 mod write;
 
 pub use open::{BUSY_WAIT, READERS_MAX, SqliteStore, migrate};

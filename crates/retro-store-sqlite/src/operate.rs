@@ -5,14 +5,15 @@ use retro_core::id::{DeadLetterId, MemoryId, Ordinal, RetrospectiveId, Tenant, W
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_store::{
-    DeadLetter, DeadLetterFilter, Health, MemoryFilter, OperatorStore, Result, RetrospectiveDetail,
+    ActRow, DeadLetter, DeadLetterFilter, Health, MemoryFilter, OperatorStore, Result, RetrospectiveDetail,
     RetrospectiveRow, RunFilter, RunRow, WorkflowRow,
 };
+use uuid::Uuid;
 
 use crate::count::{WorkflowRecord, workflow_key};
 use crate::damage::{OnTable, at};
 use crate::memory::{read_change, read_memory};
-use crate::{SqliteStore, delivery, investigate, memory, retrospective};
+use crate::{SqliteStore, delivery, investigate, memory, retrospective, steer};
 
 #[async_trait]
 impl OperatorStore for SqliteStore {
@@ -192,18 +193,11 @@ impl OperatorStore for SqliteStore {
     }
 
     async fn dead_letter(&self, tenant: &Tenant, id: DeadLetterId) -> Result<Option<DeadLetter>> {
-        const LOAD: &str = "
-            SELECT id, tenant, workflow, consumer, stream, sequence, subject, headers, payload, payload_sha256,
-                rejection, attempts, stored_at, status, created_ms, program_version
-            FROM dead_letters WHERE id = ?3 AND (tenant = ?1 OR (tenant IS NULL AND ?1 = ?2))";
-        let row: Option<delivery::Record> = sqlx::query_as(LOAD)
-            .bind(tenant.as_str())
-            .bind(Tenant::default_tenant().as_str())
-            .bind(id.to_string())
-            .fetch_optional(self.reader())
-            .await
-            .on("dead_letters")?;
-        row.map(delivery::Record::read).transpose()
+        delivery::load(&mut *self.snapshot().await?, tenant, id).await
+    }
+
+    async fn acts(&self, tenant: &Tenant, subject: Uuid) -> Result<Vec<ActRow>> {
+        steer::acts(&mut *self.snapshot().await?, tenant, subject).await
     }
 
     async fn health(&self) -> Result<Health> {

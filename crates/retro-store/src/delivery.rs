@@ -86,6 +86,8 @@ pub struct DeadLetter {
 pub enum LetterStatus {
     /// Nobody has acted on it.
     Open,
+    /// Somebody has replayed it.
+    Replayed,
 }
 
 impl LetterStatus {
@@ -93,6 +95,7 @@ impl LetterStatus {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
+            Self::Replayed => "replayed",
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod operate;
 pub mod recall;
 pub mod sample;
 pub mod schema;
+pub mod steer;
 pub mod write;
 
 pub use count::{CounterStore, IncomingBody, IncomingRun};
@@ -23,6 +24,7 @@ pub use operate::{
 pub use recall::RecallStore;
 pub use sample::{SamplerStore, Sampling};
 pub use schema::SchemaStore;
+pub use steer::{ActRow, Cancelled, Deed, Reopened, SteerStore};
 pub use write::{Deletion, WriterStore};
 
 /// Everything a database has to offer.
@@ -36,6 +38,7 @@ pub trait Store:
     + RecallStore
     + OperatorStore
     + SchemaStore
+    + SteerStore
 {
 }
 
@@ -49,6 +52,7 @@ impl<T> Store for T where
         + RecallStore
         + OperatorStore
         + SchemaStore
+        + SteerStore
 {
 }
 

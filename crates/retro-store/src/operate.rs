@@ -12,8 +12,10 @@ use retro_core::retrospective::{Investigation, Retrospective, WorkflowState};
 use retro_core::run::{BodyRef, HttpsRef, RunFacts};
 use retro_core::sample::Sample;
 use serde::{Deserialize, Serialize, Serializer};
+use uuid::Uuid;
 
 use crate::delivery::DeadLetter;
+use crate::steer::ActRow;
 use crate::{NameStore, Result};
 
 /// A workflow and where its window stands.
@@ -160,6 +162,8 @@ pub trait OperatorStore: NameStore {
     async fn dead_letters(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<DeadLetter>>;
     /// One dead letter.
     async fn dead_letter(&self, tenant: &Tenant, id: DeadLetterId) -> Result<Option<DeadLetter>>;
+    /// What people did about a retrospective or a dead letter with this id, the first act first.
+    async fn acts(&self, tenant: &Tenant, subject: Uuid) -> Result<Vec<ActRow>>;
     /// How the database is.
     async fn health(&self) -> Result<Health>;
 }

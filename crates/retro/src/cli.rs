@@ -181,6 +181,13 @@ pub(crate) enum Retrospectives {
         /// Its id.
         id: RetrospectiveId,
     },
+    /// Call off an open retrospective: its runs are released, and the workflow pauses before it opens the next one.
+    Cancel {
+        /// Its id.
+        id: RetrospectiveId,
+        #[command(flatten)]
+        act: ActArgs,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -223,6 +230,24 @@ pub(crate) enum DeadLetters {
         /// Its id.
         id: DeadLetterId,
     },
+    /// Replay the letter of a failed retrospective: the next one opens at once. Other codes are not built yet.
+    Replay {
+        /// Its id.
+        id: DeadLetterId,
+        #[command(flatten)]
+        act: ActArgs,
+    },
+}
+
+/// Who does something to a retrospective or a letter, and why; both are kept for ever.
+#[derive(Debug, Args)]
+pub(crate) struct ActArgs {
+    /// Why.
+    #[arg(long)]
+    pub(crate) reason: String,
+    /// Who.
+    #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
+    pub(crate) by: String,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@ pub(crate) mod configuration;
 mod doctor;
 mod memories;
 mod read;
+mod steer;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -57,10 +58,12 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded) -> anyhow::Result<Exit> {
         Command::Runs(args) => read::runs(&asked, &*store(&config).await?, args).await,
         Command::Memories(command) => memories::run(&asked, &config, store(&config).await?, command).await,
         Command::Retrospectives(command) => {
-            read::retrospectives(&asked, &*store(&config).await?, command).await
+            read::retrospectives(&asked, &config, store(&config).await?, command).await
         }
         Command::Reports(command) => read::reports(&asked, &*store(&config).await?, command).await,
-        Command::DeadLetters(command) => read::dead_letters(&asked, &*store(&config).await?, command).await,
+        Command::DeadLetters(command) => {
+            read::dead_letters(&asked, &config, store(&config).await?, command).await
+        }
         Command::Context(args) => context(&asked, &config, args).await,
         Command::Verify => read::verify(output, &*store(&config).await?).await,
         Command::Export(_) => read::export(&asked, &*store(&config).await?).await,

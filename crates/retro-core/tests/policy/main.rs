@@ -15,6 +15,7 @@ mod credit;
 mod observe;
 mod quotes;
 mod recall;
+mod steer;
 mod stored;
 mod sweep;
 mod tombstone;

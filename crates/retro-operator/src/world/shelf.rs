@@ -8,9 +8,10 @@ use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::Retrospective;
 use retro_store::{
-    DeadLetter, DeadLetterFilter, Health, MemoryFilter, NameStore, OperatorStore, Result,
+    ActRow, DeadLetter, DeadLetterFilter, Health, MemoryFilter, NameStore, OperatorStore, Result,
     RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, WorkflowRow,
 };
+use uuid::Uuid;
 
 use super::World;
 
@@ -132,6 +133,10 @@ impl OperatorStore for World {
         let all =
             self.dead_letters(tenant, &DeadLetterFilter { limit: u32::MAX, ..Default::default() }).await?;
         Ok(all.into_iter().find(|letter| letter.id == id))
+    }
+
+    async fn acts(&self, _: &Tenant, _: Uuid) -> Result<Vec<ActRow>> {
+        Ok(Vec::new())
     }
 
     async fn health(&self) -> Result<Health> {

@@ -19,6 +19,7 @@ pub mod investigate;
 pub mod operate;
 pub mod recall;
 pub mod sample;
+pub mod steer;
 pub mod tenants;
 pub mod write;
 
@@ -126,6 +127,16 @@ macro_rules! conformance {
                 dead_letters_are_filtered_by_code_and_workflow
                 a_migrated_database_lacks_nothing
             }
+            steer {
+                cancelling_releases_the_runs_and_keeps_who_and_why
+                a_retrospective_that_has_ended_cannot_be_cancelled
+                cancelling_fences_the_investigator_and_makes_every_message_harmless
+                a_cancel_and_a_closing_at_once_leave_one_end
+                replaying_a_failure_opens_the_next_epoch_at_once
+                a_letter_is_replayed_once_by_however_many
+                a_letter_with_nothing_to_open_stays_open
+                only_the_letter_of_a_failed_retrospective_reopens
+            }
             tenants {
                 counting_keeps_tenants_apart
                 sampling_keeps_tenants_apart
@@ -137,6 +148,7 @@ macro_rules! conformance {
                 naming_keeps_tenants_apart
                 every_question_keeps_tenants_apart
                 dead_letters_keep_tenants_apart
+                steering_keeps_tenants_apart
             }
         }
     };
@@ -165,6 +177,7 @@ mod tests {
             include_str!("operate.rs"),
             include_str!("recall.rs"),
             include_str!("sample.rs"),
+            include_str!("steer.rs"),
             include_str!("tenants.rs"),
             include_str!("write.rs"),
         ];

@@ -10,10 +10,11 @@ use super::Database;
 use super::close::closing_facts;
 use super::delivery::letter;
 use super::recall::name;
+use super::steer::{cancel, fail, reopen};
 use super::story::{LONG_S, Story, drawn, failed, found, found_about, nothing, run, run_id, step, tenant};
 use crate::{
-    Claim, DeadLetterFilter, IncomingBody, MemoryFilter, NewDeadLetter, RunFilter, Step, StoredBody, Unnamed,
-    resolve,
+    Cancelled, Claim, DeadLetterFilter, IncomingBody, MemoryFilter, NewDeadLetter, Reopened, RunFilter, Step,
+    StoredBody, Unnamed, resolve,
 };
 
 fn two<'a>(database: &'a Database) -> (Story<'a>, Story<'a>) {
@@ -262,4 +263,18 @@ pub async fn dead_letters_keep_tenants_apart(database: &Database) {
             assert_eq!(one.is_some(), letter == own, "{name}");
         }
     }
+}
+
+/// Another tenant's retrospective and letter answer like missing ones, and stay as they are.
+pub async fn steering_keeps_tenants_apart(database: &Database) {
+    let (mine, theirs) = two(database);
+    let letter = fail(&mine, ["a", "b"]).await;
+    assert_eq!(reopen(&theirs, letter, "eve").await, Reopened::Unknown);
+    assert!(matches!(reopen(&mine, letter, "ann").await, Reopened::Now(_)));
+    assert_eq!(database.two.acts(&theirs.key.tenant, letter.0).await.expect("reading"), []);
+    let open = mine.retrospective().await;
+    assert_eq!(cancel(&theirs, &open, "eve").await, Cancelled::Unknown);
+    assert_eq!(mine.retrospective().await, open);
+    assert!(matches!(cancel(&mine, &open, "ann").await, Cancelled::Now { .. }));
+    assert_eq!(database.two.acts(&theirs.key.tenant, open.id.0).await.expect("reading"), []);
 }

@@ -1,11 +1,16 @@
 //! The commands that only read.
 
-use retro_core::id::Tenant;
-use retro_operator::{DeadLetterView, export_canonical, lists, report, terminal_columns};
-use retro_redact::Redactor;
-use retro_store::{DeadLetterFilter, OperatorStore, RunFilter};
+use std::sync::Arc;
 
-use super::Exit;
+use retro::config::Config;
+use retro_core::id::Tenant;
+use retro_operator::{Acted, DeadLetterView, acts, export_canonical, lists, report, terminal_columns};
+use retro_redact::Redactor;
+use retro_store::{ActRow, DeadLetterFilter, OperatorStore, RunFilter};
+use retro_store_sqlite::SqliteStore;
+use uuid::Uuid;
+
+use super::{Exit, steer};
 use crate::cli::{DeadLetters, Output, Reports, Retrospectives, Runs};
 use crate::output;
 
@@ -24,7 +29,8 @@ pub(crate) async fn runs(asked: &Asked<'_>, store: &dyn OperatorStore, args: &Ru
 
 pub(crate) async fn retrospectives(
     asked: &Asked<'_>,
-    store: &dyn OperatorStore,
+    config: &Config,
+    store: Arc<SqliteStore>,
     command: &Retrospectives,
 ) -> anyhow::Result<Exit> {
     match command {
@@ -35,8 +41,12 @@ pub(crate) async fn retrospectives(
         }
         Retrospectives::Show { id } => {
             let found = store.retrospective(asked.tenant, *id).await?;
-            shown(asked, found, "retrospective", id, |one| lists::retrospective(one, terminal_columns()))
+            let found = with_acts(&*store, asked, id.0, found).await?;
+            shown(asked, found, "retrospective", id, |one| {
+                format!("{}{}", lists::retrospective(&one.of, terminal_columns()), below(&one.acts))
+            })
         }
+        Retrospectives::Cancel { id, act } => steer::cancel(asked, config, store, *id, act).await,
     }
 }
 
@@ -63,7 +73,8 @@ pub(crate) async fn reports(
 
 pub(crate) async fn dead_letters(
     asked: &Asked<'_>,
-    store: &dyn OperatorStore,
+    config: &Config,
+    store: Arc<SqliteStore>,
     command: &DeadLetters,
 ) -> anyhow::Result<Exit> {
     let redact = |text: &str| Redactor::shared().text(text).into_owned();
@@ -78,8 +89,10 @@ pub(crate) async fn dead_letters(
         DeadLetters::Show { id } => {
             let found = store.dead_letter(asked.tenant, *id).await?;
             let found = found.map(|letter| DeadLetterView::whole(&letter, &redact));
-            shown(asked, found, "dead letter", id, DeadLetterView::text)
+            let found = with_acts(&*store, asked, id.0, found).await?;
+            shown(asked, found, "dead letter", id, |one| format!("{}{}", one.of.text(), below(&one.acts)))
         }
+        DeadLetters::Replay { id, act } => steer::replay(asked, config, store, *id, act).await,
     }
 }
 
@@ -93,6 +106,22 @@ pub(crate) async fn verify(output: Output, store: &dyn OperatorStore) -> anyhow:
 pub(crate) async fn export(asked: &Asked<'_>, store: &dyn OperatorStore) -> anyhow::Result<Exit> {
     output::line(&export_canonical(store, asked.tenant).await?)?;
     Ok(Exit::Done)
+}
+
+/// What was found, with what people did about it.
+async fn with_acts<T>(
+    store: &dyn OperatorStore,
+    asked: &Asked<'_>,
+    subject: Uuid,
+    found: Option<T>,
+) -> anyhow::Result<Option<Acted<T>>> {
+    let Some(of) = found else { return Ok(None) };
+    Ok(Some(Acted { of, acts: store.acts(asked.tenant, subject).await? }))
+}
+
+/// What people did, below what it was about.
+fn below(rows: &[ActRow]) -> String {
+    if rows.is_empty() { String::new() } else { format!("\n{}", acts(rows)) }
 }
 
 /// Prints what was found; another tenant's is not found.

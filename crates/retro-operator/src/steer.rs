@@ -1,0 +1,221 @@
+//! A person's hand on retrospectives: calling one off, and replaying the dead letter of one that failed. Each answer is
+//! a sentence that says what was done, or why nothing was, and who came before.
+
+mod http;
+
+use std::sync::Arc;
+
+use retro_core::dead_letter::Code;
+use retro_core::id::{DeadLetterId, Epoch, RetrospectiveId, Tenant};
+use retro_core::policy::Policies;
+use retro_core::retrospective::{Retrospective, State, WorkflowState};
+use retro_core::steer::{Act, ActError, NotReopened};
+use retro_core::time::Clock;
+use retro_store::{ActRow, Cancelled, Reopened, SteerStore, StoreError};
+use serde::Serialize;
+use tokio::sync::Notify;
+
+use crate::words;
+
+pub use http::router as steer_router;
+
+/// What people may do about retrospectives.
+#[derive(Clone)]
+pub struct Steering {
+    store: Arc<dyn SteerStore>,
+    policies: Arc<dyn Policies>,
+    clock: Arc<dyn Clock>,
+    outbox: Arc<Notify>,
+}
+
+/// What came of an act.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Told {
+    /// Whether it was done now, had been done before, or cannot be done as things stand.
+    pub did: Did,
+    /// The retrospective that is cancelled, or that a replay opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retrospective: Option<RetrospectiveId>,
+    /// Its epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<Epoch>,
+    /// In one sentence.
+    pub detail: String,
+}
+
+/// Whether an act was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Did {
+    /// Now.
+    Done,
+    /// Before, by this person or another: nothing changed.
+    DoneBefore,
+    /// It cannot be done as things stand: nothing changed.
+    Refused,
+}
+
+/// Why an act could not even be asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum SteerError {
+    /// It does not say who or why.
+    #[error(transparent)]
+    Act(#[from] ActError),
+    /// The database did not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Something with what people did about it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Acted<T> {
+    /// The thing itself.
+    #[serde(flatten)]
+    pub of: T,
+    /// What people did about it, the first act first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub acts: Vec<ActRow>,
+}
+
+impl Steering {
+    /// A hand over its ports; `outbox` is rung when there may be something to send.
+    pub fn new(
+        store: Arc<dyn SteerStore>,
+        policies: Arc<dyn Policies>,
+        clock: Arc<dyn Clock>,
+        outbox: Arc<Notify>,
+    ) -> Self {
+        Self { store, policies, clock, outbox }
+    }
+
+    /// Cancels an open retrospective: its runs are released. `None` when the tenant has no such one.
+    pub async fn cancel(
+        &self,
+        tenant: &Tenant,
+        id: RetrospectiveId,
+        by: &str,
+        reason: &str,
+    ) -> Result<Option<Told>, SteerError> {
+        let now = self.clock.now();
+        let act = Act::new(by, reason, now)?;
+        let decide = |retrospective: &Retrospective, mut state: WorkflowState| {
+            state.cancel(retrospective, now);
+            state
+        };
+        Ok(cancelled(self.store.cancel(tenant, id, &act, &decide).await?))
+    }
+
+    /// Replays the dead letter of a failed retrospective: the next one opens at once, whatever pause runs. `None` when
+    /// the tenant has no such letter.
+    pub async fn replay(
+        &self,
+        tenant: &Tenant,
+        letter: DeadLetterId,
+        by: &str,
+        reason: &str,
+    ) -> Result<Option<Told>, SteerError> {
+        let now = self.clock.now();
+        let act = Act::new(by, reason, now)?;
+        let decide = |failed: &Retrospective, mut state: WorkflowState| {
+            let opening = state.reopen(failed, &self.policies.of(&failed.key), now)?;
+            Ok((state, opening))
+        };
+        let told = replayed(self.store.reopen(tenant, letter, &act, &decide).await?);
+        self.outbox.notify_one();
+        Ok(told)
+    }
+}
+
+impl Told {
+    fn about(did: Did, retrospective: &Retrospective, detail: String) -> Self {
+        let (id, epoch) = (retrospective.id, retrospective.epoch);
+        Self { did, retrospective: Some(id), epoch: Some(epoch), detail }
+    }
+
+    const fn refused(detail: String) -> Self {
+        Self { did: Did::Refused, retrospective: None, epoch: None, detail }
+    }
+}
+
+fn cancelled(answer: Cancelled) -> Option<Told> {
+    Some(match answer {
+        Cancelled::Unknown => return None,
+        Cancelled::Now { retrospective: one, state } => {
+            let pause = state.paused_until.map(words::moment).unwrap_or_default();
+            let runs = words::count(one.window_runs(), "run");
+            let detail = format!(
+                "{} is cancelled; its {runs} are released, and the workflow opens no other before {pause}",
+                name(&one)
+            );
+            Told::about(Did::Done, &one, detail)
+        }
+        Cancelled::Ended { retrospective: one, act: Some(act) } => {
+            let detail = format!("{} was cancelled before, {}", name(&one), whose(&act));
+            Told::about(Did::DoneBefore, &one, detail)
+        }
+        Cancelled::Ended { retrospective: one, act: None } => {
+            let ended = if one.state == State::Failed { "failed" } else { "is closed" };
+            let detail = format!("{} {ended} before it could be cancelled; its report stands", name(&one));
+            Told::about(Did::Refused, &one, detail)
+        }
+    })
+}
+
+fn replayed(answer: Reopened) -> Option<Told> {
+    Some(match answer {
+        Reopened::Unknown => return None,
+        Reopened::Now(one) => {
+            let detail = format!(
+                "{} is open over runs {} to {}, with a seed of its own; no pause holds it back",
+                name(&one),
+                one.first,
+                one.last
+            );
+            Told::about(Did::Done, &one, detail)
+        }
+        Reopened::Before { act, opened: one } => {
+            let state = one.state.as_str();
+            let detail = format!(
+                "the letter was replayed before, {}: that opened {}, which is {state}",
+                whose(&act),
+                name(&one)
+            );
+            Told::about(Did::DoneBefore, &one, detail)
+        }
+        Reopened::Not(NotReopened::OneIsOpen { epoch }) => Told::refused(format!(
+            "retrospective {epoch} of the workflow is open already and the released runs are in it: there is nothing \
+             to open, and the letter stays as it is"
+        )),
+        Reopened::Not(NotReopened::ClaimedSince { claimed }) => Told::refused(format!(
+            "a later retrospective has looked back at the released runs (up to run {claimed} all are claimed): there \
+             is nothing to open, and the letter stays as it is"
+        )),
+        Reopened::OtherCode(code) => Told::refused(other_code(code)),
+    })
+}
+
+fn other_code(code: Code) -> String {
+    let built = Code::RetrospectiveFailed;
+    format!(
+        "the letter's code is {code}, and only {built} can be replayed: replay of other codes is not built yet; \
+         deploy/runbooks/{code}.md says what helps meanwhile"
+    )
+}
+
+fn name(one: &Retrospective) -> String {
+    format!("retrospective {} of {}", one.epoch, words::line(one.key.workflow.as_str()))
+}
+
+fn whose(act: &Act) -> String {
+    format!("by {} at {} ({})", words::line(&act.by), words::moment(act.at), words::line(&act.reason))
+}
+
+/// What people did, a line each, for a terminal; empty when nobody did anything.
+pub fn acts(rows: &[ActRow]) -> String {
+    let opened = |row: &ActRow| row.opened.map(|id| format!("; it opened {id}")).unwrap_or_default();
+    let line = |row: &ActRow| format!("{} {}{}\n", row.deed.as_str(), whose(&row.act), opened(row));
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! The same over HTTP.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::post;
+use axum::{Json, Router};
+use retro_core::id::{DeadLetterId, RetrospectiveId};
+use retro_http::{Caller, Id, JsonBody, Problem};
+use serde::Deserialize;
+
+use super::{Did, SteerError, Steering, Told};
+use crate::http::not_answered;
+
+/// Who acts when the request does not say: credentials will.
+const SOMEBODY: &str = "somebody over HTTP";
+
+/// The routes by which people steer, under `/v1`. To be merged with others and handed to [`retro_http::serve`].
+pub fn router(steering: Steering) -> Router {
+    Router::new()
+        .route("/v1/retrospectives/{id}/cancel", post(cancel))
+        .route("/v1/dead-letters/{id}/replay", post(replay))
+        .with_state(steering)
+}
+
+/// Why, and who.
+#[derive(Debug, Deserialize)]
+struct Asked {
+    reason: String,
+    by: Option<String>,
+}
+
+impl Asked {
+    fn by(&self) -> &str {
+        self.by.as_deref().unwrap_or(SOMEBODY)
+    }
+}
+
+async fn cancel(
+    State(steering): State<Steering>,
+    Caller(tenant): Caller,
+    Id(id): Id<RetrospectiveId>,
+    JsonBody(asked): JsonBody<Asked>,
+) -> Result<Json<Told>, Problem> {
+    let told = steering.cancel(&tenant, id, asked.by(), &asked.reason).await.map_err(problem)?;
+    answer(told.ok_or_else(|| Problem::not_found("retrospective", id))?)
+}
+
+async fn replay(
+    State(steering): State<Steering>,
+    Caller(tenant): Caller,
+    Id(id): Id<DeadLetterId>,
+    JsonBody(asked): JsonBody<Asked>,
+) -> Result<Json<Told>, Problem> {
+    let told = steering.replay(&tenant, id, asked.by(), &asked.reason).await.map_err(problem)?;
+    answer(told.ok_or_else(|| Problem::not_found("dead letter", id))?)
+}
+
+fn answer(told: Told) -> Result<Json<Told>, Problem> {
+    match told.did {
+        Did::Done | Did::DoneBefore => Ok(Json(told)),
+        Did::Refused => {
+            Err(Problem::new(StatusCode::CONFLICT, "it cannot be done as things stand", told.detail))
+        }
+    }
+}
+
+fn problem(error: SteerError) -> Problem {
+    match error {
+        SteerError::Act(error) => Problem::field(error.field, error.problem),
+        SteerError::Store(cause) => not_answered(&cause),
+    }
+}
