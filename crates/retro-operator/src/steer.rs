@@ -154,7 +154,7 @@ fn cancelled(answer: Cancelled) -> Option<Told> {
             Told::about(Did::DoneBefore, &one, detail)
         }
         Cancelled::Ended { retrospective: one, act: None } => {
-            let ended = if one.state == State::Failed { "failed" } else { "is closed" };
+            let ended = if one.state == State::Failed { "failed" } else { "closed" };
             let detail = format!("{} {ended} before it could be cancelled; its report stands", name(&one));
             Told::about(Did::Refused, &one, detail)
         }

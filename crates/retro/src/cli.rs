@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Migrate,
     /// Send finished runs: CloudEvents, ATIF, SWE-agent `.traj` or tau2 results, plain or `.zst`.
     Emit(Emit),
+    /// Workflows: where the window of each stands, and until when it pauses.
+    Workflows,
     /// Runs that were counted or recorded.
     Runs(Runs),
     /// Memories: what they say, why they are there, and how to be rid of one.

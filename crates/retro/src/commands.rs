@@ -55,6 +55,7 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded) -> anyhow::Result<Exit> {
         }
         Command::Migrate => migrate(&config, output).await,
         Command::Emit(args) => emit::emit(args, &config, &cli.global.tenant, output).await,
+        Command::Workflows => read::workflows(&asked, &*store(&config).await?).await,
         Command::Runs(args) => read::runs(&asked, &*store(&config).await?, args).await,
         Command::Memories(command) => memories::run(&asked, &config, store(&config).await?, command).await,
         Command::Retrospectives(command) => {

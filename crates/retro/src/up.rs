@@ -17,7 +17,7 @@ use retro_counter::Counter;
 use retro_events::{Consumer, Objects, Publisher};
 use retro_gateway::{Gate, GateBounds, Gateway, Readiness, ReadyCheck, Reception};
 use retro_investigator::{Heuristics, Settings, Worker};
-use retro_operator::SharedRedact;
+use retro_operator::{SharedRedact, Steering, steer_router};
 use retro_redact::Redactor;
 use retro_sampler::Sampler;
 use retro_store::{DeliveryStore, StoreError};
@@ -70,8 +70,9 @@ pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
     let tasks = TaskTracker::new();
     let root = Root { config: &config, store, policies, stop: stop.clone(), tasks: tasks.clone() };
     let bus = root.connect(&nats_url).await?;
-    root.start_stages(&bus);
-    root.start_http(listener, &bus);
+    let outbox = Arc::new(Notify::new());
+    root.start_stages(&bus, &outbox);
+    root.start_http(listener, &bus, &outbox);
 
     Instance { pid: std::process::id(), nats_url, http_url: http_url.clone() }.write(&config.data_dir)?;
     output::told(&format!("retro is up: {http_url} (data in {})", config.data_dir.display()));
@@ -120,8 +121,7 @@ impl Root<'_> {
         Ok(bus)
     }
 
-    fn start_stages(&self, bus: &Bus) {
-        let outbox = Arc::new(Notify::new());
+    fn start_stages(&self, bus: &Bus, outbox: &Arc<Notify>) {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let counter =
             Arc::new(Counter::new(self.store.clone(), self.policies.clone(), clock.clone(), outbox.clone()));
@@ -142,7 +142,7 @@ impl Root<'_> {
         );
         self.consume(bus, sampler.clone(), woken_by("retrospective.due"));
         self.consume(bus, writer.clone(), woken_by("mutations.due"));
-        self.start_investigators(bus, &outbox);
+        self.start_investigators(bus, outbox);
         self.sweep("counter", move || {
             let counter = counter.clone();
             async move { counter.sweep().await }
@@ -208,7 +208,7 @@ impl Root<'_> {
     }
 
     /// The agents' routes and the people's, on one address.
-    fn start_http(&self, listener: TcpListener, bus: &Bus) {
+    fn start_http(&self, listener: TcpListener, bus: &Bus, outbox: &Arc<Notify>) {
         let broker = bus.clone();
         let ready: ReadyCheck = Arc::new(move || {
             if broker.is_connected() {
@@ -226,6 +226,9 @@ impl Root<'_> {
             Gate::new(gate_bounds(self.config)),
         );
         let people = retro_operator::router(self.store.clone(), redact);
+        let steering =
+            Steering::new(self.store.clone(), self.policies.clone(), Arc::new(SystemClock), outbox.clone());
+        let people = people.merge(steer_router(steering));
         let router = retro_gateway::router(gateway, reception, ready).merge(people);
         let stop = self.stop.clone();
         self.tasks.spawn(async move {

@@ -27,7 +27,7 @@ fn every_answer_to_a_cancel_is_one_sentence_that_says_what_is_now() {
         .map(|answer| cancelled(answer).unwrap())
         .map(|told| format!("{:?}: {}\n", told.did, told.detail))
         .collect();
-    insta::assert_snapshot!(told.concat(), @"");
+    insta::assert_snapshot!(told.concat());
     assert_eq!(cancelled(Cancelled::Unknown), None);
 }
 
@@ -44,7 +44,7 @@ fn every_answer_to_a_replay_is_one_sentence_that_says_what_is_now() {
     .map(|answer| replayed(answer).unwrap())
     .map(|told| format!("{:?}: {}\n", told.did, told.detail))
     .collect();
-    insta::assert_snapshot!(told.concat(), @"");
+    insta::assert_snapshot!(told.concat());
     assert_eq!(replayed(Reopened::Unknown), None);
 }
 
@@ -55,6 +55,6 @@ fn acts_are_shown_with_who_when_and_why_and_without_control_characters() {
         ActRow { deed: retro_store::Deed::Replayed, act: act(), opened },
         ActRow { deed: retro_store::Deed::Cancelled, act: act(), opened: None },
     ];
-    insta::assert_snapshot!(acts(&rows), @"");
+    insta::assert_snapshot!(acts(&rows));
     assert_eq!(acts(&[]), "");
 }

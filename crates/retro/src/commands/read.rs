@@ -20,6 +20,12 @@ pub(crate) struct Asked<'a> {
     pub(crate) output: Output,
 }
 
+pub(crate) async fn workflows(asked: &Asked<'_>, store: &dyn OperatorStore) -> anyhow::Result<Exit> {
+    let rows = store.workflows(asked.tenant).await?;
+    output::data(asked.output, &rows, || lists::workflows(&rows, terminal_columns()))?;
+    Ok(Exit::Done)
+}
+
 pub(crate) async fn runs(asked: &Asked<'_>, store: &dyn OperatorStore, args: &Runs) -> anyhow::Result<Exit> {
     let filter = RunFilter { workflow: args.workflow.clone(), run: args.run.clone(), limit: args.limit };
     let rows = store.runs(asked.tenant, &filter).await?;

@@ -13,7 +13,6 @@ use super::Exit;
 use super::read::Asked;
 use crate::cli::ActArgs;
 use crate::clock::SystemClock;
-use crate::output;
 use crate::policies::PolicyBook;
 
 pub(super) async fn cancel(

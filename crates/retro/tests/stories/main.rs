@@ -9,6 +9,7 @@ mod named;
 mod refused;
 mod road;
 mod secrets;
+mod steer;
 mod tenants;
 mod unreadable;
 mod world;

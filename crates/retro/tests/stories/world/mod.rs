@@ -281,6 +281,14 @@ impl World {
         Posted { status, retry_after, body: response.json().await.expect("JSON") }
     }
 
+    /// Status and JSON of a POST for a tenant.
+    pub(crate) async fn post(&self, tenant: &str, path: &str, body: &Value) -> (u16, Value) {
+        let url = format!("{}{path}", self.running().http_url);
+        let request = self.http.post(url).header("Retro-Tenant", tenant).json(body);
+        let response = request.send().await.expect("it answers");
+        (response.status().as_u16(), response.json().await.expect("JSON"))
+    }
+
     /// What a run of a tenant is handed at a step's start.
     pub(crate) async fn context(&self, tenant: &str, question: &Value) -> Value {
         let url = format!("{}/v1/context", self.running().http_url);
