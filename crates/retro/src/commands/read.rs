@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use retro::config::Config;
+use retro_config::Config;
 use retro_core::id::Tenant;
 use retro_operator::{Acted, DeadLetterView, acts, export_canonical, lists, report, terminal_columns};
 use retro_redact::Redactor;

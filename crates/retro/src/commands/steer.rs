@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use retro::config::Config;
+use retro_config::Config;
 use retro_core::id::{DeadLetterId, RetrospectiveId};
 use retro_operator::{Did, Steering, Told};
 use retro_store_sqlite::SqliteStore;
