@@ -10,7 +10,7 @@ mod tokens;
 
 pub use answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryText, Recording};
 pub use gateway::{ANSWER_MS_MAX, Gateway};
-pub use http::{Readiness, ReadyCheck, router};
+pub use http::router;
 pub use intake::{Busy, EventsAnswer, EventsRefused, Gate, GateBounds, Pass, Reception, RefusedEvent};
-pub use retro_http::{ServeError, listen, serve};
+pub use retro_http::{Readiness, ReadyCheck, ServeError, listen, serve};
 pub use tokens::count as count_tokens;

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod extract;
+mod health;
 mod problem;
 mod serve;
 
@@ -8,5 +9,6 @@ pub use extract::{
     BODY_BYTES_MAX, BODY_READ_S_MAX, Caller, Id, JsonBody, Params, TENANT_HEADER, accepts, is_json,
     media_type, read_body,
 };
+pub use health::{Readiness, ReadyCheck, health};
 pub use problem::Problem;
-pub use serve::{STOP_S_MAX, ServeError, finished, listen, serve};
+pub use serve::{STOP_S_MAX, ServeError, finished, listen, listen_for_health, serve, serve_health};

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::extract::BODY_BYTES_MAX;
+use crate::health::{ReadyCheck, health};
 use crate::problem::Problem;
 
 /// How long requests under way may take after the stop, seconds; then their connections are dropped. An answer here
@@ -44,6 +45,11 @@ pub enum ServeError {
 /// Listens on a loopback address; port 0 takes a free one. Fails on any other address before it opens a socket.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     loopback_only(address)?;
+    listen_for_health(address).await
+}
+
+/// Listens on any address, for [`serve_health`] alone; port 0 takes a free one.
+pub async fn listen_for_health(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })
 }
 
@@ -53,8 +59,26 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     let address = listener.local_addr()?;
     loopback_only(address)?;
     info!(http.address = %address, "serving HTTP on {address}");
-    let serving =
-        axum::serve(listener, finished(router)).with_graceful_shutdown(stop.clone().cancelled_owned());
+    until_stopped(listener, finished(router), stop).await
+}
+
+/// Serves `/livez` and `/readyz` until `stop`, on whatever address, and nothing else.
+pub async fn serve_health(
+    listener: TcpListener,
+    ready: ReadyCheck,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
+    let address = listener.local_addr()?;
+    info!(http.address = %address, "serving /livez and /readyz on {address}");
+    until_stopped(listener, with_problems(health(ready)), stop).await
+}
+
+async fn until_stopped(
+    listener: TcpListener,
+    router: Router,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
+    let serving = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
     let patience = async {
         stop.cancelled().await;
         tokio::time::sleep(Duration::from_secs(STOP_S_MAX)).await;
@@ -69,11 +93,11 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
 /// The router as it is served: with problems for unknown addresses and methods, the body limit, and the check of
 /// `Host`. For tests that call a router without a socket; [`serve`] does it by itself.
 pub fn finished(router: Router) -> Router {
-    router
-        .fallback(unknown_address)
-        .method_not_allowed_fallback(unknown_method)
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn(local_names_only))
+    with_problems(router).layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(local_names_only))
+}
+
+fn with_problems(router: Router) -> Router {
+    router.fallback(unknown_address).method_not_allowed_fallback(unknown_method)
 }
 
 fn loopback_only(address: SocketAddr) -> Result<(), ServeError> {

@@ -1,6 +1,7 @@
 //! Opening the file, and migrating it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -24,6 +25,7 @@ static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/sqlite");
 /// The ports of `retro-store` over one SQLite file. Cloning gives another handle of the same connections.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
+    path: Arc<Path>,
     writer: SqlitePool,
     reader: SqlitePool,
 }
@@ -32,9 +34,7 @@ impl SqliteStore {
     /// Opens a file that has every migration of this program; fails with a sentence that names `retro migrate`
     /// when it has not, or is not there. Newer migrations than this program knows are left alone.
     pub async fn open(path: &Path) -> Result<Self> {
-        if !path.exists() {
-            return Err(not_migrated(path, "does not exist"));
-        }
+        exists(path)?;
         let store = Self::connect(path).await?;
         let missing = store.lacks().await?;
         if missing.is_empty() {
@@ -50,15 +50,18 @@ impl SqliteStore {
         Self::connect(path).await
     }
 
+    /// A handle that opens the file when it is asked, and tries anew each time while it cannot: for a process that
+    /// waits for its database. Makes no file.
+    pub fn lazy(path: &Path) -> Self {
+        let writer = pool(1).connect_lazy_with(options(path));
+        let reader = pool(READERS_MAX).connect_lazy_with(options(path).read_only(true));
+        Self { path: path.into(), writer, reader }
+    }
+
     async fn connect(path: &Path) -> Result<Self> {
-        // Connections are kept: the last one to close would fold the log in, and a local file never goes stale.
-        let pool = |connections| {
-            let pool = SqlitePoolOptions::new().max_connections(connections).acquire_timeout(POOL_WAIT);
-            pool.min_connections(1).idle_timeout(None).max_lifetime(None)
-        };
         let writer = pool(1).connect_with(options(path)).await.on("opening the file")?;
         let reader = pool(READERS_MAX).connect_with(options(path).read_only(true)).await;
-        Ok(Self { writer, reader: reader.on("opening the file for reading")? })
+        Ok(Self { path: path.into(), writer, reader: reader.on("opening the file for reading")? })
     }
 
     /// Begins a transaction that may write from its first statement on.
@@ -86,8 +89,15 @@ impl SqliteStore {
 #[async_trait]
 impl SchemaStore for SqliteStore {
     async fn lacks(&self) -> Result<Vec<String>> {
+        exists(&self.path)?;
         missing(&self.reader).await
     }
+}
+
+/// Connections are kept: the last one to close would fold the log in, and a local file never goes stale.
+fn pool(connections: u32) -> SqlitePoolOptions {
+    let pool = SqlitePoolOptions::new().max_connections(connections).acquire_timeout(POOL_WAIT);
+    pool.min_connections(1).idle_timeout(None).max_lifetime(None)
 }
 
 /// Commits; after an error the outcome is unknown, and calling again is safe.
@@ -132,6 +142,10 @@ async fn missing<'c>(reader: impl sqlx::SqliteExecutor<'c>) -> Result<Vec<String
     let lacks = MIGRATOR.iter().filter(|migration| !applied.contains(&migration.version));
     let name = |version, description: &str| format!("{version:04}_{}", description.replace(' ', "_"));
     Ok(lacks.map(|migration| name(migration.version, &migration.description)).collect())
+}
+
+fn exists(path: &Path) -> Result<()> {
+    if path.exists() { Ok(()) } else { Err(not_migrated(path, "does not exist")) }
 }
 
 fn not_migrated(path: &Path, problem: &str) -> StoreError {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use retro_store::{Store, StoreError};
+use retro_store::{OperatorStore, SchemaStore, Store, StoreError};
 use retro_store_sqlite::{SqliteStore, migrate};
 use tempfile::TempDir;
 
@@ -63,4 +63,17 @@ async fn what_is_no_database_is_damaged_and_not_merely_away() {
     )
     .unwrap();
     assert!(matches!(SqliteStore::open(&path).await, Err(StoreError::Damaged { .. })));
+}
+
+#[tokio::test]
+async fn a_process_may_wait_for_a_file_that_is_made_later() {
+    let (_folder, path) = file();
+    let store = SqliteStore::lazy(&path);
+    let error = store.lacks().await.unwrap_err().to_string();
+    assert!(error.contains("does not exist; run `retro migrate`"), "{error}");
+    std::fs::write(&path, "").unwrap();
+    assert!(store.lacks().await.unwrap().contains(&"0001_one_road".to_owned()));
+    migrate(&path).await.unwrap();
+    assert_eq!(store.lacks().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.health().await.unwrap().events_seen, 0);
 }

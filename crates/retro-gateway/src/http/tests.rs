@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use axum::body::{Body, to_bytes};
-use axum::http::Request;
+use axum::http::{Request, StatusCode};
 use retro_core::id::Tenant;
 use retro_core::policy::Policy;
+use retro_http::Readiness;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

@@ -142,3 +142,29 @@ async fn a_stop_lets_the_request_under_way_end() {
     served.await.unwrap().unwrap();
     assert!(TcpStream::connect(address).await.is_err(), "nothing listens any more");
 }
+
+#[tokio::test]
+async fn health_alone_is_served_to_other_machines_and_nothing_else_is() {
+    use crate::Readiness;
+    let listener = listen_for_health(([0, 0, 0, 0], 0).into()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = CancellationToken::new();
+    let missing = || Readiness::NotReady("the broker is away".to_owned());
+    let serving = tokio::spawn(serve_health(listener, std::sync::Arc::new(missing), stop.clone()));
+    for (path, status, told) in [
+        ("/livez", "200", "ok"),
+        ("/readyz", "503", "the broker is away"),
+        ("/v1/memories", "404", "nothing is served at /v1/memories"),
+    ] {
+        let mut stream = TcpStream::connect(("127.0.0.1", address.port())).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: 10.1.2.3:80\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(told), "{answer}");
+    }
+    stop.cancel();
+    serving.await.unwrap().unwrap();
+    let everywhere = listen(([0, 0, 0, 0], 0).into()).await;
+    assert!(matches!(everywhere, Err(ServeError::NotLoopback(_))), "the rest stays on loopback");
+}
