@@ -16,8 +16,7 @@
 //!
 //! **Races accepted.** A message that was prefetched when the process died was never handled, but counts as delivered
 //! once: it is handled alone later, with one attempt fewer. That a message was snoozed (which costs no attempt) is
-//! remembered here only; a restart forgets it, and the message pays one attempt. What the broker sends in the moment of
-//! stopping reaches nobody and comes again after `ack_wait`. A late acknowledgement may take a
+//! remembered here only; a restart forgets it, and the message pays one attempt. A late acknowledgement may take a
 //! message away from another process that is handling it again: both commit through the inbox, so nothing is lost.
 //!
 //! **What failed.** `max_deliver` and the broker's advisories instead of counting in the database: the advisory is a
@@ -39,7 +38,7 @@ use tracing::{info, warn};
 use crate::backoff::Backoff;
 use crate::{Bus, BusError, Durable, topology};
 use answer::Acks;
-use pull::{Incoming, Next};
+use pull::{Incoming, Next, Pull};
 
 /// How often a message is attempted. Transient trouble has its own answer (snooze), so five failures are no accident.
 pub const ATTEMPTS_MAX: u32 = 5;
@@ -97,8 +96,9 @@ impl Subscription {
     }
 }
 
-/// Runs a consumer until `stop`, then finishes the batch in hand. Creates streams and the durable consumer when they
-/// are missing (or waits for them, see [`topology::Upkeep`]), and comes back by itself from whatever happens to the broker or the database.
+/// Runs a consumer until `stop`, then finishes what it has asked for: nothing is left to come again. Creates streams and
+/// the durable consumer when they are missing (or waits for them, see [`topology::Upkeep`]), and comes back by itself
+/// from whatever happens to the broker or the database.
 pub async fn run_consumer(
     bus: Bus,
     consumer: Arc<dyn Consumer>,
@@ -155,22 +155,17 @@ impl Worker {
         let name = self.consumer.name();
         topology::prepare(&self.bus).await?;
         let durable = topology::durable(&self.bus, name, &self.subscription).await?;
-        let mut messages = pull::open(&durable, self.subscription.batch_max).await?;
+        let mut messages = Pull::open(&self.bus, &durable, self.subscription.batch_max).await?;
         info!(consumer = name, "{name} takes messages from {}", self.subscription.stream);
         loop {
-            match pull::next(&mut messages, self.subscription.batch_max, stop).await {
+            match messages.next(stop).await {
                 Next::Batch(batch) => {
                     backoff.reset();
                     self.work(batch).await;
                 }
-                // The client pulls again by itself after a reconnect, except when it loses a race with the state of
-                // its connection: then it would wait for its request to expire.
                 Next::Silence => return Ok(Ended::Silent),
                 Next::Ended(reason) => return Err(BusError::unavailable(format!("pull for {name}"), reason)),
-                Next::Stopped => {
-                    self.give_back(pull::leftover(&mut messages)).await;
-                    return Ok(Ended::Stopped);
-                }
+                Next::Stopped => return Ok(Ended::Stopped),
             }
         }
     }

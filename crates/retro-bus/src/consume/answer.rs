@@ -132,13 +132,6 @@ impl Worker {
         send(&self.bus, reply, nak.into()).await;
     }
 
-    /// Hands messages back that nobody began to handle, so that another process gets them at once.
-    pub(super) async fn give_back(&self, leftover: Vec<Incoming>) {
-        for one in leftover {
-            send(&self.bus, &one.reply, Bytes::from_static(b"-NAK")).await;
-        }
-    }
-
     fn letter(&self, delivery: &Delivery, rejection: Rejection, attempts: u32) -> NewDeadLetter {
         let (tenant, workflow) = subject::owner(&delivery.subject);
         NewDeadLetter {
