@@ -19,6 +19,10 @@ pub struct Config {
     /// Address of the HTTP side. Loopback only.
     #[schemars(example = "127.0.0.1:7717")]
     pub http_listen: SocketAddr,
+    /// Address that serves `/livez` and `/readyz` and nothing else, for whoever runs a fleet; it may be one that other
+    /// machines reach, and port 0 takes a free one. Without it only the gateway's HTTP side tells.
+    #[schemars(example = "0.0.0.0:7718")]
+    pub health_listen: Option<SocketAddr>,
     /// A Postgres database to use instead of SQLite under `data_dir`. `DATABASE_URL` in the environment means the same.
     #[schemars(example = "postgres://retro@127.0.0.1:5432/retro")]
     pub database_url: Option<Secret>,
@@ -69,6 +73,7 @@ impl Default for Config {
         Self {
             data_dir: PathBuf::from(".retro"),
             http_listen: SocketAddr::from(([127, 0, 0, 1], 7717)),
+            health_listen: None,
             database_url: None,
             database_url_file: None,
             nats_url: None,

@@ -9,7 +9,8 @@ use retro_core::id::{DeadLetterId, MemoryRef, RetrospectiveId, RunId, Step, Tena
 /// Looks back at the runs of agent workflows, keeps what recurs, and hands it to the next run.
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found;
-/// 4 something was looked at and is not in order (`verify`, `doctor`, `config check`, refused files of `emit`).
+/// 4 something was looked at and is not in order (`verify`, `doctor`, `config check`, refused files of `emit`);
+/// 130 or 143 ended at once by a second signal (`up`, `serve`).
 #[derive(Debug, Parser)]
 #[command(name = "retro", version, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -49,7 +50,9 @@ pub(crate) enum Output {
 pub(crate) enum Command {
     /// Run everything in one process: SQLite and a supervised nats-server, both under the data folder.
     Up(Up),
-    /// Bring the database to this version.
+    /// Run one or more roles of a fleet, over the broker of NATS_URL and the database of DATABASE_URL.
+    Serve(Serve),
+    /// Bring the database to this version, and where NATS_URL is set make the broker's streams and consumers.
     Migrate,
     /// Send finished runs: CloudEvents, ATIF, SWE-agent `.traj` or tau2 results, plain or `.zst`.
     Emit(Emit),
@@ -90,6 +93,20 @@ pub(crate) struct Up {
     /// Port of the supervised nats-server [default: a free one].
     #[arg(long, value_name = "PORT")]
     pub(crate) nats_port: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// What this process does: counter, sampler, investigator, writer, gateway, relay. Several by commas or by
+    /// repeating it; every role may run in any number of processes.
+    #[arg(long = "role", required = true, value_delimiter = ',', value_name = "ROLE")]
+    pub(crate) roles: Vec<retro_bus::Role>,
+    /// Address of the gateway's HTTP side; loopback only, port 0 for any free one [default: 127.0.0.1:7717].
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http_listen: Option<std::net::SocketAddr>,
+    /// Address of `/livez` and `/readyz` alone; any, port 0 for any free one [default: none].
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) health_listen: Option<std::net::SocketAddr>,
 }
 
 #[derive(Debug, Args)]

@@ -3,20 +3,20 @@
 pub(crate) mod configuration;
 mod doctor;
 mod memories;
+mod migrate;
 mod read;
 mod steer;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
 use retro_config::{Config, Loaded};
 use retro_gateway::Gateway;
-use retro_store_sqlite::SqliteStore;
+use tokio::signal::unix::SignalKind;
 
-use crate::cli::{Cli, Command, Context as ContextArgs, Output};
+use crate::cli::{Cli, Command, Context as ContextArgs};
 use crate::policies::PolicyBook;
-use crate::{emit, instance, output, up};
+use crate::{emit, output, serve, store, up};
 
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(crate) enum Exit {
     NotFound,
     /// It looked, and something is not in order.
     NotInOrder,
+    /// It was ended at once by a second signal.
+    Signalled(SignalKind),
 }
 
 impl From<Exit> for ExitCode {
@@ -38,6 +40,8 @@ impl From<Exit> for ExitCode {
             Exit::WrongUsage => 2,
             Exit::NotFound => 3,
             Exit::NotInOrder => 4,
+            // What a shell says of a process that a signal has ended.
+            Exit::Signalled(signal) => 128 + u8::try_from(signal.as_raw_value()).unwrap_or(0),
         })
     }
 }
@@ -53,54 +57,36 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded) -> anyhow::Result<Exit> {
             config.nats_port = args.nats_port.unwrap_or(config.nats_port);
             up::up(config).await
         }
-        Command::Migrate => migrate(&config, output).await,
-        Command::Emit(args) => emit::emit(args, &config, &cli.global.tenant, output).await,
-        Command::Workflows => read::workflows(&asked, &*store(&config).await?).await,
-        Command::Runs(args) => read::runs(&asked, &*store(&config).await?, args).await,
-        Command::Memories(command) => memories::run(&asked, &config, store(&config).await?, command).await,
-        Command::Retrospectives(command) => {
-            read::retrospectives(&asked, &config, store(&config).await?, command).await
+        Command::Serve(args) => {
+            config.http_listen = args.http_listen.unwrap_or(config.http_listen);
+            config.health_listen = args.health_listen.or(config.health_listen);
+            serve::serve(config, args.roles.iter().copied().collect()).await
         }
-        Command::Reports(command) => read::reports(&asked, &*store(&config).await?, command).await,
+        Command::Migrate => migrate::run(&config, output).await,
+        Command::Emit(args) => emit::emit(args, &config, &cli.global.tenant, output).await,
+        Command::Workflows => read::workflows(&asked, &*store::open(&config).await?).await,
+        Command::Runs(args) => read::runs(&asked, &*store::open(&config).await?, args).await,
+        Command::Memories(command) => {
+            memories::run(&asked, &config, store::open(&config).await?, command).await
+        }
+        Command::Retrospectives(command) => {
+            read::retrospectives(&asked, &config, store::open(&config).await?, command).await
+        }
+        Command::Reports(command) => read::reports(&asked, &*store::open(&config).await?, command).await,
         Command::DeadLetters(command) => {
-            read::dead_letters(&asked, &config, store(&config).await?, command).await
+            read::dead_letters(&asked, &config, store::open(&config).await?, command).await
         }
         Command::Context(args) => context(&asked, &config, args).await,
-        Command::Verify => read::verify(output, &*store(&config).await?).await,
-        Command::Export(_) => read::export(&asked, &*store(&config).await?).await,
+        Command::Verify => read::verify(output, &*store::open(&config).await?).await,
+        Command::Export(_) => read::export(&asked, &*store::open(&config).await?).await,
         Command::Config(command) => configuration::run(&config, &origins, output, command),
         Command::Doctor => doctor::run(&config, output).await,
     }
 }
 
-/// Opens the database of the data folder, beside a running `retro up` or without one.
-async fn store(config: &Config) -> anyhow::Result<Arc<SqliteStore>> {
-    let path = instance::database(&config.data_dir);
-    if !path.exists() {
-        anyhow::bail!(
-            "there is no database at {}; start `retro up` or run `retro migrate` first",
-            path.display()
-        );
-    }
-    let store = SqliteStore::open(&path).await;
-    Ok(Arc::new(store.with_context(|| format!("the database {} cannot be used", path.display()))?))
-}
-
-async fn migrate(config: &Config, output: Output) -> anyhow::Result<Exit> {
-    std::fs::create_dir_all(&config.data_dir)
-        .with_context(|| format!("cannot make the data folder {}", config.data_dir.display()))?;
-    let path = instance::database(&config.data_dir);
-    let applied = retro_store_sqlite::migrate(&path).await?;
-    output::data(output, &applied, || match applied.as_slice() {
-        [] => format!("{} is up to date", path.display()),
-        names => format!("{}: applied {}", path.display(), names.join(", ")),
-    })?;
-    Ok(Exit::Done)
-}
-
 async fn context(asked: &read::Asked<'_>, config: &Config, args: &ContextArgs) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
-    let gateway = Gateway::new(store(config).await?, policies);
+    let gateway = Gateway::new(store::open(config).await?, policies);
     let request = retro_gateway::ContextRequest {
         workflow: args.workflow.clone(),
         step: args.step.clone(),

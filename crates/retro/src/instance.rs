@@ -48,8 +48,3 @@ impl Instance {
 fn path(data_dir: &Path) -> PathBuf {
     data_dir.join("instance.json")
 }
-
-/// Where the database is.
-pub(crate) fn database(data_dir: &Path) -> PathBuf {
-    data_dir.join("retro.db")
-}

@@ -7,6 +7,9 @@ mod emit;
 mod instance;
 mod output;
 mod policies;
+mod process;
+mod serve;
+mod store;
 mod up;
 
 use std::process::ExitCode;
@@ -46,9 +49,12 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         }
         (loaded, _) => loaded?,
     };
-    log_to_stderr(&loaded.config, matches!(cli.command, Command::Up(_)));
+    log_to_stderr(&loaded.config, matches!(cli.command, Command::Up(_) | Command::Serve(_)));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(commands::run(cli, loaded))
+    let exit = runtime.block_on(commands::run(cli, loaded));
+    // An investigation that was released may still compute on a thread of its own; nobody waits for it.
+    runtime.shutdown_background();
+    exit
 }
 
 /// File and environment, and over them the options that every command takes.

@@ -4,16 +4,14 @@ use std::path::Path;
 
 use retro_bus::NatsServer;
 use retro_config::Config;
-use retro_store::{InvestigatorStore, OperatorStore};
-use retro_store_sqlite::SqliteStore;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::Exit;
 use crate::cli::Output;
-use crate::instance::{self, Instance};
-use crate::output;
+use crate::instance::Instance;
 use crate::policies::PolicyBook;
+use crate::{output, store};
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -61,15 +59,14 @@ fn writable(data_dir: &Path) -> anyhow::Result<String> {
 }
 
 async fn database(config: &Config) -> anyhow::Result<String> {
-    let path = instance::database(&config.data_dir);
-    if !path.exists() {
-        return Ok(format!("{} is not there yet; `retro up` or `retro migrate` makes it", path.display()));
+    let name = store::name(config);
+    if store::is_to_be_made(config) {
+        return Ok(format!("{name} is not there yet; `retro up` or `retro migrate` makes it"));
     }
-    let store = SqliteStore::open(&path).await?;
+    let store = store::open(config).await?;
     let health = store.health().await?;
     Ok(format!(
-        "{}: {} migrations, {} events seen, {} messages unsent, {} investigations waiting, {} dead letters open",
-        path.display(),
+        "{name}: {} migrations, {} events seen, {} messages unsent, {} investigations waiting, {} dead letters open",
         health.migrations,
         health.events_seen,
         health.outbox_unsent,

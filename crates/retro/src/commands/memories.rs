@@ -7,8 +7,7 @@ use retro_core::canonical::sha256_hex;
 use retro_core::id::{MemoryId, MemoryRef};
 use retro_core::similar::NgramEmbedder;
 use retro_operator::{Why, lists, terminal_columns};
-use retro_store::{MemoryFilter, OperatorStore, RecallStore, Step, Unnamed, resolve};
-use retro_store_sqlite::SqliteStore;
+use retro_store::{MemoryFilter, Step, Store, Unnamed, resolve};
 use retro_writer::Writer;
 use tokio::sync::Notify;
 
@@ -22,7 +21,7 @@ use crate::policies::PolicyBook;
 pub(crate) async fn run(
     asked: &Asked<'_>,
     config: &Config,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     command: &Memories,
 ) -> anyhow::Result<Exit> {
     match command {
@@ -37,17 +36,17 @@ pub(crate) async fn run(
             output::data(asked.output, &rows, || lists::memories(&rows, terminal_columns()))?;
             Ok(Exit::Done)
         }
-        Memories::Show { id } => match meant(asked, &store, *id).await? {
+        Memories::Show { id } => match meant(asked, &*store, *id).await? {
             Ok(id) => {
                 shown(asked, store.memory(asked.tenant, id).await?, "memory", &id, retro_operator::memory)
             }
             Err(exit) => Ok(exit),
         },
-        Memories::Why { id } => match meant(asked, &store, *id).await? {
-            Ok(id) => why(asked, &store, id).await,
+        Memories::Why { id } => match meant(asked, &*store, *id).await? {
+            Ok(id) => why(asked, &*store, id).await,
             Err(exit) => Ok(exit),
         },
-        Memories::Delete { id, reason, request } => match meant(asked, &store, *id).await? {
+        Memories::Delete { id, reason, request } => match meant(asked, &*store, *id).await? {
             Ok(id) => delete(asked, config, store, id, reason, request.as_deref()).await,
             Err(exit) => Ok(exit),
         },
@@ -57,7 +56,7 @@ pub(crate) async fn run(
 /// The memory that was named, or how the command ends without one.
 async fn meant(
     asked: &Asked<'_>,
-    store: &SqliteStore,
+    store: &dyn Store,
     name: MemoryRef,
 ) -> anyhow::Result<Result<MemoryId, Exit>> {
     Ok(match resolve(store, asked.tenant, name).await? {
@@ -70,7 +69,7 @@ async fn meant(
     })
 }
 
-async fn why(asked: &Asked<'_>, store: &SqliteStore, id: MemoryId) -> anyhow::Result<Exit> {
+async fn why(asked: &Asked<'_>, store: &dyn Store, id: MemoryId) -> anyhow::Result<Exit> {
     let why = Why::of(id, &store.history(asked.tenant, id).await?);
     shown(asked, why, "memory", &id, |why| why.text(terminal_columns()))
 }
@@ -80,7 +79,7 @@ async fn why(asked: &Asked<'_>, store: &SqliteStore, id: MemoryId) -> anyhow::Re
 async fn delete(
     asked: &Asked<'_>,
     config: &Config,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     id: MemoryId,
     reason: &str,
     request: Option<&str>,

@@ -6,8 +6,7 @@ use retro_config::Config;
 use retro_core::id::Tenant;
 use retro_operator::{Acted, DeadLetterView, acts, export_canonical, lists, report, terminal_columns};
 use retro_redact::Redactor;
-use retro_store::{ActRow, DeadLetterFilter, OperatorStore, RunFilter};
-use retro_store_sqlite::SqliteStore;
+use retro_store::{ActRow, DeadLetterFilter, OperatorStore, RunFilter, Store};
 use uuid::Uuid;
 
 use super::{Exit, steer};
@@ -36,7 +35,7 @@ pub(crate) async fn runs(asked: &Asked<'_>, store: &dyn OperatorStore, args: &Ru
 pub(crate) async fn retrospectives(
     asked: &Asked<'_>,
     config: &Config,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     command: &Retrospectives,
 ) -> anyhow::Result<Exit> {
     match command {
@@ -80,7 +79,7 @@ pub(crate) async fn reports(
 pub(crate) async fn dead_letters(
     asked: &Asked<'_>,
     config: &Config,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     command: &DeadLetters,
 ) -> anyhow::Result<Exit> {
     let redact = |text: &str| Redactor::shared().text(text).into_owned();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use retro_config::Config;
 use retro_core::id::{DeadLetterId, RetrospectiveId};
 use retro_operator::{Did, Steering, Told};
-use retro_store_sqlite::SqliteStore;
+use retro_store::Store;
 use tokio::sync::Notify;
 
 use super::Exit;
@@ -18,7 +18,7 @@ use crate::policies::PolicyBook;
 pub(super) async fn cancel(
     asked: &Asked<'_>,
     config: &Config,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     id: RetrospectiveId,
     act: &ActArgs,
 ) -> anyhow::Result<Exit> {
@@ -29,7 +29,7 @@ pub(super) async fn cancel(
 pub(super) async fn replay(
     asked: &Asked<'_>,
     config: &Config,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     id: DeadLetterId,
     act: &ActArgs,
 ) -> anyhow::Result<Exit> {
@@ -37,7 +37,7 @@ pub(super) async fn replay(
     answer(asked, told, "dead letter", &id)
 }
 
-fn steering(config: &Config, store: Arc<SqliteStore>) -> anyhow::Result<Steering> {
+fn steering(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Steering> {
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
     Ok(Steering::new(store, policies, Arc::new(SystemClock), Arc::new(Notify::new())))
 }

@@ -1,6 +1,7 @@
 //! Pacing: a window at a time, each followed by its retrospective.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -8,11 +9,10 @@ use retro_bus::{Bus, topology};
 use retro_config::Config;
 use retro_core::id::{Tenant, Workflow};
 use retro_core::policy::Policies;
-use retro_store::OperatorStore;
-use retro_store_sqlite::SqliteStore;
+use retro_store::Store;
 
-use crate::instance;
 use crate::policies::PolicyBook;
+use crate::store;
 
 /// The durable consumer whose backlog says whether everything is counted.
 const COUNTER: &str = "counter";
@@ -25,15 +25,15 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(super) struct Pace {
     runs: u64,
     since: BTreeMap<Workflow, u64>,
-    store: SqliteStore,
+    store: Arc<dyn Store>,
     policies: PolicyBook,
     tenant: Tenant,
 }
 
 impl Pace {
-    /// Looks into the database of the data folder.
+    /// Looks into the database of the configuration.
     pub(super) async fn every(runs: u64, config: &Config, tenant: &Tenant) -> anyhow::Result<Self> {
-        let store = SqliteStore::open(&instance::database(&config.data_dir)).await?;
+        let store = store::open(config).await?;
         let policies = PolicyBook::load(config.pipelines.as_deref())?;
         Ok(Self { runs: runs.max(1), since: BTreeMap::new(), store, policies, tenant: tenant.clone() })
     }
@@ -56,7 +56,7 @@ impl Pace {
             looks -= 1;
             if looks == 0 {
                 bail!(
-                    "the retrospective of {workflow} is not over after {} s; is `retro up` running?",
+                    "the retrospective of {workflow} is not over after {} s; is everything running?",
                     PATIENCE.as_secs()
                 );
             }

@@ -1,0 +1,103 @@
+//! One process: the roles it was given, over one broker and one database.
+//!
+//! **The need.** A laptop runs every role in one process, a team runs many processes of single roles; both are put
+//! together here. They are started in any order, also before their broker and database, and stopped at any moment.
+//!
+//! **The design.** Nothing here waits for a connection: broker and database are handles that connect by themselves. HTTP is
+//! served from the first moment, and says on `/readyz` what is missing; agents get the empty answer with its reason. The
+//! roles start working once nothing is missing. From then on each comes through an absence by itself (messages are
+//! put off, sweeps and looks fail and are repeated), and `/readyz` goes on telling.
+//!
+//! **Stopping.** No more messages are pulled and no more investigations claimed; what is in hand may be finished for
+//! [`FINISH_WITHIN`]; then a lease is released, so that any other process has the investigation at once, and the rest is
+//! left as a kill would leave it. Acknowledgements are flushed.
+//!
+//! **No leader.** Every role may run any number of times, its sweep included. Two that take up the same thing ask the
+//! database for it: a row that is counted, sampled, claimed, closed or marked as sent already answers so.
+
+mod doors;
+mod ready;
+mod roles;
+mod stop;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use retro_bus::{Bus, Role};
+use retro_config::Config;
+use retro_store::Store;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::commands::Exit;
+use crate::policies::PolicyBook;
+pub(crate) use doors::Doors;
+use ready::Ready;
+use stop::Signals;
+
+/// How long what is in hand may take after the stop. A batch takes milliseconds, an investigation by a model minutes:
+/// that one is released. Fleets give a process 30 s to end before they kill it.
+const FINISH_WITHIN: Duration = Duration::from_secs(10);
+/// How long ending may take beyond that: releasing, flushing, closing connections.
+const END_WITHIN: Duration = Duration::from_secs(8);
+
+/// What a process is made of.
+pub(crate) struct Process {
+    pub(crate) config: Config,
+    pub(crate) roles: BTreeSet<Role>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) bus: Bus,
+    pub(crate) policies: Arc<PolicyBook>,
+}
+
+/// A process at work.
+struct Running {
+    process: Process,
+    /// Rung when there may be something to send.
+    outbox: Arc<Notify>,
+    ready: Ready,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Process {
+    /// Runs until a signal, and stops in order. `at_work` is called once the roles work. Fails when it could not stop in
+    /// order in time.
+    pub(crate) async fn run(
+        self,
+        doors: Doors,
+        at_work: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<Exit> {
+        let mut signals = Signals::listen()?;
+        let running = Running {
+            process: self,
+            outbox: Arc::default(),
+            ready: Ready::default(),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        let closed = running.open(doors);
+        running.watch();
+        tokio::select! {
+            () = running.ready.met() => {
+                running.start();
+                at_work()?;
+                signals.next().await;
+            }
+            _ = signals.next() => {}
+        }
+        let exit = running.stop_in_order(&mut signals).await;
+        closed.cancel();
+        exit
+    }
+}
+
+impl Running {
+    fn start(&self) {
+        for role in &self.process.roles {
+            self.start_role(*role);
+        }
+    }
+}

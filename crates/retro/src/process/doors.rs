@@ -1,0 +1,105 @@
+//! Where the process can be asked: HTTP for agents and people, and its health for whoever runs it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use retro_bus::{BodyStore, EventIntake};
+use retro_config::Config;
+use retro_gateway::{Gate, GateBounds, Gateway, Reception};
+use retro_operator::{SharedRedact, Steering, steer_router};
+use retro_redact::Redactor;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use super::{Process, Running};
+use crate::clock::SystemClock;
+
+/// Listeners that were opened before anything else, so that an address that is taken ends the start.
+pub(crate) struct Doors {
+    /// Agents, people and health; of the gateway.
+    http: Option<TcpListener>,
+    /// Health alone, for any role.
+    health: Option<TcpListener>,
+}
+
+impl Doors {
+    /// Opens the HTTP side of a gateway, and the health side where one is configured.
+    pub(crate) async fn open(config: &Config, gateway: bool) -> anyhow::Result<Self> {
+        let http = match gateway {
+            true => Some(
+                retro_http::listen(config.http_listen)
+                    .await
+                    .context("the HTTP side cannot start; --http-listen chooses another address")?,
+            ),
+            false => None,
+        };
+        let health = match config.health_listen {
+            Some(address) => Some(
+                retro_http::listen_for_health(address)
+                    .await
+                    .context("the health side cannot start; --health-listen chooses another address")?,
+            ),
+            None => None,
+        };
+        Ok(Self { http, health })
+    }
+
+    /// The address of the HTTP side, with the port that was taken.
+    pub(crate) fn http_url(&self) -> Option<String> {
+        url(self.http.as_ref())
+    }
+
+    /// The address of the health side, likewise.
+    pub(crate) fn health_url(&self) -> Option<String> {
+        url(self.health.as_ref())
+    }
+}
+
+fn url(listener: Option<&TcpListener>) -> Option<String> {
+    let address: SocketAddr = listener?.local_addr().ok()?;
+    Some(format!("http://{address}"))
+}
+
+impl Running {
+    /// Serves, from the first moment. The HTTP side ends with the stop; health is told until the returned token is
+    /// cancelled.
+    pub(super) fn open(&self, doors: Doors) -> CancellationToken {
+        let closed = CancellationToken::new();
+        if let Some(listener) = doors.http {
+            let store = &self.process.store;
+            // What only these routes need, the tokenizer's vocabulary, is read here.
+            let gateway = Gateway::new(store.clone(), self.process.policies.clone());
+            let redact: SharedRedact = Arc::new(|text: &str| Redactor::shared().text(text).into_owned());
+            let (policies, outbox) = (self.process.policies.clone(), self.outbox.clone());
+            let steering = Steering::new(store.clone(), policies, Arc::new(SystemClock), outbox);
+            let people = retro_operator::router(store.clone(), redact).merge(steer_router(steering));
+            let router = retro_gateway::router(gateway, self.reception(), self.ready.check()).merge(people);
+            let stop = self.stop.clone();
+            self.tasks.spawn(async move {
+                if let Err(problem) = retro_http::serve(listener, router, stop).await {
+                    error!("the HTTP side ended: {problem}");
+                }
+            });
+        }
+        if let Some(listener) = doors.health {
+            let (ready, closed) = (self.ready.check(), closed.clone());
+            tokio::spawn(async move {
+                if let Err(problem) = retro_http::serve_health(listener, ready, closed).await {
+                    error!("the health side ended: {problem}");
+                }
+            });
+        }
+        closed
+    }
+
+    fn reception(&self) -> Reception {
+        let Process { bus, config, .. } = &self.process;
+        let mib = |mib: u32| u64::from(mib) * 1024 * 1024;
+        let bounds =
+            GateBounds { bytes_max: mib(config.intake_mib), tenant_bytes_max: mib(config.intake_tenant_mib) };
+        let (intake, objects) = (EventIntake::new(bus.clone()), BodyStore::new(bus.clone()));
+        Reception::new(Arc::new(intake), Arc::new(objects), Arc::new(SystemClock), Gate::new(bounds))
+    }
+}

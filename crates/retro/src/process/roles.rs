@@ -1,0 +1,134 @@
+//! Each role, put together from its ports. Every one may run any number of times.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use retro_bus::{BodyStore, Durable, NoticePublisher, Role, Subscription, run_consumer, run_relay};
+use retro_core::similar::NgramEmbedder;
+use retro_core::time::Clock;
+use retro_counter::Counter;
+use retro_events::{Consumer, Objects, Publisher};
+use retro_investigator::{Heuristics, Settings, Worker};
+use retro_sampler::Sampler;
+use retro_store::{DeliveryStore, StoreError};
+use retro_writer::Writer;
+use tracing::{info, warn};
+
+use super::{FINISH_WITHIN, Running};
+use crate::clock::SystemClock;
+
+/// Events counted in one transaction: enough to make its fsync cheap, few enough to stay well below a second.
+const EVENTS_PER_BATCH: usize = 200;
+/// Wake-ups handled together; each is a transaction of its own.
+const NOTICES_PER_BATCH: usize = 20;
+
+impl Running {
+    /// Starts one role's work.
+    pub(super) fn start_role(&self, role: Role) {
+        match role {
+            Role::Counter => self.start_counter(),
+            Role::Sampler => self.start_sampler(),
+            Role::Investigator => self.start_investigators(),
+            Role::Writer => self.start_writer(),
+            Role::Relay => self.start_relay(),
+            // It answers since its door is open.
+            Role::Gateway => {}
+        }
+    }
+
+    fn start_counter(&self) {
+        let (store, policies) = (self.process.store.clone(), self.process.policies.clone());
+        let counter = Arc::new(Counter::new(store, policies, clock(), self.outbox.clone()));
+        self.consume(Role::Counter, counter.clone(), EVENTS_PER_BATCH);
+        self.sweep(Role::Counter, move || {
+            let counter = counter.clone();
+            async move { counter.sweep().await }
+        });
+    }
+
+    fn start_sampler(&self) {
+        let sampler = Arc::new(Sampler::new(self.process.store.clone(), self.outbox.clone()));
+        self.consume(Role::Sampler, sampler.clone(), NOTICES_PER_BATCH);
+        self.sweep(Role::Sampler, move || {
+            let sampler = sampler.clone();
+            async move { sampler.sweep().await }
+        });
+    }
+
+    fn start_writer(&self) {
+        let (store, policies) = (self.process.store.clone(), self.process.policies.clone());
+        let embedder = Arc::new(NgramEmbedder);
+        let writer = Arc::new(Writer::new(store, policies, embedder, clock(), self.outbox.clone()));
+        self.consume(Role::Writer, writer.clone(), NOTICES_PER_BATCH);
+        self.sweep(Role::Writer, move || {
+            let writer = writer.clone();
+            async move { writer.sweep().await }
+        });
+    }
+
+    /// Their sweep is the claim itself, which each makes every so often.
+    fn start_investigators(&self) {
+        let config = &self.process.config;
+        let settings = Settings {
+            worker: worker_name(),
+            lease_s: config.lease_s,
+            deadline_s: config.deadline_s,
+            sweep: Duration::from_millis(config.sweep_ms),
+            finish_within: FINISH_WITHIN,
+        };
+        let objects: Arc<dyn Objects> = Arc::new(BodyStore::new(self.process.bus.clone()));
+        let (store, engine) = (self.process.store.clone(), Arc::new(Heuristics));
+        let worker = Arc::new(Worker::new(store, objects, engine, self.outbox.clone(), settings));
+        self.consume(Role::Investigator, worker.clone(), NOTICES_PER_BATCH);
+        for _ in 0..config.investigators {
+            let (worker, stop) = (worker.clone(), self.stop.clone());
+            self.tasks.spawn(async move { worker.run(stop).await });
+        }
+    }
+
+    fn start_relay(&self) {
+        let publisher: Arc<dyn Publisher> = Arc::new(NoticePublisher::new(self.process.bus.clone()));
+        let (store, outbox) = (self.process.store.clone(), self.outbox.clone());
+        self.tasks.spawn(run_relay(store, publisher, outbox, self.stop.clone()));
+    }
+
+    fn consume(&self, role: Role, consumer: Arc<dyn Consumer>, batch_max: usize) {
+        let durable: Durable = role.durable().expect("a role that consumes has a consumer");
+        let subscription = Subscription::of(durable, batch_max);
+        let deliveries: Arc<dyn DeliveryStore> = self.process.store.clone();
+        let bus = self.process.bus.clone();
+        self.tasks.spawn(run_consumer(bus, consumer, subscription, deliveries, self.stop.clone()));
+    }
+
+    /// Looks every so often for what a lost message left.
+    fn sweep<F, R>(&self, role: Role, look: F)
+    where
+        F: Fn() -> R + Send + 'static,
+        R: Future<Output = Result<usize, StoreError>> + Send,
+    {
+        let (pause, stop) = (Duration::from_millis(self.process.config.sweep_ms), self.stop.clone());
+        self.tasks.spawn(async move {
+            loop {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(pause) => {}
+                }
+                match look().await {
+                    Ok(0) => {}
+                    Ok(found) => info!(found, "the {role}'s sweep took up {found}"),
+                    Err(problem) => warn!("the {role}'s sweep failed: {problem}"),
+                }
+            }
+        });
+    }
+}
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
+}
+
+/// For people who ask who holds a lease: the container's name where there is one, and the process id.
+fn worker_name() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "here".to_owned());
+    format!("{host}-{}", std::process::id())
+}
