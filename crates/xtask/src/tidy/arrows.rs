@@ -28,10 +28,12 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-core", Layer::Core),
     ("retro-events", Layer::Port),
     ("retro-store", Layer::Port),
+    ("retro-store-sql", Layer::Port),
     ("retro-redact", Layer::Port),
     ("retro-config", Layer::Port),
     ("retro-adapters", Layer::Adapter),
     ("retro-bus", Layer::Adapter),
+    ("retro-store-postgres", Layer::Adapter),
     ("retro-store-sqlite", Layer::Adapter),
     ("retro-counter", Layer::Consumer),
     ("retro-sampler", Layer::Consumer),
@@ -66,7 +68,11 @@ impl Layer {
 
 /// Crates that stand for something only some of ours may touch.
 const CONFINED: &[(&str, &[&str], &str)] = &[
-    ("sqlx", &["retro-store-sqlite"], "SQL is held by the store crates alone"),
+    (
+        "sqlx",
+        &["retro-store-postgres", "retro-store-sql", "retro-store-sqlite"],
+        "SQL is held by the store crates alone",
+    ),
     ("rusqlite", &[], "the store speaks through sqlx"),
     ("async-nats", &["retro-bus"], "the broker is spoken to by the bus alone"),
     ("anyhow", &["retro", "xtask"], "a library's errors are types that callers can branch on"),

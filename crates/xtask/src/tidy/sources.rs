@@ -15,7 +15,14 @@ const SLEEPERS: &[(&str, &str)] = &[];
 /// Whoever names one of these can change memory: `Store` holds the writer's port too.
 const WRITING_RIGHTS: &[&str] = &["WriterStore", "dyn Store", "retro_store::Store"];
 
-const WRITERS: &[&str] = &["retro-writer", "retro-store", "retro-store-sqlite", "retro"];
+const WRITERS: &[&str] = &[
+    "retro-writer",
+    "retro-store",
+    "retro-store-postgres",
+    "retro-store-sql",
+    "retro-store-sqlite",
+    "retro",
+];
 
 /// What asks the machine or the moment.
 const NOT_IN_CORE: &[&str] = &[

@@ -1,0 +1,106 @@
+//! Claiming an investigation: the lease, the token, and everything that its worker needs.
+
+use std::collections::BTreeMap;
+
+use retro_core::id::{MemoryId, WorkflowKey};
+use retro_core::run::RunFacts;
+use retro_store::{Claim, JournalEntry, Result};
+use retro_store_sql::at;
+use retro_store_sql::claim::{Parts, Record, Taken, claim, journal_entry, met};
+use sqlx::PgConnection;
+
+use crate::answer::{OnTable, shown};
+use crate::{investigate, memory, now_ms, retrospective, run};
+
+/// What is written where an investigation is free: due, past its pause, held by nobody, and not called off.
+macro_rules! free {
+    () => {
+        concat!(
+            "FROM investigations AS one JOIN retrospectives AS whole
+             ON whole.tenant = one.tenant AND whole.id = one.retrospective AND whole.state = 'investigating'
+             WHERE one.result IS NULL AND one.not_before_ms <= ",
+            now_ms!(),
+            " AND (one.lease_ms IS NULL OR one.lease_ms <= ",
+            now_ms!(),
+            ")"
+        )
+    };
+}
+
+/// How many investigations are free.
+pub(crate) const CLAIMABLE: &str = concat!("SELECT count(*) ", free!());
+
+/// Takes the oldest free investigation for `lease_s` seconds; `None` when there is none. One that another worker is
+/// taking at this moment is passed over, and looked at again once that worker has committed or gone.
+pub(crate) async fn take(
+    connection: &mut PgConnection,
+    worker: &str,
+    lease_s: i64,
+) -> Result<Option<Record>> {
+    const TAKE: &str = concat!(
+        "WITH free AS MATERIALIZED (SELECT one.tenant, one.retrospective, one.number ",
+        free!(),
+        " ORDER BY one.due_ms, one.tenant, one.retrospective, one.number LIMIT 1 FOR UPDATE OF one SKIP LOCKED)
+         UPDATE investigations AS taken SET token = taken.token + 1, attempts = taken.attempts + 1, worker = $1,
+             claimed_ms = ",
+        now_ms!(),
+        ", lease_ms = ",
+        now_ms!(),
+        " + $2::bigint * 1000
+         FROM free WHERE taken.tenant = free.tenant AND taken.retrospective = free.retrospective
+             AND taken.number = free.number
+         RETURNING taken.tenant, taken.retrospective, taken.number, taken.ordinal, taken.run_id, taken.token,
+             taken.attempts"
+    );
+    let taken = sqlx::query_as(TAKE).bind(shown(worker)).bind(lease_s).fetch_optional(connection).await;
+    taken.on("investigations")
+}
+
+/// Loads everything about a claimed investigation.
+pub(crate) async fn load(connection: &mut PgConnection, record: &Record) -> Result<Claim> {
+    let taken = record.read()?;
+    let stored = retrospective::load(connection, &taken.tenant, taken.retrospective).await?;
+    let gone = || at("investigations", taken.retrospective).damaged("its retrospective is gone");
+    let (retrospective, _) = stored.ok_or_else(gone)?;
+    let run = run::run_at(connection, &retrospective, taken.ordinal).await?;
+    let met = memories_met(connection, &retrospective.key, &taken, &run.0).await?;
+    let named: Vec<MemoryId> = met.keys().copied().collect();
+    let memories = memory::living_and_named(connection, &retrospective.key, &named).await?;
+    let earlier = investigate::ended(connection, &taken.tenant, taken.retrospective).await?;
+    let earlier = earlier.into_iter().map(|(one, _)| one).collect();
+    let journal = journal(connection, &taken).await?;
+    Ok(claim(&taken, Parts { retrospective, run, met, memories, earlier, journal }))
+}
+
+async fn memories_met(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+    taken: &Taken,
+    facts: &RunFacts,
+) -> Result<BTreeMap<MemoryId, bool>> {
+    const LOAD: &str = "
+        SELECT memory, read_ms IS NOT NULL FROM presentations
+        WHERE tenant = $1 AND workflow = $2 AND run_id = $3";
+    let recorded: Vec<(String, bool)> = sqlx::query_as(LOAD)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(taken.run.as_str())
+        .fetch_all(connection)
+        .await
+        .on("presentations")?;
+    met(key, &taken.run, &recorded, &facts.memories)
+}
+
+async fn journal(connection: &mut PgConnection, taken: &Taken) -> Result<Vec<JournalEntry>> {
+    const LOAD: &str = "
+        SELECT stage, body FROM journal WHERE tenant = $1 AND retrospective = $2 AND number = $3
+        ORDER BY position";
+    let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
+        .bind(taken.tenant.as_str())
+        .bind(taken.retrospective.to_string())
+        .bind(i64::from(taken.number))
+        .fetch_all(connection)
+        .await
+        .on("journal")?;
+    rows.iter().map(|(stage, body)| journal_entry(taken, stage, body)).collect()
+}

@@ -1,0 +1,125 @@
+//! Attempts at messages, and messages that were given up.
+
+use async_trait::async_trait;
+use retro_core::canonical::sha256_hex;
+use retro_core::id::{DeadLetterId, WorkflowKey};
+use retro_core::message::Notice;
+use retro_store::{DeliveryStore, LetterStatus, NewDeadLetter, Position, Result};
+use retro_store_sql::{at, integer, json, policy_time};
+use sqlx::PgConnection;
+
+use crate::answer::OnTable;
+use crate::open::commit;
+use crate::{PostgresStore, now_ms, outbox};
+
+/// How long attempts are remembered after the last one, seconds: a day. Retries follow within minutes; what is older
+/// is of a message that was handled in the end, or of a broker that was wiped and numbers its messages anew.
+const ATTEMPTS_KEPT_S: i64 = 24 * 3600;
+/// How many forgotten rows go with one attempt: more than one attempt leaves behind, so that none stays for long.
+const FORGOTTEN_AT_ONCE: i64 = 100;
+
+#[async_trait]
+impl DeliveryStore for PostgresStore {
+    async fn begin_attempt(&self, position: &Position) -> Result<u32> {
+        const BEGIN: &str = concat!(
+            "INSERT INTO attempts (consumer, stream, sequence, attempts, last_ms) VALUES ($1, $2, $3, 1, ",
+            now_ms!(),
+            ") ON CONFLICT (consumer, stream, sequence) DO UPDATE SET
+                 attempts = CASE WHEN attempts.last_ms < excluded.last_ms - $4::bigint * 1000 THEN 1
+                     ELSE attempts.attempts + 1 END,
+                 last_ms = excluded.last_ms
+               RETURNING attempts"
+        );
+        let attempts: i64 = sqlx::query_scalar(BEGIN)
+            .bind(&position.consumer)
+            .bind(&position.stream)
+            .bind(integer(position.sequence))
+            .bind(ATTEMPTS_KEPT_S)
+            .fetch_one(self.pool())
+            .await
+            .on("attempts")?;
+        self.forget_old_attempts().await?;
+        at("attempts", &position.stream).unsigned(attempts)
+    }
+
+    async fn bury(&self, letter: &NewDeadLetter) -> Result<DeadLetterId> {
+        let mut transaction = self.write().await?;
+        let id = bury(&mut transaction, letter).await?;
+        commit(transaction).await?;
+        Ok(id)
+    }
+}
+
+impl PostgresStore {
+    /// Rows that somebody counts an attempt in at this moment are left alone: two that wait for each other's would
+    /// both lose.
+    async fn forget_old_attempts(&self) -> Result<()> {
+        const FORGET: &str = concat!(
+            "DELETE FROM attempts WHERE (consumer, stream, sequence) IN (
+                 SELECT consumer, stream, sequence FROM attempts WHERE last_ms < ",
+            now_ms!(),
+            " - $1::bigint * 1000 ORDER BY last_ms LIMIT $2 FOR UPDATE SKIP LOCKED)"
+        );
+        let done = sqlx::query(FORGET).bind(ATTEMPTS_KEPT_S).bind(FORGOTTEN_AT_ONCE).execute(self.pool());
+        done.await.on("attempts").map(|_| ())
+    }
+}
+
+/// Stores a dead letter, unless it is there, forgets its attempts, and announces it.
+pub(crate) async fn bury(connection: &mut PgConnection, letter: &NewDeadLetter) -> Result<DeadLetterId> {
+    let id = letter.id();
+    forget_attempts(connection, &letter.position).await?;
+    if store(connection, id, letter).await?
+        && let (Some(tenant), Some(workflow)) = (&letter.tenant, &letter.workflow)
+    {
+        let key = WorkflowKey { tenant: tenant.clone(), workflow: workflow.clone() };
+        let message = Notice::DeadLettered { letter: id, code: letter.rejection.code }.about(&key);
+        outbox::put(connection, std::iter::once(&message)).await?;
+    }
+    Ok(id)
+}
+
+async fn forget_attempts(connection: &mut PgConnection, position: &Position) -> Result<()> {
+    const FORGET: &str = "DELETE FROM attempts WHERE consumer = $1 AND stream = $2 AND sequence = $3";
+    sqlx::query(FORGET)
+        .bind(&position.consumer)
+        .bind(&position.stream)
+        .bind(integer(position.sequence))
+        .execute(connection)
+        .await
+        .on("attempts")?;
+    Ok(())
+}
+
+/// Returns whether the letter is new.
+async fn store(connection: &mut PgConnection, id: DeadLetterId, letter: &NewDeadLetter) -> Result<bool> {
+    const STORE: &str = concat!(
+        "INSERT INTO dead_letters (id, tenant, workflow, consumer, stream, sequence, subject, headers, payload,
+             payload_sha256, code, rejection, retryable, attempts, stored_at, status, program_version, created_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, ",
+        now_ms!(),
+        ") ON CONFLICT (id) DO NOTHING"
+    );
+    let done = sqlx::query(STORE)
+        .bind(id.to_string())
+        .bind(letter.tenant.as_ref().map(|tenant| tenant.as_str()))
+        .bind(letter.workflow.as_ref().map(|workflow| workflow.as_str()))
+        .bind(&letter.position.consumer)
+        .bind(&letter.position.stream)
+        .bind(integer(letter.position.sequence))
+        .bind(letter.subject.as_bytes())
+        .bind(json(&letter.headers))
+        .bind(&letter.payload)
+        .bind(sha256_hex(&letter.payload))
+        .bind(letter.rejection.code.as_str())
+        .bind(json(&letter.rejection))
+        .bind(letter.rejection.code.retryable())
+        .bind(i64::from(letter.attempts))
+        .bind(policy_time(letter.stored_at))
+        .bind(LetterStatus::Open.as_str())
+        .bind(env!("CARGO_PKG_VERSION"))
+        .execute(connection)
+        .await
+        .on("dead_letters")?;
+    Ok(done.rows_affected() == 1)
+}

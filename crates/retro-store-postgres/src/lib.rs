@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+
+mod answer;
+mod claim;
+mod close;
+mod count;
+mod delivery;
+mod investigate;
+mod lock;
+mod memory;
+mod open;
+mod operate;
+mod outbox;
+mod recall;
+mod retrospective;
+mod run;
+mod sample;
+mod write;
+
+pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, migrate};
+
+/// The database's clock as an SQL expression: Unix time in milliseconds, when the statement came. The same throughout
+/// one statement, so that it can bound an index; and not when the transaction began (`now()`), since a transaction may
+/// have waited for the lock of its workflow, and a lease is counted from when it is given.
+macro_rules! now_ms {
+    () => {
+        "floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
+    };
+}
+use now_ms;

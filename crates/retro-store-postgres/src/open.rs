@@ -1,0 +1,178 @@
+//! Opening the database, and migrating it.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use retro_store::{Result, StoreError};
+use sqlx::migrate::{Migrate, MigrateError, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres, Transaction};
+
+use crate::answer::{OnTable, translate};
+
+/// Connections of one process, at most. A role has few things under way at once, each for milliseconds; and a fleet of
+/// a dozen processes stays below the hundred that a Postgres server allows by default.
+pub const CONNECTIONS_MAX: u32 = 8;
+/// How long a statement waits for a lock. Whoever holds a workflow's does so for milliseconds, so this is reached only
+/// when somebody was stopped while holding it.
+pub const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// How long a statement may take: far above the slowest question of a person over a large table.
+const STATEMENT_WAIT: Duration = Duration::from_secs(60);
+/// How long a transaction may stand still before the server gives up on it and frees its locks: a program that was
+/// stopped in the middle of one must not hold up a workflow. Decisions inside a transaction take milliseconds.
+const IDLE_WAIT: Duration = Duration::from_secs(15);
+/// How long a call waits for a connection, a new one included.
+const POOL_WAIT: Duration = Duration::from_secs(15);
+/// Connections that nobody used for so long are given back: other processes need them.
+const UNUSED: Duration = Duration::from_secs(300);
+/// The advisory lock of migrating, "retro" in ASCII: one process at a time, whatever else is locked there.
+const MIGRATING: i64 = 0x72_6574_726f;
+
+static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/postgres");
+
+/// The ports of `retro-store` over a Postgres database. Cloning gives another handle of the same connections.
+#[derive(Debug, Clone)]
+pub struct PostgresStore {
+    pool: PgPool,
+}
+
+impl PostgresStore {
+    /// Opens a database that has every migration of this program; fails with a sentence that names `retro migrate`
+    /// when it has not. Newer migrations than this program knows are left alone.
+    pub async fn open(url: &str) -> Result<Self> {
+        let (options, store) = Self::connect(url).await?;
+        let missing = missing(&store.pool).await?;
+        if missing.is_empty() {
+            return Ok(store);
+        }
+        let lacks = missing.join(", ");
+        Err(StoreError::Unavailable(format!("{} lacks {lacks}; run `retro migrate`", name(&options))))
+    }
+
+    /// Applies what the database lacks, and opens it. Several processes may do so at once.
+    pub async fn open_and_migrate(url: &str) -> Result<Self> {
+        migrate(url).await?;
+        Ok(Self::connect(url).await?.1)
+    }
+
+    async fn connect(url: &str) -> Result<(PgConnectOptions, Self)> {
+        let options = options(url)?;
+        let pool = PgPoolOptions::new().max_connections(CONNECTIONS_MAX).acquire_timeout(POOL_WAIT);
+        let pool = pool.idle_timeout(UNUSED).connect_with(options.clone()).await;
+        let pool = pool.map_err(|error| unreachable(&options, &error))?;
+        Ok((options, Self { pool }))
+    }
+
+    /// Begins a transaction that may write. Every statement in it sees what was committed before the statement
+    /// (READ COMMITTED, the default, which [`options`] insists on), so what is decided upon is read after its lock.
+    pub(crate) async fn write(&self) -> Result<Transaction<'static, Postgres>> {
+        self.pool.begin().await.on("beginning a transaction")
+    }
+
+    /// Begins a transaction that sees one state and writes nothing.
+    pub(crate) async fn snapshot(&self) -> Result<Transaction<'static, Postgres>> {
+        const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        self.pool.begin_with(BEGIN).await.on("beginning to read")
+    }
+
+    /// The connections for questions of one statement.
+    pub(crate) const fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// Closes every connection, after what is under way.
+    pub async fn disconnect(&self) {
+        self.pool.close().await;
+    }
+}
+
+/// Commits; after an error the outcome is unknown, and calling again is safe.
+pub(crate) async fn commit(transaction: Transaction<'static, Postgres>) -> Result<()> {
+    transaction.commit().await.on("committing")
+}
+
+/// Reads an address. What is said about a bad one names no part of it: any part may be a password.
+fn options(url: &str) -> Result<PgConnectOptions> {
+    let unreadable = |_| {
+        StoreError::Unavailable(
+            "the database's address cannot be read; it looks like postgres://user@host:5432/database"
+                .to_owned(),
+        )
+    };
+    let options = PgConnectOptions::from_str(url).map_err(unreadable)?;
+    let millis = |wait: Duration| wait.as_millis().to_string();
+    Ok(options.application_name("retro").options([
+        // What was answered survives a power failure of the server.
+        ("synchronous_commit", "on".to_owned()),
+        ("default_transaction_isolation", "read committed".to_owned()),
+        ("lock_timeout", millis(LOCK_WAIT)),
+        ("statement_timeout", millis(STATEMENT_WAIT)),
+        ("idle_in_transaction_session_timeout", millis(IDLE_WAIT)),
+    ]))
+}
+
+/// A database as people name it, without a password.
+fn name(options: &PgConnectOptions) -> String {
+    let database = options.get_database().unwrap_or_else(|| options.get_username());
+    match options.get_socket() {
+        Some(socket) => format!("database {database} at {}", socket.display()),
+        None => format!("database {database} at {}:{}", options.get_host(), options.get_port()),
+    }
+}
+
+fn unreachable(options: &PgConnectOptions, error: &sqlx::Error) -> StoreError {
+    match translate("connecting", error) {
+        StoreError::Unavailable(problem) => StoreError::Unavailable(format!("{}: {problem}", name(options))),
+        other => other,
+    }
+}
+
+/// Applies the migrations that the database lacks, all or none; returns their names in order, empty when it had them
+/// all. Fails when an applied one was changed since. Several processes at once leave what one would have left.
+pub async fn migrate(url: &str) -> Result<Vec<String>> {
+    let options = options(url)?;
+    let mut connection = options.connect().await.map_err(|error| unreachable(&options, &error))?;
+    let applied = migrate_locked(&mut connection).await;
+    connection.close().await.on("closing the connection")?;
+    applied
+}
+
+/// The migrations' own transactions become savepoints of this one, which holds the lock until it is committed.
+async fn migrate_locked(connection: &mut PgConnection) -> Result<Vec<String>> {
+    // Another process may be migrating a large table: it is waited for, however long that takes.
+    const PATIENCE: &str =
+        "SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)";
+    const LOCK: &str = "SELECT pg_advisory_xact_lock($1)";
+    let mut transaction = connection.begin().await.on("_sqlx_migrations")?;
+    sqlx::query(PATIENCE).execute(&mut *transaction).await.on("_sqlx_migrations")?;
+    sqlx::query(LOCK).bind(MIGRATING).execute(&mut *transaction).await.on("_sqlx_migrations")?;
+    transaction.ensure_migrations_table(&MIGRATOR.table_name).await.map_err(migration_failed)?;
+    let missing = missing(&mut *transaction).await?;
+    let mut lenient = Migrator::with_migrations(MIGRATOR.iter().cloned().collect());
+    lenient.set_ignore_missing(true).set_locking(false);
+    lenient.run_direct(None, &mut *transaction, false).await.map_err(migration_failed)?;
+    transaction.commit().await.on("_sqlx_migrations")?;
+    Ok(missing)
+}
+
+/// The names of this program's migrations that the database lacks.
+async fn missing<'c>(reader: impl sqlx::PgExecutor<'c>) -> Result<Vec<String>> {
+    const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success";
+    const NO_SUCH_TABLE: &str = "42P01";
+    let applied: Vec<i64> = match sqlx::query_scalar(APPLIED).fetch_all(reader).await {
+        Err(sqlx::Error::Database(answer)) if answer.code().as_deref() == Some(NO_SUCH_TABLE) => Vec::new(),
+        answer => answer.on("_sqlx_migrations")?,
+    };
+    let lacks = MIGRATOR.iter().filter(|migration| !applied.contains(&migration.version));
+    let name = |version, description: &str| format!("{version:04}_{}", description.replace(' ', "_"));
+    Ok(lacks.map(|migration| name(migration.version, &migration.description)).collect())
+}
+
+fn migration_failed(error: MigrateError) -> StoreError {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+            translate("migrations", &error)
+        }
+        other => StoreError::Damaged { place: "_sqlx_migrations".to_owned(), problem: other.to_string() },
+    }
+}

@@ -1,0 +1,226 @@
+//! The people's questions.
+
+use async_trait::async_trait;
+use retro_core::id::{DeadLetterId, MemoryId, Ordinal, RetrospectiveId, Tenant, Workflow, WorkflowKey};
+use retro_core::memory::{Change, Memory, Tombstone};
+use retro_core::report::Report;
+use retro_store::{
+    DeadLetter, DeadLetterFilter, Health, MemoryFilter, OperatorStore, Result, RetrospectiveDetail,
+    RetrospectiveRow, RunFilter, RunRow, WorkflowRow,
+};
+use retro_store_sql::count::WorkflowRecord;
+use retro_store_sql::memory::{read_change, read_memory};
+use retro_store_sql::{at, letter, retrospective as rows, run};
+
+use crate::answer::OnTable;
+use crate::{PostgresStore, investigate, memory, retrospective};
+
+#[async_trait]
+impl OperatorStore for PostgresStore {
+    async fn tenants(&self) -> Result<Vec<Tenant>> {
+        // A letter without a tenant is the default tenant's to see.
+        const TENANTS: &str = "
+            SELECT tenant FROM workflows WHERE recorded > 0
+            UNION SELECT tenant FROM memories
+            UNION SELECT coalesce(tenant, $1) FROM dead_letters
+            ORDER BY 1";
+        let rows: Vec<String> = sqlx::query_scalar(TENANTS)
+            .bind(Tenant::default_tenant().as_str())
+            .fetch_all(self.pool())
+            .await
+            .on("workflows")?;
+        rows.iter().map(|tenant| at("workflows.tenant", tenant).parse(tenant)).collect()
+    }
+
+    async fn workflows(&self, tenant: &Tenant) -> Result<Vec<WorkflowRow>> {
+        const LOAD: &str = "
+            SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until
+            FROM workflows WHERE tenant = $1 AND recorded > 0 ORDER BY workflow";
+        let rows: Vec<WorkflowRecord> =
+            sqlx::query_as(LOAD).bind(tenant.as_str()).fetch_all(self.pool()).await.on("workflows")?;
+        let row = |record: WorkflowRecord| {
+            let (key, state, recorded) = record.read()?;
+            Ok(WorkflowRow { key, state, recorded })
+        };
+        rows.into_iter().map(row).collect()
+    }
+
+    async fn runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>> {
+        const LOAD: &str = "
+            SELECT runs.workflow, runs.run_id, runs.ordinal, runs.received_ms, run_facts.facts, run_facts.body
+            FROM runs JOIN run_facts USING (tenant, workflow, number)
+            WHERE runs.tenant = $1 AND ($2::text IS NULL OR runs.workflow = $2)
+                AND ($3::text IS NULL OR runs.run_id = $3)
+            ORDER BY runs.received_ms DESC, runs.workflow, runs.number DESC LIMIT $4";
+        let rows: Vec<run::Record> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(filter.workflow.as_ref().map(Workflow::as_str))
+            .bind(filter.run.as_ref().map(|run| run.as_str()))
+            .bind(i64::from(filter.limit))
+            .fetch_all(self.pool())
+            .await
+            .on("runs")?;
+        rows.into_iter().map(|row| row.read(tenant)).collect()
+    }
+
+    async fn ordinals(&self, key: &WorkflowKey) -> Result<Vec<Ordinal>> {
+        const LOAD: &str = "
+            SELECT ordinal FROM runs
+            WHERE tenant = $1 AND workflow = $2 AND ordinal IS NOT NULL ORDER BY ordinal";
+        let rows: Vec<i64> = sqlx::query_scalar(LOAD)
+            .bind(key.tenant.as_str())
+            .bind(key.workflow.as_str())
+            .fetch_all(self.pool())
+            .await
+            .on("runs")?;
+        rows.into_iter().map(|ordinal| at("runs.ordinal", key).unsigned(ordinal)).collect()
+    }
+
+    async fn memories(&self, tenant: &Tenant, filter: &MemoryFilter) -> Result<Vec<Memory>> {
+        const LOAD: &str = "
+            SELECT id, memory FROM memories
+            WHERE tenant = $1 AND ($2::text IS NULL OR workflow = $2) AND ($3::text IS NULL OR step = $3)
+                AND ($4::text IS NULL OR status = $4)
+            ORDER BY weight DESC, id LIMIT $5";
+        let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(filter.workflow.as_ref().map(Workflow::as_str))
+            .bind(filter.step.as_ref().map(|step| step.as_str()))
+            .bind(filter.status.map(|status| status.as_str()))
+            .bind(i64::from(filter.limit))
+            .fetch_all(self.pool())
+            .await
+            .on("memories")?;
+        rows.iter().map(|(id, memory)| read_memory(id, memory)).collect()
+    }
+
+    async fn history(&self, tenant: &Tenant, memory: MemoryId) -> Result<Vec<Change>> {
+        const LOAD: &str =
+            "SELECT id, change FROM changes WHERE tenant = $1 AND memory = $2 ORDER BY sequence";
+        let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(memory.to_string())
+            .fetch_all(self.pool())
+            .await
+            .on("changes")?;
+        rows.iter().map(|(id, change)| read_change(id, change)).collect()
+    }
+
+    async fn changes(&self, key: &WorkflowKey) -> Result<Vec<Change>> {
+        const LOAD: &str =
+            "SELECT id, change FROM changes WHERE tenant = $1 AND workflow = $2 ORDER BY sequence";
+        let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
+            .bind(key.tenant.as_str())
+            .bind(key.workflow.as_str())
+            .fetch_all(self.pool())
+            .await
+            .on("changes")?;
+        rows.iter().map(|(id, change)| read_change(id, change)).collect()
+    }
+
+    async fn tombstones(&self, key: &WorkflowKey) -> Result<Vec<Tombstone>> {
+        memory::tombstones(&mut *self.snapshot().await?, key).await
+    }
+
+    async fn retrospectives(
+        &self,
+        tenant: &Tenant,
+        workflow: Option<&Workflow>,
+        limit: u32,
+    ) -> Result<Vec<RetrospectiveRow>> {
+        const LOAD: &str = "
+            SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample,
+                (SELECT count(*) FROM investigations AS one
+                 WHERE one.tenant = whole.tenant AND one.retrospective = whole.id AND one.result IS NOT NULL)
+                    AS investigated,
+                (SELECT count(*) FROM changes
+                 WHERE changes.tenant = whole.tenant AND changes.retrospective = whole.id) AS changes
+            FROM retrospectives AS whole
+            WHERE tenant = $1 AND ($2::text IS NULL OR workflow = $2) ORDER BY workflow, epoch DESC LIMIT $3";
+        let rows: Vec<rows::ListedRecord> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(workflow.map(Workflow::as_str))
+            .bind(i64::from(limit))
+            .fetch_all(self.pool())
+            .await
+            .on("retrospectives")?;
+        rows.iter().map(rows::ListedRecord::read).collect()
+    }
+
+    async fn retrospective(
+        &self,
+        tenant: &Tenant,
+        id: RetrospectiveId,
+    ) -> Result<Option<RetrospectiveDetail>> {
+        let mut snapshot = self.snapshot().await?;
+        let Some((retrospective, sample)) = retrospective::load(&mut snapshot, tenant, id).await? else {
+            return Ok(None);
+        };
+        let all = investigate::all(&mut snapshot, tenant, id).await?;
+        let investigations = all.into_iter().map(|(one, _)| one).collect();
+        Ok(Some(RetrospectiveDetail { retrospective, sample, investigations }))
+    }
+
+    async fn report(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Option<Report>> {
+        const LOAD: &str = "SELECT report FROM reports WHERE tenant = $1 AND retrospective = $2";
+        let row: Option<String> = sqlx::query_scalar(LOAD)
+            .bind(tenant.as_str())
+            .bind(id.to_string())
+            .fetch_optional(self.pool())
+            .await
+            .on("reports")?;
+        row.map(|report| at("reports.report", id).json(&report)).transpose()
+    }
+
+    async fn dead_letters(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<DeadLetter>> {
+        const LOAD: &str = "
+            SELECT id, tenant, workflow, consumer, stream, sequence, subject, headers, payload, payload_sha256,
+                rejection, attempts, stored_at, status, created_ms, program_version
+            FROM dead_letters
+            WHERE (tenant = $1 OR (tenant IS NULL AND $1 = $2)) AND ($3::text IS NULL OR code = $3)
+                AND ($4::text IS NULL OR workflow = $4)
+            ORDER BY created_ms DESC, position DESC LIMIT $5";
+        let rows: Vec<letter::Record> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(Tenant::default_tenant().as_str())
+            .bind(filter.code.map(|code| code.as_str()))
+            .bind(filter.workflow.as_ref().map(Workflow::as_str))
+            .bind(i64::from(filter.limit))
+            .fetch_all(self.pool())
+            .await
+            .on("dead_letters")?;
+        rows.into_iter().map(letter::Record::read).collect()
+    }
+
+    async fn dead_letter(&self, tenant: &Tenant, id: DeadLetterId) -> Result<Option<DeadLetter>> {
+        const LOAD: &str = "
+            SELECT id, tenant, workflow, consumer, stream, sequence, subject, headers, payload, payload_sha256,
+                rejection, attempts, stored_at, status, created_ms, program_version
+            FROM dead_letters WHERE id = $3 AND (tenant = $1 OR (tenant IS NULL AND $1 = $2))";
+        let row: Option<letter::Record> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(Tenant::default_tenant().as_str())
+            .bind(id.to_string())
+            .fetch_optional(self.pool())
+            .await
+            .on("dead_letters")?;
+        row.map(letter::Record::read).transpose()
+    }
+
+    async fn health(&self) -> Result<Health> {
+        const COUNT: &str = "
+            SELECT (SELECT count(*) FROM outbox WHERE sent_ms IS NULL),
+                (SELECT count(*) FROM dead_letters WHERE status = 'open'),
+                (SELECT count(*) FROM inbox),
+                (SELECT count(*) FROM _sqlx_migrations WHERE success)";
+        let (unsent, open, seen, migrations): (i64, i64, i64, i64) =
+            sqlx::query_as(COUNT).fetch_one(self.pool()).await.on("outbox")?;
+        let place = at("health", "this database");
+        Ok(Health {
+            outbox_unsent: place.unsigned(unsent)?,
+            dead_letters_open: place.unsigned(open)?,
+            events_seen: place.unsigned(seen)?,
+            migrations: place.unsigned(migrations)?,
+        })
+    }
+}

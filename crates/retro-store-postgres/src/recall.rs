@@ -1,0 +1,142 @@
+//! Recalling: the memories of a step, which runs met them, and which memory somebody names.
+
+use async_trait::async_trait;
+use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
+use retro_core::memory::Memory;
+use retro_core::recall::Candidate;
+use retro_store::{NameStore, RecallStore, Result};
+use retro_store_sql::at;
+use retro_store_sql::memory::read_memory;
+use sqlx::PgConnection;
+
+use crate::answer::OnTable;
+use crate::count::column;
+use crate::open::commit;
+use crate::{PostgresStore, now_ms};
+
+#[async_trait]
+impl RecallStore for PostgresStore {
+    async fn candidates(&self, key: &WorkflowKey, step: &Step, weight_min: u16) -> Result<Vec<Candidate>> {
+        const LOAD: &str = "
+            SELECT memories.id, memories.memory, coalesce(memory_use.presentations, 0) FROM memories
+            LEFT JOIN memory_use ON memory_use.tenant = memories.tenant AND memory_use.memory = memories.id
+            WHERE memories.tenant = $1 AND memories.workflow = $2 AND memories.step = $3
+                AND memories.status = 'active' AND memories.weight >= $4
+            ORDER BY memories.weight DESC, memories.id";
+        let rows: Vec<(String, String, i64)> = sqlx::query_as(LOAD)
+            .bind(key.tenant.as_str())
+            .bind(key.workflow.as_str())
+            .bind(step.as_str())
+            .bind(i64::from(weight_min))
+            .fetch_all(self.pool())
+            .await
+            .on("memories")?;
+        let candidate = |(id, memory, count): &(String, String, i64)| {
+            let presentations = at("memory_use.presentations", id).unsigned(*count)?;
+            Ok(Candidate { memory: read_memory(id, memory)?, presentations })
+        };
+        rows.iter().map(candidate).collect()
+    }
+
+    async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()> {
+        if memories.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = self.write().await?;
+        let first_time = present(&mut transaction, key, run, memories).await?;
+        count(&mut transaction, key, &first_time).await?;
+        commit(transaction).await
+    }
+
+    async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()> {
+        const READ: &str = concat!(
+            "INSERT INTO presentations (tenant, workflow, run_id, memory, read_ms)
+             SELECT tenant, workflow, $3, id, ",
+            now_ms!(),
+            " FROM memories WHERE tenant = $1 AND workflow = $2 AND id = $4
+             ON CONFLICT (tenant, workflow, run_id, memory) DO UPDATE SET read_ms = excluded.read_ms
+             WHERE presentations.read_ms IS NULL"
+        );
+        sqlx::query(READ)
+            .bind(key.tenant.as_str())
+            .bind(key.workflow.as_str())
+            .bind(run.as_str())
+            .bind(memory.to_string())
+            .execute(self.pool())
+            .await
+            .on("presentations")?;
+        Ok(())
+    }
+
+    async fn memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {
+        const LOAD: &str = "SELECT memory FROM memories WHERE tenant = $1 AND id = $2";
+        let row: Option<String> = sqlx::query_scalar(LOAD)
+            .bind(tenant.as_str())
+            .bind(id.to_string())
+            .fetch_optional(self.pool())
+            .await
+            .on("memories")?;
+        row.map(|memory| read_memory(&id.to_string(), &memory)).transpose()
+    }
+}
+
+#[async_trait]
+impl NameStore for PostgresStore {
+    async fn named(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
+        // A range of the primary key: ids are stored in lower case, so their text is ordered like their digits.
+        const NAMED: &str =
+            "SELECT id FROM memories WHERE tenant = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT 2";
+        let (first, last) = name.range();
+        let rows: Vec<String> = sqlx::query_scalar(NAMED)
+            .bind(tenant.as_str())
+            .bind(first.to_string())
+            .bind(last.to_string())
+            .fetch_all(self.pool())
+            .await
+            .on("memories")?;
+        rows.iter().map(|id| at("memories.id", id).parse(id)).collect()
+    }
+}
+
+/// Records presentations, and returns the memories that this run is now presented with for the first time, by id. What
+/// is no memory of this workflow is left out. Rows are written in the order of their ids, here and in [`count`], so that
+/// two answers at once wait for each other in one direction only.
+async fn present(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+    run: &RunId,
+    memories: &[MemoryId],
+) -> Result<Vec<String>> {
+    const PRESENT: &str = concat!(
+        "INSERT INTO presentations (tenant, workflow, run_id, memory, presented_ms)
+         SELECT tenant, workflow, $3, id, ",
+        now_ms!(),
+        " FROM memories
+         WHERE tenant = $1 AND workflow = $2 AND id = ANY($4::text[]) ORDER BY id
+         ON CONFLICT (tenant, workflow, run_id, memory) DO UPDATE SET presented_ms = excluded.presented_ms
+         WHERE presentations.presented_ms IS NULL
+         RETURNING memory"
+    );
+    sqlx::query_scalar(PRESENT)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(run.as_str())
+        .bind(column(memories, MemoryId::to_string))
+        .fetch_all(connection)
+        .await
+        .on("presentations")
+}
+
+async fn count(connection: &mut PgConnection, key: &WorkflowKey, memories: &[String]) -> Result<()> {
+    const COUNT: &str = "
+        INSERT INTO memory_use (tenant, memory, presentations)
+        SELECT $1, memory, 1 FROM unnest($2::text[]) AS new (memory) ORDER BY memory COLLATE \"C\"
+        ON CONFLICT (tenant, memory) DO UPDATE SET presentations = memory_use.presentations + 1";
+    let done = sqlx::query(COUNT)
+        .bind(key.tenant.as_str())
+        .bind(memories)
+        .execute(connection)
+        .await
+        .on("memory_use")?;
+    at("memory_use", key).touched(done.rows_affected(), memories.len())
+}

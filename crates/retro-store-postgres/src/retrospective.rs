@@ -1,0 +1,146 @@
+//! Rows of `retrospectives`, for every part that works on one.
+
+use retro_core::id::{RetrospectiveId, Tenant};
+use retro_core::retrospective::{Retrospective, State};
+use retro_core::sample::Sample;
+use retro_store::Result;
+use retro_store_sql::retrospective::Record;
+use retro_store_sql::{at, integer, json, policy_time};
+use sqlx::PgConnection;
+
+use crate::answer::OnTable;
+use crate::count::column;
+use crate::{PostgresStore, lock, now_ms};
+
+/// Loads a retrospective; `None` when the tenant has no such one.
+pub(crate) async fn load(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    id: RetrospectiveId,
+) -> Result<Option<(Retrospective, Option<Sample>)>> {
+    const LOAD: &str = "
+        SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample
+        FROM retrospectives WHERE tenant = $1 AND id = $2";
+    let row: Option<Record> = sqlx::query_as(LOAD)
+        .bind(tenant.as_str())
+        .bind(id.to_string())
+        .fetch_optional(connection)
+        .await
+        .on("retrospectives")?;
+    row.map(|row| row.read()).transpose()
+}
+
+/// Loads a retrospective as it is once its workflow is locked; `None` when the tenant has no such one.
+pub(crate) async fn load_locked(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    id: RetrospectiveId,
+) -> Result<Option<(Retrospective, Option<Sample>)>> {
+    // Which workflow it is of never changes.
+    let Some((unlocked, _)) = load(connection, tenant, id).await? else { return Ok(None) };
+    lock::workflow(connection, &unlocked.key).await?;
+    load(connection, tenant, id).await
+}
+
+/// Stores retrospectives that have just been opened.
+pub(crate) async fn open(connection: &mut PgConnection, opened: &[&Retrospective]) -> Result<()> {
+    const OPEN: &str = concat!(
+        "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
+             state, opened_ms, state_ms)
+         SELECT new.*, ",
+        now_ms!(),
+        ", ",
+        now_ms!(),
+        " FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[],
+             $8::text[], $9::text[]) AS new"
+    );
+    if opened.is_empty() {
+        return Ok(());
+    }
+    let done = sqlx::query(OPEN)
+        .bind(column(opened, |one| one.key.tenant.as_str()))
+        .bind(column(opened, |one| one.id.to_string()))
+        .bind(column(opened, |one| one.key.workflow.as_str()))
+        .bind(column(opened, |one| integer(one.epoch)))
+        .bind(column(opened, |one| integer(one.first)))
+        .bind(column(opened, |one| integer(one.last)))
+        .bind(column(opened, |one| policy_time(one.as_of)))
+        .bind(column(opened, |one| json(&one.policy)))
+        .bind(column(opened, |one| one.state.as_str()))
+        .execute(connection)
+        .await
+        .on("retrospectives")?;
+    at("retrospectives", "a batch").touched(done.rows_affected(), opened.len())
+}
+
+/// Moves a retrospective from the state it was loaded in to another.
+pub(crate) async fn move_on(
+    connection: &mut PgConnection,
+    retrospective: &Retrospective,
+    to: State,
+) -> Result<()> {
+    const MOVE: &str = concat!(
+        "UPDATE retrospectives SET state = $4, state_ms = ",
+        now_ms!(),
+        " WHERE tenant = $1 AND id = $2 AND state = $3"
+    );
+    let done = sqlx::query(MOVE)
+        .bind(retrospective.key.tenant.as_str())
+        .bind(retrospective.id.to_string())
+        .bind(retrospective.state.as_str())
+        .bind(to.as_str())
+        .execute(connection)
+        .await
+        .on("retrospectives")?;
+    at("retrospectives.state", retrospective.id).touched(done.rows_affected(), 1)
+}
+
+/// Stores the sample of a retrospective that has none.
+pub(crate) async fn set_sample(
+    connection: &mut PgConnection,
+    retrospective: &Retrospective,
+    sample: &Sample,
+) -> Result<()> {
+    const SET: &str =
+        "UPDATE retrospectives SET sample = $3 WHERE tenant = $1 AND id = $2 AND sample IS NULL";
+    let done = sqlx::query(SET)
+        .bind(retrospective.key.tenant.as_str())
+        .bind(retrospective.id.to_string())
+        .bind(json(sample))
+        .execute(connection)
+        .await
+        .on("retrospectives")?;
+    at("retrospectives.sample", retrospective.id).touched(done.rows_affected(), 1)
+}
+
+impl PostgresStore {
+    /// Retrospectives that have been in `state` for so many seconds; the longest first.
+    pub(crate) async fn waiting_in(
+        &self,
+        state: State,
+        older_than_s: u64,
+        limit: u32,
+    ) -> Result<Vec<(Tenant, RetrospectiveId)>> {
+        // The states stand in the text, or the partial index would not be used.
+        const WAITING: &str = concat!(
+            "SELECT tenant, id FROM retrospectives WHERE state IN ('due', 'settling') AND state = $1
+             AND state_ms <= ",
+            now_ms!(),
+            " - $2::bigint * 1000 ORDER BY state_ms, tenant, id LIMIT $3"
+        );
+        // A thousand years: older than that is as old as can be, and the product stays within 64 bits.
+        const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
+        let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
+            .bind(state.as_str())
+            .bind(integer(older_than_s.min(AGE_MAX_S)))
+            .bind(i64::from(limit))
+            .fetch_all(self.pool())
+            .await
+            .on("retrospectives")?;
+        let read = |(tenant, id): &(String, String)| {
+            let place = at("retrospectives", id);
+            Ok((place.parse(tenant)?, place.parse(id)?))
+        };
+        rows.iter().map(read).collect()
+    }
+}

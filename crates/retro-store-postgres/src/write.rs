@@ -1,0 +1,116 @@
+//! Writing: the only part that changes memory, under the lock of the workflow.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use retro_core::id::{ChangeId, MemoryId, RetrospectiveId, Tenant, WorkflowKey};
+use retro_core::memory::{FoldError, Memory};
+use retro_core::retrospective::State;
+use retro_store::write::{Decide, DecideDeletion};
+use retro_store::{Result, Step, WriterStore};
+use retro_store_sql::memory::read_memory;
+use retro_store_sql::{at, workflow_key};
+use sqlx::PgConnection;
+
+use crate::answer::OnTable;
+use crate::memory::{append_changes, store_memories, store_tombstones};
+use crate::open::commit;
+use crate::{PostgresStore, close, lock, outbox, retrospective};
+
+#[async_trait]
+impl WriterStore for PostgresStore {
+    async fn close(
+        &self,
+        tenant: &Tenant,
+        id: RetrospectiveId,
+        now: Timestamp,
+        decide: Decide<'_>,
+    ) -> Result<Step> {
+        let mut transaction = self.write().await?;
+        let Some((settling, sample)) = retrospective::load_locked(&mut transaction, tenant, id).await? else {
+            return Ok(Step::Unknown);
+        };
+        if settling.state != State::Settling {
+            return Ok(Step::AlreadyDone);
+        }
+        let facts = close::load(&mut transaction, settling.clone(), sample).await?;
+        let closing = decide(facts);
+        close::store(&mut transaction, &settling, &closing, now).await?;
+        commit(transaction).await?;
+        Ok(Step::Done)
+    }
+
+    async fn overdue_closings(
+        &self,
+        older_than_s: u64,
+        limit: u32,
+    ) -> Result<Vec<(Tenant, RetrospectiveId)>> {
+        self.waiting_in(State::Settling, older_than_s, limit).await
+    }
+
+    async fn delete_memory(
+        &self,
+        tenant: &Tenant,
+        id: MemoryId,
+        decide: DecideDeletion<'_>,
+    ) -> Result<std::result::Result<Step, FoldError>> {
+        let mut transaction = self.write().await?;
+        let Some((key, memory)) = load_locked(&mut transaction, tenant, id).await? else {
+            return Ok(Ok(Step::Unknown));
+        };
+        let deletion = match decide(&key, &memory) {
+            Ok(deletion) => deletion,
+            // The same request again finds its memory deleted: that is no error.
+            Err(error) if happened(&mut transaction, tenant, error.change).await? => {
+                return Ok(Ok(Step::AlreadyDone));
+            }
+            Err(error) => return Ok(Err(error)),
+        };
+        if happened(&mut transaction, tenant, deletion.change.id).await? {
+            return Ok(Ok(Step::AlreadyDone));
+        }
+        append_changes(&mut transaction, &key, std::slice::from_ref(&deletion.change)).await?;
+        store_memories(&mut transaction, &key, std::slice::from_ref(&deletion.memory)).await?;
+        store_tombstones(&mut transaction, &key, std::slice::from_ref(&deletion.tombstone)).await?;
+        outbox::put(&mut transaction, std::iter::once(&deletion.message)).await?;
+        commit(transaction).await?;
+        Ok(Ok(Step::Done))
+    }
+}
+
+/// Loads a memory as it is once its workflow is locked. Which workflow it is of never changes.
+async fn load_locked(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    id: MemoryId,
+) -> Result<Option<(WorkflowKey, Memory)>> {
+    let Some((key, _)) = load_memory(connection, tenant, id).await? else { return Ok(None) };
+    lock::workflow(connection, &key).await?;
+    load_memory(connection, tenant, id).await
+}
+
+async fn load_memory(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    id: MemoryId,
+) -> Result<Option<(WorkflowKey, Memory)>> {
+    const LOAD: &str = "SELECT workflow, memory FROM memories WHERE tenant = $1 AND id = $2";
+    let row: Option<(String, String)> = sqlx::query_as(LOAD)
+        .bind(tenant.as_str())
+        .bind(id.to_string())
+        .fetch_optional(connection)
+        .await
+        .on("memories")?;
+    let Some((workflow, memory)) = row else { return Ok(None) };
+    Ok(Some((workflow_key(tenant.as_str(), &workflow)?, read_memory(&id.to_string(), &memory)?)))
+}
+
+async fn happened(connection: &mut PgConnection, tenant: &Tenant, change: ChangeId) -> Result<bool> {
+    const COUNT: &str = "SELECT count(*) FROM changes WHERE tenant = $1 AND id = $2";
+    let count: i64 = sqlx::query_scalar(COUNT)
+        .bind(tenant.as_str())
+        .bind(change.to_string())
+        .fetch_one(connection)
+        .await
+        .on("changes")?;
+    Ok(at("changes", change).unsigned::<u64>(count)? > 0)
+}

@@ -1,0 +1,30 @@
+//! Rows of `memories`, `changes` and `tombstones`.
+
+use retro_core::memory::{Cause, Change, Memory, Tombstone};
+use retro_store::Result;
+
+use crate::at;
+
+/// Reads `memories.memory` of the row with this id.
+pub fn read_memory(id: &str, memory: &str) -> Result<Memory> {
+    at("memories.memory", id).json(memory)
+}
+
+/// Reads `changes.change` of the row with this id.
+pub fn read_change(id: &str, change: &str) -> Result<Change> {
+    at("changes.change", id).json(change)
+}
+
+/// Reads `tombstones.tombstone` of the row of this memory.
+pub fn read_tombstone(memory: &str, tombstone: &str) -> Result<Tombstone> {
+    at("tombstones.tombstone", memory).json(tombstone)
+}
+
+/// A cause as the two columns that name it.
+pub fn cause(cause: &Cause) -> (&'static str, String) {
+    match cause {
+        Cause::Run { run, .. } => ("run", run.to_string()),
+        Cause::Retrospective { id } => ("retrospective", id.to_string()),
+        Cause::Operator { request } => ("operator", request.clone()),
+    }
+}
