@@ -96,6 +96,16 @@ impl InvestigatorStore for PostgresStore {
         commit(transaction).await
     }
 
+    async fn release(&self, claim: &Claim) -> Result<()> {
+        const RELEASE: &str = "
+            UPDATE investigations SET lease_ms = NULL, token = token + 1, attempts = greatest(attempts - 1, 0)
+            WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL";
+        let mut transaction = self.write().await?;
+        let done = held(RELEASE, claim).execute(&mut *transaction).await.on("investigations")?;
+        unless_fenced(claim, done.rows_affected())?;
+        commit(transaction).await
+    }
+
     async fn finish(
         &self,
         claim: &Claim,
@@ -134,16 +144,6 @@ impl InvestigatorStore for PostgresStore {
         let count: i64 =
             sqlx::query_scalar(claim::CLAIMABLE).fetch_one(self.pool()).await.on("investigations")?;
         at("investigations", "claimable").unsigned(count)
-    }
-
-    async fn investigations(
-        &self,
-        tenant: &Tenant,
-        retrospective: RetrospectiveId,
-    ) -> Result<Vec<Investigation>> {
-        let mut snapshot = self.snapshot().await?;
-        let ended = ended(&mut snapshot, tenant, retrospective).await?;
-        Ok(ended.into_iter().map(|(one, _)| one).collect())
     }
 }
 

@@ -3,7 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use retro_store::{Result, StoreError};
+use async_trait::async_trait;
+use retro_store::{Result, SchemaStore, StoreError};
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres, Transaction};
@@ -41,7 +42,7 @@ impl PostgresStore {
     /// when it has not. Newer migrations than this program knows are left alone.
     pub async fn open(url: &str) -> Result<Self> {
         let (options, store) = Self::connect(url).await?;
-        let missing = missing(&store.pool).await?;
+        let missing = store.lacks().await?;
         if missing.is_empty() {
             return Ok(store);
         }
@@ -83,6 +84,13 @@ impl PostgresStore {
     /// Closes every connection, after what is under way.
     pub async fn disconnect(&self) {
         self.pool.close().await;
+    }
+}
+
+#[async_trait]
+impl SchemaStore for PostgresStore {
+    async fn lacks(&self) -> Result<Vec<String>> {
+        missing(&self.pool).await
     }
 }
 
