@@ -7,7 +7,7 @@ INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ord
     FROM retrospectives WHERE id = '4e45b581-818a-81df-927e-01d76f35e39d';
 
 INSERT INTO investigations (tenant, retrospective, number, ordinal, run_id, replacement, due_ms, not_before_ms, lease_ms, worker, token, attempts, claimed_ms, problem, result, ended_ms, cost_usd) VALUES
-    ('default', '79659240-a4c8-8f7c-87e3-9cda04023281', 1, 5, 'task-5-trial-0', 0, 1795174200100, 0, NULL, 'desk-1', 2, 1, 1795174200200, NULL, NULL, NULL, NULL);
+    ('default', '79659240-a4c8-8f7c-87e3-9cda04023281', 1, 5, 'task-5-trial-0', FALSE, 1795174200100, 0, NULL, 'desk-1', 2, 1, 1795174200200, NULL, NULL, NULL, NULL);
 
 UPDATE workflows SET epoch = 4, paused_until = '2026-11-03T11:21:00.250000000Z'
     WHERE tenant = 'default' AND workflow = 'airline-support';

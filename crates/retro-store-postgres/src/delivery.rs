@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use retro_core::canonical::sha256_hex;
-use retro_core::id::{DeadLetterId, WorkflowKey};
+use retro_core::id::{DeadLetterId, Tenant, WorkflowKey};
 use retro_core::message::Notice;
-use retro_store::{DeliveryStore, LetterStatus, NewDeadLetter, Position, Result};
+use retro_store::{DeadLetter, DeliveryStore, LetterStatus, NewDeadLetter, Position, Result};
+use retro_store_sql::letter::Record;
 use retro_store_sql::{at, integer, json, policy_time};
 use sqlx::PgConnection;
 
@@ -122,4 +123,37 @@ async fn store(connection: &mut PgConnection, id: DeadLetterId, letter: &NewDead
         .await
         .on("dead_letters")?;
     Ok(done.rows_affected() == 1)
+}
+
+/// Loads a letter that the tenant may see.
+pub(crate) async fn load(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    id: DeadLetterId,
+) -> Result<Option<DeadLetter>> {
+    const LOAD: &str = "
+        SELECT id, tenant, workflow, consumer, stream, sequence, subject, headers, payload, payload_sha256,
+            rejection, attempts, stored_at, status, created_ms, program_version
+        FROM dead_letters WHERE id = $3 AND (tenant = $1 OR (tenant IS NULL AND $1 = $2))";
+    let row: Option<Record> = sqlx::query_as(LOAD)
+        .bind(tenant.as_str())
+        .bind(Tenant::default_tenant().as_str())
+        .bind(id.to_string())
+        .fetch_optional(connection)
+        .await
+        .on("dead_letters")?;
+    row.map(Record::read).transpose()
+}
+
+/// Marks an open letter as replayed.
+pub(crate) async fn replayed(connection: &mut PgConnection, id: DeadLetterId) -> Result<()> {
+    const MARK: &str = "UPDATE dead_letters SET status = $2 WHERE id = $1 AND status = $3";
+    let done = sqlx::query(MARK)
+        .bind(id.to_string())
+        .bind(LetterStatus::Replayed.as_str())
+        .bind(LetterStatus::Open.as_str())
+        .execute(connection)
+        .await
+        .on("dead_letters")?;
+    at("dead_letters.status", id).touched(done.rows_affected(), 1)
 }

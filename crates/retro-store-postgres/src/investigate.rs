@@ -159,6 +159,20 @@ fn held(sql: &'static str, claim: &Claim) -> Statement {
         .bind(integer(*token))
 }
 
+/// Takes every unfinished investigation of a retrospective out of the hands of whoever holds it.
+pub(crate) async fn fence(connection: &mut PgConnection, tenant: &Tenant, id: RetrospectiveId) -> Result<()> {
+    const FENCE: &str = "
+        UPDATE investigations SET lease_ms = NULL, token = token + 1
+        WHERE tenant = $1 AND retrospective = $2 AND result IS NULL";
+    sqlx::query(FENCE)
+        .bind(tenant.as_str())
+        .bind(id.to_string())
+        .execute(connection)
+        .await
+        .on("investigations")?;
+    Ok(())
+}
+
 async fn end(
     connection: &mut PgConnection,
     claim: &Claim,

@@ -15,6 +15,7 @@ mod recall;
 mod retrospective;
 mod run;
 mod sample;
+mod steer;
 mod write;
 
 pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, migrate};

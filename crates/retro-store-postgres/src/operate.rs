@@ -5,15 +5,16 @@ use retro_core::id::{DeadLetterId, MemoryId, Ordinal, RetrospectiveId, Tenant, W
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_store::{
-    DeadLetter, DeadLetterFilter, Health, MemoryFilter, OperatorStore, Result, RetrospectiveDetail,
+    ActRow, DeadLetter, DeadLetterFilter, Health, MemoryFilter, OperatorStore, Result, RetrospectiveDetail,
     RetrospectiveRow, RunFilter, RunRow, WorkflowRow,
 };
 use retro_store_sql::count::WorkflowRecord;
 use retro_store_sql::memory::{read_change, read_memory};
 use retro_store_sql::{at, letter, retrospective as rows, run};
+use uuid::Uuid;
 
 use crate::answer::OnTable;
-use crate::{PostgresStore, investigate, memory, retrospective};
+use crate::{PostgresStore, delivery, investigate, memory, retrospective, steer};
 
 #[async_trait]
 impl OperatorStore for PostgresStore {
@@ -193,18 +194,11 @@ impl OperatorStore for PostgresStore {
     }
 
     async fn dead_letter(&self, tenant: &Tenant, id: DeadLetterId) -> Result<Option<DeadLetter>> {
-        const LOAD: &str = "
-            SELECT id, tenant, workflow, consumer, stream, sequence, subject, headers, payload, payload_sha256,
-                rejection, attempts, stored_at, status, created_ms, program_version
-            FROM dead_letters WHERE id = $3 AND (tenant = $1 OR (tenant IS NULL AND $1 = $2))";
-        let row: Option<letter::Record> = sqlx::query_as(LOAD)
-            .bind(tenant.as_str())
-            .bind(Tenant::default_tenant().as_str())
-            .bind(id.to_string())
-            .fetch_optional(self.pool())
-            .await
-            .on("dead_letters")?;
-        row.map(letter::Record::read).transpose()
+        delivery::load(&mut *self.snapshot().await?, tenant, id).await
+    }
+
+    async fn acts(&self, tenant: &Tenant, subject: Uuid) -> Result<Vec<ActRow>> {
+        steer::acts(&mut *self.snapshot().await?, tenant, subject).await
     }
 
     async fn health(&self) -> Result<Health> {
