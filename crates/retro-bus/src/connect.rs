@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::{self, context::ContextBuilder};
 use async_nats::{Client, ConnectOptions, Event, ServerAddr, connection::State};
+use retro_events::rights::inbox_prefix;
 use tracing::{debug, info, warn};
 
 use crate::backoff;
@@ -148,11 +149,6 @@ impl Bus {
             .map_err(|_| BusError::unavailable("flush", format!("no answer within {} s", longest.as_secs())))?
             .map_err(|error| BusError::unavailable("flush", error))
     }
-}
-
-/// Where the broker's answers to a user arrive. Everybody's own, so that nobody may listen to another's.
-pub(crate) fn inbox_prefix(user: Option<&str>) -> String {
-    user.map_or_else(|| "_INBOX".to_owned(), |user| format!("_INBOX_{user}"))
 }
 
 /// Who we are for the broker.

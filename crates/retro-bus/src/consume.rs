@@ -30,13 +30,13 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use retro_events::{Consumer, Delivery, subject};
+use retro_events::{Consumer, Delivery, Durable, subject};
 use retro_store::{DeliveryStore, Position};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::backoff::Backoff;
-use crate::{Bus, BusError, Durable, topology};
+use crate::{Bus, BusError, topology};
 use answer::Acks;
 use pull::{Incoming, Next, Pull};
 

@@ -9,8 +9,6 @@ pub mod objects;
 pub mod publish;
 mod refusal;
 pub mod relay;
-pub mod rights;
-mod role;
 pub mod server;
 pub mod topology;
 
@@ -20,6 +18,5 @@ pub use intake::EventIntake;
 pub use objects::BodyStore;
 pub use publish::{EventPublisher, NoticePublisher, OutgoingEvent};
 pub use relay::run_relay;
-pub use role::{Durable, Role};
 pub use server::{NatsServer, ServerConfig, ServerError};
 pub use topology::{StreamSizes, Upkeep};

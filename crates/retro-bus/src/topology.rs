@@ -16,19 +16,10 @@ use std::time::Duration;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
 use async_nats::jetstream::stream;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
-use retro_events::subject;
+pub use retro_events::stream::{ANNOUNCEMENTS, BODIES, BODIES_BUCKET, INTAKE, WORK};
+use retro_events::{Role, subject};
 
-use crate::{Bus, BusError, Role, Subscription};
-
-/// The stream of what engines publish.
-pub const INTAKE: &str = "RETRO_INTAKE";
-/// The stream in which our stages wake each other.
-pub const WORK: &str = "RETRO_WORK";
-/// The stream of what we announce: changes, reports, dead letters.
-pub const ANNOUNCEMENTS: &str = "RETRO_ANNOUNCEMENTS";
-/// The bucket of bodies that are too large for a message.
-pub const BODIES_BUCKET: &str = "retro-bodies";
-pub(crate) const BODIES: &str = "OBJ_retro-bodies";
+use crate::{Bus, BusError, Subscription};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Two weeks: a stage may be down over a holiday and still lose nothing.

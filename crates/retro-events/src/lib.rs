@@ -5,10 +5,14 @@ pub mod consumer;
 pub mod envelope;
 pub mod field;
 pub mod json;
+pub mod rights;
+mod role;
 pub mod run_completed;
+pub mod stream;
 pub mod subject;
 
 pub use consumer::{
     CheckedEvent, Consumer, Delivery, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects,
     PublishError, Publisher, Verdict,
 };
+pub use role::{Durable, Role};

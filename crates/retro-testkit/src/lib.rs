@@ -4,8 +4,10 @@ mod clock;
 mod memory;
 mod nats;
 mod postgres;
+mod users;
 
 pub use clock::MovableClock;
 pub use memory::{MemoryDeliveries, MemoryOutbox};
 pub use nats::TestNats;
 pub use postgres::TestPostgres;
+pub use users::{GuardedNats, password};

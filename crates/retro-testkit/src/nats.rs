@@ -38,13 +38,7 @@ impl TestNats {
 
     /// Small streams, so that many tests fit on a small disk at once.
     pub fn config(&self, name: &str) -> BusConfig {
-        let sizes = StreamSizes {
-            intake_bytes: 64 * MIB,
-            work_bytes: 16 * MIB,
-            announcements_bytes: 16 * MIB,
-            bodies_bytes: 64 * MIB,
-        };
-        BusConfig { sizes, ..BusConfig::new(self.url(), name) }
+        BusConfig { sizes: small_streams(), ..BusConfig::new(self.url(), name) }
     }
 
     /// A connection, with the streams made.
@@ -89,8 +83,17 @@ impl TestNats {
     }
 }
 
+pub(crate) const fn small_streams() -> StreamSizes {
+    StreamSizes {
+        intake_bytes: 64 * MIB,
+        work_bytes: 16 * MIB,
+        announcements_bytes: 16 * MIB,
+        bodies_bytes: 64 * MIB,
+    }
+}
+
 /// What the code under test logs is shown with a test that fails; `RUST_LOG` says how much.
-fn log_to_the_test() {
+pub(crate) fn log_to_the_test() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     // It fails when another test of this process was first, which is as good.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().with_ansi(false).try_init();

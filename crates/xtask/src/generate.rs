@@ -3,6 +3,7 @@
 
 mod config;
 mod documented;
+mod nats;
 mod policy;
 
 use std::fs::{create_dir_all, read_to_string, write as write_file};
@@ -18,7 +19,7 @@ struct Generated {
 }
 
 fn all(root: &Path) -> Result<Vec<Generated>> {
-    Ok(vec![policy::generate(root)?, config::generate()?])
+    Ok(vec![policy::generate(root)?, config::generate()?, nats::generate()?])
 }
 
 /// Writes every generated file that is not fresh.

@@ -6,8 +6,9 @@ use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::stream::ConsumerErrorKind;
 use futures::FutureExt;
 use futures::future::join_all;
+use retro_events::Role;
 
-use crate::{Bus, BusError, Role};
+use crate::{Bus, BusError};
 
 /// Looks at everything that roles need, all at once.
 pub(super) async fn all(bus: &Bus, roles: &[Role]) -> Vec<BusError> {

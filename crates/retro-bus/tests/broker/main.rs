@@ -7,6 +7,8 @@ mod intake;
 mod objects;
 mod publish;
 mod relay;
+mod rights;
 mod server;
 mod topology;
+mod wire;
 mod world;

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use retro_events::subject;
-
-use crate::topology;
+use crate::{stream, subject};
 
 /// One kind of work, which a process does alone or together with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,10 +53,10 @@ impl Role {
     /// The durable consumer it takes its messages from; `None` for a role that is not woken by messages.
     pub const fn durable(self) -> Option<Durable> {
         let (stream, prefix) = match self {
-            Self::Counter => (topology::INTAKE, subject::RUN_COMPLETED),
-            Self::Sampler => (topology::WORK, subject::RETROSPECTIVE_DUE),
-            Self::Investigator => (topology::WORK, subject::INVESTIGATION_DUE),
-            Self::Writer => (topology::WORK, subject::MUTATIONS_DUE),
+            Self::Counter => (stream::INTAKE, subject::RUN_COMPLETED),
+            Self::Sampler => (stream::WORK, subject::RETROSPECTIVE_DUE),
+            Self::Investigator => (stream::WORK, subject::INVESTIGATION_DUE),
+            Self::Writer => (stream::WORK, subject::MUTATIONS_DUE),
             Self::Gateway | Self::Relay => return None,
         };
         Some(Durable { name: self.as_str(), stream, prefix })
@@ -68,9 +66,9 @@ impl Role {
     pub const fn streams(self) -> &'static [&'static str] {
         match self {
             Self::Counter | Self::Sampler | Self::Writer => &[],
-            Self::Investigator => &[topology::BODIES],
-            Self::Gateway => &[topology::INTAKE, topology::BODIES],
-            Self::Relay => &[topology::WORK, topology::ANNOUNCEMENTS],
+            Self::Investigator => &[stream::BODIES],
+            Self::Gateway => &[stream::INTAKE, stream::BODIES],
+            Self::Relay => &[stream::WORK, stream::ANNOUNCEMENTS],
         }
     }
 }

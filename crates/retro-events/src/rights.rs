@@ -20,11 +20,9 @@
 use std::fmt;
 
 use retro_core::id::Tenant;
-use retro_events::subject;
 
-use crate::connect::inbox_prefix;
-use crate::topology::{ANNOUNCEMENTS, BODIES, BODIES_BUCKET, INTAKE, WORK};
-use crate::{Durable, Role};
+use crate::stream::{ANNOUNCEMENTS, BODIES, BODIES_BUCKET, INTAKE, WORK};
+use crate::{Durable, Role, subject};
 
 /// A user of the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +78,11 @@ impl fmt::Display for User {
             Self::Reader(tenant) => write!(f, "reader-{}", subject::encode(tenant.as_str())),
         }
     }
+}
+
+/// Where the broker's answers to a user arrive. Everybody's own, so that nobody may listen to another's.
+pub fn inbox_prefix(user: Option<&str>) -> String {
+    user.map_or_else(|| "_INBOX".to_owned(), |user| format!("_INBOX_{user}"))
 }
 
 fn of_role(role: Role) -> Vec<String> {

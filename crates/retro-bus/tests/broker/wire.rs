@@ -1,0 +1,143 @@
+//! The client protocol of the broker, spoken by hand: a refusal is a line that the server writes, and here it is read
+//! as it comes, in order. A client library tells it as an event, some time.
+
+use std::time::Duration;
+
+use retro_events::rights::User;
+use retro_testkit::{GuardedNats, password};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+
+/// A connection of one user.
+pub(crate) struct Wire {
+    stream: BufReader<TcpStream>,
+}
+
+/// What the server wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Line {
+    Pong,
+    Refused(String),
+    /// A message's subject and payload, headers left out.
+    Message(String, String),
+}
+
+impl Wire {
+    pub(crate) async fn connect(nats: &GuardedNats, user: &User) -> Self {
+        let stream = BufReader::new(TcpStream::connect(nats.address()).await.unwrap());
+        let mut wire = Self { stream };
+        assert!(wire.line().await.starts_with("INFO "));
+        let password = password(user);
+        let connect = serde_json::json!({
+            "verbose": false, "pedantic": false, "headers": true, "no_responders": true, "user": user.to_string(),
+            "pass": password,
+        });
+        wire.write(&format!("CONNECT {connect}\r\n")).await;
+        assert_eq!(wire.sync().await, [], "{user} may connect");
+        wire
+    }
+
+    /// Publishes; returns the refusal, if there was one.
+    pub(crate) async fn publish(&mut self, subject: &str, payload: &str) -> Option<String> {
+        self.write(&format!("PUB {subject} {}\r\n{payload}\r\n", payload.len())).await;
+        self.refusal().await
+    }
+
+    /// Subscribes; returns the refusal, if there was one.
+    pub(crate) async fn subscribe(&mut self, subject: &str) -> Option<String> {
+        self.write(&format!("SUB {subject} 1\r\n")).await;
+        self.refusal().await
+    }
+
+    /// Publishes with headers and waits for the answer in the inbox of a user.
+    pub(crate) async fn request(
+        &mut self,
+        user: &User,
+        subject: &str,
+        headers: &str,
+        payload: &str,
+    ) -> String {
+        let inbox = format!("_INBOX_{user}.answer");
+        self.write(&format!("SUB {inbox} 2\r\n")).await;
+        let headers = format!("NATS/1.0\r\n{headers}\r\n\r\n");
+        let (head, whole) = (headers.len(), headers.len() + payload.len());
+        self.write(&format!("HPUB {subject} {inbox} {head} {whole}\r\n{headers}{payload}\r\n")).await;
+        loop {
+            match self.next().await {
+                Line::Message(to, payload) if to == inbox => return payload,
+                Line::Refused(refusal) => return refusal,
+                _ => {}
+            }
+        }
+    }
+
+    /// The next message.
+    pub(crate) async fn message(&mut self) -> (String, String) {
+        loop {
+            match self.next().await {
+                Line::Message(subject, payload) => return (subject, payload),
+                line => assert_eq!(line, Line::Pong),
+            }
+        }
+    }
+
+    async fn refusal(&mut self) -> Option<String> {
+        self.sync().await.into_iter().find_map(|line| match line {
+            Line::Refused(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    /// What the server wrote until it answered for everything sent before.
+    async fn sync(&mut self) -> Vec<Line> {
+        self.write("PING\r\n").await;
+        let mut lines = Vec::new();
+        loop {
+            match self.next().await {
+                Line::Pong => return lines,
+                line => lines.push(line),
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Line {
+        loop {
+            let line = self.line().await;
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words[..] {
+                ["PONG"] => return Line::Pong,
+                ["PING"] => self.write("PONG\r\n").await,
+                ["-ERR", ..] => return Line::Refused(line.trim_start_matches("-ERR ").to_owned()),
+                ["MSG", subject, .., bytes] => {
+                    let payload = self.payload(bytes.parse().unwrap()).await;
+                    return Line::Message(subject.to_owned(), payload);
+                }
+                ["HMSG", subject, .., head, bytes] => {
+                    let whole = self.payload(bytes.parse().unwrap()).await;
+                    let payload = whole[head.parse::<usize>().unwrap()..].to_owned();
+                    return Line::Message(subject.to_owned(), payload);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn payload(&mut self, bytes: usize) -> String {
+        let mut payload = vec![0; bytes + 2];
+        self.stream.read_exact(&mut payload).await.unwrap();
+        String::from_utf8_lossy(&payload[..bytes]).into_owned()
+    }
+
+    async fn line(&mut self) -> String {
+        let mut line = String::new();
+        let read = tokio::time::timeout(ANSWERS_WITHIN, self.stream.read_line(&mut line));
+        assert!(read.await.expect("the server answers").unwrap() > 0, "the server ended the connection");
+        line.trim_end().to_owned()
+    }
+
+    async fn write(&mut self, text: &str) {
+        self.stream.get_mut().write_all(text.as_bytes()).await.unwrap();
+    }
+}
