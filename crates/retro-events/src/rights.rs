@@ -134,11 +134,11 @@ fn all_below(prefix: &str) -> String {
     subject::all_below(prefix)
 }
 
-/// The part of the server's configuration that lists users. Each password is a variable, [`password_key`], which a file of
-/// secrets defines beside it; the server does not start as long as one is missing.
+/// The part of the server's configuration that lists users. Each password is a variable, [`password_key`], which
+/// `passwords.conf` beside it defines; the server does not start as long as one is missing.
 pub fn users_file(tenants: &[Tenant]) -> String {
     let users: String = User::all(tenants).iter().map(entry).collect();
-    format!("authorization {{\n  users: [\n{users}  ]\n}}\n")
+    format!("include \"passwords.conf\"\n\nauthorization {{\n  users: [\n{users}  ]\n}}\n")
 }
 
 /// The name of a user's password in the file of secrets. `=` cannot stand in a name there and `.` not in a user's.

@@ -35,21 +35,24 @@ impl GuardedNats {
         let write = |name: &str, text: &str| {
             std::fs::write(folder.path().join(name), text).expect("a temporary folder takes files");
         };
-        write("nats.conf", CONFIGURATION);
+        write("nats.conf", &CONFIGURATION.replace("\"/data\"", "\"store\""));
         write("users.conf", &users_file(tenants));
         write("passwords.conf", &passwords(tenants));
         let (binary, _) = NatsServer::usable(None)
             .await
             .unwrap_or_else(|error| panic!("this test needs a nats-server; run .ci/install-tools: {error}"));
-        let server = Command::new(binary)
-            .args(["-c", "nats.conf", "-a", "127.0.0.1", "-p", "-1", "-m", "-1", "-sd", "store"])
+        let mut server = Command::new(binary)
+            .args(["-c", "nats.conf", "-a", "127.0.0.1", "-p", "-1", "-m", "-1"])
             .args(["--ports_file_dir", ".", "-l", "server.log"])
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .spawn()
             .expect("a program that told its version can be started");
-        let address = address(folder.path()).await;
+        let address = tokio::select! {
+            address = address(folder.path()) => address,
+            status = server.wait() => panic!("the server did not start: {status:?}: {}", log(folder.path())),
+        };
         Self { address, _server: server, _folder: folder }
     }
 
@@ -91,10 +94,12 @@ async fn address(folder: &Path) -> String {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(STARTS_WITHIN, told).await.unwrap_or_else(|_| {
-        let log = std::fs::read_to_string(folder.join("server.log")).unwrap_or_default();
-        panic!("the server did not tell its ports: {log}")
-    })
+    let told = tokio::time::timeout(STARTS_WITHIN, told).await;
+    told.unwrap_or_else(|_| panic!("the server did not tell its ports: {}", log(folder)))
+}
+
+fn log(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("server.log")).unwrap_or_default()
 }
 
 /// The client address of `nats-server_<pid>.ports`, once it is written whole.

@@ -101,6 +101,7 @@ const TABLE: &[(&str, Act, &[&str])] = &[
     ("command the system", Publish("$SYS.REQ.SERVER.PING"), &[]),
 ];
 
+#[expect(clippy::print_stdout, reason = "what was seen is shown with `--no-capture`")]
 #[tokio::test]
 async fn each_user_may_do_what_its_work_needs_and_nothing_else() {
     let nats = guarded().await;
@@ -138,6 +139,7 @@ async fn each_user_may_do_what_its_work_needs_and_nothing_else() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+#[expect(clippy::print_stdout, reason = "what was seen is shown with `--no-capture`")]
 /// One line an act: who may, everybody else was refused.
 fn print_table(users: &[User], seen: &BTreeMap<&str, Vec<String>>) {
     println!("{:<34} {:<68} who may (of {} users)", "act", "at the broker", users.len());
@@ -266,7 +268,7 @@ async fn a_run_goes_all_the_way_with_each_role_as_its_own_user() {
         assert_eq!(hears.recv().await.unwrap(), (woken, subject::of_message(&message)));
     }
     let changed = changed();
-    relay.publish(&[changed.clone()]).await.unwrap();
+    relay.publish(std::slice::from_ref(&changed)).await.unwrap();
     assert_eq!(listener.message().await.0, subject::of_message(&changed));
 
     let gateway = connect(&nats, &User::Role(Role::Gateway), Upkeep::Look).await;
