@@ -4,6 +4,11 @@
 //! **What a right is.** Everything at the broker is a subject: publishing, asking JetStream (`$JS.API.…`), answering for a
 //! message (`$JS.ACK.…`) and hearing replies (`_INBOX_<user>.…`, everybody's own). So rights are two lists of subjects.
 //!
+//! **Accounts.** Permissions alone do not keep tenants apart: whoever publishes names a subject for the answer, the server
+//! does not ask whether they may, and the stream's acknowledgement lands there, in anybody's inbox or on the subject of
+//! changes. So each tenant is an account of its own, with two openings into ours: publishing its own runs and hearing
+//! its own changes. The subject for the answer is then one of its own account.
+//!
 //! **What nobody gets but [`User::Setup`]**: creating or changing streams and consumers. Whoever may create a consumer
 //! can have the server push what a stream holds to any subject, past its own permissions. Purging and deleting are
 //! nobody's at all.
@@ -13,7 +18,8 @@
 //! too large for a message goes over HTTP, where the gateway knows the tenant. The gateway may replace an entry, and
 //! only the investigator reads bodies; it checks tenant and hash of each.
 //!
-//! **What remains.** The intake stream remembers the id of a message for its shortest time (100 ms) whoever sent it, so an
+//! **What remains.** Roles share an account. One that was taken over can have JetStream answer to a subject of its choice, and
+//! so wake a stage or say that something changed; it changes nothing, since stages do what the database says is due. The intake stream remembers the id of a message for its shortest time (100 ms) whoever sent it, so an
 //! engine that guesses another tenant's `Nats-Msg-Id` within it could have that message taken for a copy; the gateway and
 //! `retro emit` send none. A stream's bounds are shared: an engine that fills it stops the others until it is drained.
 
@@ -49,10 +55,15 @@ pub struct Rights {
 impl User {
     /// Every user of a fleet with these tenants.
     pub fn all(tenants: &[Tenant]) -> Vec<Self> {
-        let roles = Role::ALL.map(Self::Role).into_iter().chain([Self::Setup]);
-        let of_tenants =
-            tenants.iter().flat_map(|tenant| [Self::Engine(tenant.clone()), Self::Reader(tenant.clone())]);
-        roles.chain(of_tenants).collect()
+        Self::ours().into_iter().chain(tenants.iter().flat_map(Self::of)).collect()
+    }
+
+    fn ours() -> Vec<Self> {
+        Role::ALL.map(Self::Role).into_iter().chain([Self::Setup]).collect()
+    }
+
+    fn of(tenant: &Tenant) -> [Self; 2] {
+        [Self::Engine(tenant.clone()), Self::Reader(tenant.clone())]
     }
 
     /// Its rights.
@@ -134,11 +145,43 @@ fn all_below(prefix: &str) -> String {
     subject::all_below(prefix)
 }
 
-/// The part of the server's configuration that lists users. Each password is a variable, [`password_key`], which
-/// `passwords.conf` beside it defines; the server does not start as long as one is missing.
+/// The part of the server's configuration that lists accounts and users. Each password is a variable, [`password_key`],
+/// which `passwords.conf` beside it defines; the server does not start as long as one is missing.
 pub fn users_file(tenants: &[Tenant]) -> String {
-    let users: String = User::all(tenants).iter().map(entry).collect();
-    format!("include \"passwords.conf\"\n\nauthorization {{\n  users: [\n{users}  ]\n}}\n")
+    let exports: String = tenants.iter().map(exports).collect();
+    let ours: String = User::ours().iter().map(entry).collect();
+    let theirs: String = tenants.iter().map(account).collect();
+    format!(
+        "include \"passwords.conf\"\n\naccounts {{\n  RETRO {{\n    jetstream: enabled\n    exports: [\n{exports}    ]\n    \
+         users: [\n{ours}    ]\n  }}\n{theirs}}}\n"
+    )
+}
+
+/// What a tenant's account gets from ours: a place to publish to, where only the acknowledgement comes back, and what is
+/// announced.
+fn exports(tenant: &Tenant) -> String {
+    let (account, [runs, changes]) = (account_name(tenant), of_tenant_all(tenant));
+    format!(
+        "      {{ service: \"{runs}\", accounts: [\"{account}\"] }}\n      {{ stream: \"{changes}\", accounts: \
+         [\"{account}\"] }}\n"
+    )
+}
+
+fn account(tenant: &Tenant) -> String {
+    let (account, [runs, changes]) = (account_name(tenant), of_tenant_all(tenant));
+    let users: String = User::of(tenant).iter().map(entry).collect();
+    format!(
+        "  \"{account}\" {{\n    imports: [\n      {{ service: {{ account: RETRO, subject: \"{runs}\" }} }}\n      {{ \
+         stream: {{ account: RETRO, subject: \"{changes}\" }} }}\n    ]\n    users: [\n{users}    ]\n  }}\n"
+    )
+}
+
+fn account_name(tenant: &Tenant) -> String {
+    format!("TENANT-{}", subject::encode(tenant.as_str()))
+}
+
+fn of_tenant_all(tenant: &Tenant) -> [String; 2] {
+    [subject::RUN_COMPLETED, subject::MEMORY_CHANGED].map(|prefix| of_tenant(prefix, tenant))
 }
 
 /// The name of a user's password in the file of secrets. `=` cannot stand in a name there and `.` not in a user's.
@@ -149,8 +192,8 @@ pub fn password_key(user: &User) -> String {
 fn entry(user: &User) -> String {
     let Rights { publish, subscribe } = user.rights();
     format!(
-        "    {{\n      user: \"{user}\"\n      password: ${key}\n      permissions: {{\n        publish: {publish}\n        \
-         subscribe: {subscribe}\n      }}\n    }}\n",
+        "      {{\n        user: \"{user}\"\n        password: ${key}\n        permissions: {{\n          publish: {publish}\n\
+         \x20         subscribe: {subscribe}\n        }}\n      }}\n",
         key = password_key(user),
         publish = permission(&publish),
         subscribe = permission(&subscribe),
@@ -162,6 +205,6 @@ fn permission(subjects: &[String]) -> String {
     if subjects.is_empty() {
         return "{ deny: \">\" }".to_owned();
     }
-    let lines: String = subjects.iter().map(|subject| format!("          \"{subject}\"\n")).collect();
-    format!("[\n{lines}        ]")
+    let lines: String = subjects.iter().map(|subject| format!("            \"{subject}\"\n")).collect();
+    format!("[\n{lines}          ]")
 }

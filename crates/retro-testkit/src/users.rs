@@ -74,7 +74,7 @@ impl GuardedNats {
 
 /// The password of a user of a test.
 pub fn password(user: &User) -> String {
-    format!("secret of {user}").replace(' ', "-")
+    format!("secret-of-{user}")
 }
 
 fn passwords(tenants: &[Tenant]) -> String {

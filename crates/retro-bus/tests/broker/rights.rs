@@ -1,6 +1,7 @@
 //! Who may do what, on a real server that runs the configuration as it is shipped.
 
-use std::collections::BTreeMap;
+mod table;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -19,140 +20,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::wire::Wire;
 
-/// One thing somebody may want to do at the broker.
-enum Act {
-    Publish(&'static str),
-    Subscribe(&'static str),
-}
-
-use Act::{Publish, Subscribe};
-
-/// What can be wanted, and who may. Written by hand and not taken from the code under test: everybody else is refused.
-const TABLE: &[(&str, Act, &[&str])] = &[
-    ("emit a run of acme", Publish("retro.run.completed.acme.ci"), &["engine-acme", "gateway"]),
-    ("emit a run of other", Publish("retro.run.completed.other.ci"), &["engine-other", "gateway"]),
-    ("emit a run of nobody", Publish("retro.run.completed"), &[]),
-    ("announce a change of memory", Publish("retro.memory.changed.acme.ci"), &["relay"]),
-    ("announce a report", Publish("retro.report.ready.acme.ci"), &["relay"]),
-    ("announce a dead letter", Publish("retro.dead_letter.stored.acme.ci"), &["relay"]),
-    ("wake the sampler", Publish("retro.work.retrospective.due.acme.ci"), &["relay"]),
-    ("wake an investigator", Publish("retro.work.investigation.due.acme.ci"), &["relay"]),
-    ("wake the writer", Publish("retro.work.mutations.due.acme.ci"), &["relay"]),
-    ("take a counter's message", Publish("$JS.API.CONSUMER.MSG.NEXT.RETRO_INTAKE.counter"), &["counter"]),
-    ("take a sampler's message", Publish("$JS.API.CONSUMER.MSG.NEXT.RETRO_WORK.sampler"), &["sampler"]),
-    (
-        "take an investigator's message",
-        Publish("$JS.API.CONSUMER.MSG.NEXT.RETRO_WORK.investigator"),
-        &["investigator"],
-    ),
-    ("take a writer's message", Publish("$JS.API.CONSUMER.MSG.NEXT.RETRO_WORK.writer"), &["writer"]),
-    ("acknowledge for the counter", Publish("$JS.ACK.RETRO_INTAKE.counter.1.9.9.1.0"), &["counter"]),
-    ("acknowledge for the sampler", Publish("$JS.ACK.RETRO_WORK.sampler.1.9.9.1.0"), &["sampler"]),
-    (
-        "acknowledge for the investigator",
-        Publish("$JS.ACK.RETRO_WORK.investigator.1.9.9.1.0"),
-        &["investigator"],
-    ),
-    ("acknowledge for the writer", Publish("$JS.ACK.RETRO_WORK.writer.1.9.9.1.0"), &["writer"]),
-    ("read any event", Publish("$JS.API.STREAM.MSG.GET.RETRO_INTAKE"), &[]),
-    ("read any event directly", Publish("$JS.API.DIRECT.GET.RETRO_INTAKE"), &[]),
-    ("read any announcement", Publish("$JS.API.STREAM.MSG.GET.RETRO_ANNOUNCEMENTS"), &[]),
-    ("read a body", Publish("$JS.API.DIRECT.GET.OBJ_retro-bodies"), &["investigator"]),
-    (
-        "read a body by its subject",
-        Publish("$JS.API.DIRECT.GET.OBJ_retro-bodies.$O.retro-bodies.C.x"),
-        &["investigator"],
-    ),
-    (
-        "ask whether a body is there",
-        Publish("$JS.API.DIRECT.GET.OBJ_retro-bodies.$O.retro-bodies.M.x"),
-        &["gateway", "investigator"],
-    ),
-    ("store a body", Publish("$O.retro-bodies.C.x"), &["gateway"]),
-    ("make a body known", Publish("$O.retro-bodies.M.x"), &["gateway"]),
-    ("make a stream", Publish("$JS.API.STREAM.CREATE.RETRO_INTAKE"), &["setup"]),
-    ("make another stream", Publish("$JS.API.STREAM.CREATE.MINE"), &[]),
-    ("change a stream", Publish("$JS.API.STREAM.UPDATE.RETRO_WORK"), &["setup"]),
-    ("purge a stream", Publish("$JS.API.STREAM.PURGE.RETRO_INTAKE"), &[]),
-    ("delete a stream", Publish("$JS.API.STREAM.DELETE.RETRO_INTAKE"), &[]),
-    ("delete a message", Publish("$JS.API.STREAM.MSG.DELETE.RETRO_INTAKE"), &[]),
-    ("delete the bodies", Publish("$JS.API.STREAM.PURGE.OBJ_retro-bodies"), &[]),
-    ("list streams", Publish("$JS.API.STREAM.NAMES"), &[]),
-    ("make the counter's consumer", Publish("$JS.API.CONSUMER.CREATE.RETRO_INTAKE.counter"), &["setup"]),
-    ("make another consumer", Publish("$JS.API.CONSUMER.CREATE.RETRO_WORK.mine"), &[]),
-    ("make a nameless consumer", Publish("$JS.API.CONSUMER.CREATE.RETRO_WORK"), &[]),
-    ("make a consumer the old way", Publish("$JS.API.CONSUMER.DURABLE.CREATE.RETRO_WORK.writer"), &[]),
-    ("delete a consumer", Publish("$JS.API.CONSUMER.DELETE.RETRO_INTAKE.counter"), &[]),
-    ("pause a consumer", Publish("$JS.API.CONSUMER.PAUSE.RETRO_INTAKE.counter"), &[]),
-    ("hear runs of acme", Subscribe("retro.run.completed.acme.>"), &[]),
-    ("hear changes of acme's memories", Subscribe("retro.memory.changed.acme.>"), &["reader-acme"]),
-    ("hear changes of other's memories", Subscribe("retro.memory.changed.other.>"), &["reader-other"]),
-    ("hear changes of everybody's", Subscribe("retro.memory.changed.>"), &[]),
-    ("hear wake-ups", Subscribe("retro.work.>"), &[]),
-    ("hear bodies", Subscribe("$O.retro-bodies.>"), &[]),
-    ("hear everything", Subscribe(">"), &[]),
-    ("hear answers to everybody", Subscribe("_INBOX.>"), &[]),
-    ("hear answers to the counter", Subscribe("_INBOX_counter.>"), &["counter"]),
-    ("hear answers to the gateway", Subscribe("_INBOX_gateway.>"), &["gateway"]),
-    ("hear answers to setup", Subscribe("_INBOX_setup.>"), &["setup"]),
-    ("hear answers to acme's engines", Subscribe("_INBOX_engine-acme.>"), &["engine-acme"]),
-    ("answer JetStream's requests", Subscribe("$JS.API.>"), &[]),
-    ("hear the system", Subscribe("$SYS.>"), &[]),
-    ("command the system", Publish("$SYS.REQ.SERVER.PING"), &[]),
-];
-
-#[expect(clippy::print_stdout, reason = "what was seen is shown with `--no-capture`")]
-#[tokio::test]
-async fn each_user_may_do_what_its_work_needs_and_nothing_else() {
-    let nats = guarded().await;
-    let users = User::all(&tenants());
-    let mut wires = Vec::new();
-    for user in &users {
-        wires.push((user.to_string(), Wire::connect(&nats, user).await));
-    }
-    let mut wrong = Vec::new();
-    let mut seen: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let (mut allowed, mut refused) = (0, 0);
-    for (what, act, may) in TABLE {
-        for (user, wire) in &mut wires {
-            let refusal = match act {
-                Publish(subject) => wire.publish(subject, "").await,
-                Subscribe(subject) => wire.subscribe(subject).await,
-            };
-            if refusal.is_some() == may.contains(&user.as_str()) {
-                wrong.push(format!("{user}: {what}: {refusal:?}"));
-            }
-            match refusal {
-                None => {
-                    allowed += 1;
-                    seen.entry(what).or_default().push(user.clone());
-                }
-                Some(text) => {
-                    refused += 1;
-                    assert!(text.contains("Permissions Violation"), "{user}: {what}: {text}");
-                }
-            }
-        }
-    }
-    print_table(&users, &seen);
-    println!("{allowed} acts allowed, {refused} refused by the server with a permissions violation");
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[expect(clippy::print_stdout, reason = "what was seen is shown with `--no-capture`")]
-/// One line an act: who may, everybody else was refused.
-fn print_table(users: &[User], seen: &BTreeMap<&str, Vec<String>>) {
-    println!("{:<34} {:<68} who may (of {} users)", "act", "at the broker", users.len());
-    for (what, act, _) in TABLE {
-        let act = match act {
-            Publish(subject) => format!("pub {subject}"),
-            Subscribe(subject) => format!("sub {subject}"),
-        };
-        let who = seen.get(what).map_or_else(|| "nobody".to_owned(), |users| users.join(", "));
-        println!("{what:<34} {act:<68} {who}");
-    }
-}
-
 #[tokio::test]
 async fn an_engine_cannot_empty_the_stream_that_it_may_publish_to() {
     let nats = guarded().await;
@@ -167,6 +34,53 @@ async fn an_engine_cannot_empty_the_stream_that_it_may_publish_to() {
         assert!(answer.contains("rollup not permitted"), "{answer}");
     }
     assert!(emit("x: y").await.contains(r#""seq":2"#));
+}
+
+/// Whoever publishes names a subject for the answer, and the server does not ask whether they may. It has to be one of
+/// their own account.
+#[tokio::test]
+async fn an_engine_cannot_have_the_broker_write_to_a_subject_of_somebody_else() {
+    let nats = guarded().await;
+    setup(&nats).await;
+    let engine = User::Engine(tenant("acme"));
+    let mut wire = Wire::connect(&nats, &engine).await;
+    let mut listener = Wire::connect(&nats, &User::Reader(tenant("other"))).await;
+    assert_eq!(listener.subscribe("retro.memory.changed.other.>").await, None);
+    let mut neighbour = Wire::connect(&nats, &User::Engine(tenant("other"))).await;
+    assert_eq!(neighbour.subscribe("_INBOX_engine-other.>").await, None);
+    let answers = [
+        "retro.memory.changed.other.ci",
+        "retro.run.completed.other.ci",
+        "retro.work.mutations.due.other.ci",
+        "_INBOX_engine-other.x",
+        "_INBOX_counter.x",
+        "$JS.API.STREAM.PURGE.RETRO_INTAKE",
+        "$JS.API.STREAM.DELETE.RETRO_WORK",
+    ];
+    for answer in answers {
+        assert_eq!(wire.publish(&format!("retro.run.completed.acme.ci {answer}"), "{}").await, None);
+    }
+    // The stream answers in order: when this answer is here, the others went where they went.
+    let last = wire.request(&engine, "retro.run.completed.acme.ci", "x: y", "{}").await;
+    assert!(last.contains(&format!("\"seq\":{}", answers.len() + 1)), "{last}");
+
+    let changed = changed("other");
+    let relay = connect(&nats, &User::Role(Role::Relay), Upkeep::Look).await;
+    NoticePublisher::new(relay).publish(std::slice::from_ref(&changed)).await.unwrap();
+    assert!(listener.message().await.1.contains("memory_changed"), "the first that is heard is ours");
+    neighbour.send("retro.run.completed.other.ci _INBOX_engine-other.y", "{}").await;
+    assert_eq!(neighbour.message().await.0, "_INBOX_engine-other.y", "the first answer is to itself");
+    for (stream, messages) in [("RETRO_INTAKE", 9), ("RETRO_WORK", 0), ("RETRO_ANNOUNCEMENTS", 1)] {
+        assert_eq!(held(&nats, stream).await, messages, "{stream}");
+    }
+}
+
+/// Messages that a stream holds.
+async fn held(nats: &GuardedNats, stream: &str) -> u64 {
+    let mut wire = Wire::connect(nats, &User::Setup).await;
+    let info = wire.request(&User::Setup, &format!("$JS.API.STREAM.INFO.{stream}"), "x: y", "").await;
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    info["state"]["messages"].as_u64().unwrap()
 }
 
 #[tokio::test]
@@ -255,6 +169,12 @@ async fn a_run_goes_all_the_way_with_each_role_as_its_own_user() {
     publisher.finish().await.unwrap();
     assert_eq!(hears.recv().await.unwrap(), (Role::Counter, subject::run_completed(&key("acme"))));
 
+    let engine = connect(&nats, &User::Engine(tenant(ODD)), Upkeep::Look).await;
+    let mut publisher = EventPublisher::new(engine);
+    publisher.publish_event(run_of(ODD)).await.unwrap();
+    publisher.finish().await.unwrap();
+    assert_eq!(hears.recv().await.unwrap(), (Role::Counter, subject::run_completed(&key(ODD))));
+
     let relay = connect(&nats, &User::Role(Role::Relay), Upkeep::Look).await;
     let relay = NoticePublisher::new(relay);
     let retrospective = RetrospectiveId::automatic(&key("acme"), 1);
@@ -267,7 +187,7 @@ async fn a_run_goes_all_the_way_with_each_role_as_its_own_user() {
         relay.publish(std::slice::from_ref(&message)).await.unwrap();
         assert_eq!(hears.recv().await.unwrap(), (woken, subject::of_message(&message)));
     }
-    let changed = changed();
+    let changed = changed("acme");
     relay.publish(std::slice::from_ref(&changed)).await.unwrap();
     assert_eq!(listener.message().await.0, subject::of_message(&changed));
 
@@ -331,8 +251,11 @@ async fn setup(nats: &GuardedNats) {
     topology::ensure(&bus).await.unwrap();
 }
 
-fn tenants() -> [Tenant; 2] {
-    [tenant("acme"), tenant("other")]
+/// What a tenant may be called, too.
+const ODD: &str = "größe & $co";
+
+fn tenants() -> [Tenant; 3] {
+    [tenant("acme"), tenant("other"), tenant(ODD)]
 }
 
 fn tenant(name: &str) -> Tenant {
@@ -351,15 +274,14 @@ fn run_of(owner: &str) -> OutgoingEvent {
     }
 }
 
-fn changed() -> Message {
-    let cause = "2026-11-20T10:00:00Z".parse().unwrap();
+fn changed(owner: &str) -> Message {
     let notice = Notice::MemoryChanged {
         change: serde_json::from_value(ID.into()).unwrap(),
         memory: serde_json::from_value(ID.into()).unwrap(),
         kind: "created".to_owned(),
-        at: cause,
+        at: "2026-11-20T10:00:00Z".parse().unwrap(),
     };
-    notice.about(&key("acme"))
+    notice.about(&key(owner))
 }
 
 const ID: &str = "0190d1b0-0000-8000-8000-000000000001";

@@ -41,8 +41,13 @@ impl Wire {
 
     /// Publishes; returns the refusal, if there was one.
     pub(crate) async fn publish(&mut self, subject: &str, payload: &str) -> Option<String> {
-        self.write(&format!("PUB {subject} {}\r\n{payload}\r\n", payload.len())).await;
+        self.send(subject, payload).await;
         self.refusal().await
+    }
+
+    /// Publishes and waits for nothing. A subject for the answer may follow the subject.
+    pub(crate) async fn send(&mut self, subject: &str, payload: &str) {
+        self.write(&format!("PUB {subject} {}\r\n{payload}\r\n", payload.len())).await;
     }
 
     /// Subscribes; returns the refusal, if there was one.
