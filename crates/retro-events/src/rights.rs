@@ -18,10 +18,11 @@
 //! too large for a message goes over HTTP, where the gateway knows the tenant. The gateway may replace an entry, and
 //! only the investigator reads bodies; it checks tenant and hash of each.
 //!
-//! **What remains.** Roles share an account. One that was taken over can have JetStream answer to a subject of its choice, and
-//! so wake a stage or say that something changed; it changes nothing, since stages do what the database says is due. The intake stream remembers the id of a message for its shortest time (100 ms) whoever sent it, so an
-//! engine that guesses another tenant's `Nats-Msg-Id` within it could have that message taken for a copy; the gateway and
-//! `retro emit` send none. A stream's bounds are shared: an engine that fills it stops the others until it is drained.
+//! **What remains.** Roles share an account: one that was taken over can have JetStream answer to a subject of its
+//! choice, and so wake a stage or say that something changed. That changes nothing, since stages do what the database
+//! says is due. The intake stream remembers the id of a message for its shortest time (100 ms), whoever sent it: an
+//! engine that guesses another tenant's `Nats-Msg-Id` within it could have that message taken for a copy; the gateway
+//! and `retro emit` send none. A stream's bounds are shared: an engine that fills it stops the others.
 
 use std::fmt;
 
