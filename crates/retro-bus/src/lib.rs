@@ -18,5 +18,6 @@ pub use intake::EventIntake;
 pub use objects::BodyStore;
 pub use publish::{EventPublisher, NoticePublisher, OutgoingEvent};
 pub use relay::run_relay;
+pub use retro_events::{Durable, Role};
 pub use server::{NatsServer, ServerConfig, ServerError};
 pub use topology::{StreamSizes, Upkeep};
