@@ -60,7 +60,8 @@ fn collect(
         let Some(value) = values.get(name) else { continue };
         within.push(name.to_owned());
         match (span.get_ref().as_table(), value.as_table()) {
-            (Some(spans), Some(values)) if within.len() < depth => {
+            // An empty table is told as a value, or one in the place of a number would be nothing at all.
+            (Some(spans), Some(values)) if within.len() < depth && !values.is_empty() => {
                 collect(text, spans, values, depth, within, entries);
             }
             _ => {

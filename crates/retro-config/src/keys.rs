@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
+use toml::Table;
 
 /// One key.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +70,20 @@ pub fn keys<T: JsonSchema + Serialize + Default>() -> Vec<Key> {
 }
 
 impl Key {
+    /// What is wrong with a value for this key of `T`, and what would be right. A secret is not shown.
+    pub(crate) fn misfit<T: DeserializeOwned>(&self, value: &toml::Value) -> Option<String> {
+        let within = match (&self.kind, value) {
+            (Kind::Number { low, high }, toml::Value::Integer(given)) => (low..=high).contains(&given),
+            _ => true,
+        };
+        let alone = Table::from_iter([(self.name.clone(), value.clone())]);
+        if within && T::deserialize(alone).is_ok() {
+            return None;
+        }
+        let shown = if self.secret { "cannot be used".to_owned() } else { format!("is {value}") };
+        Some(format!("{shown}; it must be {}", self.wanted()))
+    }
+
     fn of(property: &Value, default: &Value, name: String) -> Self {
         let doc = property["description"].as_str().unwrap_or_else(|| panic!("`{name}` has no doc comment"));
         Self {

@@ -139,7 +139,7 @@ impl Layers {
     /// Takes a value, or says what is wrong with it.
     fn add(&mut self, name: &str, value: Value, origin: Origin) {
         let key = self.key(name).expect("the caller looked it up");
-        match misfit(key, &value) {
+        match key.misfit::<Config>(&value) {
             Some(problem) => self.problems.push(format!("{origin}: `{name}` {problem}")),
             None => {
                 self.values.insert(name.to_owned(), value);
@@ -180,18 +180,4 @@ impl Layers {
         Problems::none_or(self.problems)?;
         Ok(Loaded { config, origins: self.origins })
     }
-}
-
-/// What is wrong with a value, and what would be right. A secret is not shown.
-fn misfit(key: &Key, value: &Value) -> Option<String> {
-    let within = match (&key.kind, value) {
-        (Kind::Number { low, high }, Value::Integer(given)) => (low..=high).contains(&given),
-        _ => true,
-    };
-    let alone = Table::from_iter([(key.name.clone(), value.clone())]);
-    if within && Config::deserialize(alone).is_ok() {
-        return None;
-    }
-    let shown = if key.secret { "cannot be used".to_owned() } else { format!("is {value}") };
-    Some(format!("{shown}; it must be {}", key.wanted()))
 }

@@ -9,8 +9,8 @@ use retro_core::id::{DeadLetterId, MemoryRef, RetrospectiveId, RunId, Step, Tena
 /// Looks back at the runs of agent workflows, keeps what recurs, and hands it to the next run.
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found;
-/// 4 something was looked at and is not in order (`verify`, `doctor`, `config check`, refused files of `emit`);
-/// 130 or 143 ended at once by a second signal (`up`, `serve`).
+/// 4 something was looked at and is not in order (`verify`, `doctor`, `config check`, `pipeline check`, refused files of
+/// `emit`); 130 or 143 ended at once by a second signal (`up`, `serve`).
 #[derive(Debug, Parser)]
 #[command(name = "retro", version, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -81,6 +81,9 @@ pub(crate) enum Command {
     /// The program's configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// The policy of learning, from the pipelines folder.
+    #[command(subcommand)]
+    Pipeline(PipelineCommand),
     /// Check what the program needs: folders, database, nats-server, addresses.
     Doctor,
 }
@@ -295,6 +298,21 @@ pub(crate) enum ConfigCommand {
     Check,
     /// Print the configuration in force, without secrets.
     Print,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PipelineCommand {
+    /// Check the pipelines folder; names file, line and key of every mistake.
+    Check {
+        /// Another folder than the one in force.
+        folder: Option<PathBuf>,
+    },
+    /// Print the policy in force, where each value came from and what it means.
+    Explain {
+        /// With what this workflow has of its own; without one, what is common.
+        #[arg(long)]
+        workflow: Option<Workflow>,
+    },
 }
 
 fn status(text: &str) -> Result<retro_core::memory::Status, String> {

@@ -4,6 +4,7 @@ pub(crate) mod configuration;
 mod doctor;
 mod memories;
 mod migrate;
+mod pipeline;
 mod read;
 mod steer;
 
@@ -80,6 +81,7 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded) -> anyhow::Result<Exit> {
         Command::Verify => read::verify(output, &*store::open(&config).await?).await,
         Command::Export(_) => read::export(&asked, &*store::open(&config).await?).await,
         Command::Config(command) => configuration::run(&config, &origins, output, command),
+        Command::Pipeline(command) => pipeline::run(&config, output, command),
         Command::Doctor => doctor::run(&config, output).await,
     }
 }

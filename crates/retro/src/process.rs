@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::commands::Exit;
-use crate::policies::PolicyBook;
+use crate::policies::{self, PolicyBook};
 pub(crate) use doors::Doors;
 use ready::Ready;
 use stop::Signals;
@@ -80,6 +80,8 @@ impl Process {
         };
         let closed = running.open(doors);
         running.watch();
+        let edits = policies::watch(running.process.policies.clone(), running.stop.clone());
+        running.tasks.spawn(edits);
         tokio::select! {
             () = running.ready.met() => {
                 running.start();

@@ -1,10 +1,12 @@
 //! What is generated from the types. A file that a person would otherwise have to keep in step with the code is
 //! written from it, and CI checks that it was.
 
+mod commented;
 mod config;
-mod documented;
 mod nats;
 mod policy;
+mod reference;
+mod schema;
 
 use std::fs::{create_dir_all, read_to_string, write as write_file};
 use std::path::Path;
@@ -18,13 +20,16 @@ struct Generated {
     text: String,
 }
 
-fn all(root: &Path) -> Result<Vec<Generated>> {
-    Ok(vec![policy::generate(root)?, config::generate()?, nats::generate()?])
+fn all() -> Result<Vec<Generated>> {
+    let mut files = policy::generate()?;
+    files.extend(config::generate()?);
+    files.push(nats::generate()?);
+    Ok(files)
 }
 
 /// Writes every generated file that is not fresh.
 pub(crate) fn write(root: &Path) -> Result<()> {
-    for file in stale(root, all(root)?) {
+    for file in stale(root, all()?) {
         let path = root.join(file.path);
         create_dir_all(path.parent().context("a generated file lies in a folder")?)?;
         write_file(&path, file.text).with_context(|| format!("{} cannot be written", file.path))?;
@@ -35,7 +40,7 @@ pub(crate) fn write(root: &Path) -> Result<()> {
 
 /// Fails when a generated file is not what would be written.
 pub(crate) fn check(root: &Path) -> Result<()> {
-    let files = all(root)?;
+    let files = all()?;
     let count = files.len();
     let stale: Vec<_> = stale(root, files).iter().map(|file| file.path).collect();
     if !stale.is_empty() {

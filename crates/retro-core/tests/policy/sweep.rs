@@ -101,7 +101,7 @@ fn what_falls_below_the_archive_weight_is_archived_in_the_same_retrospective() {
 #[test]
 fn a_policy_whose_confirmed_memories_would_begin_in_limbo_is_refused() {
     let policy = Policy { confirmed_weight: 99, ..Policy::default() };
-    assert_eq!(policy.check().unwrap_err().key, "confirmed_weight");
+    assert_eq!(policy.check().unwrap_err()[0].key, "confirmed_weight");
 }
 
 #[test]

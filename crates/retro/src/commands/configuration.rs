@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use retro_config::keys::keys;
-use retro_config::{Config, Origin};
+use retro_config::{Config, Edition, Origin};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Exit;
 use crate::cli::{ConfigCommand, Output};
 use crate::output;
-use crate::policies::PolicyBook;
 
 /// A value in force.
 #[derive(Debug, Serialize)]
@@ -38,8 +37,8 @@ pub(crate) fn not_in_order(output: Output, problems: &[String]) -> anyhow::Resul
 }
 
 fn check(config: &Config, output: Output) -> anyhow::Result<Exit> {
-    if let Err(problem) = PolicyBook::load(config.pipelines.as_deref()) {
-        return not_in_order(output, &[format!("{problem:#}")]);
+    if let Err(problems) = Edition::read(config.pipelines.as_deref()) {
+        return not_in_order(output, problems.sentences());
     }
     output::data(output, &json!({"problems": []}), || {
         let pipelines =

@@ -1,16 +1,14 @@
-//! `config/retro.toml`: every key of the program's configuration with its default and what it means.
+//! `config/`: every key of the program's configuration, as a commented file, a reference and a schema.
 
-use std::fmt::Write as _;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use retro_config::Config;
+use retro_config::config::ALIASES;
 use retro_config::keys::{Key, keys};
-use serde_json::Value;
 
-use super::Generated;
-use super::documented::comment;
+use super::{Generated, commented, reference, schema};
 
-const HEAD: &str = "\
+const FILE_HEAD: &str = "\
+#:schema ./retro.schema.json
 # The program's configuration: addresses, folders, bounds and secrets. Policy lives in `pipelines/`.
 #
 # `retro` reads `retro.toml` of the folder it is started in, or the file named by `--config`. A key that is left out takes
@@ -21,46 +19,48 @@ const HEAD: &str = "\
 # This file is generated from the type `Config` (`cargo xtask gen`).
 ";
 
-const WIDTH: usize = 110;
+const REFERENCE_HEAD: &str = "\
+# Reference of `retro.toml`
 
-/// The file, from the type.
-pub(super) fn generate() -> Result<Generated> {
-    Ok(Generated { path: "config/retro.toml", text: render(&keys::<Config>())? })
+Every key, from the type `Config` (`cargo xtask gen`). What wins over what, and how secrets are given, stands in the
+[manual](README.md); the same keys as a file to copy are [retro.toml](retro.toml), as a schema [retro.schema.json](retro.schema.json).
+
+";
+
+/// The three files, from the type.
+pub(super) fn generate() -> Result<Vec<Generated>> {
+    let keys = keys::<Config>();
+    let file = format!("{FILE_HEAD}{}", commented::keys(&keys)?);
+    let reference = format!("{REFERENCE_HEAD}{}", reference::with_variables(&keys, variables));
+    Ok(vec![
+        Generated { path: "config/retro.toml", text: file },
+        Generated { path: "config/reference.md", text: reference },
+        Generated { path: "config/retro.schema.json", text: schema::of::<Config>("retro.toml")? },
+    ])
 }
 
-fn render(keys: &[Key]) -> Result<String> {
-    let mut text = HEAD.to_owned();
-    for key in keys {
-        let _ = writeln!(text, "\n{}", comment(&key.doc, WIDTH));
-        let _ = match (&key.default, &key.example) {
-            (Value::Null, example) => {
-                let example = example
-                    .as_ref()
-                    .with_context(|| format!("`{}` of `Config` wants an example", key.name))?;
-                writeln!(text, "# {} = {example}", key.name)
-            }
-            (default, _) => writeln!(text, "{} = {default}", key.name),
-        };
-    }
-    Ok(text)
+fn variables(key: &Key) -> Vec<String> {
+    let ours = format!("RETRO_{}", key.name.to_ascii_uppercase());
+    let aliases = ALIASES.iter().filter(|(_, of)| *of == key.name).map(|(alias, _)| (*alias).to_owned());
+    [ours].into_iter().chain(aliases).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn fresh() -> String {
-        generate().unwrap().text
+    fn fresh() -> Vec<String> {
+        generate().unwrap().into_iter().map(|file| file.text).collect()
     }
 
     #[test]
     fn the_file_reads_back_to_the_default_configuration() {
-        assert_eq!(toml::from_str::<Config>(&fresh()).unwrap(), Config::default());
+        assert_eq!(toml::from_str::<Config>(&fresh()[0]).unwrap(), Config::default());
     }
 
     #[test]
     fn the_examples_can_be_uncommented() {
-        let mut text = fresh();
+        let mut text = fresh().remove(0);
         let examples: Vec<_> = keys::<Config>().into_iter().filter(|key| key.default.is_null()).collect();
         assert!(!examples.is_empty());
         for key in &examples {
@@ -74,9 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_without_a_default_and_without_an_example_is_an_error() {
-        let mut key = keys::<Config>().remove(0);
-        (key.default, key.example) = (Value::Null, None);
-        assert!(render(&[key]).is_err());
+    fn the_reference_names_every_key_with_its_variables() {
+        let reference = fresh().remove(1);
+        assert!(reference.contains("| `lease_s` | `RETRO_LEASE_S` | 1 … 3600 | `60` |"), "{reference}");
+        assert!(
+            reference.contains(
+                "| `database_url` | `RETRO_DATABASE_URL`, `DATABASE_URL` | text, **secret** | none |"
+            ),
+            "{reference}"
+        );
     }
 }

@@ -207,6 +207,16 @@ impl World {
         as_argument(&path)
     }
 
+    /// Writes the policy that the program and its commands live under; returns the file's path.
+    pub(crate) fn write_policy(&self, text: &str) -> String {
+        std::fs::create_dir_all(self.pipelines().join("retrospective")).expect("the folder can be written");
+        self.write("pipelines/retrospective/pipeline.toml", text)
+    }
+
+    fn pipelines(&self) -> PathBuf {
+        self.path("pipelines")
+    }
+
     /// Writes events, one a line.
     pub(crate) fn write_events<'a>(&self, name: &str, events: impl IntoIterator<Item = &'a Value>) -> String {
         self.write(name, events.into_iter().map(|event| format!("{event}\n")).collect::<String>())
@@ -218,6 +228,9 @@ impl World {
         command.args(arguments).arg("--data-dir").arg(self.data()).stdin(Stdio::null()).kill_on_drop(true);
         for variable in VARIABLES {
             command.env_remove(variable);
+        }
+        if self.pipelines().exists() {
+            command.env("RETRO_PIPELINES", self.pipelines());
         }
         if let Some(nats_url) = &self.nats_url {
             command.env("NATS_URL", nats_url);
@@ -389,6 +402,15 @@ impl World {
         };
         let found = tokio::time::timeout(PATIENCE, looking).await;
         found.unwrap_or_else(|_| panic!("not within {} s: {what}\n{}", PATIENCE.as_secs(), self.log()))
+    }
+
+    /// Waits until the program has told something.
+    pub(crate) async fn logged(&self, sentence: &str) {
+        let told = async || {
+            let log = std::fs::read_to_string(self.path("retro.log")).ok()?;
+            log.contains(sentence).then_some(())
+        };
+        self.until(sentence, told).await;
     }
 
     /// The end of the program's log.

@@ -1,0 +1,70 @@
+//! A TOML file of every key of a type: its default, and before it what it means.
+
+use std::fmt::Write as _;
+
+use anyhow::{Result, bail};
+use retro_config::keys::{Key, Kind};
+use serde_json::Value;
+
+/// Characters of a comment line.
+const WIDTH: usize = 110;
+
+/// One paragraph a key. A key without a default stands as a comment, with an example. Fails when it has none.
+pub(super) fn keys(keys: &[Key]) -> Result<String> {
+    let mut text = String::new();
+    for key in keys {
+        let _ = writeln!(text, "\n{}", comment(&key.doc, WIDTH));
+        if let Kind::Choice(words) = &key.kind {
+            for (word, doc) in words {
+                let _ = writeln!(text, "#   \"{word}\": {doc}");
+            }
+        }
+        let _ = match (&key.default, &key.example) {
+            (Value::Null, Some(example)) => writeln!(text, "# {} = {example}", key.name),
+            (Value::Null, None) => bail!("`{}` has no default and wants an example", key.name),
+            (default, _) => writeln!(text, "{} = {default}", key.name),
+        };
+    }
+    Ok(text)
+}
+
+/// The text as comment lines of at most `width` characters.
+fn comment(text: &str, width: usize) -> String {
+    let mut lines = vec![String::from("#")];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is a first line");
+        if line.len() + 1 + word.len() > width && line.len() > 1 {
+            lines.push(format!("# {word}"));
+        } else {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_are_wrapped() {
+        assert_eq!(comment("one two three", 9), "# one two\n# three");
+    }
+
+    #[test]
+    fn a_key_without_a_default_and_without_an_example_is_an_error() {
+        let kind = Kind::Text;
+        let key = Key {
+            name: "place".into(),
+            doc: "Where.".into(),
+            kind,
+            default: Value::Null,
+            example: None,
+            secret: false,
+        };
+        assert!(keys(std::slice::from_ref(&key)).is_err());
+        let text = keys(&[Key { example: Some("here".into()), ..key }]).unwrap();
+        assert_eq!(text, "\n# Where.\n# place = \"here\"\n");
+    }
+}

@@ -1,0 +1,53 @@
+//! JSON schemas, for editors and for whoever checks a file before it is shipped.
+
+use anyhow::Result;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+/// The schema of a type that is read from TOML, as text.
+pub(super) fn of<T: JsonSchema>(title: &str) -> Result<String> {
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
+    schema["title"] = Value::from(title);
+    for_toml(&mut schema);
+    Ok(serde_json::to_string_pretty(&schema)? + "\n")
+}
+
+/// TOML knows no null: a key that is not set is left out. Descriptions are sentences, however the source wraps them.
+fn for_toml(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.get("default") == Some(&Value::Null) {
+                object.remove("default");
+            }
+            if let Some([kind, Value::String(null)]) =
+                object.get("type").and_then(Value::as_array).map(Vec::as_slice)
+                && null == "null"
+            {
+                let kind = kind.clone();
+                object.insert("type".to_owned(), kind);
+            }
+            if let Some(Value::String(text)) = object.get_mut("description") {
+                *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            }
+            object.values_mut().for_each(for_toml);
+        }
+        Value::Array(items) => items.iter_mut().for_each(for_toml),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_may_be_left_out_is_not_null_in_toml() {
+        let mut schema =
+            json!({"a": {"type": ["string", "null"], "default": null, "description": "One\ntwo."}});
+        for_toml(&mut schema);
+        assert_eq!(schema, json!({"a": {"type": "string", "description": "One two."}}));
+    }
+}
