@@ -18,7 +18,7 @@ mod sample;
 mod steer;
 mod write;
 
-pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, migrate};
+pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, migrate, name};
 
 /// The database's clock as an SQL expression: Unix time in milliseconds, when the statement came. The same throughout
 /// one statement, so that it can bound an index; and not when the transaction began (`now()`), since a transaction may

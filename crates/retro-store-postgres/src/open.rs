@@ -22,8 +22,9 @@ const STATEMENT_WAIT: Duration = Duration::from_secs(60);
 /// How long a transaction may stand still before the server gives up on it and frees its locks: a program that was
 /// stopped in the middle of one must not hold up a workflow. Decisions inside a transaction take milliseconds.
 const IDLE_WAIT: Duration = Duration::from_secs(15);
-/// How long a call waits for a connection, a new one included.
-const POOL_WAIT: Duration = Duration::from_secs(15);
+/// How long a call waits for a connection, a new one included: a message is held meanwhile, and the broker has half a
+/// minute of patience for all that a call may wait for.
+const POOL_WAIT: Duration = Duration::from_secs(10);
 /// Connections that nobody used for so long are given back: other processes need them.
 const UNUSED: Duration = Duration::from_secs(300);
 /// The advisory lock of migrating, "retro" in ASCII: one process at a time, whatever else is locked there.
@@ -41,27 +42,26 @@ impl PostgresStore {
     /// Opens a database that has every migration of this program; fails with a sentence that names `retro migrate`
     /// when it has not. Newer migrations than this program knows are left alone.
     pub async fn open(url: &str) -> Result<Self> {
-        let (options, store) = Self::connect(url).await?;
+        let store = Self::lazy(url)?;
         let missing = store.lacks().await?;
         if missing.is_empty() {
             return Ok(store);
         }
-        let lacks = missing.join(", ");
-        Err(StoreError::Unavailable(format!("{} lacks {lacks}; run `retro migrate`", name(&options))))
+        let (name, lacks) = (shown(&store.pool.connect_options()), missing.join(", "));
+        Err(StoreError::Unavailable(format!("{name} lacks {lacks}; run `retro migrate`")))
     }
 
     /// Applies what the database lacks, and opens it. Several processes may do so at once.
     pub async fn open_and_migrate(url: &str) -> Result<Self> {
         migrate(url).await?;
-        Ok(Self::connect(url).await?.1)
+        Self::lazy(url)
     }
 
-    async fn connect(url: &str) -> Result<(PgConnectOptions, Self)> {
-        let options = options(url)?;
+    /// A handle that connects when it is asked, and tries anew each time while it cannot: for a process that waits for
+    /// its database. Fails when the address cannot be read.
+    pub fn lazy(url: &str) -> Result<Self> {
         let pool = PgPoolOptions::new().max_connections(CONNECTIONS_MAX).acquire_timeout(POOL_WAIT);
-        let pool = pool.idle_timeout(UNUSED).connect_with(options.clone()).await;
-        let pool = pool.map_err(|error| unreachable(&options, &error))?;
-        Ok((options, Self { pool }))
+        Ok(Self { pool: pool.idle_timeout(UNUSED).connect_lazy_with(options(url)?) })
     }
 
     /// Begins a transaction that may write. Every statement in it sees what was committed before the statement
@@ -90,7 +90,17 @@ impl PostgresStore {
 #[async_trait]
 impl SchemaStore for PostgresStore {
     async fn lacks(&self) -> Result<Vec<String>> {
-        missing(&self.pool).await
+        if let Some(mut connection) = self.pool.try_acquire()
+            && let Ok(missing) = missing(&mut *connection).await
+        {
+            return Ok(missing);
+        }
+        // A connection of its own: the pool would try for as long as a call may wait, and not say why.
+        let options = self.pool.connect_options();
+        let mut connection = options.connect().await.map_err(|error| unreachable(&options, &error))?;
+        let missing = missing(&mut connection).await;
+        connection.close().await.on("closing the connection")?;
+        missing
     }
 }
 
@@ -119,8 +129,16 @@ fn options(url: &str) -> Result<PgConnectOptions> {
     ]))
 }
 
-/// A database as people name it, without a password.
-fn name(options: &PgConnectOptions) -> String {
+/// What the database of an address is called towards a person: never with a password, or with anything of an address
+/// that cannot be read.
+pub fn name(url: &str) -> String {
+    options(url).map_or_else(
+        |_| "the database of an address that cannot be read".to_owned(),
+        |options| shown(&options),
+    )
+}
+
+fn shown(options: &PgConnectOptions) -> String {
     let database = options.get_database().unwrap_or_else(|| options.get_username());
     match options.get_socket() {
         Some(socket) => format!("database {database} at {}", socket.display()),
@@ -130,7 +148,7 @@ fn name(options: &PgConnectOptions) -> String {
 
 fn unreachable(options: &PgConnectOptions, error: &sqlx::Error) -> StoreError {
     match translate("connecting", error) {
-        StoreError::Unavailable(problem) => StoreError::Unavailable(format!("{}: {problem}", name(options))),
+        StoreError::Unavailable(problem) => StoreError::Unavailable(format!("{}: {problem}", shown(options))),
         other => other,
     }
 }

@@ -1,0 +1,79 @@
+//! The database itself: addresses, migrating, opening, and waiting for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use retro_store::{OperatorStore, SchemaStore, Store, StoreError};
+use retro_store_postgres::{PostgresStore, migrate, name};
+use retro_testkit::TestPostgres;
+
+/// The names of the migrations that this program brings, in order.
+fn known() -> Vec<String> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../migrations/postgres");
+    let files =
+        std::fs::read_dir(folder).expect("the folder of migrations").map(|file| file.expect("a file"));
+    let stem = |path: PathBuf| path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let mut names: Vec<String> = files.map(|file| stem(file.path())).collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_migrated_is_refused_with_what_to_do() {
+    let server = TestPostgres::start().await;
+    let error = PostgresStore::open(&server.url()).await.unwrap_err().to_string();
+    assert!(error.contains("database postgres at 127.0.0.1:"), "{error}");
+    assert!(error.contains("lacks 0001_one_road"), "{error}");
+    assert!(error.ends_with("run `retro migrate`"), "{error}");
+    assert_eq!(migrate(&server.url()).await.unwrap(), known());
+    assert_eq!(migrate(&server.url()).await.unwrap(), Vec::<String>::new());
+    let store: Arc<dyn Store> = Arc::new(PostgresStore::open(&server.url()).await.unwrap());
+    assert_eq!(store.health().await.unwrap().migrations, known().len() as u64);
+}
+
+#[tokio::test]
+async fn several_programs_may_migrate_one_database_at_once() {
+    let server = TestPostgres::start().await;
+    let url = server.url();
+    let (one, two, three) = tokio::join!(migrate(&url), migrate(&url), migrate(&url));
+    let applied = [one, two, three].map(|result| result.unwrap().len());
+    assert_eq!(applied.iter().sum::<usize>(), known().len(), "{applied:?}");
+}
+
+#[tokio::test]
+async fn a_process_may_wait_for_a_server_that_goes_and_comes_back() {
+    let mut server = TestPostgres::start().await;
+    let store = PostgresStore::lazy(&server.url()).unwrap();
+    assert_eq!(store.lacks().await.unwrap(), known());
+    migrate(&server.url()).await.unwrap();
+    assert_eq!(store.lacks().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.health().await.unwrap().events_seen, 0);
+    server.stop();
+    let error = store.lacks().await.unwrap_err();
+    assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("refused")), "{error}");
+    server.start_again().await;
+    assert_eq!(store.lacks().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.health().await.unwrap().events_seen, 0, "the pool finds it, too");
+}
+
+#[tokio::test]
+async fn an_error_never_shows_a_password() {
+    let server = TestPostgres::start().await;
+    let good = server.url().replace("retro@", "retro:hunter2@");
+    for (url, problem) in [
+        (good.replace("/postgres", "/nowhere"), "database \"nowhere\" does not exist"),
+        (good.replace("retro:", "nobody:"), "role \"nobody\" does not exist"),
+        ("postgres://retro:hunter2@127.0.0.1:1/x".to_owned(), "refused"),
+        ("postgres://retro:hunter2@127.0.0.1:many/x".to_owned(), "cannot be read"),
+        ("hunter2".to_owned(), "cannot be read"),
+    ] {
+        let opened = PostgresStore::open(&url).await.unwrap_err();
+        let migrated = migrate(&url).await.unwrap_err();
+        for error in [opened, migrated] {
+            assert!(matches!(&error, StoreError::Unavailable(why) if why.contains(problem)), "{error}");
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+        }
+        assert!(!name(&url).contains("hunter2"), "{}", name(&url));
+    }
+    assert_eq!(name("postgres://u:hunter2@db.example:5433/retro"), "database retro at db.example:5433");
+}
