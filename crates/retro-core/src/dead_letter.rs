@@ -32,6 +32,8 @@ codes! {
     NotJson = "not_json", false;
     /// The body is not UTF-8.
     NotUtf8 = "not_utf8", false;
+    /// `content-encoding` is one we do not read, or the body cannot be unpacked by it.
+    EncodingInvalid = "encoding_invalid", false;
     /// Neither a structured nor a binary CloudEvent 1.0.
     NotCloudEvent = "not_cloud_event", false;
     /// `specversion` is not 1.0.

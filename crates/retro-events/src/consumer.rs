@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::message::Message;
-use retro_core::run::ObjectRef;
+use retro_core::run::{HttpsRef, ObjectRef};
 
 /// A message as the broker delivered it, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,4 +158,11 @@ pub trait Objects: Send + Sync + 'static {
 
     /// Fetches an object and checks its size and hash.
     async fn get(&self, object: &ObjectRef) -> Result<Bytes, ObjectError>;
+}
+
+/// Bodies that stay where their emitter keeps them.
+#[async_trait]
+pub trait Https: Send + Sync + 'static {
+    /// Fetches a body from a host that is allowed, and checks its size and hash.
+    async fn get(&self, body: &HttpsRef) -> Result<Bytes, ObjectError>;
 }

@@ -2,8 +2,10 @@
 
 pub mod atif;
 pub mod consumer;
+pub mod encoding;
 pub mod envelope;
 pub mod field;
+pub mod hosts;
 pub mod json;
 pub mod rights;
 mod role;
@@ -12,7 +14,7 @@ pub mod stream;
 pub mod subject;
 
 pub use consumer::{
-    CheckedEvent, Consumer, Delivery, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects,
+    CheckedEvent, Consumer, Delivery, Https, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects,
     PublishError, Publisher, Verdict,
 };
 pub use role::{Durable, Role};

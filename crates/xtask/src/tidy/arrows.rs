@@ -34,6 +34,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-adapters", Layer::Adapter),
     ("retro-bus", Layer::Adapter),
     ("retro-store-postgres", Layer::Adapter),
+    ("retro-fetch", Layer::Adapter),
     ("retro-store-sqlite", Layer::Adapter),
     ("retro-counter", Layer::Consumer),
     ("retro-sampler", Layer::Consumer),

@@ -1,0 +1,123 @@
+//! A compressed payload → its bytes, never more of them than the caller takes.
+//!
+//! The header `content-encoding` says how a payload is packed, over NATS as over HTTP. Read are `zstd` and `gzip`:
+//! what engines and HTTP clients write. A few bytes can unpack to gigabytes, so reading stops at the bound.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use flate2::read::MultiGzDecoder;
+use retro_core::dead_letter::{Code, Rejection};
+
+/// The header that says how a payload is packed.
+pub const HEADER: &str = "content-encoding";
+/// The largest window of a zstd frame, as a power of two: 8 MiB, which RFC 9659 lets senders count on. A frame may
+/// ask its reader for gigabytes of memory.
+const WINDOW_LOG_MAX: u32 = 23;
+
+/// Unpacks a payload to at most `bytes_max` bytes; without an encoding it stays as it is. Fails with
+/// `encoding_invalid` at `content-encoding`, or with `oversized`.
+pub fn unpack<'a>(
+    encoding: Option<&str>,
+    payload: &'a [u8],
+    bytes_max: usize,
+) -> Result<Cow<'a, [u8]>, Rejection> {
+    let encoding = encoding.unwrap_or_default().trim().to_ascii_lowercase();
+    match encoding.as_str() {
+        "" | "identity" => Ok(Cow::Borrowed(payload)),
+        "gzip" | "x-gzip" => read(MultiGzDecoder::new(payload), "gzip", bytes_max),
+        "zstd" => {
+            let mut frames = zstd::Decoder::with_buffer(payload).expect("a decoder needs nothing but memory");
+            frames.window_log_max(WINDOW_LOG_MAX).expect("a window that zstd knows");
+            read(frames, "zstd", bytes_max)
+        }
+        _ => Err(invalid("is not one that is read: zstd, gzip".to_owned())),
+    }
+}
+
+fn read<'a>(packed: impl Read, name: &str, bytes_max: usize) -> Result<Cow<'a, [u8]>, Rejection> {
+    let mut bytes = Vec::new();
+    // One more than is taken, to see that there is more.
+    let read = packed.take(bytes_max as u64 + 1).read_to_end(&mut bytes);
+    if bytes.len() > bytes_max {
+        let detail = format!("unpacks to more than {bytes_max} bytes, which is the most that is taken");
+        return Err(Rejection::whole(Code::Oversized, detail));
+    }
+    match read {
+        Ok(_) => Ok(Cow::Owned(bytes)),
+        Err(_) => Err(invalid(format!(
+            "is {name}, and the payload cannot be unpacked after byte {}: it is cut off, or something else",
+            bytes.len()
+        ))),
+    }
+}
+
+fn invalid(detail: String) -> Rejection {
+    Rejection::at(Code::EncodingInvalid, HEADER, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(bytes).unwrap();
+        packer.finish().unwrap()
+    }
+
+    fn zstd(bytes: &[u8]) -> Vec<u8> {
+        zstd::encode_all(bytes, 3).unwrap()
+    }
+
+    fn code(encoding: &str, payload: &[u8]) -> Option<Code> {
+        unpack(Some(encoding), payload, 1024).err().map(|rejection| rejection.code)
+    }
+
+    #[test]
+    fn what_is_packed_comes_out_and_another_encoding_is_refused() {
+        let text = b"{\"run\": 7}";
+        for encoding in ["gzip", "GZip", " x-gzip "] {
+            assert_eq!(*unpack(Some(encoding), &gzip(text), 1024).unwrap(), *text, "{encoding}");
+        }
+        assert_eq!(*unpack(Some("zstd"), &zstd(text), 1024).unwrap(), *text);
+        assert!(matches!(unpack(None, text, 1024).unwrap(), Cow::Borrowed(_)));
+        assert!(matches!(unpack(Some("identity"), text, 1024).unwrap(), Cow::Borrowed(_)));
+        for encoding in ["br", "deflate", "gzip, zstd", "\u{0}"] {
+            assert_eq!(code(encoding, text), Some(Code::EncodingInvalid), "{encoding}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_left_at_the_bound() {
+        for (encoding, bomb) in [("gzip", gzip(&[b' '; 1 << 20])), ("zstd", zstd(&[b' '; 1 << 20]))] {
+            assert!(bomb.len() < 8192, "{encoding}: it is small");
+            assert_eq!(code(encoding, &bomb), Some(Code::Oversized), "{encoding}");
+        }
+        let mut packer = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        packer.window_log(27).unwrap();
+        packer.write_all(b"asks for 128 MiB").unwrap();
+        assert_eq!(code("zstd", &packer.finish().unwrap()), Some(Code::EncodingInvalid));
+    }
+
+    proptest! {
+        #[test]
+        fn a_payload_that_is_cut_off_is_refused(text in prop::collection::vec(any::<u8>(), 1..200), cut in any::<prop::sample::Index>()) {
+            for (encoding, packed) in [("gzip", gzip(&text)), ("zstd", zstd(&text))] {
+                let cut = 1 + cut.index(packed.len() - 1);
+                prop_assert_eq!(code(encoding, &packed[..cut]), Some(Code::EncodingInvalid), "{} at {}", encoding, cut);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_unpacked_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            for encoding in ["gzip", "zstd"] {
+                let _ = unpack(Some(encoding), &bytes, 1024);
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Addresses outside: which hosts a body may be fetched from, and what an address may look like.
+//!
+//! An event could make the server ask for anything that the server can reach: this is the list of what it may ask for.
+//! An [`Allowed`] address is the proof that it was compared with the list; whoever fetches wants one. Where a *name*
+//! leads is looked at by whoever resolves it (`retro-fetch`), at the moment of connecting.
+
+use std::collections::BTreeSet;
+
+use url::{Host, Url};
+
+/// The longest address, in bytes: room for a pre-signed one with its session token.
+pub const URL_BYTES_MAX: usize = 4096;
+
+/// Hosts that bodies may be fetched from, by name; none unless they are named.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DatarefHosts {
+    /// Host and port; 443 where an entry names none.
+    hosts: BTreeSet<(String, u16)>,
+}
+
+/// An entry of the list that is not a host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{entry:?} {problem}; a host name is wanted, such as runs.example.com or runs.example.com:8443")]
+pub struct HostError {
+    entry: String,
+    problem: &'static str,
+}
+
+/// An address at a host that is allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowed(Url);
+
+impl DatarefHosts {
+    /// Reads the entries of a list, `host` or `host:port`.
+    pub fn parse<T: AsRef<str>>(entries: &[T]) -> Result<Self, HostError> {
+        let hosts = entries.iter().map(|entry| host_and_port(entry.as_ref())).collect::<Result<_, _>>()?;
+        Ok(Self { hosts })
+    }
+
+    /// Whether nothing is allowed.
+    pub fn is_empty(&self) -> bool {
+        self.hosts.is_empty()
+    }
+
+    /// Compares an address with the list. What it fails with says what is wrong, and repeats nothing of it.
+    pub fn check(&self, address: &str) -> Result<Allowed, &'static str> {
+        if address.len() > URL_BYTES_MAX {
+            return Err("is longer than 4096 bytes");
+        }
+        self.check_url(Url::parse(address).map_err(|_| "is not an address")?)
+    }
+
+    /// The same for what a redirect names, relative to where it was met.
+    pub fn check_redirect(&self, from: &Allowed, location: &str) -> Result<Allowed, &'static str> {
+        if location.len() > URL_BYTES_MAX {
+            return Err("is longer than 4096 bytes");
+        }
+        self.check_url(from.0.join(location).map_err(|_| "is not an address")?)
+    }
+
+    fn check_url(&self, mut url: Url) -> Result<Allowed, &'static str> {
+        if url.scheme() != "https" {
+            return Err("is not https; files and other schemes are not read");
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("holds credentials");
+        }
+        let Some(Host::Domain(host)) = url.host() else {
+            return Err("names no host by its name; numeric addresses are not fetched from");
+        };
+        let port = url.port_or_known_default().unwrap_or(443);
+        if !self.hosts.contains(&(host.to_owned(), port)) {
+            return Err("is at a host that dataref_hosts of the configuration does not name");
+        }
+        url.set_fragment(None);
+        Ok(Allowed(url))
+    }
+}
+
+impl Allowed {
+    /// The address.
+    pub const fn url(&self) -> &Url {
+        &self.0
+    }
+}
+
+fn host_and_port(entry: &str) -> Result<(String, u16), HostError> {
+    let wrong = |problem| HostError { entry: entry.to_owned(), problem };
+    let is_bare = !entry.is_empty() && !entry.contains(|c: char| "/@?#\\*".contains(c) || c.is_whitespace());
+    let url = Some(format!("https://{entry}/")).filter(|_| is_bare).and_then(|url| Url::parse(&url).ok());
+    let url = url.ok_or_else(|| wrong("is not a host"))?;
+    match url.host() {
+        Some(Host::Domain(host)) if host == "localhost" || host.ends_with(".localhost") => {
+            Err(wrong("is this machine"))
+        }
+        Some(Host::Domain(host)) => Ok((host.to_owned(), url.port_or_known_default().unwrap_or(443))),
+        _ => Err(wrong("is a numeric address")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts() -> DatarefHosts {
+        DatarefHosts::parse(&["runs.example.com", "Bücher.example:8443"]).unwrap()
+    }
+
+    #[track_caller]
+    fn refused(address: &str, because: &str) {
+        let problem = hosts().check(address).expect_err(address);
+        assert!(problem.contains(because), "{address}: {problem}");
+    }
+
+    #[test]
+    fn an_allowed_host_is_taken_in_each_of_its_spellings() {
+        for (address, taken) in [
+            ("https://runs.example.com/a?b=c#d", "https://runs.example.com/a?b=c"),
+            ("HTTPS://RUNS.example.COM:443/../a", "https://runs.example.com/a"),
+            ("https://bücher.example:8443/", "https://xn--bcher-kva.example:8443/"),
+        ] {
+            assert_eq!(hosts().check(address).unwrap().url().as_str(), taken);
+        }
+    }
+
+    #[test]
+    fn what_is_no_https_address_of_a_listed_host_is_refused() {
+        for address in [
+            "file:///etc/passwd",
+            "FILE:///etc/passwd",
+            "http://runs.example.com/",
+            "ftp://runs.example.com/",
+        ] {
+            refused(address, "not https");
+        }
+        for address in ["", "/etc/passwd", "../a", "//runs.example.com/", "runs.example.com/a", "C:"] {
+            let problem = hosts().check(address).expect_err(address);
+            assert!(
+                ["is not an address", "is not https; files and other schemes are not read"]
+                    .contains(&problem)
+            );
+        }
+        refused("https://me:secret@runs.example.com/", "credentials");
+        refused("https://runs.example.com@evil.example/", "credentials");
+        for numeric in [
+            "127.0.0.1",
+            "2130706433",
+            "0x7f.1",
+            "127.1",
+            "0",
+            "10.0.0.1",
+            "169.254.169.254",
+            "192.168.1.1",
+            "100.64.0.1",
+            "[::1]",
+            "[::ffff:127.0.0.1]",
+            "[fe80::1]",
+            "[fd00:ec2::254]",
+        ] {
+            refused(&format!("https://{numeric}/"), "numeric");
+        }
+        for unlisted in [
+            "localhost",
+            "runs.example.com.evil.example",
+            "sub.runs.example.com",
+            "runs.example.com.",
+            "runs.example.com:8443",
+            "bücher.example",
+            "metadata.google.internal",
+        ] {
+            refused(&format!("https://{unlisted}/"), "does not name");
+        }
+        refused(&format!("https://runs.example.com/{}", "a".repeat(URL_BYTES_MAX)), "longer");
+        assert!(
+            DatarefHosts::default().check("https://runs.example.com/").is_err(),
+            "nothing is allowed by default"
+        );
+    }
+
+    #[test]
+    fn a_redirect_is_checked_like_an_address_and_may_be_relative() {
+        let from = hosts().check("https://runs.example.com/a/b").unwrap();
+        let to = |location| hosts().check_redirect(&from, location).map(|to| to.url().to_string());
+        assert_eq!(to("../c"), Ok("https://runs.example.com/c".to_owned()));
+        for location in
+            ["http://runs.example.com/", "//evil.example/", "https://127.0.0.1/", "file:///etc/passwd"]
+        {
+            assert!(to(location).is_err(), "{location}");
+        }
+    }
+
+    #[test]
+    fn an_entry_is_a_name_and_perhaps_a_port() {
+        for entry in [
+            "",
+            "https://a.example",
+            "a.example/b",
+            "me@a.example",
+            "*.a.example",
+            "a b",
+            "a:0x",
+            "127.0.0.1",
+            "[::1]",
+            "1",
+            "localhost",
+            "x.localhost:1",
+        ] {
+            let error = DatarefHosts::parse(&[entry]).expect_err(entry).to_string();
+            assert!(error.contains("a host name is wanted"), "{error}");
+        }
+    }
+}

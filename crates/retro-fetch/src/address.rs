@@ -1,0 +1,143 @@
+//! Which addresses of the internet a body may be fetched from: those that anybody could reach.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Blocks of IPv4 that are not the open internet: address, length of its prefix. After RFC 6890 and IANA's registry.
+const NOT_PUBLIC: [(Ipv4Addr, u32); 16] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8),        // this network
+    (Ipv4Addr::new(10, 0, 0, 0), 8),       // private
+    (Ipv4Addr::new(100, 64, 0, 0), 10),    // shared by carriers; a cloud's metadata at 100.100.100.200
+    (Ipv4Addr::new(127, 0, 0, 0), 8),      // loopback
+    (Ipv4Addr::new(168, 63, 129, 16), 32), // public by its number, and a cloud's own services all the same
+    (Ipv4Addr::new(169, 254, 0, 0), 16),   // link-local; metadata at 169.254.169.254
+    (Ipv4Addr::new(172, 16, 0, 0), 12),    // private
+    (Ipv4Addr::new(192, 0, 0, 0), 24),     // protocol assignments; metadata at 192.0.0.192
+    (Ipv4Addr::new(192, 0, 2, 0), 24),     // documentation
+    (Ipv4Addr::new(192, 88, 99, 0), 24),   // 6to4 relays
+    (Ipv4Addr::new(192, 168, 0, 0), 16),   // private
+    (Ipv4Addr::new(198, 18, 0, 0), 15),    // benchmarks
+    (Ipv4Addr::new(198, 51, 100, 0), 24),  // documentation
+    (Ipv4Addr::new(203, 0, 113, 0), 24),   // documentation
+    (Ipv4Addr::new(224, 0, 0, 0), 4),      // multicast
+    (Ipv4Addr::new(240, 0, 0, 0), 4),      // reserved, broadcast
+];
+
+/// Blocks within 2000::/3 that are not the open internet, or carry an IPv4 address that would have to be looked at
+/// again. Outside 2000::/3 nothing is public: loopback, mapped and translated IPv4, unique local, link-local, multicast.
+const NOT_PUBLIC_6: [(Ipv6Addr, u32); 4] = [
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments; Teredo
+    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20), // documentation
+];
+const UNICAST_6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+
+/// Whether an address belongs to the open internet.
+pub fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => !NOT_PUBLIC.iter().any(|block| is_in_4(address, *block)),
+        IpAddr::V6(address) => {
+            is_in_6(address, UNICAST_6) && !NOT_PUBLIC_6.iter().any(|block| is_in_6(address, *block))
+        }
+    }
+}
+
+fn is_in_4(address: Ipv4Addr, (block, length): (Ipv4Addr, u32)) -> bool {
+    (address.to_bits() ^ block.to_bits()) >> (32 - length) == 0
+}
+
+fn is_in_6(address: Ipv6Addr, (block, length): (Ipv6Addr, u32)) -> bool {
+    (address.to_bits() ^ block.to_bits()) >> (128 - length) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(addresses: &[&str], public: bool) {
+        for address in addresses {
+            assert_eq!(is_public(address.parse().expect(address)), public, "{address}");
+        }
+    }
+
+    #[test]
+    fn the_open_internet_is_public_up_to_the_edges_of_what_is_not() {
+        check(
+            &["1.1.1.1", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255"],
+            true,
+        );
+        check(
+            &["128.0.0.0", "168.63.129.17", "169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0"],
+            true,
+        );
+        check(&["192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0", "223.255.255.255"], true);
+        check(&["2606:4700:4700::1111", "2001:200::1", "2003::1", "3ffe:ffff::1", "3fff:1000::1"], true);
+    }
+
+    #[test]
+    fn loopback_private_shared_link_local_multicast_and_metadata_addresses_are_not() {
+        check(&["0.0.0.0", "0.1.2.3", "127.0.0.1", "127.255.255.255", "10.0.0.0", "10.255.255.255"], false);
+        check(
+            &[
+                "172.16.0.0",
+                "172.31.255.255",
+                "192.168.0.1",
+                "100.64.0.0",
+                "100.100.100.200",
+                "100.127.255.255",
+            ],
+            false,
+        );
+        check(
+            &[
+                "169.254.0.0",
+                "169.254.169.254",
+                "168.63.129.16",
+                "192.0.0.192",
+                "198.18.0.1",
+                "198.19.255.255",
+            ],
+            false,
+        );
+        check(
+            &["192.0.2.1", "198.51.100.1", "203.0.113.1", "192.88.99.1", "224.0.0.1", "239.255.255.255"],
+            false,
+        );
+        check(&["240.0.0.1", "255.255.255.255"], false);
+    }
+
+    #[test]
+    fn an_ipv6_address_that_is_local_or_carries_an_ipv4_one_is_not() {
+        check(
+            &[
+                "::",
+                "::1",
+                "::127.0.0.1",
+                "::ffff:127.0.0.1",
+                "::ffff:8.8.8.8",
+                "64:ff9b::7f00:1",
+                "64:ff9b:1::1",
+            ],
+            false,
+        );
+        check(
+            &["2002:7f00:1::", "2001::7f00:1", "fc00::1", "fd00:ec2::254", "fe80::1", "fec0::1", "ff02::1"],
+            false,
+        );
+        check(&["2001:db8::1", "3fff::1", "100::1", "4000::1"], false);
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_standard_library_calls_local_is_never_public(bits in any::<u32>()) {
+            let address = Ipv4Addr::from_bits(bits);
+            let local = address.is_loopback() || address.is_private() || address.is_link_local()
+                || address.is_multicast() || address.is_broadcast() || address.is_unspecified() || address.is_documentation();
+            prop_assert!(!(local && is_public(address.into())));
+            prop_assert!(!is_public(address.to_ipv6_mapped().into()) && !is_public(address.to_ipv6_compatible().into()));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Every gate, tried from both sides: what is refused, and beside it what passes.
+
+mod world;
+
+use std::time::Duration;
+
+use retro_events::ObjectError;
+use world::{BODY, OUTSIDE, Page, World, addr, authority};
+
+const AT: &str = "https://runs.example.com/1.json?right=s3cret";
+
+/// Addresses within, as a name or a redirect may lead to them.
+const WITHIN: [&str; 12] = [
+    "127.0.0.1",
+    "0.0.0.0",
+    "10.1.2.3",
+    "172.16.0.1",
+    "192.168.0.1",
+    "100.64.0.1",
+    "169.254.169.254",
+    "224.0.0.1",
+    "::1",
+    "::ffff:10.0.0.1",
+    "fe80::1",
+    "fd00:ec2::254",
+];
+
+#[tokio::test]
+async fn a_body_of_an_allowed_host_is_fetched_from_the_very_address_that_was_looked_at() {
+    let world = World::start().await;
+    world.body(AT, BODY);
+    world.name("runs.example.com", &[OUTSIDE]);
+    // Whoever asked again, between looking and connecting, would be led inside.
+    world.name("runs.example.com", &["127.0.0.1"]);
+    assert_eq!(world.get(AT).await.unwrap(), BODY);
+    assert_eq!(*world.network().asked.lock().unwrap(), ["runs.example.com"], "a name is asked for once");
+    assert_eq!(*world.network().connected.lock().unwrap(), [(addr(OUTSIDE), 443).into()]);
+    let rebound = world.gone(AT).await;
+    assert!(rebound.contains("127.0.0.1") && rebound.contains("not of the open internet"), "{rebound}");
+}
+
+#[tokio::test]
+async fn files_other_schemes_numeric_addresses_and_unlisted_hosts_are_refused_without_a_question_to_anybody()
+{
+    let world = World::start().await;
+    for url in [
+        "file:///etc/passwd",
+        "FILE:///etc/passwd",
+        "/etc/passwd",
+        "../1.json",
+        "http://runs.example.com/1.json",
+        "gopher://runs.example.com/",
+    ] {
+        world.gone(url).await;
+    }
+    for within in WITHIN {
+        let host = if within.contains(':') { format!("[{within}]") } else { within.to_owned() };
+        assert!(world.gone(&format!("https://{host}/")).await.contains("numeric"), "{within}");
+    }
+    for host in ["localhost", "evil.example", "runs.example.com:8443", "runs.example.com.evil.example"] {
+        assert!(world.gone(&format!("https://{host}/")).await.contains("does not name"), "{host}");
+    }
+    assert!(world.gone("https://me:s3cret@runs.example.com/").await.contains("credentials"));
+    assert!(world.network().asked.lock().unwrap().is_empty());
+    assert!(world.network().connected.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_name_that_leads_inside_is_refused_before_connecting_even_when_it_leads_outside_as_well() {
+    for within in WITHIN {
+        let world = World::start().await;
+        world.body(AT, BODY);
+        world.name("runs.example.com", &[OUTSIDE, within]);
+        assert!(world.gone(AT).await.contains(within));
+        assert!(world.network().connected.lock().unwrap().is_empty(), "{within}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_passes_the_same_gates() {
+    let world = World::start().await;
+    let to = "https://files.example.com/1.json";
+    world.redirect(AT, to);
+    world.body(to, BODY);
+    assert_eq!(world.get(AT).await.unwrap(), BODY, "to another allowed host");
+    for location in [
+        "file:///etc/passwd",
+        "http://files.example.com/",
+        "https://evil.example/",
+        "//localhost/",
+        "https://2130706433/",
+    ] {
+        world.redirect(AT, location);
+        assert!(world.gone(AT).await.contains("redirected to what"), "{location}");
+    }
+    for within in WITHIN {
+        let host = if within.contains(':') { format!("[{within}]") } else { within.to_owned() };
+        world.redirect(AT, &format!("https://{host}/"));
+        assert!(world.gone(AT).await.contains("numeric"), "{within}");
+    }
+    world.redirect(AT, to);
+    world.name("files.example.com", &["169.254.169.254"]);
+    assert!(world.gone(AT).await.contains("169.254.169.254"), "a name that leads inside");
+    world.answer(AT, "302 Found", "content-length: 0\r\n", "");
+    assert!(world.gone(AT).await.contains("nowhere"));
+    let connected = world.network().connected.lock().unwrap();
+    assert!(connected.iter().all(|address| address.ip() == addr(OUTSIDE)), "{connected:?}");
+}
+
+#[tokio::test]
+async fn three_redirects_are_followed_and_a_fourth_is_not() {
+    let world = World::start().await;
+    let at = |nth: usize| format!("https://runs.example.com/{nth}");
+    for nth in 0..4 {
+        world.redirect(&at(nth), &format!("/{}", nth + 1));
+    }
+    world.body(&at(4), BODY);
+    assert_eq!(world.get(&at(1)).await.unwrap(), BODY);
+    assert_eq!(world.gone(&at(0)).await, "it was redirected more than 3 times");
+    world.redirect(&at(4), &at(4));
+    world.gone(&at(4)).await;
+}
+
+#[tokio::test]
+async fn other_bytes_than_promised_are_not_the_body() {
+    let world = World::start().await;
+    world.body(AT, b"{}");
+    assert!(world.gone(AT).await.contains("was promised"));
+    world.page(AT, Page::Whole(format!("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{}", "x".repeat(50))));
+    let cut_off = world.away(AT).await;
+    assert!(!cut_off.contains("s3cret"), "{cut_off}");
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_left_whether_it_says_so_or_not() {
+    let world = World::start().await;
+    world.answer(AT, "200 OK", "content-length: 1025\r\n", "");
+    assert!(world.gone(AT).await.contains("larger than the 1024 bytes"));
+    let chunk = format!("200\r\n{}\r\n", "x".repeat(0x200));
+    world.page(
+        AT,
+        Page::Stuck(format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{}", chunk.repeat(3))),
+    );
+    assert!(world.gone(AT).await.contains("larger than the 1024 bytes"), "an endless one");
+    let head = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(64 * 1024));
+    world.page(AT, Page::Whole(head));
+    world.away(AT).await;
+}
+
+#[tokio::test]
+async fn a_slow_host_is_away() {
+    let world = World::start().await;
+    for sent in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 41\r\n\r\n{"] {
+        world.page(AT, Page::Stuck(sent.to_owned()));
+        let problem = world.get_within(AT, Duration::from_millis(500)).await.unwrap_err();
+        assert!(problem.to_string().contains("no whole answer within 500 ms"), "{sent:?}: {problem}");
+        assert!(matches!(problem, ObjectError::Unavailable(_)), "it is asked again");
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_cannot_prove_its_name_is_not_asked() {
+    let world = World::start().await;
+    world.body(AT, BODY);
+    let (strangers, _) = authority(&["runs.example.com"]);
+    let untrusted = world.get_trusting(AT, strangers).await.unwrap_err().to_string();
+    assert!(untrusted.contains("certificate"), "{untrusted}");
+    assert!(!untrusted.contains("s3cret"), "{untrusted}");
+    world.get(AT).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_that_stands_is_told_apart_from_one_that_may_change() {
+    let world = World::start().await;
+    for status in [
+        "204 No Content",
+        "206 Partial Content",
+        "304 Not Modified",
+        "401 Unauthorized",
+        "403 Forbidden",
+        "410 Gone",
+    ] {
+        world.answer(AT, status, "", "");
+        assert!(world.gone(AT).await.contains(status), "{status}");
+    }
+    assert!(world.gone("https://runs.example.com/nowhere").await.contains("404"));
+    for status in [
+        "408 Request Timeout",
+        "429 Too Many Requests",
+        "500 Internal Server Error",
+        "503 Service Unavailable",
+    ] {
+        world.answer(AT, status, "content-length: 0\r\n", "");
+        assert!(world.away(AT).await.contains(status), "{status}");
+    }
+}

@@ -1,0 +1,221 @@
+//! A small internet: an authority, one TLS server for every host, and names that lead where a test says.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use retro_core::canonical::sha256_hex;
+use retro_core::run::HttpsRef;
+use retro_events::hosts::DatarefHosts;
+use retro_events::{Https as _, ObjectError};
+use retro_fetch::{Bounds, Fetcher, Network};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+/// Where every host is unless a test says otherwise: an address of the open internet to which nobody connects, since
+/// the connections of this world all end at its own server.
+pub(crate) const OUTSIDE: &str = "1.2.3.4";
+pub(crate) const BODY: &[u8] = br#"{"schema_version":"ATIF-v1.7","steps":[]}"#;
+/// What the hosts of this world are called.
+const HOSTS: [&str; 2] = ["runs.example.com", "files.example.com"];
+
+/// What the server does with a path of a host.
+#[derive(Clone)]
+pub(crate) enum Page {
+    /// Answers with these bytes, whole.
+    Whole(String),
+    /// Sends these bytes and neither goes on nor ends.
+    Stuck(String),
+}
+
+pub(crate) struct World {
+    pages: Arc<Mutex<HashMap<String, Page>>>,
+    roots: RootCertStore,
+    network: Arc<Names>,
+}
+
+/// The network of this world.
+pub(crate) struct Names {
+    server: SocketAddr,
+    /// Answers for a name, one after the other; the last one stays.
+    answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
+    pub(crate) asked: Mutex<Vec<String>>,
+    pub(crate) connected: Mutex<Vec<SocketAddr>>,
+}
+
+#[async_trait]
+impl Network for Names {
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        self.asked.lock().expect("nobody panicked").push(host.to_owned());
+        let mut answers = self.answers.lock().expect("nobody panicked");
+        let Some(answers) = answers.get_mut(host) else { return Ok(vec![(addr(OUTSIDE), port).into()]) };
+        let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() };
+        Ok(answer.into_iter().map(|address| (address, port).into()).collect())
+    }
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        self.connected.lock().expect("nobody panicked").push(address);
+        TcpStream::connect(self.server).await
+    }
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        let (roots, acceptor) = authority(&HOSTS);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a world can be made");
+        let network = Arc::new(Names {
+            server: listener.local_addr().expect("a world can be made"),
+            answers: Mutex::default(),
+            asked: Mutex::default(),
+            connected: Mutex::default(),
+        });
+        let pages: Arc<Mutex<HashMap<String, Page>>> = Arc::default();
+        let world = Self { pages: Arc::clone(&pages), roots, network };
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(acceptor.clone(), stream, Arc::clone(&pages)));
+            }
+        });
+        world
+    }
+
+    /// Puts a page at `https://host/path`.
+    pub(crate) fn page(&self, at: &str, page: Page) {
+        self.pages.lock().expect("nobody panicked").insert(at.to_owned(), page);
+    }
+
+    pub(crate) fn body(&self, at: &str, body: &[u8]) {
+        let body = std::str::from_utf8(body).expect("a world can be made");
+        self.answer(at, "200 OK", &format!("content-length: {}\r\n", body.len()), body);
+    }
+
+    pub(crate) fn redirect(&self, at: &str, to: &str) {
+        self.answer(at, "302 Found", &format!("location: {to}\r\ncontent-length: 0\r\n"), "");
+    }
+
+    pub(crate) fn answer(&self, at: &str, status: &str, headers: &str, body: &str) {
+        self.page(at, Page::Whole(format!("HTTP/1.1 {status}\r\n{headers}\r\n{body}")));
+    }
+
+    /// Lets a name lead to these addresses; called again, to the next ones when it is asked for again.
+    pub(crate) fn name(&self, host: &str, addresses: &[&str]) {
+        let addresses = addresses.iter().map(|address| addr(address)).collect();
+        self.network
+            .answers
+            .lock()
+            .expect("nobody panicked")
+            .entry(host.to_owned())
+            .or_default()
+            .push(addresses);
+    }
+
+    pub(crate) fn network(&self) -> &Names {
+        &self.network
+    }
+
+    /// What is fetched when this address and the hash of [`BODY`] are promised.
+    pub(crate) async fn get(&self, url: &str) -> Result<Bytes, ObjectError> {
+        self.fetch(url, self.roots.clone(), Bounds::default().whole).await
+    }
+
+    pub(crate) async fn get_trusting(&self, url: &str, roots: RootCertStore) -> Result<Bytes, ObjectError> {
+        self.fetch(url, roots, Bounds::default().whole).await
+    }
+
+    pub(crate) async fn get_within(&self, url: &str, whole: Duration) -> Result<Bytes, ObjectError> {
+        self.fetch(url, self.roots.clone(), whole).await
+    }
+
+    async fn fetch(&self, url: &str, roots: RootCertStore, whole: Duration) -> Result<Bytes, ObjectError> {
+        let bounds = Bounds { body_bytes_max: 1024, whole, ..Bounds::default() };
+        let hosts = DatarefHosts::parse(&HOSTS).expect("a world can be made");
+        let fetcher = Fetcher::over(self.network.clone(), roots, hosts, bounds);
+        fetcher.get(&HttpsRef { url: url.to_owned(), sha256: sha256_hex(BODY) }).await
+    }
+
+    /// Fetches what has to be gone; returns why.
+    #[track_caller]
+    pub(crate) fn gone(&self, url: &str) -> impl Future<Output = String> {
+        let caller = std::panic::Location::caller();
+        async move {
+            match self.get(url).await {
+                Err(ObjectError::Gone { problem, .. }) => problem,
+                other => panic!("{caller}: {url} is not gone: {other:?}"),
+            }
+        }
+    }
+
+    /// Fetches what has to be away; returns why.
+    pub(crate) async fn away(&self, url: &str) -> String {
+        match self.get(url).await {
+            Err(ObjectError::Unavailable(problem)) => problem,
+            other => panic!("{url} is not away: {other:?}"),
+        }
+    }
+}
+
+/// An authority, and a server that it vouches for under these names.
+pub(crate) fn authority(names: &[&str]) -> (RootCertStore, TlsAcceptor) {
+    let mut params = CertificateParams::new(Vec::new()).expect("a world can be made");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = Issuer::new(params.clone(), KeyPair::generate().expect("a world can be made"));
+    let root = params.self_signed(issuer.key()).expect("a world can be made");
+    let key = KeyPair::generate().expect("a world can be made");
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let certificate =
+        CertificateParams::new(names).expect("a world can be made").signed_by(&key, &issuer).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(root.der().clone()).expect("a world can be made");
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("a world can be made")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .expect("a world can be made");
+    (roots, TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Answers one request; a client that leaves early is no business of the server's.
+async fn serve(
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+    pages: Arc<Mutex<HashMap<String, Page>>>,
+) -> Option<()> {
+    let mut stream = acceptor.accept(stream).await.ok()?;
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.ok()?);
+    }
+    let head = String::from_utf8(head).ok()?;
+    let path = head.split(' ').nth(1)?;
+    let host = head.lines().find_map(|line| line.strip_prefix("host: "))?;
+    assert!(!head.contains("cookie:") && !head.contains("authorization:") && !head.contains("referer:"));
+    let page = pages.lock().expect("nobody panicked").get(&format!("https://{host}{path}")).cloned();
+    let nothing = || Page::Whole("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned());
+    match page.unwrap_or_else(nothing) {
+        Page::Whole(text) => {
+            stream.write_all(text.as_bytes()).await.ok()?;
+            stream.shutdown().await.ok()
+        }
+        Page::Stuck(text) => {
+            stream.write_all(text.as_bytes()).await.ok()?;
+            stream.flush().await.ok()?;
+            // Until the client has had enough.
+            stream.read_u8().await.ok().map(|_| ())
+        }
+    }
+}
+
+pub(crate) fn addr(address: &str) -> IpAddr {
+    address.parse().expect("a numeric address")
+}
