@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use retro_events::hosts::{DatarefHosts, HostError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,9 @@ pub struct Config {
     /// Folder of the pipelines, with `retrospective/pipeline.toml`; without it the built-in policy holds.
     #[schemars(example = "/etc/retro/pipelines")]
     pub pipelines: Option<PathBuf>,
+    /// Hosts that a run's body may be fetched from over https, separated by commas. Bodies elsewhere are refused.
+    #[schemars(example = "runs.example.com, archive.example.com:8443")]
+    pub dataref_hosts: String,
     /// Investigations carried out side by side, each of another retrospective.
     #[schemars(range(min = 1, max = 64))]
     pub investigators: u32,
@@ -81,6 +85,7 @@ impl Default for Config {
             nats_server: None,
             nats_port: 0,
             pipelines: None,
+            dataref_hosts: String::new(),
             investigators: 2,
             lease_s: 60,
             deadline_s: 600,
@@ -115,18 +120,22 @@ pub fn load(
 }
 
 impl Config {
+    /// The hosts of `dataref_hosts`; fails with the entry that is none, which [`load`] has refused already.
+    pub fn hosts(&self) -> Result<DatarefHosts, HostError> {
+        let entries = self.dataref_hosts.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        DatarefHosts::parse(&entries.collect::<Vec<_>>())
+    }
+
     /// What a value may not be beside others or at this state of the program: key and sentence.
     pub(crate) fn refused(&self) -> Vec<(&'static str, String)> {
         let address = self.http_listen;
-        if address.ip().is_loopback() {
-            return Vec::new();
-        }
         let port = address.port();
-        vec![(
-            "http_listen",
-            format!(
-                "is {address}: until there are credentials the HTTP side listens on loopback only, such as 127.0.0.1:{port}"
-            ),
-        )]
+        let listen = (!address.ip().is_loopback()).then(|| {
+            let only = "until there are credentials the HTTP side listens on loopback only, such as";
+            ("http_listen", format!("is {address}: {only} 127.0.0.1:{port}"))
+        });
+        let hosts =
+            self.hosts().err().map(|error| ("dataref_hosts", format!("names what is no host: {error}")));
+        listen.into_iter().chain(hosts).collect()
     }
 }

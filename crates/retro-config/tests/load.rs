@@ -169,3 +169,22 @@ fn listening_beyond_loopback_is_refused() {
     assert!(told[0].starts_with("RETRO_HTTP_LISTEN: `http_listen` is 0.0.0.0:80: "), "{told:?}");
     assert!(told[0].ends_with("loopback only, such as 127.0.0.1:80"), "{told:?}");
 }
+
+#[test]
+fn hosts_of_bodies_are_names_and_one_that_is_none_is_named() {
+    let told = Folder::new().told("dataref_hosts = \"runs.example.com, 10.0.0.1\"\n", &[]);
+    assert!(
+        told[0].starts_with("retro.toml:1: `dataref_hosts` names what is no host: \"10.0.0.1\" "),
+        "{told:?}"
+    );
+    let hosts = retro_config::Config {
+        dataref_hosts: " a.example:8443 ,b.example,".to_owned(),
+        ..Default::default()
+    };
+    let hosts = hosts.hosts().unwrap();
+    for (address, allowed) in
+        [("https://a.example:8443/", true), ("https://b.example/", true), ("https://a.example/", false)]
+    {
+        assert_eq!(hosts.check(address).is_ok(), allowed, "{address}");
+    }
+}

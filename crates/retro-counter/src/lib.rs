@@ -9,6 +9,7 @@ use retro_core::count::{self, Arrival, Counted, Disposition};
 use retro_core::dead_letter::Rejection;
 use retro_core::policy::Policies;
 use retro_core::time::Clock;
+use retro_events::hosts::DatarefHosts;
 use retro_events::run_completed::{self, Body, RunCompleted};
 use retro_events::{Consumer, Delivery, Verdict};
 use retro_redact::Redactor;
@@ -27,6 +28,7 @@ pub struct Counter {
     policies: Arc<dyn Policies>,
     clock: Arc<dyn Clock>,
     outbox: Arc<Notify>,
+    hosts: DatarefHosts,
 }
 
 impl Counter {
@@ -37,7 +39,12 @@ impl Counter {
         clock: Arc<dyn Clock>,
         outbox: Arc<Notify>,
     ) -> Self {
-        Self { store, policies, clock, outbox }
+        Self { store, policies, clock, outbox, hosts: DatarefHosts::default() }
+    }
+
+    /// The same, taking references to bodies at these hosts; without them every address is refused.
+    pub fn taking_bodies_at(self, hosts: DatarefHosts) -> Self {
+        Self { hosts, ..self }
     }
 
     /// Opens what no event would open: windows that filled up while their workflow paused. Returns how many
@@ -81,7 +88,8 @@ impl Consumer for Counter {
     }
 
     async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
-        let read: Vec<Result<IncomingRun, Rejection>> = batch.iter().map(read).collect();
+        let read: Vec<Result<IncomingRun, Rejection>> =
+            batch.iter().map(|delivery| read(delivery, &self.hosts)).collect();
         let runs: Vec<IncomingRun> = read.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
         let mut counted = match self.count(&runs).await {
             Ok(counted) => counted.into_iter(),
@@ -97,13 +105,14 @@ impl Consumer for Counter {
 }
 
 /// One event into what is stored of it: facts and trajectory without secrets.
-fn read(delivery: &Delivery) -> Result<IncomingRun, Rejection> {
-    let RunCompleted { event, key, content_hash, mut run, body } = run_completed::read(delivery)?;
+fn read(delivery: &Delivery, hosts: &DatarefHosts) -> Result<IncomingRun, Rejection> {
+    let RunCompleted { event, key, content_hash, mut run, body } = run_completed::read(delivery, hosts)?;
     let redactor = Redactor::shared();
     redactor.facts(&mut run);
     let body = match body {
         Body::None => IncomingBody::None,
         Body::Object(object) => IncomingBody::Object(object),
+        Body::Https(body) => IncomingBody::Https(body),
         Body::Inline(mut trajectory) => {
             redactor.trajectory(&mut trajectory);
             IncomingBody::Inline(serde_json::to_vec(&trajectory).expect("a trajectory is plain data"))

@@ -15,6 +15,11 @@ pub const HEADER: &str = "content-encoding";
 /// ask its reader for gigabytes of memory.
 const WINDOW_LOG_MAX: u32 = 23;
 
+/// Whether an encoding is one that is read.
+pub fn is_read(encoding: &str) -> bool {
+    ["", "identity", "gzip", "x-gzip", "zstd"].contains(&encoding.trim().to_ascii_lowercase().as_str())
+}
+
 /// Unpacks a payload to at most `bytes_max` bytes; without an encoding it stays as it is. Fails with
 /// `encoding_invalid` at `content-encoding`, or with `oversized`.
 pub fn unpack<'a>(

@@ -12,7 +12,7 @@ use retro_core::dead_letter::{Code, Rejection};
 use serde_json::{Map, Value};
 
 use crate::consumer::{Delivery, header};
-use crate::{atif, field, json};
+use crate::{atif, encoding, field, json};
 
 /// The largest message we take: the broker's own default limit. Larger bodies go by reference.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -54,13 +54,14 @@ impl Envelope {
         Self::of_parts(&delivery.headers, &delivery.payload, MESSAGE_BYTES_MAX)
     }
 
-    /// Reads headers, in whichever case they are written, and a payload of at most `bytes_max` bytes. The content type
-    /// decides the mode; without one, `ce-` headers, then a `specversion` key do.
+    /// Reads headers, in whichever case they are written, and a payload of at most `bytes_max` bytes, unpacked. The
+    /// content type decides the mode; without one, `ce-` headers, then a `specversion` key do.
     pub fn of_parts(
         headers: &[(String, String)],
         payload: &[u8],
         bytes_max: usize,
     ) -> Result<Self, Rejection> {
+        let payload = &*encoding::unpack(header(headers, encoding::HEADER), payload, bytes_max)?;
         let content_type = header(headers, "content-type").map(media_type);
         match content_type.as_deref() {
             Some("application/cloudevents+json" | "application/cloudevents") => {

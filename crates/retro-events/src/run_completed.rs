@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use retro_core::canonical::content_hash;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{EventKey, Step, Tenant, Workflow, WorkflowKey};
-use retro_core::run::{Feedback, MemoryUse, ObjectRef, RunFacts};
+use retro_core::run::{Feedback, HttpsRef, MemoryUse, ObjectRef, RunFacts};
 use retro_core::trajectory::Trajectory;
 use serde_json::{Map, Value};
 
@@ -15,6 +15,7 @@ pub use outgoing::{INLINE_BYTES_MAX, RunEvent};
 
 use crate::consumer::Delivery;
 use crate::envelope::Envelope;
+use crate::hosts::DatarefHosts;
 use crate::{atif, field, subject};
 
 /// The event's type. Its meaning never changes: another meaning gets another version.
@@ -56,14 +57,16 @@ pub enum Body {
     Inline(Trajectory),
     /// By reference to an object of the tenant's own.
     Object(ObjectRef),
+    /// By reference to a host that is allowed.
+    Https(HttpsRef),
 }
 
-/// Reads a delivery from the intake stream. The subject says whose it is; whatever does not fit is refused with a
-/// code and the path of the field.
-pub fn read(delivery: &Delivery) -> Result<RunCompleted, Rejection> {
+/// Reads a delivery from the intake stream. The subject says whose it is; `hosts` says where else a body may lie;
+/// whatever does not fit is refused with a code and the path of the field.
+pub fn read(delivery: &Delivery, hosts: &DatarefHosts) -> Result<RunCompleted, Rejection> {
     let key = subject::parse_run_completed(&delivery.subject)?;
     let envelope = Envelope::read(delivery)?;
-    let (run, body) = read_envelope(&envelope, &key, delivery.stored_at)?;
+    let (run, body) = read_envelope(&envelope, &key, delivery.stored_at, hosts)?;
     let content_hash = content_hash(&envelope.data);
     let event = EventKey { tenant: key.tenant.clone(), source: envelope.source, id: envelope.id };
     Ok(RunCompleted { event, key, content_hash, run, body })
@@ -71,9 +74,14 @@ pub fn read(delivery: &Delivery) -> Result<RunCompleted, Rejection> {
 
 /// Checks an event that comes by another road, as [`read`] will check the message that it becomes: who sends it is
 /// told its mistake at once. It is kept as it came.
-pub fn receive(envelope: Envelope, tenant: &Tenant, now: Timestamp) -> Result<RunEvent, Rejection> {
+pub fn receive(
+    envelope: Envelope,
+    tenant: &Tenant,
+    now: Timestamp,
+    hosts: &DatarefHosts,
+) -> Result<RunEvent, Rejection> {
     let key = WorkflowKey { tenant: tenant.clone(), workflow: workflow_of(&envelope)? };
-    let (run, _) = read_envelope(&envelope, &key, now)?;
+    let (run, _) = read_envelope(&envelope, &key, now, hosts)?;
     Ok(RunEvent { envelope, workflow: key.workflow, run })
 }
 
@@ -81,10 +89,11 @@ fn read_envelope(
     envelope: &Envelope,
     key: &WorkflowKey,
     now: Timestamp,
+    hosts: &DatarefHosts,
 ) -> Result<(RunFacts, Body), Rejection> {
     check_owner(envelope, key)?;
     let data = data_of(envelope)?;
-    let body = read_body(data, &envelope.extensions, &key.tenant)?;
+    let body = read_body(data, &envelope.extensions, &key.tenant, hosts)?;
     let run = read_facts(facts_in(data))?;
     check_times(&run, Some(now.checked_add(AHEAD_MAX).unwrap_or(Timestamp::MAX)))?;
     Ok((run, body))
@@ -134,17 +143,18 @@ fn read_body(
     data: &Map<String, Value>,
     extensions: &Map<String, Value>,
     tenant: &Tenant,
+    hosts: &DatarefHosts,
 ) -> Result<Body, Rejection> {
-    let object = dataref::find(data, extensions, tenant)?;
+    let reference = dataref::find(data, extensions, tenant, hosts)?;
     let trajectory = data.get("trajectory").filter(|trajectory| !trajectory.is_null());
-    match (trajectory, object) {
+    match (trajectory, reference) {
         (Some(_), Some(_)) => Err(Rejection::at(
             Code::FieldInvalid,
             "data.trajectory",
             "stands beside a dataref; a run has one body",
         )),
         (Some(trajectory), None) => atif::read(trajectory, "data.trajectory").map(Body::Inline),
-        (None, Some(object)) => Ok(Body::Object(object)),
+        (None, Some(body)) => Ok(body),
         (None, None) => Ok(Body::None),
     }
 }

@@ -85,12 +85,15 @@ pub fn body_name(tenant: &Tenant, sha256: &str) -> String {
 /// Whoever takes a reference from outside compares this with the subject's tenant.
 pub fn owner_of_body(object: &ObjectRef) -> Option<Tenant> {
     let (token, sha256) = object.name.split_once('/')?;
-    let is_hash =
-        sha256.len() == 64 && sha256.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-    if !is_hash || sha256 != object.sha256 {
+    if !is_sha256(sha256) || sha256 != object.sha256 {
         return None;
     }
     Tenant::new(decode(token).ok()?).ok()
+}
+
+/// Whether a text is a SHA-256 as we write it: lower-case hex.
+pub(crate) fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 /// Encodes a name as one token of a subject.

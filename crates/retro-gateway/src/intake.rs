@@ -14,8 +14,11 @@ use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::time::Clock;
 use retro_events::envelope::{EVENT_BYTES_MAX, Envelope, MESSAGE_BYTES_MAX};
+use retro_events::hosts::DatarefHosts;
 use retro_events::run_completed::{self, RunEvent};
-use retro_events::{CheckedEvent, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects, atif, json};
+use retro_events::{
+    CheckedEvent, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects, atif, encoding, json,
+};
 
 pub use answer::{EventsAnswer, EventsRefused, RefusedEvent};
 pub use gate::{Busy, Gate, GateBounds, Pass};
@@ -31,6 +34,7 @@ pub struct Reception {
     objects: Arc<dyn Objects>,
     clock: Arc<dyn Clock>,
     gate: Gate,
+    hosts: DatarefHosts,
 }
 
 /// Why none of a request's events was taken.
@@ -58,7 +62,12 @@ impl Reception {
         clock: Arc<dyn Clock>,
         gate: Gate,
     ) -> Self {
-        Self { intake, objects, clock, gate }
+        Self { intake, objects, clock, gate, hosts: DatarefHosts::default() }
+    }
+
+    /// The same, taking references to bodies at these hosts; without them every address is refused.
+    pub fn taking_bodies_at(self, hosts: DatarefHosts) -> Self {
+        Self { hosts, ..self }
     }
 
     /// Takes one event, in structured or binary mode, of at most [`EVENT_BYTES_MAX`] bytes.
@@ -76,7 +85,13 @@ impl Reception {
 
     /// Takes a batch: a JSON array of at most [`INTAKE_EVENTS_MAX`] structured events. Those that cannot be taken are
     /// named by their index, the others are stored together.
-    pub(crate) async fn batch(&self, tenant: &Tenant, payload: &[u8]) -> Result<EventsAnswer, NotTaken> {
+    pub(crate) async fn batch(
+        &self,
+        tenant: &Tenant,
+        encoding: Option<&str>,
+        payload: &[u8],
+    ) -> Result<EventsAnswer, NotTaken> {
+        let payload = &*encoding::unpack(encoding, payload, EVENT_BYTES_MAX)?;
         let (mut events, mut refused) = (Vec::new(), Vec::new());
         for (index, text) in json::items(payload, EVENT_BYTES_MAX, INTAKE_EVENTS_MAX)?.into_iter().enumerate()
         {
@@ -99,7 +114,7 @@ impl Reception {
     }
 
     async fn checked(&self, tenant: &Tenant, envelope: Envelope) -> Result<CheckedEvent, NotTaken> {
-        let event = run_completed::receive(envelope, tenant, self.clock.now())?;
+        let event = run_completed::receive(envelope, tenant, self.clock.now(), &self.hosts)?;
         let event = self.with_body_apart(tenant, event).await?;
         let payload = event.envelope.structured().payload;
         if payload.len() > PUBLISHED_BYTES_MAX {

@@ -1,11 +1,13 @@
 //! The brief: what an investigator is given about a claimed run.
 
+use std::sync::Arc;
+
 use retro_core::finding::{Brief, EarlierFinding, KnownMemory};
 use retro_core::id::Step;
 use retro_core::memory::Memory;
 use retro_core::retrospective::{Investigation, Presented};
 use retro_core::trajectory::Trajectory;
-use retro_events::{ObjectError, Objects, atif};
+use retro_events::{Https, ObjectError, Objects, atif};
 use retro_redact::Redactor;
 use retro_store::{Claim, StoredBody};
 
@@ -18,25 +20,35 @@ pub(crate) enum NoBody {
     Unavailable(String),
 }
 
+/// Where bodies that are not in the database are fetched from.
+#[derive(Clone)]
+pub struct Bodies {
+    /// The broker's object store.
+    pub objects: Arc<dyn Objects>,
+    /// The hosts that are allowed.
+    pub https: Arc<dyn Https>,
+}
+
 /// Fetches the trajectory of a claimed run, redacted. A run without one is looked at by its facts alone.
-pub(crate) async fn trajectory(claim: &Claim, objects: &dyn Objects) -> Result<Trajectory, NoBody> {
-    match &claim.body {
-        StoredBody::None => Ok(Trajectory::default()),
-        StoredBody::Gone(problem) => Err(NoBody::Gone(problem.clone())),
-        StoredBody::Inline(bytes) => serde_json::from_slice(bytes)
-            .map_err(|error| NoBody::Gone(format!("the stored body is unreadable: {error}"))),
-        StoredBody::Https(body) => {
-            Err(NoBody::Gone(format!("{}: no host is allowed to be fetched from", body.shown())))
+pub(crate) async fn trajectory(claim: &Claim, bodies: &Bodies) -> Result<Trajectory, NoBody> {
+    let fetched = match &claim.body {
+        StoredBody::None => return Ok(Trajectory::default()),
+        StoredBody::Gone(problem) => return Err(NoBody::Gone(problem.clone())),
+        StoredBody::Inline(bytes) => {
+            return serde_json::from_slice(bytes)
+                .map_err(|error| NoBody::Gone(format!("the stored body is unreadable: {error}")));
         }
-        StoredBody::Object(object) => match objects.get(object).await {
-            Ok(bytes) => parsed(&bytes).map_err(NoBody::Gone),
-            Err(ObjectError::Gone { name, problem }) => Err(NoBody::Gone(format!("{name}: {problem}"))),
-            Err(ObjectError::Unavailable(problem)) => Err(NoBody::Unavailable(problem)),
-        },
+        StoredBody::Object(object) => bodies.objects.get(object).await,
+        StoredBody::Https(body) => bodies.https.get(body).await,
+    };
+    match fetched {
+        Ok(bytes) => parsed(&bytes).map_err(NoBody::Gone),
+        Err(ObjectError::Gone { name, problem }) => Err(NoBody::Gone(format!("{name}: {problem}"))),
+        Err(ObjectError::Unavailable(problem)) => Err(NoBody::Unavailable(problem)),
     }
 }
 
-/// A body of the object store is the emitter's ATIF document: it is read and redacted here.
+/// A body that was fetched is the emitter's ATIF document: it is read and redacted here.
 fn parsed(bytes: &[u8]) -> Result<Trajectory, String> {
     let mut trajectory = atif::from_slice(bytes).map_err(|rejection| rejection.to_string())?;
     Redactor::shared().trajectory(&mut trajectory);

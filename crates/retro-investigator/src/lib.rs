@@ -5,5 +5,6 @@ pub mod engine;
 pub mod heuristics;
 mod worker;
 
+pub use brief::Bodies;
 pub use engine::{Engine, Heuristics};
 pub use worker::{Settings, Worker};

@@ -13,13 +13,13 @@ use retro_core::investigate::{Next, Retry, next, retry};
 use retro_core::learn::{Timing, settle};
 use retro_core::message::Notice;
 use retro_core::retrospective::InvestigationResult;
-use retro_events::{Consumer, Delivery, Objects, Verdict};
+use retro_events::{Consumer, Delivery, Verdict};
 use retro_store::{Claim, Finish, InvestigatorStore, JournalEntry, Sequence, Stage, StoreError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::brief::{NoBody, brief, trajectory};
+use crate::brief::{Bodies, NoBody, brief, trajectory};
 use crate::engine::Engine;
 
 /// Bounds of a worker's waiting; the defaults suit production, tests shorten them.
@@ -52,7 +52,7 @@ impl Default for Settings {
 /// Looks into one sampled run after another.
 pub struct Worker {
     store: Arc<dyn InvestigatorStore>,
-    objects: Arc<dyn Objects>,
+    bodies: Bodies,
     engine: Arc<dyn Engine>,
     outbox: Arc<Notify>,
     wake: Notify,
@@ -73,12 +73,12 @@ impl Worker {
     /// A worker over its ports; `outbox` is rung when there may be something to send.
     pub fn new(
         store: Arc<dyn InvestigatorStore>,
-        objects: Arc<dyn Objects>,
+        bodies: Bodies,
         engine: Arc<dyn Engine>,
         outbox: Arc<Notify>,
         settings: Settings,
     ) -> Self {
-        Self { store, objects, engine, outbox, wake: Notify::new(), settings }
+        Self { store, bodies, engine, outbox, wake: Notify::new(), settings }
     }
 
     /// Works until stopped: on a wake-up, and every so often without one. The investigation in hand when the stop
@@ -183,7 +183,7 @@ impl Worker {
     }
 
     async fn attempt(&self, claim: &Claim) -> Result<Attempt, StoreError> {
-        let brief = match trajectory(claim, &*self.objects).await {
+        let brief = match trajectory(claim, &self.bodies).await {
             Ok(trajectory) => Arc::new(brief(claim, trajectory)),
             Err(NoBody::Gone(reason)) => return Ok(Attempt::Ended(InvestigationResult::BodyGone { reason })),
             Err(NoBody::Unavailable(reason)) => {

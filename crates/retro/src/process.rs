@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use retro_bus::{Bus, Role};
 use retro_config::Config;
+use retro_events::hosts::DatarefHosts;
 use retro_store::Store;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -63,6 +64,11 @@ struct Running {
 }
 
 impl Process {
+    /// Where else than in the broker bodies may lie.
+    fn hosts(&self) -> DatarefHosts {
+        self.config.hosts().expect("an entry that is no host was refused when the configuration was read")
+    }
+
     /// Runs until a signal, and stops in order. `at_work` is called once the roles work. Fails when it could not stop in
     /// order in time.
     pub(crate) async fn run(

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 
+const ADDRESS: &str = "https://runs.example.com/1.json?right=2";
 const HASH: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
 fn delivery(headers: &[(&str, &str)], payload: impl Into<Bytes>) -> Delivery {
@@ -16,6 +17,11 @@ fn delivery(headers: &[(&str, &str)], payload: impl Into<Bytes>) -> Delivery {
         delivered: 1,
         stored_at: "2026-11-20T12:00:00Z".parse().unwrap(),
     }
+}
+
+/// Reads where one host is allowed.
+fn read(delivery: &Delivery) -> Result<RunCompleted, Rejection> {
+    super::read(delivery, &DatarefHosts::parse(&["runs.example.com"]).unwrap())
 }
 
 fn structured(event: &Value) -> Delivery {
@@ -87,6 +93,7 @@ fn whatever_does_not_fit_is_refused_with_its_code_and_path() {
     };
     let trajectory = |steps: Value| json!({"schema_version": "ATIF-v1.4", "steps": steps});
     let object = |name: &str| json!({"name": name, "sha256": HASH, "bytes": 70_000});
+    let address = |url: &str| json!({"url": url, "sha256": HASH});
     for (pointer, value, code, path) in [
         ("/specversion", json!(null), NotCloudEvent, "specversion"),
         ("/specversion", json!("0.3"), SpecVersionUnknown, "specversion"),
@@ -129,6 +136,29 @@ fn whatever_does_not_fit_is_refused_with_its_code_and_path() {
         ("/data/self_feedback", json!(vec!["a"; 65]), FieldInvalid, "data.self_feedback"),
         ("/data/dataref", json!("https://files.example/run.json"), DatarefRefused, "data.dataref"),
         ("/data/dataref", json!({"url": "http://169.254.169.254/"}), DatarefRefused, "data.dataref"),
+        ("/data/dataref", address("http://runs.example.com/1.json"), DatarefRefused, "data.dataref"),
+        ("/data/dataref", address("https://files.example/run.json"), DatarefRefused, "data.dataref"),
+        ("/data/dataref", address("https://127.0.0.1/"), DatarefRefused, "data.dataref"),
+        ("/data/dataref", address("https://[::1]/"), DatarefRefused, "data.dataref"),
+        ("/data/dataref", address("FILE:///etc/passwd"), DatarefRefused, "data.dataref"),
+        ("/data/dataref", json!({"url": ADDRESS, "name": "acme/x"}), DatarefRefused, "data.dataref"),
+        ("/data/dataref", json!({"url": ADDRESS}), FieldInvalid, "data.dataref.sha256"),
+        ("/data/dataref", json!({"url": ADDRESS, "sha256": "0"}), FieldInvalid, "data.dataref.sha256"),
+        (
+            "/data/dataref",
+            json!({"url": ADDRESS, "sha256": HASH.to_uppercase()}),
+            FieldInvalid,
+            "data.dataref.sha256",
+        ),
+        ("/data/dataref", object("ACME/x"), DatarefRefused, "data.dataref"),
+        ("/data/dataref", object(&format!("acme%2F{HASH}")), DatarefRefused, "data.dataref"),
+        ("/data/dataref", object(&format!("acme=2F{HASH}")), DatarefRefused, "data.dataref"),
+        ("/data/dataref", object(&format!("=61cme/{HASH}")), DatarefRefused, "data.dataref"),
+        ("/data/dataref", object(&format!("/acme/{HASH}")), DatarefRefused, "data.dataref"),
+        ("/data/dataref", object(&format!("./acme/{HASH}")), DatarefRefused, "data.dataref"),
+        ("/data/dataref", object(&format!("acme//{HASH}")), DatarefRefused, "data.dataref"),
+        ("/data/dataref", object(&format!("acme/../other/{HASH}")), DatarefRefused, "data.dataref"),
+        ("/data/dataref", object("/etc/passwd"), DatarefRefused, "data.dataref"),
         ("/data/dataref", object("other/x"), DatarefRefused, "data.dataref"),
         ("/data/dataref", object("acme/../other/x"), DatarefRefused, "data.dataref"),
         ("/data/dataref", object("acme/"), DatarefRefused, "data.dataref"),
@@ -142,6 +172,9 @@ fn whatever_does_not_fit_is_refused_with_its_code_and_path() {
             "data.dataref.bytes",
         ),
         ("/dataref", json!("file:///etc/passwd"), DatarefRefused, "dataref"),
+        ("/dataref", json!("//runs.example.com/1.json"), DatarefRefused, "dataref"),
+        ("/dataref", json!("https://169.254.169.254/"), DatarefRefused, "dataref"),
+        ("/dataref", json!(7), DatarefRefused, "dataref"),
         ("/dataref", json!(format!("acme/{HASH}")), FieldInvalid, "dataref.bytes"),
         ("/data/trajectory", json!("text"), TrajectoryInvalid, "data.trajectory"),
         ("/data/trajectory", json!({"steps": []}), TrajectoryInvalid, "data.trajectory.schema_version"),
@@ -181,6 +214,36 @@ fn whatever_does_not_fit_is_refused_with_its_code_and_path() {
     ] {
         refused(&with(pointer, value), code, path);
     }
+}
+
+#[test]
+fn a_body_at_an_allowed_host_is_taken_in_both_forms_and_by_one_spelling() {
+    let taken = Body::Https(HttpsRef { url: ADDRESS.to_owned(), sha256: HASH.to_owned() });
+    let spelled = "HTTPS://Runs.Example.com:443/./1.json?right=2#part";
+    for url in [ADDRESS, spelled] {
+        let within = with("/data/dataref", json!({"url": url, "sha256": HASH}));
+        assert_eq!(read(&structured(&within)).unwrap().body, taken);
+        let mut beside = with("/dataref", json!(url));
+        beside["datarefsha256"] = json!(HASH);
+        assert_eq!(read(&structured(&beside)).unwrap().body, taken);
+        let none = DatarefHosts::default();
+        assert_eq!(super::read(&structured(&within), &none).unwrap_err().code, Code::DatarefRefused);
+    }
+}
+
+#[test]
+fn a_packed_event_is_the_same_event_in_both_modes() {
+    let plain = read(&structured(&event())).unwrap();
+    let mut packed = structured(&event());
+    packed.payload = zstd::encode_all(&*packed.payload, 3).unwrap().into();
+    packed.headers.push(("Content-Encoding".to_owned(), "zstd".to_owned()));
+    assert_eq!(read(&packed).unwrap(), plain);
+    let mut binary = binary_text(include_str!("../../golden/v1-minimal.binary.txt"));
+    let plain = read(&binary).unwrap();
+    binary.payload = zstd::encode_all(&*binary.payload, 3).unwrap().into();
+    assert!(read(&binary).is_err(), "packed, and nothing says so");
+    binary.headers.push(("content-encoding".to_owned(), "zstd".to_owned()));
+    assert_eq!(read(&binary).unwrap(), plain);
 }
 
 #[test]

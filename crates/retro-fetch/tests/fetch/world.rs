@@ -171,8 +171,10 @@ pub(crate) fn authority(names: &[&str]) -> (RootCertStore, TlsAcceptor) {
     let root = params.self_signed(issuer.key()).expect("a world can be made");
     let key = KeyPair::generate().expect("a world can be made");
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let certificate =
-        CertificateParams::new(names).expect("a world can be made").signed_by(&key, &issuer).unwrap();
+    let certificate = CertificateParams::new(names)
+        .expect("a world can be made")
+        .signed_by(&key, &issuer)
+        .expect("a world can be made");
     let mut roots = RootCertStore::empty();
     roots.add(root.der().clone()).expect("a world can be made");
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));

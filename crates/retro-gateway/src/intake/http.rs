@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use retro_core::dead_letter::{Code, Rejection};
 use retro_events::envelope::EVENT_BYTES_MAX;
-use retro_events::{IntakeError, ObjectError};
+use retro_events::{IntakeError, ObjectError, encoding};
 use retro_http::{Caller, Problem, is_json, media_type, read_body};
 use tracing::warn;
 
@@ -43,7 +43,8 @@ pub(crate) async fn events(
         Err(problem) => return problem.into_response(),
     };
     let taken = if media_type(&headers) == BATCH {
-        reception.batch(&tenant, &payload).await
+        let encoding = headers.get(header::CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
+        reception.batch(&tenant, encoding, &payload).await
     } else {
         reception.one(&tenant, &texts(&headers), &payload).await
     };
@@ -65,10 +66,17 @@ fn check(headers: &HeaderMap) -> Result<usize, Problem> {
              as application/json with ce- headers",
         ));
     }
-    if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return Err(unsupported("send the body as it is: no Content-Encoding is read"));
+    let encoding =
+        headers.get(header::CONTENT_ENCODING).map(|encoding| encoding.to_str().unwrap_or("unreadable"));
+    if encoding.is_some_and(|encoding| !encoding::is_read(encoding)) {
+        let problem =
+            unsupported("send the body as it is, or packed by one Content-Encoding of zstd and gzip");
+        let path = Some(encoding::HEADER.to_owned());
+        return Err(Problem { path, ..problem }.with_code(Code::EncodingInvalid.as_str()));
     }
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    // What is packed takes the room of what it may become.
+    let length = length.filter(|_| encoding.is_none());
     Ok(length.unwrap_or(EVENT_BYTES_MAX).min(EVENT_BYTES_MAX))
 }
 
@@ -115,9 +123,12 @@ fn all_refused(refused: Vec<RefusedEvent>) -> Response {
 const fn status_of(code: Code) -> StatusCode {
     match code {
         Code::Oversized => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::NotJson | Code::NotUtf8 | Code::NotCloudEvent | Code::TooDeep | Code::SpecVersionUnknown => {
-            StatusCode::BAD_REQUEST
-        }
+        Code::NotJson
+        | Code::NotUtf8
+        | Code::EncodingInvalid
+        | Code::NotCloudEvent
+        | Code::TooDeep
+        | Code::SpecVersionUnknown => StatusCode::BAD_REQUEST,
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     }
 }

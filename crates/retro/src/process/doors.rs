@@ -101,5 +101,6 @@ impl Running {
             GateBounds { bytes_max: mib(config.intake_mib), tenant_bytes_max: mib(config.intake_tenant_mib) };
         let (intake, objects) = (EventIntake::new(bus.clone()), BodyStore::new(bus.clone()));
         Reception::new(Arc::new(intake), Arc::new(objects), Arc::new(SystemClock), Gate::new(bounds))
+            .taking_bodies_at(self.process.hosts())
     }
 }

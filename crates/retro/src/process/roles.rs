@@ -7,8 +7,9 @@ use retro_bus::{BodyStore, Durable, NoticePublisher, Role, Subscription, run_con
 use retro_core::similar::NgramEmbedder;
 use retro_core::time::Clock;
 use retro_counter::Counter;
-use retro_events::{Consumer, Objects, Publisher};
-use retro_investigator::{Heuristics, Settings, Worker};
+use retro_events::{Consumer, Publisher};
+use retro_fetch::Fetcher;
+use retro_investigator::{Bodies, Heuristics, Settings, Worker};
 use retro_sampler::Sampler;
 use retro_store::{DeliveryStore, StoreError};
 use retro_writer::Writer;
@@ -38,7 +39,8 @@ impl Running {
 
     fn start_counter(&self) {
         let (store, policies) = (self.process.store.clone(), self.process.policies.clone());
-        let counter = Arc::new(Counter::new(store, policies, clock(), self.outbox.clone()));
+        let counter = Counter::new(store, policies, clock(), self.outbox.clone());
+        let counter = Arc::new(counter.taking_bodies_at(self.process.hosts()));
         self.consume(Role::Counter, counter.clone(), EVENTS_PER_BATCH);
         self.sweep(Role::Counter, move || {
             let counter = counter.clone();
@@ -76,9 +78,12 @@ impl Running {
             sweep: Duration::from_millis(config.sweep_ms),
             finish_within: FINISH_WITHIN,
         };
-        let objects: Arc<dyn Objects> = Arc::new(BodyStore::new(self.process.bus.clone()));
+        let bodies = Bodies {
+            objects: Arc::new(BodyStore::new(self.process.bus.clone())),
+            https: Arc::new(Fetcher::new(self.process.hosts())),
+        };
         let (store, engine) = (self.process.store.clone(), Arc::new(Heuristics));
-        let worker = Arc::new(Worker::new(store, objects, engine, self.outbox.clone(), settings));
+        let worker = Arc::new(Worker::new(store, bodies, engine, self.outbox.clone(), settings));
         self.consume(Role::Investigator, worker.clone(), NOTICES_PER_BATCH);
         for _ in 0..config.investigators {
             let (worker, stop) = (worker.clone(), self.stop.clone());

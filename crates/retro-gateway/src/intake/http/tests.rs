@@ -156,13 +156,33 @@ async fn what_cannot_be_taken_is_a_problem_with_the_code_and_path_of_its_dead_le
     }
     let answer = post_to(&Arc::default(), SINGLE, large).await;
     assert_eq!(answer.status, 413, "{}", answer.body);
-    for (name, value) in [("Content-Type", "text/plain"), ("Content-Encoding", "gzip")] {
+    for (name, value) in [("Content-Type", "text/plain"), ("Content-Encoding", "br")] {
         let request = Request::post("/v1/events").header(name, value).header("Content-Type", SINGLE);
         assert_eq!(
             send(&Arc::default(), request.body(Body::from("{}")).unwrap()).await.status,
             415,
             "{name}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_packed_event_or_batch_is_taken_and_half_of_one_is_not() {
+    let single = event("1").to_string();
+    for (kind, plain) in [(SINGLE, single.clone()), (BATCH, format!("[{single}]"))] {
+        let broker = Arc::<Broker>::default();
+        let packed = zstd::encode_all(plain.as_bytes(), 3).unwrap();
+        for (bytes, status, code) in
+            [(&packed[..], 202, Value::Null), (&packed[..packed.len() / 2], 400, json!("encoding_invalid"))]
+        {
+            let request = Request::post("/v1/events")
+                .header("Retro-Tenant", "acme")
+                .header("Content-Type", kind)
+                .header("Content-Encoding", "zstd");
+            let answer = send(&broker, request.body(Body::from(bytes.to_vec())).unwrap()).await;
+            assert_eq!((answer.status, &answer.body["code"]), (status, &code), "{kind}: {}", answer.body);
+        }
+        assert_eq!(published(&broker).len(), 1, "{kind}");
     }
 }
 
