@@ -5,24 +5,29 @@ use retro_core::memory::{Evidence, Memory, Scope, Status};
 use retro_core::recall::Recalled;
 use retro_core::weight::Weight;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A step is about to start. Fields that are not known are left alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ContextRequest {
     /// The workflow.
+    #[schema(value_type = String)]
     pub workflow: Workflow,
     /// The step; `main` when none is named.
     #[serde(default = "Step::main")]
+    #[schema(value_type = String, default = "main", required = false)]
     pub step: Step,
     /// The run that will see the answer. Without it the answer is a preview.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
 }
 
 /// What the run is handed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ContextAnswer {
     /// The memories, best first; at most the policy's `inject_memories_max`.
+    #[schema(value_type = Vec<crate::described::Recalled>)]
     pub memories: Vec<Recalled>,
     /// The block to put into the prompt as it is; empty when there is nothing to say.
     pub text: String,
@@ -38,7 +43,7 @@ pub struct ContextAnswer {
 }
 
 /// Whether what a run met was recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Recording {
     /// It is stored.
@@ -66,7 +71,7 @@ impl ContextAnswer {
 }
 
 /// The answer to "read this memory".
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryAnswer {
     /// The memory; `None` when the database could not say.
     pub memory: Option<MemoryText>,
@@ -78,15 +83,19 @@ pub struct MemoryAnswer {
 }
 
 /// A memory in full, as an agent reads it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryText {
     /// Its id.
+    #[schema(value_type = String)]
     pub id: MemoryId,
     /// What it is about.
+    #[schema(value_type = Object)]
     pub scope: Scope,
     /// Where it stands: only an active one is handed out by context, and one that is not living is to be distrusted.
+    #[schema(value_type = String)]
     pub status: Status,
     /// What it has earned.
+    #[schema(value_type = u16)]
     pub weight: Weight,
     /// Its one line.
     pub title: String,
@@ -95,6 +104,7 @@ pub struct MemoryText {
     /// Distinct runs that showed it.
     pub observed_runs: u32,
     /// Words of runs that show it, the most recent last.
+    #[schema(value_type = Vec<crate::described::Evidence>)]
     pub evidence: Vec<Evidence>,
 }
 

@@ -1,28 +1,36 @@
 //! The agents' side over HTTP.
 
+use axum::Json;
 use axum::extract::State;
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use retro_core::id::{MemoryRef, RunId, Workflow};
-use retro_http::{Caller, Id, JsonBody, Params, Problem, ReadyCheck, health};
+use retro_http::{Api, Caller, Id, JsonBody, Params, Problem, ReadyCheck, health, health_description};
 use retro_store::Unnamed;
 use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::routes;
 
 use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer};
 use crate::gateway::Gateway;
-use crate::intake::{Reception, events};
+use crate::intake::{self, Reception};
 
-/// The agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz`. To be merged with others and
-/// handed to [`retro_http::serve`].
-pub fn router(gateway: Gateway, reception: Reception, ready: ReadyCheck) -> Router {
-    Router::new()
-        .route("/v1/context", post(context))
-        .route("/v1/memories/{id}", get(memory))
-        .with_state(gateway)
-        .merge(Router::new().route("/v1/events", post(events)).with_state(reception))
-        .merge(health(ready))
+/// The agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz`. To be merged with others
+/// and handed to [`retro_http::serve`].
+pub fn router(gateway: Gateway, reception: Reception, ready: ReadyCheck) -> Api {
+    agents().with_state(gateway).merge(intake::routes().with_state(reception)).merge(health(ready))
 }
 
+/// What [`router`] serves.
+pub fn description() -> Api {
+    agents().description().merge(intake::routes().description()).merge(health_description())
+}
+
+fn agents() -> Api<Gateway> {
+    Api::new().routes(routes!(context)).routes(routes!(memory))
+}
+
+/// What a step's next run is handed.
+#[utoipa::path(post, path = "/v1/context", tag = "agents", request_body = ContextRequest,
+    responses((status = 200, body = ContextAnswer, description = "the best few memories, or none and why")))]
 async fn context(
     State(gateway): State<Gateway>,
     Caller(tenant): Caller,
@@ -32,12 +40,21 @@ async fn context(
 }
 
 /// Which run opens the memory.
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct Opening {
+    /// The run; without one nothing is recorded.
+    #[param(value_type = Option<String>)]
     run: Option<RunId>,
+    /// The run's workflow [default: the memory's].
+    #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
 }
 
+/// One memory in full; recorded as read when a run is named.
+#[utoipa::path(get, path = "/v1/memories/{id}", tag = "agents",
+    params(("id" = String, Path, description = "the id, or eight or more of its first digits"), Opening),
+    responses((status = 200, body = MemoryAnswer)))]
 async fn memory(
     State(gateway): State<Gateway>,
     Caller(tenant): Caller,

@@ -5,6 +5,7 @@
 //! a run once.
 
 mod answer;
+mod described;
 mod gate;
 mod http;
 
@@ -22,7 +23,7 @@ use retro_events::{
 
 pub use answer::{EventsAnswer, EventsRefused, RefusedEvent};
 pub use gate::{Busy, Gate, GateBounds, Pass};
-pub(crate) use http::events;
+pub(crate) use http::routes;
 
 /// The largest event that is published, in bytes: what the broker takes, less our few headers.
 const PUBLISHED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod answer;
+mod described;
 mod gateway;
 mod http;
 mod intake;
@@ -10,7 +11,7 @@ mod tokens;
 
 pub use answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryText, Recording};
 pub use gateway::{ANSWER_MS_MAX, Gateway};
-pub use http::router;
+pub use http::{description, router};
 pub use intake::{Busy, EventsAnswer, EventsRefused, Gate, GateBounds, Pass, Reception, RefusedEvent};
 pub use retro_http::{Readiness, ReadyCheck, ServeError, listen, serve};
 pub use tokens::count as count_tokens;

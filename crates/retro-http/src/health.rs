@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::get;
+use utoipa_axum::routes;
 
+use crate::api::Api;
 use crate::problem::Problem;
 
 /// Whether the process can do its work.
@@ -23,10 +23,27 @@ pub enum Readiness {
 pub type ReadyCheck = Arc<dyn Fn() -> Readiness + Send + Sync>;
 
 /// `/livez`, which always answers, and `/readyz`: 200, or 503 with what is missing.
-pub fn health(ready: ReadyCheck) -> Router {
-    Router::new().route("/livez", get(|| async { "ok" })).route("/readyz", get(readyz)).with_state(ready)
+pub fn health(ready: ReadyCheck) -> Api {
+    described().with_state(ready)
 }
 
+/// What [`health`] serves.
+pub fn health_description() -> Api {
+    described().description()
+}
+
+fn described() -> Api<ReadyCheck> {
+    Api::new().routes(routes!(livez)).routes(routes!(readyz))
+}
+
+/// The process runs.
+#[utoipa::path(get, path = "/livez", tag = "process", responses((status = 200, body = String)))]
+async fn livez() -> &'static str {
+    "ok"
+}
+
+/// What the process needs is there; 503 tells what is not.
+#[utoipa::path(get, path = "/readyz", tag = "process", responses((status = 200, body = String)))]
 async fn readyz(State(ready): State<ReadyCheck>) -> Result<&'static str, Problem> {
     match ready() {
         Readiness::Ready => Ok("ready"),

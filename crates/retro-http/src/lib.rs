@@ -1,14 +1,16 @@
 #![doc = include_str!("../README.md")]
 
+mod api;
 mod extract;
 mod health;
 mod problem;
 mod serve;
 
+pub use api::{Api, OPENAPI_PATH};
 pub use extract::{
     BODY_BYTES_MAX, BODY_READ_S_MAX, Caller, Id, JsonBody, Params, TENANT_HEADER, accepts, is_json,
     media_type, read_body,
 };
-pub use health::{Readiness, ReadyCheck, health};
+pub use health::{Readiness, ReadyCheck, health, health_description};
 pub use problem::Problem;
 pub use serve::{STOP_S_MAX, ServeError, finished, listen, listen_for_health, serve, serve_health};

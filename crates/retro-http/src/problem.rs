@@ -3,12 +3,14 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// A refusal: rendered as `application/problem+json`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Problem {
     /// The HTTP status.
     #[serde(serialize_with = "as_number")]
+    #[schema(value_type = u16)]
     pub status: StatusCode,
     /// The same for every problem of this kind.
     pub title: &'static str,

@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::api::Api;
 use crate::extract::BODY_BYTES_MAX;
 use crate::health::{ReadyCheck, health};
 use crate::problem::Problem;
@@ -55,11 +56,11 @@ pub async fn listen_for_health(address: SocketAddr) -> Result<TcpListener, Serve
 
 /// Serves until `stop`, then lets requests under way end, for at most [`STOP_S_MAX`] seconds. Fails at once when the
 /// listener is not on loopback.
-pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> Result<(), ServeError> {
+pub async fn serve(listener: TcpListener, api: Api, stop: CancellationToken) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     loopback_only(address)?;
     info!(http.address = %address, "serving HTTP on {address}");
-    until_stopped(listener, finished(router), stop).await
+    until_stopped(listener, finished(api), stop).await
 }
 
 /// Serves `/livez` and `/readyz` until `stop`, on whatever address, and nothing else.
@@ -70,7 +71,7 @@ pub async fn serve_health(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     info!(http.address = %address, "serving /livez and /readyz on {address}");
-    until_stopped(listener, with_problems(health(ready)), stop).await
+    until_stopped(listener, with_problems(health(ready).only_routes()), stop).await
 }
 
 async fn until_stopped(
@@ -90,10 +91,11 @@ async fn until_stopped(
     Ok(())
 }
 
-/// The router as it is served: with problems for unknown addresses and methods, the body limit, and the check of
-/// `Host`. For tests that call a router without a socket; [`serve`] does it by itself.
-pub fn finished(router: Router) -> Router {
-    with_problems(router).layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(local_names_only))
+/// The routes as they are served: with their own description, problems for unknown addresses and methods, the body
+/// limit, and the check of `Host`. For tests that call a router without a socket; [`serve`] does it by itself.
+pub fn finished(api: Api) -> Router {
+    let router = with_problems(api.into_router());
+    router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(local_names_only))
 }
 
 fn with_problems(router: Router) -> Router {

@@ -2,26 +2,29 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
 use retro_core::dead_letter::Code;
 use retro_core::id::{DeadLetterId, MemoryRef, RetrospectiveId, RunId, Step, Workflow};
 use retro_core::memory::{Memory, Status};
-use retro_http::{Caller, Id, Params, Problem, accepts};
+use retro_http::{Api, Caller, Id, Params, Problem, accepts};
 use retro_store::{
     DeadLetterFilter, MemoryFilter, OperatorStore, RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow,
     StoreError, Unnamed, resolve,
 };
 use serde::{Deserialize, Serialize};
 use tracing::error;
+use utoipa::IntoParams;
+use utoipa_axum::routes;
 
 use crate::dead_letters::DeadLetterView;
 use crate::report;
 use crate::steer::Acted;
 use crate::why::Why;
+
+mod described;
 
 /// Entries of a list when nothing is said: a screenful or two.
 pub const LIST_DEFAULT: u32 = 100;
@@ -43,17 +46,25 @@ struct Operator {
 
 /// The people's routes under `/v1`: memories, their lives, retrospectives, reports, runs and dead letters. To be
 /// merged with others and handed to [`retro_http::serve`].
-pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedact) -> Router {
-    Router::new()
-        .route("/v1/memories", get(memories))
-        .route("/v1/memories/{id}/why", get(why))
-        .route("/v1/retrospectives", get(retrospectives))
-        .route("/v1/retrospectives/{id}", get(retrospective))
-        .route("/v1/reports/{id}", get(report))
-        .route("/v1/runs", get(runs))
-        .route("/v1/dead-letters", get(dead_letters))
-        .route("/v1/dead-letters/{id}", get(dead_letter))
-        .with_state(Operator { store, redact })
+pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedact) -> Api {
+    routes().with_state(Operator { store, redact })
+}
+
+/// What [`router`] and [`crate::steer_router`] serve.
+pub fn description() -> Api {
+    routes().description().merge(crate::steer::routes().description())
+}
+
+fn routes() -> Api<Operator> {
+    Api::new()
+        .routes(routes!(memories))
+        .routes(routes!(why))
+        .routes(routes!(retrospectives))
+        .routes(routes!(retrospective))
+        .routes(routes!(report))
+        .routes(routes!(runs))
+        .routes(routes!(dead_letters))
+        .routes(routes!(dead_letter))
 }
 
 /// A list, and whether there is more of it.
@@ -88,14 +99,25 @@ impl Limit {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct MemoriesAsked {
+    /// Only of this workflow.
+    #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
+    /// Only of this step.
+    #[param(value_type = Option<String>)]
     step: Option<Step>,
+    /// Only of this status.
+    #[param(value_type = Option<String>)]
     status: Option<Status>,
+    /// At most so many [default: 100].
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
+/// Memories, heaviest first.
+#[utoipa::path(get, path = "/v1/memories", tag = "people", params(MemoriesAsked), responses((status = 200, body = described::Memories)))]
 async fn memories(
     State(operator): State<Operator>,
     Caller(tenant): Caller,
@@ -107,6 +129,8 @@ async fn memories(
     Ok(limit.list(operator.store.memories(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?))
 }
 
+/// Every change of a memory and its reason.
+#[utoipa::path(get, path = "/v1/memories/{id}/why", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, content((described::Why = "application/json"), (String = "text/plain")))))]
 async fn why(
     State(operator): State<Operator>,
     Caller(tenant): Caller,
@@ -123,12 +147,19 @@ async fn why(
     })
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct RetrospectivesAsked {
+    /// Only of this workflow.
+    #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
+    /// At most so many [default: 100].
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
+/// Retrospectives, the newest first.
+#[utoipa::path(get, path = "/v1/retrospectives", tag = "people", params(RetrospectivesAsked), responses((status = 200, body = described::Retrospectives)))]
 async fn retrospectives(
     State(operator): State<Operator>,
     Caller(tenant): Caller,
@@ -139,6 +170,8 @@ async fn retrospectives(
     Ok(limit.list(found.map_err(|cause| not_answered(&cause))?))
 }
 
+/// One retrospective: window, sample, investigations.
+#[utoipa::path(get, path = "/v1/retrospectives/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = described::Retrospective)))]
 async fn retrospective(
     State(operator): State<Operator>,
     Caller(tenant): Caller,
@@ -150,6 +183,8 @@ async fn retrospective(
     Ok(Json(Acted { of, acts }))
 }
 
+/// The report of a retrospective, in the form that `Accept` asks for.
+#[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id")), responses((status = 200, content((described::Report = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
 async fn report(
     State(operator): State<Operator>,
     Caller(tenant): Caller,
@@ -165,13 +200,22 @@ async fn report(
     })
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct RunsAsked {
+    /// Only of this workflow.
+    #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
+    /// Only this run.
+    #[param(value_type = Option<String>)]
     run: Option<RunId>,
+    /// At most so many [default: 100].
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
+/// Runs, the newest first.
+#[utoipa::path(get, path = "/v1/runs", tag = "people", params(RunsAsked), responses((status = 200, body = described::Runs)))]
 async fn runs(
     State(operator): State<Operator>,
     Caller(tenant): Caller,
@@ -182,13 +226,22 @@ async fn runs(
     Ok(limit.list(operator.store.runs(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct DeadLettersAsked {
+    /// Only with this code.
+    #[param(value_type = Option<String>)]
     code: Option<Code>,
+    /// Only of this workflow.
+    #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
+    /// At most so many [default: 100].
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
+/// Messages that could not be handled, the newest first; redacted.
+#[utoipa::path(get, path = "/v1/dead-letters", tag = "people", params(DeadLettersAsked), responses((status = 200, body = described::DeadLetters)))]
 async fn dead_letters(
     State(operator): State<Operator>,
     Caller(tenant): Caller,
@@ -200,6 +253,8 @@ async fn dead_letters(
     Ok(limit.list(found.iter().map(|letter| DeadLetterView::listed(letter, &*operator.redact)).collect()))
 }
 
+/// One dead letter: why, where, and the message itself, redacted.
+#[utoipa::path(get, path = "/v1/dead-letters/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = described::DeadLetter)))]
 async fn dead_letter(
     State(operator): State<Operator>,
     Caller(tenant): Caller,

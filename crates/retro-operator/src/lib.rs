@@ -19,7 +19,7 @@ mod world;
 pub use dead_letters::{DeadLetterView, MessageView, Redact, dead_letters};
 pub use export::export_canonical;
 pub use grid::{COLUMNS_WITHOUT_TERMINAL, terminal_columns};
-pub use http::{LIST_DEFAULT, LIST_MAX, SharedRedact, router};
+pub use http::{LIST_DEFAULT, LIST_MAX, SharedRedact, description, router};
 pub use memory::memory;
 pub use steer::{Acted, Did, SteerError, Steering, Told, acts, steer_router};
 pub use verify::{Check, Checked, LOOKS_MAX, Verification, Violation, verify};

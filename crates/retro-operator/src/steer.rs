@@ -14,10 +14,12 @@ use retro_core::time::Clock;
 use retro_store::{ActRow, Cancelled, Reopened, SteerStore, StoreError};
 use serde::Serialize;
 use tokio::sync::Notify;
+use utoipa::ToSchema;
 
 use crate::words;
 
 pub use http::router as steer_router;
+pub(crate) use http::routes;
 
 /// What people may do about retrospectives.
 #[derive(Clone)]
@@ -29,22 +31,24 @@ pub struct Steering {
 }
 
 /// What came of an act.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Told {
     /// Whether it was done now, had been done before, or cannot be done as things stand.
     pub did: Did,
     /// The retrospective that is cancelled, or that a replay opened.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub retrospective: Option<RetrospectiveId>,
     /// Its epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
     pub epoch: Option<Epoch>,
     /// In one sentence.
     pub detail: String,
 }
 
 /// Whether an act was done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Did {
     /// Now.

@@ -84,6 +84,8 @@ pub(crate) enum Command {
     /// The policy of learning, from the pipelines folder.
     #[command(subcommand)]
     Pipeline(PipelineCommand),
+    /// Print the HTTP side's description: an OpenAPI document, as served at `/v1/openapi.json`.
+    Openapi,
     /// Check what the program needs: folders, database, nats-server, addresses.
     Doctor,
 }

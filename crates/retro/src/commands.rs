@@ -82,8 +82,15 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded) -> anyhow::Result<Exit> {
         Command::Export(_) => read::export(&asked, &*store::open(&config).await?).await,
         Command::Config(command) => configuration::run(&config, &origins, output, command),
         Command::Pipeline(command) => pipeline::run(&config, output, command),
+        Command::Openapi => openapi(),
         Command::Doctor => doctor::run(&config, output).await,
     }
+}
+
+fn openapi() -> anyhow::Result<Exit> {
+    let document = retro_gateway::description().merge(retro_operator::description()).document();
+    output::line(&serde_json::to_string_pretty(&document)?)?;
+    Ok(Exit::Done)
 }
 
 async fn context(asked: &read::Asked<'_>, config: &Config, args: &ContextArgs) -> anyhow::Result<Exit> {

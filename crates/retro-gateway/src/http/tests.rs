@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
+use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::{Request, StatusCode};
+use axum::http::Request;
 use retro_core::id::Tenant;
 use retro_core::policy::Policy;
 use retro_http::Readiness;

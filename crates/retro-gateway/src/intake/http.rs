@@ -9,10 +9,12 @@ use axum::response::{IntoResponse, Response};
 use retro_core::dead_letter::{Code, Rejection};
 use retro_events::envelope::EVENT_BYTES_MAX;
 use retro_events::{IntakeError, ObjectError, encoding};
-use retro_http::{Caller, Problem, is_json, media_type, read_body};
+use retro_http::{Api, Caller, Problem, is_json, media_type, read_body};
 use tracing::warn;
+use utoipa_axum::routes;
 
-use super::answer::{EventsRefused, RefusedEvent};
+use super::answer::{EventsAnswer, EventsRefused, RefusedEvent};
+use super::described::{Event, RunData};
 use super::{Busy, NotTaken, Reception};
 
 /// How long a body may take to arrive: the largest one over a slow line. Its place is taken as long.
@@ -24,11 +26,27 @@ const AGAIN_LATER_S: u32 = 30;
 
 const BATCH: &str = "application/cloudevents-batch+json";
 
-pub(crate) async fn events(
-    State(reception): State<Reception>,
-    Caller(tenant): Caller,
-    request: Request,
-) -> Response {
+/// The road in.
+pub(crate) fn routes() -> Api<Reception> {
+    Api::new().routes(routes!(events))
+}
+
+/// Takes finished runs: one CloudEvent, structured or with `ce-` headers, or up to a thousand. Answers when they are on
+/// disk. Sending again is harmless: a run is counted once.
+#[utoipa::path(post, path = "/v1/events", tag = "engines",
+    request_body(content(
+        (Event = "application/cloudevents+json"),
+        (Vec<Event> = "application/cloudevents-batch+json"),
+        (RunData = "application/json"),
+    )),
+    responses(
+        (status = 202, body = EventsAnswer, description = "all accepted"),
+        (status = 207, body = EventsAnswer, description = "some of a batch accepted, the others named"),
+        (status = 422, body = EventsRefused, content_type = "application/problem+json", description = "nothing accepted"),
+        (status = 429, body = Problem, content_type = "application/problem+json", description = "too much in hand"),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "the broker has no room, is away, or did not say"),
+    ))]
+async fn events(State(reception): State<Reception>, Caller(tenant): Caller, request: Request) -> Response {
     let headers = request.headers().clone();
     let bytes_max = match check(&headers) {
         Ok(bytes_max) => bytes_max,

@@ -19,17 +19,18 @@ struct Page {
     limit: Option<u32>,
 }
 
-fn router() -> Router {
-    Router::new()
+fn api() -> Api {
+    let router = Router::new()
         .route("/who", get(|Caller(tenant): Caller| async move { tenant.to_string() }))
         .route("/ask", post(|JsonBody(ask): JsonBody<Question>| async move { ask.names.len().to_string() }))
         .route("/page", get(|Params(page): Params<Page>| async move { page.limit.unwrap_or(7).to_string() }))
-        .route("/number/{id}", get(|Id(id): Id<u8>| async move { id.to_string() }))
+        .route("/number/{id}", get(|Id(id): Id<u8>| async move { id.to_string() }));
+    router.into()
 }
 
 async fn ask(request: axum::http::request::Builder, body: &str) -> (StatusCode, String, String) {
     let request = request.body(Body::from(body.to_owned())).unwrap();
-    let response = finished(router()).oneshot(request).await.unwrap();
+    let response = finished(api()).oneshot(request).await.unwrap();
     let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| kind.to_str().unwrap().to_owned());
     let status = response.status();
     let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
@@ -112,7 +113,7 @@ async fn another_address_than_loopback_is_refused_in_a_sentence() {
     let error = listen(([0, 0, 0, 0], 0).into()).await.unwrap_err().to_string();
     assert!(error.starts_with("refusing to listen on 0.0.0.0:0") && error.contains("127.0.0.1"), "{error}");
     let everywhere = TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let served = serve(everywhere, router(), CancellationToken::new()).await;
+    let served = serve(everywhere, api(), CancellationToken::new()).await;
     assert!(matches!(served, Err(ServeError::NotLoopback(_))), "{served:?}");
 }
 
@@ -130,7 +131,8 @@ async fn a_stop_lets_the_request_under_way_end() {
     let listener = listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
-    let served = tokio::spawn(serve(listener, Router::new().route("/slow", get(handler)), stop.clone()));
+    let slow = Router::new().route("/slow", get(handler));
+    let served = tokio::spawn(serve(listener, slow.into(), stop.clone()));
     let mut client = TcpStream::connect(address).await.unwrap();
     client.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
     begun.notified().await;

@@ -1,12 +1,13 @@
 //! The same over HTTP.
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::post;
-use axum::{Json, Router};
 use retro_core::id::{DeadLetterId, RetrospectiveId};
-use retro_http::{Caller, Id, JsonBody, Problem};
+use retro_http::{Api, Caller, Id, JsonBody, Problem};
 use serde::Deserialize;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
 
 use super::{Did, SteerError, Steering, Told};
 use crate::http::not_answered;
@@ -15,17 +16,21 @@ use crate::http::not_answered;
 const SOMEBODY: &str = "somebody over HTTP";
 
 /// The routes by which people steer, under `/v1`. To be merged with others and handed to [`retro_http::serve`].
-pub fn router(steering: Steering) -> Router {
-    Router::new()
-        .route("/v1/retrospectives/{id}/cancel", post(cancel))
-        .route("/v1/dead-letters/{id}/replay", post(replay))
-        .with_state(steering)
+pub fn router(steering: Steering) -> Api {
+    routes().with_state(steering)
+}
+
+/// Without what they work on.
+pub(crate) fn routes() -> Api<Steering> {
+    Api::new().routes(routes!(cancel)).routes(routes!(replay))
 }
 
 /// Why, and who.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Asked {
+    /// Why: it is kept.
     reason: String,
+    /// Who: a name, until credentials say.
     by: Option<String>,
 }
 
@@ -35,6 +40,8 @@ impl Asked {
     }
 }
 
+/// Cancels an open retrospective: its runs are released.
+#[utoipa::path(post, path = "/v1/retrospectives/{id}/cancel", tag = "people", request_body = Asked, params(("id" = String, Path, description = "the id")), responses((status = 200, body = Told)))]
 async fn cancel(
     State(steering): State<Steering>,
     Caller(tenant): Caller,
@@ -45,6 +52,8 @@ async fn cancel(
     answer(told.ok_or_else(|| Problem::not_found("retrospective", id))?)
 }
 
+/// Replays a dead letter.
+#[utoipa::path(post, path = "/v1/dead-letters/{id}/replay", tag = "people", request_body = Asked, params(("id" = String, Path, description = "the id")), responses((status = 200, body = Told)))]
 async fn replay(
     State(steering): State<Steering>,
     Caller(tenant): Caller,

@@ -6,6 +6,7 @@ mod intake;
 mod killed;
 mod memories;
 mod named;
+mod openapi;
 mod policy;
 mod refused;
 mod road;

@@ -1,9 +1,7 @@
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use axum::routing::post;
 use retro_core::id::Tenant;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -38,8 +36,8 @@ struct Answer {
 }
 
 async fn send(broker: &Arc<Broker>, request: Request<Body>) -> Answer {
-    let app = Router::new().route("/v1/events", post(events)).with_state(reception(broker).0);
-    let response = retro_http::finished(app).oneshot(request).await.unwrap();
+    let response =
+        retro_http::finished(routes().with_state(reception(broker).0)).oneshot(request).await.unwrap();
     let status = response.status().as_u16();
     let retry_after = response.headers().get("Retry-After").map(|value| value.to_str().unwrap().to_owned());
     let kind = response.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
@@ -219,12 +217,12 @@ async fn a_tenant_with_too_much_in_hand_is_sent_away_and_another_is_not() {
     let (reception, gate) = reception(&broker);
     let acme = Tenant::new("acme").unwrap();
     let _inside = gate.enter(&acme, BOUNDS.tenant_bytes_max).unwrap();
-    let app = Router::new().route("/v1/events", post(events)).with_state(reception);
+    let app = retro_http::finished(routes().with_state(reception));
     for (tenant, status) in [("acme", 429), ("other", 202)] {
         let request =
             Request::post("/v1/events").header("Retro-Tenant", tenant).header("Content-Type", SINGLE);
         let request = request.body(Body::from(event("1").to_string())).unwrap();
-        let response = retro_http::finished(app.clone()).oneshot(request).await.unwrap();
+        let response = app.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status().as_u16(), status, "{tenant}");
         assert_eq!(response.headers().contains_key("Retry-After"), status == 429);
     }

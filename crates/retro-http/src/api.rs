@@ -1,0 +1,148 @@
+//! Routes that describe themselves: one registration makes the route and its part of the OpenAPI document. What is
+//! served is an [`Api`], and there is no other way to give it a route, so nothing is served that is not described.
+
+use axum::Router;
+use axum::http::header;
+use axum::routing::get;
+use serde_json::{Value, json};
+use utoipa::openapi::OpenApi;
+use utoipa::{PartialSchema, ToSchema};
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+use crate::extract::TENANT_HEADER;
+use crate::problem::Problem;
+
+/// Where the document is served.
+pub const OPENAPI_PATH: &str = "/v1/openapi.json";
+
+/// Routes with their description.
+#[derive(Clone)]
+pub struct Api<S = ()>(OpenApiRouter<S>);
+
+impl<S: Clone + Send + Sync + 'static> Api<S> {
+    /// Without any route.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(OpenApiRouter::default())
+    }
+
+    /// With the routes of `utoipa_axum::routes!(handler)`, each handler described by `#[utoipa::path(…)]`.
+    #[must_use]
+    pub fn routes(self, routes: UtoipaMethodRouter<S>) -> Self {
+        Self(self.0.routes(routes))
+    }
+
+    /// With what the handlers work on.
+    #[must_use]
+    pub fn with_state(self, state: S) -> Api {
+        Api(self.0.with_state(state))
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Api<S> {
+    /// What would be served, without what it would work on.
+    #[must_use]
+    pub fn description(self) -> Api {
+        Api(OpenApiRouter::with_openapi(self.0.into_openapi()))
+    }
+}
+
+impl Api {
+    /// With the routes of another one, too.
+    #[must_use]
+    pub fn merge(self, other: Self) -> Self {
+        Self(self.0.merge(other.0))
+    }
+
+    /// The OpenAPI 3.1 document of every route. Each operation may also answer with a problem, and is asked for a tenant
+    /// by header.
+    pub fn document(&self) -> Value {
+        complete(self.0.get_openapi())
+    }
+
+    /// The routes, and the document at [`OPENAPI_PATH`].
+    pub(crate) fn into_router(self) -> Router {
+        let document = self.document().to_string();
+        let served = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
+        self.only_routes().route(OPENAPI_PATH, get(served))
+    }
+
+    /// The routes alone.
+    pub(crate) fn only_routes(self) -> Router {
+        self.0.into()
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Default for Api<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// For tests of how routes are served, which describe nothing.
+#[cfg(test)]
+impl From<Router> for Api {
+    fn from(router: Router) -> Self {
+        Self(router.into())
+    }
+}
+
+fn complete(openapi: &OpenApi) -> Value {
+    let mut document = serde_json::to_value(openapi).expect("a description is plain data");
+    document["info"] = json!({
+        "title": "Retrospect",
+        "description": "Runs of agent workflows in, memories out. Every refusal is a problem (RFC 9457).",
+        "version": env!("CARGO_PKG_VERSION"),
+        "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    });
+    // The header may be left out: the tenant is `default` then.
+    document["security"] = json!([{}, {"tenant": []}]);
+    document["components"]["securitySchemes"] =
+        json!({"tenant": {"type": "apiKey", "in": "header", "name": TENANT_HEADER}});
+    let described = serde_json::to_value(Problem::schema()).expect("a schema is plain data");
+    document["components"]["schemas"][Problem::name().as_ref()] = described;
+    document["paths"][OPENAPI_PATH] = json!({"get": {
+        "summary": "This document.",
+        "responses": {"200": {"description": "OpenAPI 3.1", "content": {"application/json": {"schema": {"type": "object"}}}}},
+    }});
+    for operation in operations(&mut document) {
+        operation["responses"]["default"] = json!({
+            "description": "Why the request is refused.",
+            "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        });
+    }
+    document
+}
+
+fn operations(document: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let paths = document["paths"].as_object_mut().into_iter().flatten();
+    paths.flat_map(|(_, item)| item.as_object_mut().into_iter().flatten().map(|(_, operation)| operation))
+}
+
+#[cfg(test)]
+mod tests {
+    use utoipa_axum::routes;
+
+    use super::*;
+
+    /// Says hello.
+    #[utoipa::path(get, path = "/hello", responses((status = 200, body = String)))]
+    async fn hello() -> &'static str {
+        "hello"
+    }
+
+    #[test]
+    fn a_route_is_described_with_the_problem_that_it_may_answer_with() {
+        let document = Api::new().routes(routes!(hello)).document();
+        let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
+        assert_eq!(paths, ["/hello", OPENAPI_PATH]);
+        let hello = &document["paths"]["/hello"]["get"];
+        assert_eq!(hello["summary"], "Says hello.");
+        assert!(
+            hello["responses"]["200"].is_object() && hello["responses"]["default"].is_object(),
+            "{hello}"
+        );
+        let required = &document["components"]["schemas"]["Problem"]["required"];
+        assert_eq!(*required, json!(["status", "title", "detail"]));
+    }
+}

@@ -1,0 +1,180 @@
+//! What is answered as the OpenAPI document describes it: the types themselves belong to the core and the ports, which
+//! know no such document. What lies deeper is called an object here. Real answers are held against this in the tests of
+//! the program.
+#![expect(dead_code, reason = "only its description is used")]
+
+use utoipa::ToSchema;
+
+/// Memories, heaviest first.
+#[derive(ToSchema)]
+pub(super) struct Memories {
+    items: Vec<Memory>,
+    /// Whether there are more than were asked for.
+    more: bool,
+}
+
+/// Retrospectives, the newest first.
+#[derive(ToSchema)]
+pub(super) struct Retrospectives {
+    items: Vec<RetrospectiveRow>,
+    /// Whether there are more than were asked for.
+    more: bool,
+}
+
+/// Runs, the newest first.
+#[derive(ToSchema)]
+pub(super) struct Runs {
+    items: Vec<Run>,
+    /// Whether there are more than were asked for.
+    more: bool,
+}
+
+/// Dead letters, the newest first, redacted and without their messages.
+#[derive(ToSchema)]
+pub(super) struct DeadLetters {
+    items: Vec<DeadLetter>,
+    /// Whether there are more than were asked for.
+    more: bool,
+}
+
+/// A memory.
+#[derive(ToSchema)]
+pub(super) struct Memory {
+    /// Its id, a UUID.
+    id: String,
+    /// What it is about: workflow and step, or more.
+    #[schema(value_type = Object)]
+    scope: (),
+    /// What it says: subject, title, content, cue.
+    #[schema(value_type = Object)]
+    lesson: (),
+    /// tentative, active, archived, deleted, superseded or graduated.
+    status: String,
+    /// What it has earned, thousandths.
+    #[schema(maximum = 1000)]
+    weight: u16,
+    /// Distinct runs that observed it.
+    observed_runs: u32,
+    /// The most recent quotes.
+    #[schema(value_type = Vec<Object>)]
+    evidence: (),
+    /// When it was created, RFC 3339.
+    created_at: String,
+    /// When it last changed, RFC 3339.
+    changed_at: String,
+}
+
+/// The life of a memory.
+#[derive(ToSchema)]
+pub(super) struct Why {
+    /// Its id, a UUID.
+    id: String,
+    /// As its changes make it; null for a lesson that was kept away before it became a memory.
+    #[schema(required = true)]
+    memory: Option<Memory>,
+    /// Every change, in order, with status and weight before and after, cause, reason and quote.
+    #[schema(value_type = Vec<Object>)]
+    life: (),
+}
+
+/// A retrospective in a list.
+#[derive(ToSchema)]
+pub(super) struct RetrospectiveRow {
+    /// Id, workflow, epoch, window, policy and state.
+    #[schema(value_type = Object)]
+    retrospective: (),
+    /// Investigations that have ended.
+    investigated: u32,
+    /// Changes it made.
+    changes: u32,
+}
+
+/// A retrospective in full.
+#[derive(ToSchema)]
+pub(super) struct Retrospective {
+    /// Id, workflow, epoch, window, policy and state.
+    #[schema(value_type = Object)]
+    retrospective: (),
+    /// Seed, order and size, once it is drawn.
+    #[schema(value_type = Option<Object>, required = true)]
+    sample: (),
+    /// Its investigations so far, ended or not.
+    #[schema(value_type = Vec<Object>)]
+    investigations: (),
+}
+
+/// The report of a retrospective.
+#[derive(ToSchema)]
+pub(super) struct Report {
+    /// The retrospective, and the report's own id, a UUID.
+    id: String,
+    /// The tenant.
+    tenant: String,
+    /// The workflow.
+    workflow: String,
+    /// How it ended.
+    ended: String,
+    /// The policy moment, RFC 3339.
+    as_of: String,
+    /// Each investigation.
+    #[schema(value_type = Vec<Object>)]
+    investigations: (),
+    /// Every change, in order.
+    #[schema(value_type = Vec<Object>)]
+    changes: (),
+    /// The policy it was made under.
+    #[schema(value_type = Object)]
+    policy: (),
+}
+
+/// A run.
+#[derive(ToSchema)]
+pub(super) struct Run {
+    /// Tenant and workflow.
+    #[schema(value_type = Object)]
+    key: (),
+    /// Its ordinal; null when it was recorded and not counted.
+    #[schema(required = true)]
+    ordinal: Option<u64>,
+    /// What its event said.
+    #[schema(value_type = Object)]
+    facts: (),
+    /// Where its trajectory is.
+    #[schema(value_type = Object)]
+    body: (),
+    /// When it was first stored, RFC 3339.
+    received_at: String,
+}
+
+/// A message that could not be handled, redacted.
+#[derive(ToSchema)]
+pub(super) struct DeadLetter {
+    /// Its id, a UUID.
+    id: String,
+    /// Why it was given up, in one word.
+    code: String,
+    /// The path of the field that is to blame.
+    path: Option<String>,
+    /// Why, in one sentence.
+    detail: String,
+    /// Whether sending it again as it is may help.
+    retryable: bool,
+    /// Where it stands.
+    status: String,
+    /// The subject.
+    subject: String,
+    /// Attempts spent.
+    attempts: u32,
+    /// When the broker stored the message, RFC 3339.
+    stored_at: String,
+    /// When it was given up, RFC 3339.
+    created_at: String,
+    /// Size of the payload, bytes.
+    payload_bytes: u64,
+    /// SHA-256 of the payload as it came, hex.
+    payload_sha256: String,
+    /// The headers; only where one letter is shown.
+    headers: Option<Vec<Vec<String>>>,
+    /// The payload as text; only where one letter is shown.
+    payload: Option<String>,
+}
