@@ -106,6 +106,9 @@ pub const OTHER_VARIABLES: [&str; 3] = ["RETRO_CONFIG", "RETRO_TENANT", "RETRO_E
 /// Secrets that a file may hold. The key of the file is the secret's and `_file`.
 pub const SECRETS: [&str; 2] = ["database_url", "nats_url"];
 
+/// How the address of a database begins.
+const DATABASES: [&str; 2] = ["postgres://", "postgresql://"];
+
 /// The file that is read when none is named.
 const FILE: &str = "retro.toml";
 
@@ -126,16 +129,22 @@ impl Config {
         DatarefHosts::parse(&entries.collect::<Vec<_>>())
     }
 
-    /// What a value may not be beside others or at this state of the program: key and sentence.
+    /// What no type forbids: key and sentence. A secret is not shown.
     pub(crate) fn refused(&self) -> Vec<(&'static str, String)> {
-        let address = self.http_listen;
-        let port = address.port();
-        let listen = (!address.ip().is_loopback()).then(|| {
-            let only = "until there are credentials the HTTP side listens on loopback only, such as";
-            ("http_listen", format!("is {address}: {only} 127.0.0.1:{port}"))
-        });
-        let hosts =
-            self.hosts().err().map(|error| ("dataref_hosts", format!("names what is no host: {error}")));
-        listen.into_iter().chain(hosts).collect()
+        let mut refused = Vec::new();
+        let (address, port) = (self.http_listen, self.http_listen.port());
+        if !address.ip().is_loopback() {
+            let why = "until there are credentials the HTTP side listens on loopback only, such as";
+            refused.push(("http_listen", format!("is {address}: {why} 127.0.0.1:{port}")));
+        }
+        let is_postgres = |url: &Secret| DATABASES.iter().any(|scheme| url.expose().starts_with(scheme));
+        if self.database_url.as_ref().is_some_and(|url| !is_postgres(url)) {
+            let wanted = format!("must begin with {}", DATABASES.join(" or "));
+            refused.push(("database_url", format!("{wanted}; without one it is SQLite under `data_dir`")));
+        }
+        if let Err(error) = self.hosts() {
+            refused.push(("dataref_hosts", format!("names what is no host: {error}")));
+        }
+        refused
     }
 }

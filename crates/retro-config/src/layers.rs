@@ -24,6 +24,18 @@ pub struct Loaded {
     pub origins: BTreeMap<String, Origin>,
 }
 
+impl Loaded {
+    /// Says of a value that it cannot be used, with where it came from.
+    pub fn refuse(&self, key: &str, problem: &str) -> Problems {
+        Problems::one(refusal(&self.origins, key, problem))
+    }
+}
+
+fn refusal(origins: &BTreeMap<String, Origin>, key: &str, problem: &str) -> String {
+    let origin = origins.get(key).map_or(String::new(), |origin| format!("{origin}: "));
+    format!("{origin}`{key}` {problem}")
+}
+
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
@@ -174,8 +186,7 @@ impl Layers {
     fn finish(mut self) -> Result<Loaded, Problems> {
         let config = Config::deserialize(self.values).expect("each value was tried by itself");
         for (key, problem) in config.refused() {
-            let origin = self.origins.get(key).map_or(String::new(), |origin| format!("{origin}: "));
-            self.problems.push(format!("{origin}`{key}` {problem}"));
+            self.problems.push(refusal(&self.origins, key, &problem));
         }
         Problems::none_or(self.problems)?;
         Ok(Loaded { config, origins: self.origins })

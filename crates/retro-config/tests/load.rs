@@ -57,8 +57,11 @@ fn an_address_is_taken_from_its_usual_variable_and_ours_wins_over_it() {
             let secret = if key == "nats_url" { config.nats_url } else { config.database_url };
             secret.map(|secret| secret.expose().to_owned())
         };
-        assert_eq!(address(&[(alias, "a://b")]).as_deref(), Some("a://b"));
-        assert_eq!(address(&[(alias, "a://b"), (ours, "c://d")]).as_deref(), Some("c://d"));
+        assert_eq!(address(&[(alias, "postgres://a")]).as_deref(), Some("postgres://a"));
+        assert_eq!(
+            address(&[(alias, "postgres://a"), (ours, "postgres://b")]).as_deref(),
+            Some("postgres://b")
+        );
         assert_eq!(address(&[(alias, ""), (ours, "")]), None, "an empty variable was not given");
     }
 }
@@ -111,9 +114,11 @@ fn a_file_that_is_not_toml_is_told_with_its_line_and_without_what_stands_there()
 #[test]
 fn a_secret_is_read_from_its_file_without_the_newline_at_its_end() {
     let folder = Folder::new();
-    for (text, ending) in
-        [("postgres://me:hunter2@host/db", "\n"), ("postgres://me:a b@host/db", "\r\n"), ("x", "")]
-    {
+    for (text, ending) in [
+        ("postgres://me:hunter2@host/db", "\n"),
+        ("postgres://me:a b@host/db", "\r\n"),
+        ("postgresql://h", ""),
+    ] {
         let path = folder.write("secret", format!("{text}{ending}"));
         let loaded = load(None, environment(&[("RETRO_DATABASE_URL_FILE", path.to_str().unwrap())])).unwrap();
         assert_eq!(loaded.config.database_url.unwrap().expose(), text);
@@ -159,6 +164,17 @@ fn a_secret_of_a_wrong_type_is_refused_and_not_shown() {
         Folder::new().told("database_url = [\"hunter2\"]\n", &[]),
         [
             "retro.toml:1: `database_url` cannot be used; it must be a text such as \"postgres://retro@127.0.0.1:5432/retro\""
+        ]
+    );
+}
+
+#[test]
+fn a_database_of_another_kind_is_refused_and_its_address_not_shown() {
+    let told = Folder::new().told("\ndatabase_url = \"mysql://me:hunter2@host/db\"\n", &[]);
+    assert_eq!(
+        told,
+        [
+            "retro.toml:2: `database_url` must begin with postgres:// or postgresql://; without one it is SQLite under `data_dir`"
         ]
     );
 }

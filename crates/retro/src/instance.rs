@@ -1,5 +1,8 @@
 //! How other commands find a running `retro up`: a small file in its data folder.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -17,12 +20,15 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Writes the file, whole or not at all.
+    /// Writes the file, whole or not at all, for nobody else to read: the broker's address may hold a password.
     pub(crate) fn write(&self, data_dir: &Path) -> anyhow::Result<()> {
         let path = path(data_dir);
         let fresh = path.with_extension("json.new");
         let text = serde_json::to_string_pretty(self)?;
-        std::fs::write(&fresh, text).with_context(|| format!("cannot write {}", fresh.display()))?;
+        let mut file = OpenOptions::new();
+        file.write(true).create(true).truncate(true).mode(0o600);
+        let written = file.open(&fresh).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.with_context(|| format!("cannot write {}", fresh.display()))?;
         std::fs::rename(&fresh, &path).with_context(|| format!("cannot write {}", path.display()))
     }
 
@@ -47,4 +53,22 @@ impl Instance {
 
 fn path(data_dir: &Path) -> PathBuf {
     data_dir.join("instance.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_may_hold_a_password_is_readable_by_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let nats_url = "nats://me:hunter2@host:4222".to_owned();
+        let instance = Instance { pid: 1, nats_url, http_url: "http://127.0.0.1:1".to_owned() };
+        instance.write(folder.path()).unwrap();
+        assert_eq!(Instance::read(folder.path()).unwrap(), instance);
+        let mode = std::fs::metadata(path(folder.path())).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
 }

@@ -12,10 +12,12 @@ mod serve;
 mod store;
 mod up;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
 use retro_config::{Config, Loaded, Origin, Problems};
+use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, Command, ConfigCommand};
 use crate::commands::Exit;
@@ -59,20 +61,23 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
 
 /// File and environment, and over them the options that every command takes.
 fn load(cli: &Cli) -> Result<Loaded, Problems> {
-    // A variable that is not UTF-8 is none of ours: keys, addresses and numbers are.
-    let variables = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    // What is not UTF-8 is shown so in the error; left out, it would seem not to be there.
+    let text = |text: OsString| text.to_string_lossy().into_owned();
+    let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
     let mut loaded = retro_config::load(cli.global.config.as_deref(), variables)?;
     if let Some(data_dir) = &cli.global.data_dir {
         loaded.config.data_dir.clone_from(data_dir);
         loaded.origins.insert("data_dir".to_owned(), Origin::Option("--data-dir"));
     }
-    Ok(loaded)
+    // Only what writes the log knows its syntax.
+    match EnvFilter::try_new(&loaded.config.log) {
+        Ok(_) => Ok(loaded),
+        Err(problem) => Err(loaded.refuse("log", &format!("is \"{}\": {problem}", loaded.config.log))),
+    }
 }
 
 /// Logs go to stderr; a command that answers a question logs only warnings.
 fn log_to_stderr(config: &Config, serving: bool) {
-    use tracing_subscriber::EnvFilter;
     let filter = if serving { config.log.as_str() } else { "warn" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).compact().init();

@@ -167,7 +167,7 @@ impl Pull {
     fn take(&mut self, message: async_nats::Message) -> Option<Incoming> {
         let Some(status) = message.status.filter(|status| *status != StatusCode::OK) else {
             self.open = self.open.saturating_sub(1);
-            return incoming(jetstream::Message { message, context: self.bus.jetstream.clone() });
+            return incoming(&jetstream::Message { message, context: self.bus.jetstream.clone() });
         };
         let told = message.description.as_deref().unwrap_or_default();
         let left = message.headers.as_ref().and_then(|headers| headers.get("Nats-Pending-Messages"));
@@ -184,7 +184,7 @@ fn connection(bus: &Bus) -> u64 {
     bus.client.statistics().connects.load(Ordering::Relaxed)
 }
 
-fn incoming(message: jetstream::Message) -> Option<Incoming> {
+fn incoming(message: &jetstream::Message) -> Option<Incoming> {
     let (info, reply) = match (message.info(), message.reply.clone()) {
         (Ok(info), Some(reply)) => (info, reply),
         _ => {

@@ -113,6 +113,9 @@ async fn every_mistake_of_the_configuration_is_told_with_its_place_and_nothing_s
         let expected = (Some(1), format!("retro: {told}"));
         assert_eq!((refused.code, refused.err.trim_end().to_owned()), expected, "{refused:?}");
     }
+    let mumbling = world.write("mumbling.toml", "log = \"retro=loud\"\n");
+    let refused = world.retro(&["up", "--config", &mumbling]).await;
+    assert_refused(&refused, 1, &[&format!("{mumbling}:1: `log` is \"retro=loud\": ")]);
     assert!(!world.data().exists(), "nothing was started");
 }
 
