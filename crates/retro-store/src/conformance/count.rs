@@ -69,6 +69,50 @@ pub async fn two_workers_with_different_batches_give_each_run_its_own_ordinal(da
     assert_eq!(database.two.ordinals(&one.key).await.expect("ordinals"), ordinals);
 }
 
+/// An event's identity is its tenant's, whatever workflow it names: the lock of a workflow does not cover it.
+pub async fn an_event_that_comes_in_two_workflows_at_once_is_counted_in_one(database: &Database) {
+    let (one, two) = (Story::new(&*database.one, "t", "v"), Story::new(&*database.two, "t", "w"));
+    let batch = |story: &Story<'_>, round: u64| {
+        let named = |index| {
+            let mut run = story.run(&format!("run {round}.{index}"));
+            run.arrival.event.source = "tests of both".to_owned();
+            run
+        };
+        // In other orders, so that each may wait for an event of the other's.
+        let mut batch = [named(0), named(1), named(2)];
+        if story.key.workflow.as_str() == "w" {
+            batch.reverse();
+        }
+        batch
+    };
+    for round in 0..10 {
+        let (left, right) = (batch(&one, round), batch(&two, round));
+        let both = join(one.count_batch(&left, moment(0)), two.count_batch(&right, moment(0))).await;
+        let all: Vec<Disposition> = dispositions(both.0).into_iter().chain(dispositions(both.1)).collect();
+        assert_eq!(all.iter().filter(|one| **one == Duplicate).count(), 3, "{all:?}");
+        assert_eq!(all.iter().filter(|one| matches!(one, Now(_))).count(), 3, "{all:?}");
+    }
+    assert_eq!(database.one.health().await.expect("health").events_seen, 30);
+}
+
+/// Neither waits for what the other holds while it holds what the other waits for; also when nobody has seen them yet.
+pub async fn two_batches_over_the_same_workflows_in_other_orders_both_go_through(database: &Database) {
+    let story = Story::new(&*database.one, "t", "w");
+    let other = story.by(&*database.two);
+    for round in 0..10 {
+        let keys: Vec<_> = (0..5).map(|index| key("t", &format!("w{round}.{index}"))).collect();
+        let mut left: Vec<_> = keys.iter().map(|key| run(key, "left")).collect();
+        let right: Vec<_> = keys.iter().map(|key| run(key, "right")).collect();
+        left.reverse();
+        let both = join(story.count_batch(&left, moment(0)), other.count_batch(&right, moment(0))).await;
+        let all = dispositions(both.0).into_iter().chain(dispositions(both.1));
+        assert_eq!(all.filter(|one| matches!(one, Now(1 | 2))).count(), 10);
+        for key in &keys {
+            assert_eq!(database.one.ordinals(key).await.expect("ordinals"), [1, 2], "{key}");
+        }
+    }
+}
+
 /// A conflict leaves neither an inbox row nor new facts.
 pub async fn the_same_event_id_with_other_content_is_a_conflict_and_changes_nothing(database: &Database) {
     let story = Story::new(&*database.one, "t", "w");
@@ -82,6 +126,18 @@ pub async fn the_same_event_id_with_other_content_is_a_conflict_and_changes_noth
     assert_eq!(database.one.runs(&story.key.tenant, &only).await.expect("runs"), []);
     // The first content is still the one that is known.
     assert_eq!(story.count(&["a"]).await, [Duplicate]);
+    // A workflow of which no run was ever stored is not there.
+    let nowhere = Story::new(&*database.two, "t", "nowhere");
+    let mut other = nowhere.run("a");
+    other.arrival.event = story.run("a").arrival.event;
+    other.arrival.content_hash = "other content".to_owned();
+    assert!(matches!(
+        nowhere.count_batch(&[other], moment(0)).await[0].disposition,
+        Disposition::Conflict(_)
+    ));
+    let rows = database.one.workflows(&story.key.tenant).await.expect("listing");
+    assert_eq!(rows.iter().map(|row| &row.key).collect::<Vec<_>>(), [&story.key]);
+    assert_eq!(nowhere.count(&["b"]).await, [Now(1)]);
 }
 
 /// Some databases end a text at a NUL; two events must not become one there.

@@ -19,6 +19,7 @@ pub mod investigate;
 pub mod operate;
 pub mod recall;
 pub mod sample;
+pub mod samples;
 pub mod steer;
 pub mod tenants;
 pub mod write;
@@ -47,6 +48,8 @@ macro_rules! conformance {
                 a_run_is_counted_once_though_it_comes_under_new_event_ids
                 two_workers_with_the_same_batch_leave_what_one_would_have_left
                 two_workers_with_different_batches_give_each_run_its_own_ordinal
+                an_event_that_comes_in_two_workflows_at_once_is_counted_in_one
+                two_batches_over_the_same_workflows_in_other_orders_both_go_through
                 the_same_event_id_with_other_content_is_a_conflict_and_changes_nothing
                 event_ids_that_differ_behind_a_nul_are_two_events
                 a_run_that_does_not_count_is_recorded_and_counts_once_it_does

@@ -1,0 +1,182 @@
+//! What cannot be read is named, what stands in the way for a while is told apart from it, and neither stops what can go
+//! on.
+
+use retro_core::id::{Tenant, Workflow, WorkflowKey};
+use retro_core::learn::Timing;
+use retro_core::retrospective::InvestigationResult;
+use retro_store::conformance::samples::sample;
+use retro_store::{
+    DeliveryStore, InvestigatorStore, MemoryFilter, OperatorStore, Position, RecallStore, RunFilter,
+    SamplerStore, StoreError, StoredBody,
+};
+use retro_store_postgres::{PostgresStore, migrate};
+use retro_testkit::TestPostgres;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+/// A database with the rows of a live system, and a connection that can do to them what no store would.
+struct Sampled {
+    server: TestPostgres,
+    raw: PgConnection,
+    store: PostgresStore,
+}
+
+async fn sampled() -> Sampled {
+    let server = TestPostgres::start().await;
+    migrate(&server.url()).await.expect("a fresh database");
+    let mut raw = PgConnection::connect(&server.url()).await.expect("the database");
+    let unhex = "CREATE FUNCTION unhex(text) RETURNS bytea LANGUAGE sql AS $$ SELECT decode($1, 'hex') $$";
+    sqlx::raw_sql(unhex).execute(&mut raw).await.expect("legal SQL");
+    let rows = AssertSqlSafe(sample(1).expect("the first migration has rows"));
+    sqlx::raw_sql(rows).execute(&mut raw).await.expect("the samples");
+    let store = PostgresStore::open(&server.url()).await.expect("a migrated database");
+    Sampled { server, raw, store }
+}
+
+impl Sampled {
+    async fn spoil(&mut self, sql: impl Into<String>) {
+        let sql = sql.into();
+        let done = sqlx::raw_sql(AssertSqlSafe(sql.clone())).execute(&mut self.raw).await.expect("legal SQL");
+        assert!(done.rows_affected() > 0, "nothing was spoilt by {sql}");
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_named_with_table_column_and_key() {
+    let mut world = sampled().await;
+    let tenant = Tenant::default_tenant();
+    let filter = MemoryFilter { limit: 1, ..Default::default() };
+    let memory = world.store.memories(&tenant, &filter).await.unwrap().remove(0);
+    world.spoil("UPDATE memories SET memory = (memory::jsonb - 'weight')::text").await;
+    let error = world.store.memories(&tenant, &filter).await.unwrap_err().to_string();
+    let named = format!("memories.memory of {} is damaged: missing field `weight`", memory.id);
+    assert!(error.starts_with(&named), "{error}");
+    world.spoil("UPDATE run_facts SET facts = '{'").await;
+    let filter = RunFilter { limit: 1, ..Default::default() };
+    let error = world.store.runs(&tenant, &filter).await.unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Damaged { place, .. } if place.starts_with("run_facts.facts of default/")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_investigation_that_cannot_be_read_does_not_stop_the_ones_behind_it() {
+    let mut world = sampled().await;
+    // Another workflow of the same kind, due later.
+    world
+        .spoil(
+            "INSERT INTO workflows SELECT tenant, 'second', recorded, counted, claimed, epoch, open, failures
+             FROM workflows WHERE tenant = 'acme';
+             INSERT INTO retrospectives SELECT tenant, '00000000-0000-8000-8000-000000000001', 'second', epoch,
+                 first_ordinal, last_ordinal, as_of, policy, 'due', NULL, opened_ms, state_ms
+             FROM retrospectives WHERE state = 'investigating';
+             INSERT INTO runs SELECT tenant, 'second', run_id, number, ordinal, attempt, received_ms FROM runs;
+             INSERT INTO run_facts SELECT tenant, 'second', number, facts, body FROM run_facts",
+        )
+        .await;
+    let tenant = Tenant::new("acme").unwrap();
+    let second = "00000000-0000-8000-8000-000000000001".parse().unwrap();
+    let decide = |one: &retro_core::retrospective::Retrospective, window| {
+        let sample = retro_core::sample::draw(one.id, window, &one.policy);
+        let first = retro_core::investigate::next(&sample, &[]);
+        retro_store::Sampling { sample, first }
+    };
+    world.store.sample(&tenant, second, &decide).await.unwrap();
+    world.spoil("UPDATE retrospectives SET policy = '{}broken' WHERE workflow = 'airline-support'").await;
+    let error = world.store.claim("tests", 60).await.unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Damaged { place, .. } if place.starts_with("retrospectives.policy of ")),
+        "{error}"
+    );
+    let claim = world.store.claim("tests", 60).await.unwrap().expect("the one behind it");
+    let workflow = Workflow::new("second").unwrap();
+    assert_eq!(claim.retrospective.key, WorkflowKey { tenant, workflow });
+    assert!(world.store.claim("tests", 60).await.unwrap().is_none(), "the damaged one is set aside");
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_read_is_gone_with_its_reason() {
+    let mut world = sampled().await;
+    for (sql, reason) in [
+        ("UPDATE run_bodies SET trajectory = substr(trajectory, 1, 20)", "cannot be decompressed"),
+        ("UPDATE run_bodies SET trajectory = '\\x0011223344'", "is not a compressed body"),
+        ("DELETE FROM run_bodies", "its row in run_bodies is missing"),
+        ("UPDATE run_facts SET body = '{\"in\":\"dropped\"}'", "dropped on purpose"),
+        ("UPDATE run_facts SET body = 'nonsense'", "run_facts.body cannot be read"),
+    ] {
+        world.spoil(sql).await;
+        let claim = world.store.claim("tests", 0).await.unwrap().expect("one is due");
+        assert!(matches!(&claim.body, StoredBody::Gone(told) if told.contains(reason)), "{:?}", claim.body);
+    }
+}
+
+#[tokio::test]
+async fn whoever_works_on_a_retrospective_that_is_called_off_is_fenced() {
+    let mut world = sampled().await;
+    let claim = world.store.claim("tests", 60).await.unwrap().expect("one is due");
+    world.spoil("UPDATE retrospectives SET state = 'cancelled' WHERE state = 'investigating'").await;
+    let result = InvestigationResult::Failed { reason: "too late".to_owned() };
+    let decide = |_: &retro_store::Sequence| unreachable!("nothing is left to decide");
+    let answer = world.store.finish(&claim, &result, Timing::default(), &decide).await;
+    assert!(matches!(answer, Err(StoreError::Fenced { .. })), "{answer:?}");
+    world.store.retry_later(&claim, 0, "a reason with a \0 in it").await.unwrap();
+    assert!(world.store.claim("tests", 60).await.unwrap().is_none(), "it is not due any more");
+}
+
+#[tokio::test]
+async fn attempts_of_long_ago_are_forgotten() {
+    const AGE: &str = "UPDATE attempts SET last_ms = floor(extract(epoch FROM now()) * 1000)::bigint - ";
+    let mut world = sampled().await;
+    let position = Position { consumer: "counter".into(), stream: "RETRO_RUNS".into(), sequence: 41 };
+    let other = Position { sequence: 42, ..position.clone() };
+    world.spoil(format!("{AGE}23 * 3600 * 1000, attempts = 2")).await;
+    assert_eq!(world.store.begin_attempt(&position).await.unwrap(), 3);
+    world.spoil(format!("{AGE}25 * 3600 * 1000")).await;
+    assert_eq!(world.store.begin_attempt(&position).await.unwrap(), 1);
+    world.spoil(format!("{AGE}25 * 3600 * 1000")).await;
+    assert_eq!(world.store.begin_attempt(&other).await.unwrap(), 1);
+    let left: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM attempts").fetch_one(&mut world.raw).await.unwrap();
+    assert_eq!(left, 1, "another's attempt takes the old rows along");
+}
+
+#[tokio::test]
+async fn a_lock_that_does_not_come_is_not_available_and_a_reader_does_not_need_it() {
+    let mut world = sampled().await;
+    let mut holding = world.raw.begin().await.unwrap();
+    sqlx::query("SELECT FROM workflows FOR UPDATE").execute(&mut *holding).await.unwrap();
+    sqlx::query("DELETE FROM inbox").execute(&mut *holding).await.unwrap();
+    let tenant = Tenant::default_tenant();
+    assert_eq!(world.store.health().await.unwrap().events_seen, 10, "what is committed");
+    let memory =
+        world.store.memories(&tenant, &MemoryFilter { limit: 1, ..Default::default() }).await.unwrap();
+    let decide = |_: &WorkflowKey, _: &retro_core::memory::Memory| unreachable!("the lock does not come");
+    let answer = retro_store::WriterStore::delete_memory(&world.store, &tenant, memory[0].id, &decide).await;
+    assert!(
+        matches!(&answer, Err(StoreError::Unavailable(why)) if why.contains("lock timeout")),
+        "{answer:?}"
+    );
+    holding.rollback().await.unwrap();
+    assert!(world.store.memory(&tenant, memory[0].id).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_server_that_dies_is_not_available_and_nothing_is_lost() {
+    let mut world = sampled().await;
+    let before = world.store.health().await.unwrap();
+    world.server.stop();
+    let answer = world.store.health().await;
+    assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    world.server.start_again().await;
+    assert_eq!(world.store.health().await.unwrap(), before);
+}
+
+#[tokio::test]
+async fn an_applied_migration_that_was_edited_is_refused_and_a_newer_one_left_alone() {
+    let mut world = sampled().await;
+    world.spoil("INSERT INTO _sqlx_migrations SELECT 9999, 'later', installed_on, success, checksum, execution_time FROM _sqlx_migrations WHERE version = 1").await;
+    assert_eq!(migrate(&world.server.url()).await.unwrap(), Vec::<String>::new());
+    PostgresStore::open(&world.server.url()).await.unwrap();
+    world.spoil("UPDATE _sqlx_migrations SET checksum = '\\x00' WHERE version = 1").await;
+    assert!(matches!(migrate(&world.server.url()).await, Err(StoreError::Damaged { .. })));
+}

@@ -1,0 +1,38 @@
+//! Every migration is applied over rows that a live system would have, and every row can still be read.
+
+use retro_store::conformance::samples::{read_everything, sample};
+use retro_store_postgres::PostgresStore;
+use retro_testkit::TestPostgres;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+/// The samples, which both databases read, write bytes with SQLite's word for it.
+const UNHEX: &str =
+    "CREATE FUNCTION unhex(text) RETURNS bytea LANGUAGE sql AS $$ SELECT decode($1, 'hex') $$";
+
+#[tokio::test]
+async fn every_migration_applies_over_live_rows_and_every_row_can_be_read() {
+    let server = TestPostgres::start().await;
+    let mut connection = PgConnection::connect(&server.url()).await.expect("a fresh database");
+    sqlx::raw_sql(UNHEX).execute(&mut connection).await.unwrap();
+    let migrator = sqlx::migrate!("../../migrations/postgres");
+    for migration in migrator.iter() {
+        migrator.run_to(migration.version, &mut connection).await.unwrap();
+        if let Some(sample) = sample(migration.version) {
+            sqlx::raw_sql(AssertSqlSafe(sample)).execute(&mut connection).await.unwrap();
+        }
+    }
+    every_table_has_a_sample(&mut connection).await;
+    connection.close().await.unwrap();
+    read_everything(&PostgresStore::open(&server.url()).await.unwrap()).await;
+}
+
+async fn every_table_has_a_sample(connection: &mut PgConnection) {
+    const TABLES: &str = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
+    let tables: Vec<String> = sqlx::query_scalar(TABLES).fetch_all(&mut *connection).await.expect("listing");
+    assert!(tables.len() > 15, "{tables:?}");
+    for table in tables {
+        let count = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
+        let rows: i64 = sqlx::query_scalar(count).fetch_one(&mut *connection).await.expect("counting");
+        assert!(rows > 0, "{table} has no sample");
+    }
+}

@@ -1,0 +1,70 @@
+//! The rows of a small live system, which lie beside the migrations and are the same for every database: each
+//! database crate applies every migration over the rows of the ones before it, and then reads them all.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use retro_core::id::{MemoryId, WorkflowKey};
+use retro_core::memory::{Memory, fold};
+
+use crate::{DeadLetterFilter, MemoryFilter, RunFilter, Store, StoredBody};
+
+/// More rows than the samples hold of anything.
+const ALL: u32 = 1000;
+
+/// The SQL that inserts the rows of a migration, if it has some. Both databases read it; bytes are written
+/// `unhex('…')`.
+pub fn sample(version: i64) -> Option<String> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../migrations/samples");
+    let prefix = format!("{version:04}_");
+    let files = std::fs::read_dir(folder).expect("the folder of samples");
+    let mut files = files.map(|file| file.expect("a file").path());
+    let file = files
+        .find(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix)))?;
+    Some(std::fs::read_to_string(file).expect("a sample"))
+}
+
+/// Reads every row of every migration's samples through the ports, and panics at the first that is not as it should be.
+pub async fn read_everything(store: &dyn Store) {
+    let tenants = store.tenants().await.expect("tenants");
+    assert_eq!(tenants.len(), 2, "{tenants:?}");
+    let (mut reports, mut letters) = (0, 0);
+    for tenant in &tenants {
+        let runs = store.runs(tenant, &RunFilter { limit: ALL, ..Default::default() }).await.expect("runs");
+        assert!(!runs.is_empty(), "{tenant}");
+        for row in store.workflows(tenant).await.expect("workflows") {
+            let ordinals = store.ordinals(&row.key).await.expect("ordinals");
+            assert_eq!(ordinals, (1..=row.state.counted).collect::<Vec<_>>(), "{}", row.key);
+            store.tombstones(&row.key).await.expect("tombstones");
+            folds(store, &row.key).await;
+        }
+        for row in store.retrospectives(tenant, None, ALL).await.expect("retrospectives") {
+            let id = row.retrospective.id;
+            let detail = store.retrospective(tenant, id).await.expect("reading").expect("it was listed");
+            assert!(detail.sample.is_some());
+            reports += usize::from(store.report(tenant, id).await.expect("reading").is_some());
+        }
+        let filter = DeadLetterFilter { limit: ALL, ..Default::default() };
+        letters += store.dead_letters(tenant, &filter).await.expect("dead letters").len();
+    }
+    assert_eq!((reports, letters), (3, 2));
+    assert!(!store.unsent(ALL).await.expect("the outbox").is_empty());
+    let claim = store.claim("tests", 60).await.expect("claiming").expect("one is due");
+    assert!(matches!(claim.body, StoredBody::Inline(_)), "{:?}", claim.body);
+}
+
+/// The samples are a consistent whole: the memories are the fold of the changes.
+async fn folds(store: &dyn Store, key: &WorkflowKey) {
+    let mut folded: BTreeMap<MemoryId, Memory> = BTreeMap::new();
+    for change in store.changes(key).await.expect("changes") {
+        let before = folded.remove(&change.memory);
+        folded.extend(fold(before, &change).expect("legal").map(|memory| (memory.id, memory)));
+    }
+    let filter = MemoryFilter { workflow: Some(key.workflow.clone()), limit: ALL, ..Default::default() };
+    let stored = store.memories(&key.tenant, &filter).await.expect("memories");
+    assert_eq!(stored.len(), folded.len());
+    for memory in stored {
+        assert_eq!(store.memory(&key.tenant, memory.id).await.expect("reading").as_ref(), Some(&memory));
+        assert_eq!(folded[&memory.id], memory);
+    }
+}
