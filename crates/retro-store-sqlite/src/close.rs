@@ -3,22 +3,20 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
-use retro_core::dead_letter::Rejection;
-use retro_core::id::{ChangeId, Epoch, MemoryId, RetrospectiveId, Tenant, Workflow};
-use retro_core::learn::{Ask, Closing, ClosingFacts, Mutation, WriterFacts};
-use retro_core::memory::Cause;
+use retro_core::id::{ChangeId, Epoch, MemoryId};
+use retro_core::learn::{Closing, ClosingFacts, Mutation, WriterFacts};
 use retro_core::retrospective::{Investigation, Retrospective};
 use retro_core::sample::Sample;
-use retro_store::{NewDeadLetter, Position, Result};
-use serde::Serialize;
-use serde_json::json;
+use retro_store::Result;
+use retro_store_sql::close::{causes, failure_letter, named};
+use retro_store_sql::retrospective::drawn;
 use sqlx::SqliteConnection;
 
 use crate::damage::{self, OnTable, at, integer};
 use crate::memory::{
-    append_changes, cause, living_and_named, purge_tombstones, store_memories, store_tombstones,
+    append_changes, living_and_named, purge_tombstones, store_memories, store_tombstones, tombstones,
 };
-use crate::{count, delivery, investigate, memory, now_ms, outbox, retrospective, run};
+use crate::{count, delivery, investigate, now_ms, outbox, retrospective, run};
 
 /// Loads everything about a settling retrospective.
 pub(crate) async fn load(
@@ -26,7 +24,7 @@ pub(crate) async fn load(
     retrospective: Retrospective,
     sample: Option<Sample>,
 ) -> Result<ClosingFacts> {
-    let sample = retrospective::drawn(&retrospective, sample)?;
+    let sample = drawn(&retrospective, sample)?;
     let (key, id) = (&retrospective.key, retrospective.id);
     let ended = investigate::ended(connection, &key.tenant, id).await?;
     let (investigations, timings): (Vec<Investigation>, Vec<_>) = ended.into_iter().unzip();
@@ -61,7 +59,7 @@ async fn writer_facts(
         as_of: retrospective.as_of,
         policy: retrospective.policy.clone(),
         memories: living_and_named(connection, key, &named).await?,
-        tombstones: memory::tombstones(connection, key).await?,
+        tombstones: tombstones(connection, key).await?,
         applied,
     })
 }
@@ -76,15 +74,6 @@ async fn batch(connection: &mut SqliteConnection, retrospective: &Retrospective)
         .await
         .on("mutation_batches")?;
     place.json(&stored.ok_or_else(|| place.damaged("it is settling and has no batch"))?)
-}
-
-/// The memories that a batch names.
-fn named(batch: &[Mutation]) -> Vec<MemoryId> {
-    let named = batch.iter().filter_map(|mutation| match &mutation.ask {
-        Ask::Contradict { memory, .. } | Ask::Credit { memory, .. } => Some(*memory),
-        Ask::Observe { .. } | Ask::Sweep => None,
-    });
-    named.collect()
 }
 
 /// The last retrospective before this one that ended in a success.
@@ -116,9 +105,7 @@ async fn applied(
         SELECT id, memory FROM changes WHERE tenant = ?1 AND workflow = ?2
             AND (cause, cause_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?3))";
     let key = &retrospective.key;
-    let run = |one: &Investigation| Cause::Run { workflow: key.workflow.clone(), run: one.run.clone() };
-    let causes = investigations.iter().map(run).chain([Cause::Retrospective { id: retrospective.id }]);
-    let causes: Vec<_> = causes.map(|one| cause(&one)).collect();
+    let causes = causes(retrospective, investigations);
     let rows: Vec<(String, String)> = sqlx::query_as(APPLIED)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
@@ -153,8 +140,8 @@ pub(crate) async fn store(
     outbox::put(connection, closing.messages.iter().chain(next)).await?;
     match &closing.failure {
         Some(rejection) => {
-            let attempts = closing.report.total.attempts;
-            delivery::bury(connection, &letter(retrospective, rejection, attempts, now)).await.map(|_| ())
+            let letter = failure_letter(retrospective, rejection, closing.report.total.attempts, now);
+            delivery::bury(connection, &letter).await.map(|_| ())
         }
         None => Ok(()),
     }
@@ -178,44 +165,4 @@ async fn store_report(
         .await
         .on("reports")?;
     at("reports", retrospective.id).touched(done.rows_affected(), 1)
-}
-
-/// The payload of a failed retrospective's dead letter: enough to open the workflow again.
-#[derive(Serialize)]
-struct FailedRetrospective<'a> {
-    retrospective: RetrospectiveId,
-    tenant: &'a Tenant,
-    workflow: &'a Workflow,
-    epoch: Epoch,
-}
-
-/// A failed retrospective came in no message: its letter stands at its epoch in a stream of our own naming.
-fn letter(
-    retrospective: &Retrospective,
-    rejection: &Rejection,
-    attempts: u32,
-    now: Timestamp,
-) -> NewDeadLetter {
-    let Retrospective { id, key, epoch, .. } = retrospective;
-    let payload = FailedRetrospective {
-        retrospective: *id,
-        tenant: &key.tenant,
-        workflow: &key.workflow,
-        epoch: *epoch,
-    };
-    NewDeadLetter {
-        position: Position {
-            consumer: "writer".to_owned(),
-            stream: "retrospectives".to_owned(),
-            sequence: *epoch,
-        },
-        tenant: Some(key.tenant.clone()),
-        workflow: Some(key.workflow.clone()),
-        subject: "retrospective.failed".to_owned(),
-        headers: Vec::new(),
-        payload: json!(payload).to_string().into_bytes(),
-        rejection: rejection.clone(),
-        attempts,
-        stored_at: now,
-    }
 }

@@ -5,6 +5,7 @@ use retro_core::id::{DeadLetterId, Tenant};
 use retro_core::message::Notice;
 use retro_core::{canonical::sha256_hex, id::WorkflowKey};
 use retro_store::{DeadLetter, DeliveryStore, LetterStatus, NewDeadLetter, Position, Result};
+use retro_store_sql::letter::Record;
 use sqlx::SqliteConnection;
 
 use crate::damage::{self, OnTable, at, integer, policy_time};
@@ -137,55 +138,4 @@ pub(crate) async fn replayed(connection: &mut SqliteConnection, id: DeadLetterId
         .await
         .on("dead_letters")?;
     at("dead_letters.status", id).touched(done.rows_affected(), 1)
-}
-
-/// A row of `dead_letters`.
-#[derive(sqlx::FromRow)]
-pub(crate) struct Record {
-    id: String,
-    tenant: Option<String>,
-    workflow: Option<String>,
-    consumer: String,
-    stream: String,
-    sequence: i64,
-    subject: String,
-    headers: String,
-    payload: Vec<u8>,
-    payload_sha256: String,
-    rejection: String,
-    attempts: i64,
-    stored_at: String,
-    status: String,
-    created_ms: i64,
-    program_version: String,
-}
-
-impl Record {
-    pub(crate) fn read(self) -> Result<DeadLetter> {
-        let place = at("dead_letters", &self.id);
-        let position = Position {
-            consumer: self.consumer,
-            stream: self.stream,
-            sequence: place.unsigned(self.sequence)?,
-        };
-        let letter = NewDeadLetter {
-            position,
-            tenant: self.tenant.as_deref().map(|tenant| place.parse(tenant)).transpose()?,
-            workflow: self.workflow.as_deref().map(|workflow| place.parse(workflow)).transpose()?,
-            subject: self.subject,
-            headers: at("dead_letters.headers", &self.id).json(&self.headers)?,
-            payload: self.payload,
-            rejection: at("dead_letters.rejection", &self.id).json(&self.rejection)?,
-            attempts: place.unsigned(self.attempts)?,
-            stored_at: place.parse(&self.stored_at)?,
-        };
-        Ok(DeadLetter {
-            id: place.parse(&self.id)?,
-            letter,
-            payload_sha256: self.payload_sha256,
-            status: at("dead_letters.status", &self.id).word(&self.status)?,
-            created_at: place.millis(self.created_ms)?,
-            program_version: self.program_version,
-        })
-    }
 }

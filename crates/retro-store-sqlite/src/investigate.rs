@@ -9,14 +9,13 @@ use retro_core::retrospective::{Investigation, InvestigationResult, Retrospectiv
 use retro_core::sample::Sample;
 use retro_store::investigate::Decide;
 use retro_store::{Claim, InvestigatorStore, JournalEntry, Result, Sequence, StoreError};
+use retro_store_sql::investigate::{Record, fenced, ordinal_at, seconds, unless_fenced};
+use retro_store_sql::retrospective::drawn;
 use sqlx::SqliteConnection;
 
 use crate::damage::{self, OnTable, at, integer};
 use crate::open::commit;
 use crate::{SqliteStore, claim, now_ms, outbox, retrospective};
-
-/// Longest lease or pause, seconds: a year. Keeps the arithmetic within 64 bits.
-const SECONDS_MAX: u64 = 366 * 24 * 3600;
 
 #[async_trait]
 impl InvestigatorStore for SqliteStore {
@@ -127,7 +126,7 @@ impl InvestigatorStore for SqliteStore {
         if retrospective.state != State::Investigating {
             return Err(fenced(claim));
         }
-        let sample = retrospective::drawn(&retrospective, sample)?;
+        let sample = drawn(&retrospective, sample)?;
         let ended = ended(&mut transaction, tenant, id).await?.into_iter().map(|(one, _)| one).collect();
         let sequence = Sequence { retrospective, sample, ended };
         let finish = decide(&sequence);
@@ -162,18 +161,6 @@ fn held(sql: &'static str, claim: &Claim) -> Statement {
         .bind(retrospective.id.to_string())
         .bind(*number)
         .bind(integer(*token))
-}
-
-fn unless_fenced(claim: &Claim, rows: u64) -> Result<()> {
-    if rows == 1 { Ok(()) } else { Err(fenced(claim)) }
-}
-
-const fn fenced(claim: &Claim) -> StoreError {
-    StoreError::Fenced { retrospective: claim.retrospective.id, number: claim.number }
-}
-
-fn seconds(seconds: u64) -> i64 {
-    integer(seconds.min(SECONDS_MAX))
 }
 
 /// Takes every unfinished investigation of a retrospective out of the hands of whoever holds it.
@@ -230,9 +217,7 @@ pub(crate) async fn add_investigation(
         now_ms!(),
         ", 0, 0, 0 FROM runs WHERE runs.tenant = ?1 AND runs.workflow = ?5 AND runs.ordinal = ?6"
     );
-    let place = damage::at("retrospectives.sample", retrospective.id);
-    let ordinal = sample.order.get(at as usize);
-    let ordinal = *ordinal.ok_or_else(|| place.damaged(format!("its order has no place {at}")))?;
+    let ordinal = ordinal_at(retrospective, sample, at)?;
     let done = sqlx::query(ADD)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.id.to_string())
@@ -266,44 +251,6 @@ pub(crate) async fn store_batch(
         .await
         .on("mutation_batches")?;
     at("mutation_batches", retrospective.id).touched(done.rows_affected(), 1)
-}
-
-/// A row of `investigations`.
-#[derive(sqlx::FromRow)]
-pub(crate) struct Record {
-    retrospective: String,
-    number: i64,
-    ordinal: i64,
-    run_id: String,
-    replacement: bool,
-    result: Option<String>,
-    attempts: i64,
-    claimed_ms: Option<i64>,
-    ended_ms: Option<i64>,
-    cost_usd: Option<f64>,
-}
-
-impl Record {
-    fn read(&self) -> Result<(Investigation, Timing)> {
-        let key = format!("{}, number {}", self.retrospective, self.number);
-        let place = at("investigations", &key);
-        let result = self.result.as_deref().map(|text| at("investigations.result", &key).json(text));
-        let one = Investigation {
-            number: place.unsigned(self.number)?,
-            ordinal: place.unsigned(self.ordinal)?,
-            run: place.parse(&self.run_id)?,
-            replacement: self.replacement,
-            result: result.transpose()?,
-        };
-        let lasted = self.ended_ms.zip(self.claimed_ms).map_or(0, |(ended, claimed)| ended - claimed);
-        let timing = Timing {
-            attempts: place.unsigned(self.attempts)?,
-            // A clock that was set back must not make a report unreadable.
-            duration_ms: u64::try_from(lasted).unwrap_or(0),
-            cost_usd: self.cost_usd.unwrap_or(0.0),
-        };
-        Ok((one, timing))
-    }
 }
 
 /// The investigations of a retrospective in sequence, ended or not, each with what it took so far.

@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod body;
 mod claim;
 mod close;
 mod count;

@@ -1,8 +1,9 @@
 //! Rows of `memories`, `changes` and `tombstones`.
 
 use retro_core::id::{MemoryId, WorkflowKey};
-use retro_core::memory::{Cause, Change, Memory, Tombstone};
+use retro_core::memory::{Change, Memory, Tombstone};
 use retro_store::Result;
+use retro_store_sql::memory::{cause, read_memory, read_tombstone};
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
@@ -33,18 +34,6 @@ pub(crate) async fn living_and_named(
     rows.iter().map(|(id, memory)| read_memory(id, memory)).collect()
 }
 
-pub(crate) fn read_memory(id: &str, memory: &str) -> Result<Memory> {
-    at("memories.memory", id).json(memory)
-}
-
-pub(crate) fn read_change(id: &str, change: &str) -> Result<Change> {
-    at("changes.change", id).json(change)
-}
-
-pub(crate) fn read_tombstone(memory: &str, tombstone: &str) -> Result<Tombstone> {
-    at("tombstones.tombstone", memory).json(tombstone)
-}
-
 /// Appends changes. Fails on one that has happened before: it would stand twice in its memory.
 pub(crate) async fn append_changes(
     connection: &mut SqliteConnection,
@@ -72,15 +61,6 @@ pub(crate) async fn append_changes(
         .await
         .on("changes")?;
     at("changes", key).touched(done.rows_affected(), changes.len())
-}
-
-/// A cause as the two columns that name it.
-pub(crate) fn cause(cause: &Cause) -> (&'static str, String) {
-    match cause {
-        Cause::Run { run, .. } => ("run", run.to_string()),
-        Cause::Retrospective { id } => ("retrospective", id.to_string()),
-        Cause::Operator { request } => ("operator", request.clone()),
-    }
 }
 
 /// Stores memories as they are now. One of another workflow under the same id is left alone, and an error.

@@ -8,11 +8,12 @@ use retro_store::{
     ActRow, DeadLetter, DeadLetterFilter, Health, MemoryFilter, OperatorStore, Result, RetrospectiveDetail,
     RetrospectiveRow, RunFilter, RunRow, WorkflowRow,
 };
+use retro_store_sql::count::WorkflowRecord;
+use retro_store_sql::memory::{read_change, read_memory};
+use retro_store_sql::{letter, retrospective as rows, run};
 use uuid::Uuid;
 
-use crate::count::{WorkflowRecord, workflow_key};
 use crate::damage::{OnTable, at};
-use crate::memory::{read_change, read_memory};
 use crate::{SqliteStore, delivery, investigate, memory, retrospective, steer};
 
 #[async_trait]
@@ -52,7 +53,7 @@ impl OperatorStore for SqliteStore {
             FROM runs INDEXED BY runs_by_arrival JOIN run_facts USING (tenant, workflow, number)
             WHERE runs.tenant = ?1 AND (?2 IS NULL OR runs.workflow = ?2) AND (?3 IS NULL OR runs.run_id = ?3)
             ORDER BY runs.received_ms DESC, runs.workflow, runs.number DESC LIMIT ?4";
-        let rows: Vec<RunRecord> = sqlx::query_as(LOAD)
+        let rows: Vec<run::Record> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(filter.workflow.as_ref().map(Workflow::as_str))
             .bind(filter.run.as_ref().map(|run| run.as_str()))
@@ -137,14 +138,14 @@ impl OperatorStore for SqliteStore {
                  WHERE changes.tenant = whole.tenant AND changes.retrospective = whole.id) AS changes
             FROM retrospectives AS whole
             WHERE tenant = ?1 AND (?2 IS NULL OR workflow = ?2) ORDER BY workflow, epoch DESC LIMIT ?3";
-        let rows: Vec<RetrospectiveRecord> = sqlx::query_as(LOAD)
+        let rows: Vec<rows::ListedRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(workflow.map(Workflow::as_str))
             .bind(limit)
             .fetch_all(self.reader())
             .await
             .on("retrospectives")?;
-        rows.iter().map(RetrospectiveRecord::read).collect()
+        rows.iter().map(rows::ListedRecord::read).collect()
     }
 
     async fn retrospective(
@@ -180,7 +181,7 @@ impl OperatorStore for SqliteStore {
             WHERE (tenant = ?1 OR (tenant IS NULL AND ?1 = ?2)) AND (?3 IS NULL OR code = ?3)
                 AND (?4 IS NULL OR workflow = ?4)
             ORDER BY created_ms DESC, rowid DESC LIMIT ?5";
-        let rows: Vec<delivery::Record> = sqlx::query_as(LOAD)
+        let rows: Vec<letter::Record> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
             .bind(filter.code.map(|code| code.as_str()))
@@ -189,7 +190,7 @@ impl OperatorStore for SqliteStore {
             .fetch_all(self.reader())
             .await
             .on("dead_letters")?;
-        rows.into_iter().map(delivery::Record::read).collect()
+        rows.into_iter().map(letter::Record::read).collect()
     }
 
     async fn dead_letter(&self, tenant: &Tenant, id: DeadLetterId) -> Result<Option<DeadLetter>> {
@@ -215,48 +216,5 @@ impl OperatorStore for SqliteStore {
             events_seen: place.unsigned(seen)?,
             migrations: place.unsigned(migrations)?,
         })
-    }
-}
-
-/// A row of `runs` with its facts.
-#[derive(sqlx::FromRow)]
-struct RunRecord {
-    workflow: String,
-    run_id: String,
-    ordinal: Option<i64>,
-    received_ms: i64,
-    facts: String,
-    body: String,
-}
-
-impl RunRecord {
-    fn read(self, tenant: &Tenant) -> Result<RunRow> {
-        let key = format!("{tenant}/{}/{}", self.workflow, self.run_id);
-        let place = at("runs", &key);
-        Ok(RunRow {
-            key: workflow_key(tenant.as_str(), &self.workflow)?,
-            ordinal: self.ordinal.map(|ordinal| place.unsigned(ordinal)).transpose()?,
-            facts: at("run_facts.facts", &key).json(&self.facts)?,
-            body: at("run_facts.body", &key).json(&self.body)?,
-            received_at: place.millis(self.received_ms)?,
-        })
-    }
-}
-
-/// A row of `retrospectives` with what came of it so far.
-#[derive(sqlx::FromRow)]
-struct RetrospectiveRecord {
-    #[sqlx(flatten)]
-    whole: retrospective::Record,
-    investigated: i64,
-    changes: i64,
-}
-
-impl RetrospectiveRecord {
-    fn read(&self) -> Result<RetrospectiveRow> {
-        let (retrospective, _) = self.whole.read()?;
-        let place = at("retrospectives", retrospective.id);
-        let (investigated, changes) = (place.unsigned(self.investigated)?, place.unsigned(self.changes)?);
-        Ok(RetrospectiveRow { retrospective, investigated, changes })
     }
 }

@@ -5,10 +5,10 @@ use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
 use retro_core::recall::Candidate;
 use retro_store::{NameStore, RecallStore, Result};
+use retro_store_sql::memory::read_memory;
 use sqlx::SqliteConnection;
 
 use crate::damage::{self, OnTable, at};
-use crate::memory::read_memory;
 use crate::open::commit;
 use crate::{SqliteStore, now_ms};
 

@@ -3,51 +3,13 @@
 use retro_core::id::{RetrospectiveId, Tenant};
 use retro_core::retrospective::{Retrospective, State};
 use retro_core::sample::Sample;
-use retro_store::{Result, StoreError};
+use retro_store::Result;
+use retro_store_sql::retrospective::Record;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::count::workflow_key;
-use crate::damage::{self, At, OnTable, at, integer, policy_time};
+use crate::damage::{self, OnTable, at, integer, policy_time};
 use crate::{SqliteStore, now_ms};
-
-/// A row of `retrospectives`.
-#[derive(sqlx::FromRow)]
-pub(crate) struct Record {
-    tenant: String,
-    id: String,
-    workflow: String,
-    epoch: i64,
-    first_ordinal: i64,
-    last_ordinal: i64,
-    as_of: String,
-    policy: String,
-    state: String,
-    sample: Option<String>,
-}
-
-impl Record {
-    /// The retrospective, and its sample once it is drawn.
-    pub(crate) fn read(&self) -> Result<(Retrospective, Option<Sample>)> {
-        let place = place(&self.id);
-        let retrospective = Retrospective {
-            id: place.parse(&self.id)?,
-            key: workflow_key(&self.tenant, &self.workflow)?,
-            epoch: place.unsigned(self.epoch)?,
-            first: place.unsigned(self.first_ordinal)?,
-            last: place.unsigned(self.last_ordinal)?,
-            as_of: at("retrospectives.as_of", &self.id).parse(&self.as_of)?,
-            policy: at("retrospectives.policy", &self.id).json(&self.policy)?,
-            state: at("retrospectives.state", &self.id).word(&self.state)?,
-        };
-        let sample = self.sample.as_deref().map(|text| at("retrospectives.sample", &self.id).json(text));
-        Ok((retrospective, sample.transpose()?))
-    }
-}
-
-const fn place(id: &str) -> At<&str> {
-    at("retrospectives", id)
-}
 
 /// Loads a retrospective; `None` when the tenant has no such one.
 pub(crate) async fn load(
@@ -140,15 +102,6 @@ pub(crate) async fn set_sample(
     at("retrospectives.sample", retrospective.id).touched(done.rows_affected(), 1)
 }
 
-/// A sample that must have been drawn.
-pub(crate) fn drawn(retrospective: &Retrospective, sample: Option<Sample>) -> Result<Sample> {
-    let missing = || -> StoreError {
-        at("retrospectives.sample", retrospective.id)
-            .damaged(format!("it is {} and has no sample", retrospective.state.as_str()))
-    };
-    sample.ok_or_else(missing)
-}
-
 impl SqliteStore {
     /// Retrospectives that have been in `state` for so many seconds; the longest first.
     pub(crate) async fn waiting_in(
@@ -173,6 +126,10 @@ impl SqliteStore {
             .fetch_all(self.reader())
             .await
             .on("retrospectives")?;
-        rows.iter().map(|(tenant, id)| Ok((place(id).parse(tenant)?, place(id).parse(id)?))).collect()
+        let read = |(tenant, id): &(String, String)| {
+            let place = at("retrospectives", id);
+            Ok((place.parse(tenant)?, place.parse(id)?))
+        };
+        rows.iter().map(read).collect()
     }
 }

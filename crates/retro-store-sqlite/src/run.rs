@@ -3,45 +3,16 @@
 use retro_core::id::Ordinal;
 use retro_core::report::WindowRun;
 use retro_core::retrospective::Retrospective;
-use retro_core::run::{BodyRef, RunFacts};
-use retro_store::{IncomingBody, IncomingRun, Result, StoredBody};
+use retro_core::run::RunFacts;
+use retro_store::{Result, StoredBody};
+use retro_store_sql::body::{body_ref, stored_body};
+use retro_store_sql::count::RunWrite;
+use retro_store_sql::run::{whole, window_run};
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::body;
 use crate::damage::{self, OnTable, at, integer};
 use crate::now_ms;
-
-/// A run to be written, new or known.
-pub(crate) struct RunWrite<'a> {
-    pub(crate) incoming: &'a IncomingRun,
-    /// Its place of arrival: the key of its details.
-    pub(crate) number: u64,
-    /// Whether it was stored before this batch.
-    pub(crate) known: bool,
-    pub(crate) ordinal: Option<Ordinal>,
-    /// Where its compressed body lies among those of the batch.
-    pub(crate) body: Option<(usize, usize)>,
-}
-
-impl RunWrite<'_> {
-    fn tenant(&self) -> &str {
-        self.incoming.arrival.key.tenant.as_str()
-    }
-
-    fn workflow(&self) -> &str {
-        self.incoming.arrival.key.workflow.as_str()
-    }
-
-    fn body_ref(&self) -> BodyRef {
-        match &self.incoming.body {
-            IncomingBody::None => BodyRef::None,
-            IncomingBody::Inline(_) => BodyRef::Stored,
-            IncomingBody::Object(object) => BodyRef::Object(object.clone()),
-            IncomingBody::Https(body) => BodyRef::Https(body.clone()),
-        }
-    }
-}
 
 /// Writes runs with their facts and bodies; a known run's are replaced. No run may stand twice in `writes`.
 pub(crate) async fn store_runs(
@@ -82,7 +53,8 @@ async fn store_facts(connection: &mut SqliteConnection, writes: &[RunWrite<'_>])
         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?1) WHERE true
         ON CONFLICT (tenant, workflow, number) DO UPDATE SET facts = excluded.facts, body = excluded.body";
     let row = |write: &RunWrite<'_>| {
-        let (facts, body) = (damage::json(&write.incoming.arrival.run), damage::json(&write.body_ref()));
+        let (facts, body) =
+            (damage::json(&write.incoming.arrival.run), damage::json(&body_ref(&write.incoming.body)));
         json!([write.tenant(), write.workflow(), write.number, facts, body])
     };
     let rows: Value = writes.iter().map(row).collect();
@@ -150,22 +122,6 @@ pub(crate) async fn run_at(
     Ok((place.json(&facts)?, stored_body(&body, stored.as_deref())))
 }
 
-/// A body that cannot be read is gone: the investigator has an answer to that.
-fn stored_body(body: &str, stored: Option<&[u8]>) -> StoredBody {
-    match (serde_json::from_str(body), stored) {
-        (Ok(BodyRef::None), _) => StoredBody::None,
-        (Ok(BodyRef::Object(object)), _) => StoredBody::Object(object),
-        (Ok(BodyRef::Https(body)), _) => StoredBody::Https(body),
-        (Ok(BodyRef::Dropped), _) => StoredBody::Gone("it was dropped on purpose".to_owned()),
-        (Ok(BodyRef::Stored), Some(bytes)) => match body::unpack(bytes) {
-            Ok(trajectory) => StoredBody::Inline(trajectory),
-            Err(problem) => StoredBody::Gone(problem),
-        },
-        (Ok(BodyRef::Stored), None) => StoredBody::Gone("its row in run_bodies is missing".to_owned()),
-        (Err(error), _) => StoredBody::Gone(format!("run_facts.body cannot be read: {error}")),
-    }
-}
-
 /// The ordinals of a retrospective's window, in order; fails when one is missing.
 pub(crate) async fn window_ordinals(
     connection: &mut SqliteConnection,
@@ -192,7 +148,7 @@ pub(crate) async fn window_runs(
     retrospective: &Retrospective,
 ) -> Result<Vec<WindowRun>> {
     const LOAD: &str = "
-        SELECT runs.ordinal, runs.run_id, run_facts.facts ->> 'outcome' FROM runs
+        SELECT runs.ordinal, runs.run_id, run_facts.facts FROM runs
         JOIN run_facts USING (tenant, workflow, number)
         WHERE runs.tenant = ?1 AND runs.workflow = ?2 AND runs.ordinal BETWEEN ?3 AND ?4
         ORDER BY runs.ordinal";
@@ -205,22 +161,5 @@ pub(crate) async fn window_runs(
         .await
         .on("run_facts")?;
     whole(retrospective, rows.len())?;
-    rows.into_iter()
-        .map(|(ordinal, run, outcome)| {
-            let place = at("run_facts", format!("{}/{run}", retrospective.key));
-            Ok(WindowRun {
-                ordinal: place.unsigned(ordinal)?,
-                run: place.parse(&run)?,
-                outcome: place.word(&outcome)?,
-            })
-        })
-        .collect()
-}
-
-fn whole(retrospective: &Retrospective, found: usize) -> Result<()> {
-    let Retrospective { key, first, last, .. } = retrospective;
-    if found as u64 == retrospective.window_runs() {
-        return Ok(());
-    }
-    Err(at("runs.ordinal", key).damaged(format!("window {first} to {last} holds {found} runs")))
+    rows.iter().map(|row| window_run(retrospective, row)).collect()
 }

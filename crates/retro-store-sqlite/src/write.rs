@@ -7,12 +7,14 @@ use retro_core::memory::{FoldError, Memory};
 use retro_core::retrospective::State;
 use retro_store::write::{Decide, DecideDeletion};
 use retro_store::{Result, Step, WriterStore};
+use retro_store_sql::memory::read_memory;
+use retro_store_sql::workflow_key;
 use sqlx::SqliteConnection;
 
 use crate::damage::{OnTable, at};
-use crate::memory::{append_changes, read_memory, store_memories, store_tombstones};
+use crate::memory::{append_changes, store_memories, store_tombstones};
 use crate::open::commit;
-use crate::{SqliteStore, close, count, outbox, retrospective};
+use crate::{SqliteStore, close, outbox, retrospective};
 
 #[async_trait]
 impl WriterStore for SqliteStore {
@@ -88,7 +90,7 @@ async fn load_memory(
         .await
         .on("memories")?;
     let Some((workflow, memory)) = row else { return Ok(None) };
-    Ok(Some((count::workflow_key(tenant.as_str(), &workflow)?, read_memory(&id.to_string(), &memory)?)))
+    Ok(Some((workflow_key(tenant.as_str(), &workflow)?, read_memory(&id.to_string(), &memory)?)))
 }
 
 async fn happened(connection: &mut SqliteConnection, tenant: &Tenant, change: ChangeId) -> Result<bool> {
