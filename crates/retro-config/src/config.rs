@@ -58,6 +58,10 @@ pub struct Config {
     /// Hard deadline of one attempt at an investigation, seconds.
     #[schemars(range(min = 1, max = 86400))]
     pub deadline_s: u64,
+    /// How long what is in hand may take after the signal to stop, seconds; then investigations are released, so that
+    /// another process has them at once. Whoever starts processes should wait 10 seconds longer before killing one.
+    #[schemars(range(min = 1, max = 3600))]
+    pub finish_s: u64,
     /// Pause between two looks for work that no message announced, milliseconds.
     #[schemars(range(min = 50, max = 600_000))]
     pub sweep_ms: u64,
@@ -89,6 +93,7 @@ impl Default for Config {
             investigators: 2,
             lease_s: 60,
             deadline_s: 600,
+            finish_s: 10,
             sweep_ms: 2000,
             intake_mib: 64,
             intake_tenant_mib: 40,

@@ -9,7 +9,7 @@
 //! put off, sweeps and looks fail and are repeated), and `/readyz` goes on telling.
 //!
 //! **Stopping.** No more messages are pulled and no more investigations claimed; what is in hand may be finished for
-//! [`FINISH_WITHIN`]; then a lease is released, so that any other process has the investigation at once, and the rest is
+//! `finish_s`; then a lease is released, so that any other process has the investigation at once, and the rest is
 //! left as a kill would leave it. Acknowledgements are flushed.
 //!
 //! **No leader.** Every role may run any number of times, its sweep included. Two that take up the same thing ask the
@@ -38,10 +38,7 @@ pub(crate) use doors::Doors;
 use ready::Ready;
 use stop::Signals;
 
-/// How long what is in hand may take after the stop. A batch takes milliseconds, an investigation by a model minutes:
-/// that one is released. Fleets give a process 30 s to end before they kill it.
-const FINISH_WITHIN: Duration = Duration::from_secs(10);
-/// How long ending may take beyond that: releasing, flushing, closing connections.
+/// How long ending may take beyond `finish_s`: releasing, flushing, and a database that answers late.
 const END_WITHIN: Duration = Duration::from_secs(8);
 
 /// What a process is made of.

@@ -6,29 +6,39 @@ use std::sync::Arc;
 use anyhow::Context;
 use retro_config::Config;
 use retro_store::Store;
+use retro_store_postgres::PostgresStore;
 use retro_store_sqlite::SqliteStore;
 
 /// Opens what is there, beside running processes or without one. Fails with what to do when it is not there or lacks a
 /// migration.
 pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
-    let path = file(config);
-    if !path.exists() {
+    if let Some(url) = &config.database_url {
+        return Ok(Arc::new(PostgresStore::open(url.expose()).await?));
+    }
+    let file = file(config);
+    if !file.exists() {
         anyhow::bail!(
             "there is no database at {}; start `retro up` or run `retro migrate` first",
-            path.display()
+            file.display()
         );
     }
-    let store = SqliteStore::open(&path).await;
-    Ok(Arc::new(store.with_context(|| unusable(config))?))
+    Ok(Arc::new(SqliteStore::open(&file).await.with_context(|| unusable(config))?))
 }
 
-/// A handle that connects when it is asked, and again and again while it cannot: for a process that waits.
-pub(crate) fn lazy(config: &Config) -> Arc<dyn Store> {
-    Arc::new(SqliteStore::lazy(&file(config)))
+/// A handle that connects when it is asked, and again and again while it cannot: for a process that waits. Fails only
+/// on an address that cannot be read.
+pub(crate) fn lazy(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(match &config.database_url {
+        Some(url) => Arc::new(PostgresStore::lazy(url.expose())?),
+        None => Arc::new(SqliteStore::lazy(&file(config))),
+    })
 }
 
 /// Makes it what this version needs; returns the names of the migrations that were applied.
 pub(crate) async fn migrate(config: &Config) -> anyhow::Result<Vec<String>> {
+    if let Some(url) = &config.database_url {
+        return Ok(retro_store_postgres::migrate(url.expose()).await?);
+    }
     std::fs::create_dir_all(&config.data_dir)
         .with_context(|| format!("cannot make the data folder {}", config.data_dir.display()))?;
     retro_store_sqlite::migrate(&file(config)).await.with_context(|| unusable(config))
@@ -36,12 +46,12 @@ pub(crate) async fn migrate(config: &Config) -> anyhow::Result<Vec<String>> {
 
 /// Whether it is a file that nobody has made yet, which is no mistake.
 pub(crate) fn is_to_be_made(config: &Config) -> bool {
-    !file(config).exists()
+    config.database_url.is_none() && !file(config).exists()
 }
 
 /// What it is called towards a person; never with a password.
 pub(crate) fn name(config: &Config) -> String {
-    file(config).display().to_string()
+    config.database_url.as_ref().map_or_else(|| file(config).display().to_string(), ToString::to_string)
 }
 
 fn unusable(config: &Config) -> String {

@@ -33,7 +33,7 @@ pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
     let http_url = doors.http_url().context("a gateway has an HTTP side")?;
     let bus = Bus::connect(BusConfig::new(&nats_url, "retro-up")).await?;
     topology::ensure(&bus).await.context("cannot set up the broker's streams")?;
-    let store = store::lazy(&config);
+    let store = store::lazy(&config)?;
     let data_dir = config.data_dir.clone();
     let process = Process { config, roles: Role::ALL.into(), store, bus, policies };
     let ended = process.run(doors, || at_work(&data_dir, nats_url, http_url)).await;

@@ -15,7 +15,7 @@ use retro_store::{DeliveryStore, StoreError};
 use retro_writer::Writer;
 use tracing::{info, warn};
 
-use super::{FINISH_WITHIN, Running};
+use super::Running;
 use crate::clock::SystemClock;
 
 /// Events counted in one transaction: enough to make its fsync cheap, few enough to stay well below a second.
@@ -76,7 +76,7 @@ impl Running {
             lease_s: config.lease_s,
             deadline_s: config.deadline_s,
             sweep: Duration::from_millis(config.sweep_ms),
-            finish_within: FINISH_WITHIN,
+            finish_within: Duration::from_secs(config.finish_s),
         };
         let bodies = Bodies {
             objects: Arc::new(BodyStore::new(self.process.bus.clone())),

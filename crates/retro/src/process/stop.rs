@@ -6,7 +6,7 @@ use anyhow::bail;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::warn;
 
-use super::{END_WITHIN, FINISH_WITHIN, Running};
+use super::{END_WITHIN, Running};
 use crate::commands::Exit;
 use crate::output;
 
@@ -39,6 +39,7 @@ impl Running {
         output::told("stopping; a second signal ends at once");
         self.stop.cancel();
         self.tasks.close();
+        let patience = Duration::from_secs(self.process.config.finish_s) + END_WITHIN;
         let drained = async {
             self.tasks.wait().await;
             if let Err(problem) = self.process.bus.flush(FLUSH_MAX).await {
@@ -48,10 +49,10 @@ impl Running {
         tokio::select! {
             () = drained => Ok(Exit::Done),
             again = signals.next() => Ok(Exit::Signalled(again)),
-            () = tokio::time::sleep(FINISH_WITHIN + END_WITHIN) => bail!(
+            () = tokio::time::sleep(patience) => bail!(
                 "stopped before everything was drained, after {} s; nothing is lost, another process or the next start \
                  takes it up",
-                (FINISH_WITHIN + END_WITHIN).as_secs()
+                patience.as_secs()
             ),
         }
     }

@@ -1,8 +1,7 @@
 //! The broker dies under load.
 
 use retro_core::id::Tenant;
-use retro_store::OperatorStore;
-use retro_store_sqlite::SqliteStore;
+use retro_store::Store;
 use serde_json::Value;
 
 use crate::world::{World, items, mending};
@@ -24,7 +23,7 @@ async fn a_broker_killed_under_load_comes_back_by_itself_and_every_run_is_counte
     let killer = async {
         for kill in 0..KILLS {
             let some = total * kill / (KILLS + 1);
-            world.until("some runs are counted", async || (counted(&store).await > some).then_some(())).await;
+            world.until("some runs are counted", async || (counted(&*store).await > some).then_some(())).await;
             let broker = world.broker().expect("it is back before it is killed again");
             broker.kill();
             let back = async || world.broker().filter(|another| *another != broker);
@@ -46,7 +45,7 @@ async fn a_broker_killed_under_load_comes_back_by_itself_and_every_run_is_counte
     world.stop().await;
 }
 
-async fn counted(store: &SqliteStore) -> u64 {
+async fn counted(store: &dyn Store) -> u64 {
     let rows = store.workflows(&Tenant::default_tenant()).await.expect("it can be read");
     rows.iter().map(|row| row.state.counted).sum()
 }

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use retro_core::id::Tenant;
 use retro_core::retrospective::State;
-use retro_store::{InvestigatorStore, OperatorStore};
-use retro_store_sqlite::SqliteStore;
+use retro_store::Store;
 use serde_json::{Value, json};
 use tokio::process::Child;
 
@@ -92,7 +91,7 @@ async fn killed_twice_in_every_phase_it_counts_every_run_once_and_leaves_nothing
 async fn drained(world: &World) {
     let store = world.store().await;
     let look = async || {
-        let sight = Sight::of(&store).await;
+        let sight = Sight::of(&*store).await;
         (sight.investigating + sight.settling == 0).then_some(())
     };
     world.until("nothing is looked into or settles", look).await;
@@ -101,16 +100,16 @@ async fn drained(world: &World) {
 /// Kills at the first sight of the phase and starts again; says what was hit, if it was.
 async fn kill_in(world: &mut World, phase: Phase, batch: u64) -> Option<String> {
     let store = world.store().await;
-    let before = Sight::of(&store).await;
+    let before = Sight::of(&*store).await;
     let sent = batch * WORKFLOWS * RUNS;
     let look = async || {
-        let sight = Sight::of(&store).await;
+        let sight = Sight::of(&*store).await;
         let over = sight.counted == sent && sight.investigating + sight.settling == 0;
         (phase.shows(before, sight, sent) || over).then_some(())
     };
     world.until_looked_every(LOOK_EVERY, "the phase, or the end of everything", look).await;
     world.kill().await;
-    let left = Sight::of(&store).await;
+    let left = Sight::of(&*store).await;
     // Those that nobody may claim now were held by the killed program.
     let claimable = store.claimable().await.expect("it can be read");
     let leased = left.investigating as u64 - claimable;
@@ -133,7 +132,7 @@ impl Phase {
 }
 
 impl Sight {
-    async fn of(store: &SqliteStore) -> Self {
+    async fn of(store: &dyn Store) -> Self {
         let tenant = Tenant::default_tenant();
         let workflows = store.workflows(&tenant).await.expect("it can be read");
         let rows = store.retrospectives(&tenant, None, 1000).await.expect("it can be read");

@@ -10,6 +10,7 @@ mod openapi;
 mod policy;
 mod refused;
 mod road;
+mod roles;
 mod secrets;
 mod steer;
 mod tenants;

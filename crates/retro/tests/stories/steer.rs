@@ -8,7 +8,6 @@ use retro_core::retrospective::Retrospective;
 use retro_core::{investigate, sample};
 use retro_store::{CounterStore as _, IncomingBody, IncomingRun, InvestigatorStore as _, OperatorStore as _};
 use retro_store::{SamplerStore as _, Sampling, StoreError};
-use retro_store_sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use crate::world::{Answer, World, event, items, mending, text};
@@ -92,7 +91,7 @@ async fn a_cancelled_retrospective_releases_its_runs_and_fences_who_was_at_work(
     world.retro(&["migrate"]).await;
     let store = world.store().await;
     let key = WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("shop").unwrap() };
-    let opened = open(&store, &key).await;
+    let opened = open(&*store, &key).await;
     store.sample(&key.tenant, opened.id, &drawn).await.unwrap();
     let claim = store.claim("a worker", 3600).await.unwrap().expect("one is due");
     let id = opened.id.to_string();
@@ -165,7 +164,7 @@ async fn ended(world: &World) {
 }
 
 /// Ten counted runs in a database on which nothing works, and the retrospective that they opened.
-async fn open(store: &SqliteStore, key: &WorkflowKey) -> Retrospective {
+async fn open(store: &dyn Store, key: &WorkflowKey) -> Retrospective {
     let batch: Vec<IncomingRun> = (0..10).map(|number| incoming(key, number)).collect();
     let now = "2026-11-20T10:00:00Z".parse::<Timestamp>().expect("a moment");
     let policy = Policy::default();

@@ -1,22 +1,28 @@
 //! A `retro up` of a test's own: its folder, its ports, its commands. When the test ends, nothing of it runs on.
 
+mod fleet;
+mod line;
 mod process;
 mod runs;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use retro_bus::{Bus, BusConfig, EventPublisher, OutgoingEvent};
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::subject;
-use retro_store::OperatorStore;
+use retro_store::Store;
+use retro_store_postgres::PostgresStore;
 use retro_store_sqlite::SqliteStore;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
+pub(crate) use fleet::{Fleet, Kind};
+pub(crate) use line::Line;
 pub(crate) use process::{Nats, free_port};
 pub(crate) use runs::{Run, event, mending};
 
@@ -73,6 +79,10 @@ pub(crate) struct World {
     nats_port: u16,
     /// The broker that it was given, if it supervises none.
     nats_url: Option<String>,
+    /// The database that it was given, if it is not the file in its folder.
+    database_url: Option<String>,
+    /// The HTTP side, if it is another process's.
+    http_url: Option<String>,
     http: reqwest::Client,
     folder: TempDir,
 }
@@ -96,7 +106,8 @@ impl World {
     pub(crate) fn empty() -> Self {
         let http = reqwest::Client::builder().timeout(PATIENCE).build().expect("a client without TLS");
         let folder = TempDir::new().expect("a temporary folder can be made");
-        Self { up: None, nats_port: free_port(), nats_url: None, http, folder }
+        let (nats_url, database_url, http_url) = (None, None, None);
+        Self { up: None, nats_port: free_port(), nats_url, database_url, http_url, http, folder }
     }
 
     /// A running program.
@@ -179,11 +190,11 @@ impl World {
     }
 
     pub(crate) fn http_url(&self) -> &str {
-        &self.running().http_url
+        self.http_url.as_deref().unwrap_or_else(|| &self.running().http_url)
     }
 
     pub(crate) fn nats_url(&self) -> &str {
-        &self.running().nats_url
+        self.nats_url.as_deref().unwrap_or_else(|| &self.running().nats_url)
     }
 
     fn running(&self) -> &Up {
@@ -232,9 +243,8 @@ impl World {
         if self.pipelines().exists() {
             command.env("RETRO_PIPELINES", self.pipelines());
         }
-        if let Some(nats_url) = &self.nats_url {
-            command.env("NATS_URL", nats_url);
-        }
+        let given = [("NATS_URL", &self.nats_url), ("DATABASE_URL", &self.database_url)];
+        command.envs(given.into_iter().filter_map(|(name, url)| Some((name, url.as_ref()?))));
         command
     }
 
@@ -266,7 +276,7 @@ impl World {
 
     /// The same, in a form.
     pub(crate) async fn get_as(&self, tenant: &str, path: &str, form: &str) -> (u16, String) {
-        let url = format!("{}{path}", self.running().http_url);
+        let url = format!("{}{path}", self.http_url());
         let request = self.http.get(url).header("Retro-Tenant", tenant).header(ACCEPT, form);
         let response = request.send().await.expect("it answers");
         (response.status().as_u16(), response.text().await.expect("a text"))
@@ -280,7 +290,7 @@ impl World {
         more: &[(&str, &str)],
         body: impl Into<reqwest::Body>,
     ) -> Posted {
-        let url = format!("{}/v1/events", self.running().http_url);
+        let url = format!("{}/v1/events", self.http_url());
         let mut request = self.http.post(url).header("Retro-Tenant", tenant).header(CONTENT_TYPE, form);
         for (name, value) in more {
             request = request.header(*name, *value);
@@ -296,7 +306,7 @@ impl World {
 
     /// Status and JSON of a POST for a tenant.
     pub(crate) async fn post(&self, tenant: &str, path: &str, body: &Value) -> (u16, Value) {
-        let url = format!("{}{path}", self.running().http_url);
+        let url = format!("{}{path}", self.http_url());
         let request = self.http.post(url).header("Retro-Tenant", tenant).json(body);
         let response = request.send().await.expect("it answers");
         (response.status().as_u16(), response.json().await.expect("JSON"))
@@ -304,15 +314,21 @@ impl World {
 
     /// What a run of a tenant is handed at a step's start.
     pub(crate) async fn context(&self, tenant: &str, question: &Value) -> Value {
-        let url = format!("{}/v1/context", self.running().http_url);
+        let url = format!("{}/v1/context", self.http_url());
         let request = self.http.post(url).header("Retro-Tenant", tenant).json(question);
         let response = request.send().await.expect("it answers").error_for_status().expect("a context");
         response.json().await.expect("JSON")
     }
 
     /// The database, beside the program.
-    pub(crate) async fn store(&self) -> SqliteStore {
-        SqliteStore::open(&self.data().join("retro.db")).await.expect("the database is there")
+    pub(crate) async fn store(&self) -> Arc<dyn Store> {
+        match &self.database_url {
+            Some(url) => Arc::new(PostgresStore::open(url).await.expect("the database is there")),
+            None => {
+                let file = self.data().join("retro.db");
+                Arc::new(SqliteStore::open(&file).await.expect("the database is there"))
+            }
+        }
     }
 
     /// `retro verify` says that everything is in order; returns how much it looked at.

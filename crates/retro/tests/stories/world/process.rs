@@ -62,6 +62,11 @@ pub(crate) fn terminate(pid: u32) {
     kill(id(pid), Signal::SIGTERM).expect("our own child");
 }
 
+/// The other way to ask.
+pub(crate) fn interrupt(pid: u32) {
+    kill(id(pid), Signal::SIGINT).expect("our own child");
+}
+
 fn id(pid: u32) -> Pid {
     Pid::from_raw(i32::try_from(pid).expect("a process id fits"))
 }

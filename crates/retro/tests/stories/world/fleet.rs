@@ -1,0 +1,202 @@
+//! Roles in processes of their own, over a broker and a database that are the test's.
+
+use std::ops::Deref;
+use std::process::Stdio;
+
+use retro_bus::{NatsServer, ServerConfig};
+use retro_testkit::TestPostgres;
+use tokio::process::Child;
+
+use super::process::{free_port, interrupt, terminate};
+use super::{PATIENCE, World};
+
+/// Which database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A file that all processes share.
+    Sqlite,
+    /// A server of the test's own.
+    Postgres,
+}
+
+/// Processes with chosen roles. Commands, files and looks are the [`World`]'s.
+pub(crate) struct Fleet {
+    // Dropped before what they work on.
+    processes: Vec<Served>,
+    world: World,
+    nats_port: u16,
+    broker: Option<NatsServer>,
+    postgres: Option<TestPostgres>,
+}
+
+/// One process.
+struct Served {
+    roles: String,
+    health_url: String,
+    process: Option<Child>,
+}
+
+impl Deref for Fleet {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl Fleet {
+    /// Addresses at which nobody answers yet, and no process.
+    pub(crate) async fn nowhere(kind: Kind) -> Self {
+        let (mut world, nats_port) = (World::empty(), free_port());
+        world.nats_url = Some(format!("nats://127.0.0.1:{nats_port}"));
+        let mut postgres = match kind {
+            Kind::Sqlite => None,
+            Kind::Postgres => Some(TestPostgres::start().await),
+        };
+        if let Some(postgres) = &mut postgres {
+            world.database_url = Some(postgres.url());
+            postgres.stop();
+        }
+        Self { processes: Vec::new(), world, nats_port, broker: None, postgres }
+    }
+
+    /// Broker and database, migrated, and so many processes of each set of roles (`"counter"`, `"sampler,writer"`), all of
+    /// them ready.
+    pub(crate) async fn start(kind: Kind, sets: &[(&str, usize)]) -> Self {
+        let mut fleet = Self::nowhere(kind).await;
+        fleet.start_broker().await;
+        fleet.start_database().await;
+        fleet.migrate().await;
+        for (roles, processes) in sets {
+            for _ in 0..*processes {
+                fleet.serve(roles);
+            }
+        }
+        for nth in 0..fleet.processes.len() {
+            fleet.ready(nth).await;
+        }
+        fleet
+    }
+
+    /// Starts the broker at its address.
+    pub(crate) async fn start_broker(&mut self) {
+        let port = Some(self.nats_port);
+        let config = ServerConfig { binary: None, data_dir: self.world.path("nats"), port };
+        self.broker = Some(NatsServer::start(config).await.expect("a nats-server; run .ci/install-tools"));
+    }
+
+    /// Starts the database at its address; a file needs no start.
+    pub(crate) async fn start_database(&mut self) {
+        if let Some(postgres) = &mut self.postgres {
+            postgres.start_again().await;
+        }
+    }
+
+    /// Stops the database as a crash would; only Postgres.
+    pub(crate) fn stop_database(&mut self) {
+        self.postgres.as_mut().expect("a file cannot be stopped").stop();
+    }
+
+    /// `retro migrate`: tables, streams, consumers.
+    pub(crate) async fn migrate(&self) {
+        self.world.ask(&["migrate"]).await;
+    }
+
+    /// Starts a process with these roles and returns its number.
+    pub(crate) fn serve(&mut self, roles: &str) -> usize {
+        self.serve_with(roles, &[])
+    }
+
+    /// The same, with more in its environment.
+    pub(crate) fn serve_with(&mut self, roles: &str, environment: &[(&str, &str)]) -> usize {
+        let health = format!("127.0.0.1:{}", free_port());
+        let mut command = self.world.command(&["serve", "--role", roles, "--health-listen", &health]);
+        if roles.split(',').any(|role| role == "gateway") {
+            let http = format!("127.0.0.1:{}", free_port());
+            command.args(["--http-listen", &http]);
+            self.world.http_url = Some(format!("http://{http}"));
+        }
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.world.path("retro.log"));
+        let quick = [("RETRO_SWEEP_MS", "200"), ("RETRO_LEASE_S", "2"), ("NO_COLOR", "1")];
+        let process = command
+            .envs(quick.iter().chain(environment).copied())
+            .stdout(Stdio::null())
+            .stderr(log.expect("the log can be written"))
+            .spawn()
+            .expect("the program starts");
+        let health_url = format!("http://{health}");
+        self.processes.push(Served { roles: roles.to_owned(), health_url, process: Some(process) });
+        self.processes.len() - 1
+    }
+
+    /// Status and sentence of a process's `/readyz` or `/livez`; `None` while it does not listen.
+    pub(crate) async fn health(&self, nth: usize, path: &str) -> Option<(u16, String)> {
+        let url = format!("{}{path}", self.processes[nth].health_url);
+        let response = self.world.http.get(url).send().await.ok()?;
+        Some((response.status().as_u16(), response.text().await.ok()?))
+    }
+
+    /// Waits until a process is ready.
+    pub(crate) async fn ready(&self, nth: usize) {
+        let what = format!("the process of {} is ready", self.processes[nth].roles);
+        self.world
+            .until(&what, async || {
+                self.health(nth, "/readyz").await.filter(|(status, _)| *status == 200).map(drop)
+            })
+            .await;
+    }
+
+    /// Waits until a process says that something is missing, in these words.
+    pub(crate) async fn misses(&self, nth: usize, words: &str) {
+        let what = format!("the process of {} misses: {words}", self.processes[nth].roles);
+        self.world
+            .until(&what, async || {
+                let (status, told) = self.health(nth, "/readyz").await?;
+                (status == 503 && told.contains(words)).then_some(())
+            })
+            .await;
+    }
+
+    /// Asks a process to end.
+    pub(crate) fn terminate(&self, nth: usize) {
+        terminate(self.pid_of(nth));
+    }
+
+    /// The other way to ask.
+    pub(crate) fn interrupt(&self, nth: usize) {
+        interrupt(self.pid_of(nth));
+    }
+
+    fn pid_of(&self, nth: usize) -> u32 {
+        let process = self.processes[nth].process.as_ref().expect("it runs");
+        process.id().expect("it was not waited for")
+    }
+
+    /// Waits until a process has ended; returns its exit code, and `None` when a signal did it.
+    pub(crate) async fn ended(&mut self, nth: usize) -> Option<i32> {
+        let mut process = self.processes[nth].process.take().expect("it runs");
+        let status = tokio::time::timeout(PATIENCE, process.wait()).await;
+        let what = &self.processes[nth].roles;
+        let status = status.unwrap_or_else(|_| panic!("{what} does not stop:\n{}", self.world.log()));
+        status.expect("our own child").code()
+    }
+
+    /// Ends a process in order: status 0.
+    pub(crate) async fn stop(&mut self, nth: usize) {
+        self.terminate(nth);
+        let code = self.ended(nth).await;
+        assert_eq!(code, Some(0), "{}:\n{}", self.processes[nth].roles, self.world.log());
+    }
+
+    /// Ends every process that still runs, and then the broker.
+    pub(crate) async fn stop_all(mut self) {
+        for nth in 0..self.processes.len() {
+            if self.processes[nth].process.is_some() {
+                self.stop(nth).await;
+            }
+        }
+        if let Some(broker) = self.broker.take() {
+            broker.stop().await;
+        }
+    }
+}

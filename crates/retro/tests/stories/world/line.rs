@@ -1,0 +1,57 @@
+//! A line to the broker that a test can freeze.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Passes on what it is sent, until it is frozen: then everything stands still, and nobody is told.
+pub(crate) struct Line {
+    url: String,
+    frozen: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Line {
+    /// A line to a `nats://` address.
+    pub(crate) async fn to(nats_url: &str) -> Self {
+        let target = nats_url.trim_start_matches("nats://").to_owned();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let url = format!("nats://{}", listener.local_addr().expect("a bound port"));
+        let (frozen, seen) = watch::channel(false);
+        let task = tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                let Ok(far) = TcpStream::connect(&target).await else { continue };
+                let ((near_in, near_out), (far_in, far_out)) = (near.into_split(), far.into_split());
+                tokio::spawn(pass(near_in, far_out, seen.clone()));
+                tokio::spawn(pass(far_in, near_out, seen.clone()));
+            }
+        });
+        Self { url, frozen, task }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn freeze(&self) {
+        self.frozen.send_replace(true);
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut frozen: watch::Receiver<bool>) {
+    let mut bytes = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut bytes).await {
+        let flows = frozen.wait_for(|frozen| !frozen).await.is_ok();
+        if !flows || to.write_all(&bytes[..read]).await.is_err() {
+            return;
+        }
+    }
+}
