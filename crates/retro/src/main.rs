@@ -79,6 +79,8 @@ fn load(cli: &Cli) -> Result<Loaded, Problems> {
 /// Logs go to stderr; a command that answers a question logs only warnings.
 fn log_to_stderr(config: &Config, serving: bool) {
     let filter = if serving { config.log.as_str() } else { "warn" };
+    // The broker's client repeats itself while the broker is away; the bus says it once.
+    let filter = format!("async_nats=warn,{filter}");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).compact().init();
 }

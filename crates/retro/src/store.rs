@@ -51,7 +51,10 @@ pub(crate) fn is_to_be_made(config: &Config) -> bool {
 
 /// What it is called towards a person; never with a password.
 pub(crate) fn name(config: &Config) -> String {
-    config.database_url.as_ref().map_or_else(|| file(config).display().to_string(), ToString::to_string)
+    match &config.database_url {
+        Some(url) => retro_store_postgres::name(url.expose()),
+        None => file(config).display().to_string(),
+    }
 }
 
 fn unusable(config: &Config) -> String {

@@ -23,7 +23,9 @@ async fn a_broker_killed_under_load_comes_back_by_itself_and_every_run_is_counte
     let killer = async {
         for kill in 0..KILLS {
             let some = total * kill / (KILLS + 1);
-            world.until("some runs are counted", async || (counted(&*store).await > some).then_some(())).await;
+            world
+                .until("some runs are counted", async || (counted(&*store).await > some).then_some(()))
+                .await;
             let broker = world.broker().expect("it is back before it is killed again");
             broker.kill();
             let back = async || world.broker().filter(|another| *another != broker);

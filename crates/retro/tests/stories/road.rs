@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
-use retro_store::OperatorStore;
 use serde_json::{Value, json};
 
 use crate::world::{World, airline, intercode, items, mending, text};

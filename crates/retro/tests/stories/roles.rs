@@ -16,7 +16,7 @@ async fn roles_on_a_shared_file_wait_for_broker_and_database_say_so_and_begin_by
 
 #[tokio::test]
 async fn roles_on_postgres_wait_for_broker_and_database_say_so_and_begin_by_themselves() {
-    any_order(Kind::Postgres, "the database does not answer").await;
+    any_order(Kind::Postgres, "the database is not available").await;
 }
 
 /// Every process first, then the broker, then the database, then what both hold.
@@ -60,7 +60,8 @@ async fn any_order(kind: Kind, database_is_away: &str) {
 
 #[tokio::test]
 async fn a_database_that_goes_away_is_told_and_what_came_meanwhile_is_counted_when_it_is_back() {
-    let mut fleet = Fleet::start(Kind::Postgres, &[("counter,relay", 2), ("sampler,investigator,writer", 1)]).await;
+    let mut fleet =
+        Fleet::start(Kind::Postgres, &[("counter,relay", 2), ("sampler,investigator,writer", 1)]).await;
     fleet.emit("default", "before.jsonl", &mending("before", "deploy_service", 0..10)).await;
     fleet.stop_database();
     for nth in 0..3 {

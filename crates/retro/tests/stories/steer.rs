@@ -6,8 +6,7 @@ use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
 use retro_core::retrospective::Retrospective;
 use retro_core::{investigate, sample};
-use retro_store::{CounterStore as _, IncomingBody, IncomingRun, InvestigatorStore as _, OperatorStore as _};
-use retro_store::{SamplerStore as _, Sampling, StoreError};
+use retro_store::{IncomingBody, IncomingRun, Sampling, Store, StoreError};
 use serde_json::{Value, json};
 
 use crate::world::{Answer, World, event, items, mending, text};

@@ -5,7 +5,7 @@ use retro_core::dead_letter::Code;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::envelope::{Encoded, Envelope};
 use retro_events::subject;
-use retro_store::{DeadLetter, DeadLetterFilter, OperatorStore};
+use retro_store::{DeadLetter, DeadLetterFilter};
 use serde_json::{Value, json};
 
 use crate::world::{World, event, mending, text};

@@ -1,5 +1,6 @@
 //! A `retro up` of a test's own: its folder, its ports, its commands. When the test ends, nothing of it runs on.
 
+mod asked;
 mod fleet;
 mod line;
 mod process;
@@ -10,7 +11,6 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use retro_bus::{Bus, BusConfig, EventPublisher, OutgoingEvent};
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::subject;
@@ -62,14 +62,6 @@ impl Answer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
     }
-}
-
-/// What was answered to events.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Posted {
-    pub(crate) status: u16,
-    pub(crate) retry_after: Option<String>,
-    pub(crate) body: Value,
 }
 
 /// A folder, and the `retro up` that runs in it.
@@ -267,57 +259,6 @@ impl World {
         let sent = self.ask(&["--tenant", tenant, "emit", &file, "--pace", &pace]).await;
         assert_eq!(sent["sent"], events.len());
         self.still().await;
-    }
-
-    /// Status and body of a GET for a tenant.
-    pub(crate) async fn get(&self, tenant: &str, path: &str) -> (u16, String) {
-        self.get_as(tenant, path, "application/json").await
-    }
-
-    /// The same, in a form.
-    pub(crate) async fn get_as(&self, tenant: &str, path: &str, form: &str) -> (u16, String) {
-        let url = format!("{}{path}", self.http_url());
-        let request = self.http.get(url).header("Retro-Tenant", tenant).header(ACCEPT, form);
-        let response = request.send().await.expect("it answers");
-        (response.status().as_u16(), response.text().await.expect("a text"))
-    }
-
-    /// Posts events for a tenant, in one of the forms of CloudEvents, perhaps with more headers.
-    pub(crate) async fn post_events(
-        &self,
-        tenant: &str,
-        form: &str,
-        more: &[(&str, &str)],
-        body: impl Into<reqwest::Body>,
-    ) -> Posted {
-        let url = format!("{}/v1/events", self.http_url());
-        let mut request = self.http.post(url).header("Retro-Tenant", tenant).header(CONTENT_TYPE, form);
-        for (name, value) in more {
-            request = request.header(*name, *value);
-        }
-        let response = request.body(body).send().await.expect("it answers");
-        let status = response.status().as_u16();
-        let header = |name: &str| {
-            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-        };
-        let retry_after = header("retry-after");
-        Posted { status, retry_after, body: response.json().await.expect("JSON") }
-    }
-
-    /// Status and JSON of a POST for a tenant.
-    pub(crate) async fn post(&self, tenant: &str, path: &str, body: &Value) -> (u16, Value) {
-        let url = format!("{}{path}", self.http_url());
-        let request = self.http.post(url).header("Retro-Tenant", tenant).json(body);
-        let response = request.send().await.expect("it answers");
-        (response.status().as_u16(), response.json().await.expect("JSON"))
-    }
-
-    /// What a run of a tenant is handed at a step's start.
-    pub(crate) async fn context(&self, tenant: &str, question: &Value) -> Value {
-        let url = format!("{}/v1/context", self.http_url());
-        let request = self.http.post(url).header("Retro-Tenant", tenant).json(question);
-        let response = request.send().await.expect("it answers").error_for_status().expect("a context");
-        response.json().await.expect("JSON")
     }
 
     /// The database, beside the program.
