@@ -118,7 +118,7 @@ fn read(delivery: &Delivery, hosts: &DatarefHosts) -> Result<IncomingRun, Reject
             IncomingBody::Inline(serde_json::to_vec(&trajectory).expect("a trajectory is plain data"))
         }
     };
-    Ok(IncomingRun { arrival: Arrival { event, key, content_hash, run }, body })
+    Ok(IncomingRun { arrival: Arrival { event, key, content_hash, run }, position: delivery.sequence, body })
 }
 
 fn answer(run: &IncomingRun, counted: Option<Counted>) -> Verdict {

@@ -46,7 +46,10 @@ async fn learn(store: &SqliteStore, key: &WorkflowKey, lessons: &[String]) {
     };
     let now = Timestamp::UNIX_EPOCH;
     let decide = |facts, arrivals: &[Arrival]| count::decide(facts, arrivals, &policy(), now);
-    store.count(&[IncomingRun { arrival, body: IncomingBody::None }], &[], &decide).await.unwrap();
+    store
+        .count(&[IncomingRun { arrival, position: 1, body: IncomingBody::None }], &[], &decide)
+        .await
+        .unwrap();
     let due = store.retrospectives(&key.tenant, None, 1).await.unwrap().remove(0).retrospective.id;
     let sampling = |one: &Retrospective, window| {
         let sample = draw(one.id, window, &one.policy);

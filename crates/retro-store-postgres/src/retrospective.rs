@@ -57,6 +57,9 @@ pub(crate) async fn open(connection: &mut PgConnection, opened: &[&Retrospective
     if opened.is_empty() {
         return Ok(());
     }
+    for retrospective in opened {
+        deal_ordinals(connection, retrospective).await?;
+    }
     let done = sqlx::query(OPEN)
         .bind(column(opened, |one| one.key.tenant.as_str()))
         .bind(column(opened, |one| one.id.to_string()))
@@ -71,6 +74,58 @@ pub(crate) async fn open(connection: &mut PgConnection, opened: &[&Retrospective
         .await
         .on("retrospectives")?;
     at("retrospectives", "a batch").touched(done.rows_affected(), opened.len())
+}
+
+/// Deals the ordinals of a window that is about to be claimed in the order of the intake stream. With several counters
+/// the order of counting is chance; this is not, so the same stream leaves the same windows (law 3). What was ever
+/// claimed or looked at keeps its ordinal, and so does everything while a manual retrospective is open, which names runs
+/// by it.
+async fn deal_ordinals(connection: &mut PgConnection, retrospective: &Retrospective) -> Result<()> {
+    const DEAL: &str = "
+        WITH looked_at AS (
+            -- The newest epoch's window reaches furthest; a manual one has a negative number instead.
+            SELECT max(last_ordinal) AS last FROM (SELECT last_ordinal FROM retrospectives
+                WHERE tenant = $1 AND workflow = $2 ORDER BY epoch DESC LIMIT 1) AS newest
+            UNION ALL
+            SELECT max(investigations.ordinal) FROM retrospectives
+            JOIN investigations ON investigations.tenant = retrospectives.tenant
+                AND investigations.retrospective = retrospectives.id
+            WHERE retrospectives.tenant = $1 AND retrospectives.workflow = $2 AND retrospectives.epoch < 0
+        ), free AS (SELECT CASE WHEN max(last) >= $3 THEN max(last) + 1 ELSE $3 END AS first FROM looked_at),
+        placed AS (
+            SELECT run_id, free.first - 1 + row_number() OVER (
+                ORDER BY position IS NOT NULL, position, ordinal) AS ordinal
+            FROM runs, free
+            WHERE tenant = $1 AND workflow = $2 AND ordinal BETWEEN free.first AND $4
+        )
+        UPDATE runs SET ordinal = -placed.ordinal FROM placed
+        WHERE runs.tenant = $1 AND runs.workflow = $2 AND runs.run_id = placed.run_id
+            AND runs.ordinal <> placed.ordinal AND NOT EXISTS (
+                SELECT 1 FROM retrospectives WHERE tenant = $1 AND workflow = $2
+                AND state IN ('due', 'investigating', 'settling'))";
+    // In two steps, since no two runs may share an ordinal at any moment.
+    const TURN: &str =
+        "UPDATE runs SET ordinal = -ordinal WHERE tenant = $1 AND workflow = $2 AND ordinal < 0";
+    let key = &retrospective.key;
+    let dealt = sqlx::query(DEAL)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(integer(retrospective.first))
+        .bind(integer(retrospective.last))
+        .execute(&mut *connection)
+        .await
+        .on("runs")?;
+    if dealt.rows_affected() == 0 {
+        return Ok(());
+    }
+    let turned = sqlx::query(TURN)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .execute(connection)
+        .await
+        .on("runs")?;
+    at("runs.ordinal", key)
+        .touched(turned.rows_affected(), usize::try_from(dealt.rows_affected()).unwrap_or(usize::MAX))
 }
 
 /// Moves a retrospective from the state it was loaded in to another.

@@ -32,10 +32,11 @@ pub(crate) async fn store_runs(
 
 async fn store_identities(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO runs (tenant, workflow, run_id, number, ordinal, attempt, received_ms)
+        "INSERT INTO runs (tenant, workflow, run_id, number, ordinal, attempt, position, received_ms)
          SELECT new.*, ",
         now_ms!(),
-        " FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[]) AS new
+        " FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
+             $7::bigint[]) AS new
          ON CONFLICT (tenant, workflow, run_id) DO UPDATE
          SET ordinal = excluded.ordinal, attempt = excluded.attempt"
     );
@@ -46,6 +47,7 @@ async fn store_identities(connection: &mut PgConnection, writes: &[RunWrite<'_>]
         .bind(column(writes, |write| integer(write.number)))
         .bind(column(writes, |write| write.ordinal.map(integer)))
         .bind(column(writes, |write| i64::from(write.incoming.arrival.run.attempt)))
+        .bind(column(writes, |write| integer(write.incoming.position)))
         .execute(connection)
         .await
         .on("runs")?;

@@ -30,8 +30,8 @@ pub(crate) async fn store_runs(
 
 async fn store_identities(connection: &mut SqliteConnection, writes: &[RunWrite<'_>]) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO runs (tenant, workflow, run_id, number, ordinal, attempt, received_ms)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, ",
+        "INSERT INTO runs (tenant, workflow, run_id, number, ordinal, attempt, position, received_ms)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, ",
         now_ms!(),
         " FROM json_each(?1) WHERE true
          ON CONFLICT (tenant, workflow, run_id) DO UPDATE
@@ -40,7 +40,8 @@ async fn store_identities(connection: &mut SqliteConnection, writes: &[RunWrite<
     let row = |write: &RunWrite<'_>| {
         let run = &write.incoming.arrival.run;
         let (id, attempt) = (run.run_id.as_str(), run.attempt);
-        json!([write.tenant(), write.workflow(), id, write.number, write.ordinal, attempt])
+        let position = write.incoming.position;
+        json!([write.tenant(), write.workflow(), id, write.number, write.ordinal, attempt, position])
     };
     let rows: Value = writes.iter().map(row).collect();
     let done = sqlx::query(STORE).bind(rows.to_string()).execute(connection).await.on("runs")?;

@@ -13,6 +13,9 @@ use crate::Result;
 pub struct IncomingRun {
     /// The event and the run's facts.
     pub arrival: Arrival,
+    /// Its place in the intake stream. Runs that wait in a window take their ordinals in this order when the window is
+    /// claimed, so that it makes no difference which of several counters was quicker.
+    pub position: u64,
     /// The trajectory.
     pub body: IncomingBody,
 }

@@ -6,12 +6,12 @@ use futures::FutureExt as _;
 use futures::future::join;
 use retro_core::count::{Counted, Disposition, Effects, Facts};
 use retro_core::message::Notice;
-use retro_core::retrospective::State;
+use retro_core::retrospective::{InvestigationResult, State};
 use retro_core::run::{Outcome, RunKind};
 
 use super::Database;
 use super::story::{LONG_S, Story, key, moment, run, run_id};
-use crate::{IncomingBody, IncomingRun, RunFilter, StoreError, StoredBody};
+use crate::{IncomingBody, IncomingRun, RunFilter, Step as Done, StoreError, StoredBody};
 
 use Disposition::{Counted as Now, Duplicate, Recorded, Superseded, Updated};
 
@@ -56,6 +56,38 @@ pub async fn two_workers_with_the_same_batch_leave_what_one_would_have_left(data
     assert_eq!(database.one.ordinals(&one.key).await.expect("ordinals"), ordinals);
     let opened = database.one.retrospectives(&one.key.tenant, None, 10).await.expect("listing");
     assert_eq!(opened.len(), 1, "one is open, so no other opens");
+}
+
+/// Law 3 rests on this: of several counters another is quicker each time, and the window is the same.
+pub async fn a_window_is_claimed_in_the_order_of_the_stream_whoever_was_quicker(database: &Database) {
+    let mut one = Story::new(&*database.one, "t", "w");
+    one.policy.threshold_runs = 4;
+    let two = one.by(&*database.two);
+    let key = &one.key;
+    let at = |name: &str, position| IncomingRun { position, ..run(key, name) };
+    let order = async || {
+        let filter = RunFilter { limit: 9, ..Default::default() };
+        let mut rows = database.one.runs(&key.tenant, &filter).await.expect("runs");
+        rows.sort_by_key(|row| row.ordinal);
+        rows.iter().map(|row| row.facts.run_id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(dispositions(one.count_batch(&[at("d", 14)], moment(0)).await), [Now(1)]);
+    assert_eq!(dispositions(two.count_batch(&[at("a", 11), at("c", 13)], moment(0)).await), [Now(2), Now(3)]);
+    assert_eq!(order().await, ["d", "a", "c"], "while it waits, the order of counting");
+    assert_eq!(dispositions(one.count_batch(&[at("b", 12)], moment(0)).await), [Now(4)]);
+    assert_eq!(order().await, ["a", "b", "c", "d"], "claimed in the order of the stream");
+
+    // A late one does not stand before what was claimed, also when that is released.
+    let id = one.retrospective().await.id;
+    assert_eq!(one.sample().await, Done::Done);
+    one.investigate(&|_| InvestigationResult::Failed { reason: "no".to_owned() }).await;
+    assert_eq!(one.close(id).await, Done::Done);
+    assert_eq!(one.state().await.window(), 4, "it is released");
+    one.count_batch(&[at("y", 9), at("x", 8)], moment(20)).await;
+    assert_eq!(one.state().await.window(), 6, "a pause runs");
+    one.count_batch(&[], moment(48 * 3600)).await;
+    assert_eq!(one.retrospective().await.window_runs(), 6);
+    assert_eq!(order().await, ["a", "b", "c", "d", "x", "y"]);
 }
 
 /// Law 2 rests on this: no ordinal is given twice, none is left out.

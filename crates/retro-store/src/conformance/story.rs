@@ -71,6 +71,7 @@ pub(super) fn run(key: &WorkflowKey, name: &str) -> IncomingRun {
     let arrival = Arrival { event, key: key.clone(), content_hash: format!("hash of {name}"), run };
     IncomingRun {
         arrival,
+        position: 1,
         body: IncomingBody::Inline(format!(r#"{{"turns":[],"of":"{key}/{name}"}}"#).into_bytes()),
     }
 }

@@ -179,7 +179,7 @@ fn incoming(key: &WorkflowKey, number: u64) -> IncomingRun {
     let event = EventKey { tenant: key.tenant.clone(), source: "/tests/composed".to_owned(), id };
     let run = serde_json::from_value(json!({"run_id": run_id, "outcome": "success"})).expect("facts");
     let arrival = Arrival { event, key: key.clone(), content_hash: number.to_string(), run };
-    IncomingRun { arrival, body: IncomingBody::None }
+    IncomingRun { arrival, position: number, body: IncomingBody::None }
 }
 
 fn drawn(retrospective: &Retrospective, window: Vec<u64>) -> Sampling {
