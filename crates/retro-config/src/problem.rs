@@ -37,9 +37,10 @@ pub(crate) fn place(path: &Path, line: usize) -> String {
 /// Distance beyond which two names are not a slip of the pen.
 const SLIPS_MAX: usize = 3;
 
-/// The name that was probably meant. A third of a name may be wrong, at most `SLIPS_MAX` letters.
+/// The name that was probably meant. A third of a name may be wrong, at most `SLIPS_MAX` letters, and its unit missing.
 pub(crate) fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let slips = |name: &str| strsim::damerau_levenshtein(found, name);
+    let without_unit = |name: &str| name.strip_prefix(found).is_some_and(|rest| rest.starts_with('_'));
+    let slips = |name: &str| if without_unit(name) { 1 } else { strsim::damerau_levenshtein(found, name) };
     let (slips, name) = known.into_iter().map(|name| (slips(name), name)).min()?;
     (slips <= SLIPS_MAX.min(found.len() / 3).max(1)).then_some(name)
 }
@@ -59,6 +60,7 @@ mod tests {
         assert_eq!(nearest("invesigators", known), Some("investigators"));
         assert_eq!(nearest("laese_s", known), Some("lease_s"));
         assert_eq!(nearest("logs", known), Some("log"));
+        assert_eq!(nearest("lease", known), Some("lease_s"));
         assert_eq!(nearest("port", known), None);
         assert_eq!(nearest("service_host", known), None);
     }
