@@ -9,8 +9,8 @@ use retro_core::id::{DeadLetterId, MemoryRef, RetrospectiveId, RunId, Step, Tena
 /// Looks back at the runs of agent workflows, keeps what recurs, and hands it to the next run.
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found;
-/// 4 something was looked at and is not in order (`verify`, `doctor`, `config check`, `pipeline check`, refused files of
-/// `emit`); 130 or 143 ended at once by a second signal (`up`, `serve`).
+/// 4 something was looked at and is not in order (`verify`, `doctor`, `ready`, `config check`, `pipeline check`, refused
+/// files of `emit`); 130 or 143 ended at once by a second signal (`up`, `serve`).
 #[derive(Debug, Parser)]
 #[command(name = "retro", version, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -88,6 +88,8 @@ pub(crate) enum Command {
     Openapi,
     /// Check what the program needs: folders, database, nats-server, addresses.
     Doctor,
+    /// Ask the process that listens here whether it is ready; names what is missing.
+    Ready,
 }
 
 #[derive(Debug, Args)]
@@ -300,6 +302,12 @@ pub(crate) enum ConfigCommand {
     Check,
     /// Print the configuration in force, without secrets.
     Print,
+    /// Print the broker's users of a fleet with these tenants, for `nats/users.conf`.
+    NatsUsers {
+        /// The tenants whose engines and listeners connect to the broker.
+        #[arg(required = true, value_name = "TENANT")]
+        tenants: Vec<Tenant>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,6 +6,7 @@ mod memories;
 mod migrate;
 mod pipeline;
 mod read;
+mod ready;
 mod steer;
 
 use std::process::ExitCode;
@@ -84,6 +85,7 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded) -> anyhow::Result<Exit> {
         Command::Pipeline(command) => pipeline::run(&config, output, command),
         Command::Openapi => openapi(),
         Command::Doctor => doctor::run(&config, output).await,
+        Command::Ready => ready::run(&config, output).await,
     }
 }
 

@@ -12,6 +12,10 @@ mod serve;
 mod store;
 mod up;
 
+#[cfg(test)]
+#[path = "shipped/tests.rs"]
+mod shipped;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 

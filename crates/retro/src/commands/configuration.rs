@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use retro_config::keys::keys;
 use retro_config::{Config, Edition, Origin};
+use retro_events::rights::users_file;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -27,6 +28,11 @@ pub(super) fn run(
     match command {
         ConfigCommand::Check => check(config, output),
         ConfigCommand::Print => print(config, origins, output),
+        ConfigCommand::NatsUsers { tenants } => {
+            let users = users_file(tenants);
+            output::data(output, &json!({"users_conf": users}), || users.clone())?;
+            Ok(Exit::Done)
+        }
     }
 }
 
