@@ -16,8 +16,9 @@ use tracing::{debug, warn};
 
 use crate::backoff::Backoff;
 
-/// How long a message waits at most when nobody rings: another process may have written it.
-const POLL_EVERY: Duration = Duration::from_secs(1);
+/// How long a message waits at most when nobody rings, as in a fleet, where other processes write it: a run's way has
+/// about a dozen such steps. A look that finds nothing is one read of an index.
+const POLL_EVERY: Duration = Duration::from_millis(200);
 /// As many as the publisher keeps in flight.
 const BATCH_MAX: u32 = 256;
 

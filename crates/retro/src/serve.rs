@@ -24,7 +24,7 @@ pub(crate) async fn serve(config: Config, roles: BTreeSet<Role>) -> anyhow::Resu
     let doors = Doors::open(&config, roles.contains(&Role::Gateway)).await?;
     let at = |what, url: Option<String>| url.map_or(String::new(), |url| format!("; {what} at {url}"));
     let (http, health) = (at("HTTP", doors.http_url()), at("health", doors.health_url()));
-    output::told(&format!("retro serve: {names}; database {}{http}{health}", store::name(&config)));
+    output::told(&format!("retro serve: {names}; on {}{http}{health}", store::name(&config)));
     let store = store::lazy(&config)?;
     let process = Process { config, roles, store, bus, policies };
     process.run(doors, || Ok(())).await

@@ -19,6 +19,8 @@ const READY_LOOK_EVERY: Duration = Duration::from_secs(2);
 /// A database that takes longer for one small question does not answer.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
+const STOPPING: &str = "the process is stopping";
+
 /// What is missing, a sentence each. Clones are the same.
 #[derive(Debug, Clone)]
 pub(super) struct Ready(Arc<watch::Sender<Vec<String>>>);
@@ -55,6 +57,7 @@ impl Ready {
         match (changed, told.as_str()) {
             (false, _) => {}
             (true, "") => info!("ready: broker and database are there"),
+            (true, STOPPING) => info!("{STOPPING}"),
             (true, told) => warn!("not ready: {told}"),
         }
     }
@@ -76,7 +79,7 @@ impl Running {
                 }
             };
             tokio::select! {
-                () = stop.cancelled() => ready.say(vec!["the process is stopping".to_owned()]),
+                () = stop.cancelled() => ready.say(vec![STOPPING.to_owned()]),
                 () = looking => {}
             }
         });

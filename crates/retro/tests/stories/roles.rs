@@ -59,6 +59,20 @@ async fn any_order(kind: Kind, database_is_away: &str) {
 }
 
 #[tokio::test]
+async fn everything_in_one_process_uses_the_postgres_that_it_is_given() {
+    let mut fleet = Fleet::nowhere(Kind::Postgres).await;
+    fleet.start_broker().await;
+    fleet.start_database().await;
+    fleet.up().await;
+    fleet.emit("default", "runs.jsonl", &mending("release", "deploy_service", 0..10)).await;
+    let checked = fleet.sound().await;
+    assert_eq!((&checked["runs"], &checked["reports"]), (&json!(10), &json!(1)));
+    assert!(!fleet.data().join("retro.db").exists(), "no file beside it");
+    fleet.stop_up().await;
+    fleet.stop_all().await;
+}
+
+#[tokio::test]
 async fn a_database_that_goes_away_is_told_and_what_came_meanwhile_is_counted_when_it_is_back() {
     let mut fleet =
         Fleet::start(Kind::Postgres, &[("counter,relay", 2), ("sampler,investigator,writer", 1)]).await;
@@ -110,6 +124,27 @@ async fn a_second_signal_ends_a_process_at_once() {
     assert_eq!(fleet.ended(held.investigator).await, Some(130), "{}", fleet.log());
     let store = fleet.store().await;
     assert_eq!(claimable(&*store).await, 0, "its lease stands, as after a kill");
+    fleet.stop_all().await;
+}
+
+#[tokio::test]
+async fn a_process_stopped_while_its_database_says_nothing_puts_its_messages_off_and_another_counts_them() {
+    let mut fleet = Fleet::start(Kind::Postgres, &[("sampler,investigator,writer,relay", 1)]).await;
+    let line = Line::to(fleet.database_url()).await;
+    let counter = fleet.serve_with("counter", &[("DATABASE_URL", line.url()), ("RETRO_FINISH_S", "1")]);
+    fleet.ready(counter).await;
+    line.freeze();
+    let file = fleet.write_events("runs.jsonl", &mending("release", "deploy_service", 0..10));
+    fleet.ask(&["emit", &file]).await;
+    fleet.misses(counter, "the database").await;
+    fleet.terminate(counter);
+    assert_eq!(fleet.ended(counter).await, Some(0), "{}", fleet.log());
+    let another = fleet.serve("counter");
+    fleet.ready(another).await;
+    fleet.counted("default", 10).await;
+    fleet.still().await;
+    fleet.sound().await;
+    assert_eq!(fleet.ask(&["dead-letters", "list"]).await, json!([]));
     fleet.stop_all().await;
 }
 

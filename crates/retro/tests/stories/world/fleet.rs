@@ -92,9 +92,25 @@ impl Fleet {
         }
     }
 
+    /// The address of Postgres.
+    pub(crate) fn database_url(&self) -> &str {
+        self.world.database_url.as_deref().expect("a file has no address")
+    }
+
     /// Stops the database as a crash would; only Postgres.
     pub(crate) fn stop_database(&mut self) {
         self.postgres.as_mut().expect("a file cannot be stopped").stop();
+    }
+
+    /// `retro up` over broker and database.
+    pub(crate) async fn up(&mut self) {
+        let broker = self.world.nats_url().to_owned();
+        self.world.up_on(&broker).await;
+    }
+
+    /// Ends it in order.
+    pub(crate) async fn stop_up(&mut self) {
+        self.world.stop().await;
     }
 
     /// `retro migrate`: tables, streams, consumers.

@@ -1,4 +1,4 @@
-//! A line to the broker that a test can freeze.
+//! A line to the broker or the database that a test can freeze.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -14,11 +14,14 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// A line to a `nats://` address.
-    pub(crate) async fn to(nats_url: &str) -> Self {
-        let target = nats_url.trim_start_matches("nats://").to_owned();
+    /// A line to what an address names, which has a host and a port.
+    pub(crate) async fn to(url: &str) -> Self {
+        let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+        let target = host.split('/').next().expect("a part").to_owned();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
-        let url = format!("nats://{}", listener.local_addr().expect("a bound port"));
+        let near = listener.local_addr().expect("a bound port");
+        let url = url.replace(&target, &near.to_string());
         let (frozen, seen) = watch::channel(false);
         let task = tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
