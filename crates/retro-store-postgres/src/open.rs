@@ -123,6 +123,8 @@ fn options(url: &str) -> Result<PgConnectOptions> {
         // What was answered survives a power failure of the server.
         ("synchronous_commit", "on".to_owned()),
         ("default_transaction_isolation", "read committed".to_owned()),
+        // Statements here take milliseconds: compiling one would take longer than running it.
+        ("jit", "off".to_owned()),
         ("lock_timeout", millis(LOCK_WAIT)),
         ("statement_timeout", millis(STATEMENT_WAIT)),
         ("idle_in_transaction_session_timeout", millis(IDLE_WAIT)),

@@ -29,8 +29,8 @@ impl OutboxStore for PostgresStore {
         const MARK: &str = concat!(
             "UPDATE outbox SET sent_ms = ",
             now_ms!(),
-            " WHERE sequence IN (SELECT sequence FROM outbox WHERE sent_ms IS NULL AND id = ANY($1::text[])
-                  FOR UPDATE SKIP LOCKED)"
+            " WHERE sequence = ANY (ARRAY(SELECT sequence FROM outbox
+                  WHERE sent_ms IS NULL AND id = ANY ($1::text[]) FOR UPDATE SKIP LOCKED))"
         );
         if ids.is_empty() {
             return Ok(());

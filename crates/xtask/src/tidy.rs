@@ -4,6 +4,7 @@
 mod arrows;
 mod manifests;
 mod manuals;
+mod migrations;
 mod runbooks;
 mod sources;
 mod tree;
@@ -36,6 +37,7 @@ const CHECKS: &[Check] = &[
     Check { name: "every crate has a README that is its rustdoc", find: manifests::readme },
     Check { name: "dependencies come from the workspace", find: manifests::from_workspace },
     Check { name: "every dependency has its reason and is used", find: manifests::reasons },
+    Check { name: "both databases have the same migrations", find: migrations::same_names },
     Check { name: "every dead-letter code has its page", find: runbooks::one_page_a_code },
     Check { name: "every link in a manual leads somewhere", find: manuals::links },
     Check { name: "nothing promises what nobody can keep", find: manuals::promises },

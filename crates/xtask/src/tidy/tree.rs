@@ -18,6 +18,8 @@ pub(crate) struct Tree {
     pub(crate) core_closure: Vec<String>,
     /// Stem and text of each page in `deploy/runbooks`.
     pub(crate) runbooks: Vec<(String, String)>,
+    /// Folder and name of each file in the folders of `migrations`: `("sqlite", "0001_one_road.sql")`.
+    pub(crate) migrations: Vec<(String, String)>,
     /// Every Markdown file outside hidden and built folders.
     pub(crate) manuals: Vec<Manual>,
 }
@@ -113,6 +115,7 @@ impl Tree {
             manifest: read(&root.join("Cargo.toml"))?,
             crates: crates.collect::<Result<_>>()?,
             core_closure: closure(root, "retro-core")?,
+            migrations: read_migrations(&root.join("migrations"))?,
             runbooks: read_runbooks(&root.join("deploy/runbooks"))?,
             manuals: read_manuals(root, root)?,
         })
@@ -148,6 +151,22 @@ fn read_sources(root: &Path, folder: &Path, into: &mut Vec<Source>) -> Result<()
         }
     }
     Ok(())
+}
+
+fn read_migrations(folder: &Path) -> Result<Vec<(String, String)>> {
+    let mut migrations = Vec::new();
+    for database in read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let database = database?;
+        if !database.file_type()?.is_dir() {
+            continue;
+        }
+        for file in read_dir(database.path())? {
+            let name = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+            migrations.push((name(&database), name(&file?)));
+        }
+    }
+    migrations.sort_unstable();
+    Ok(migrations)
 }
 
 fn read_runbooks(folder: &Path) -> Result<Vec<(String, String)>> {
