@@ -17,7 +17,8 @@ pub(super) fn same_names(tree: &Tree) -> Vec<Problem> {
     for database in DATABASES {
         let own: BTreeSet<&str> = names(tree, database).collect();
         let missing = all.difference(&own);
-        problems.extend(missing.map(|name| format!("migrations/{database}/{name} is missing: the other has it")));
+        problems
+            .extend(missing.map(|name| format!("migrations/{database}/{name} is missing: the other has it")));
     }
     let lonely = names(tree, SAMPLES).filter(|name| !all.contains(name));
     problems.extend(lonely.map(|name| format!("migrations/{SAMPLES}/{name} is of no migration")));
@@ -44,7 +45,10 @@ mod tests {
     fn a_migration_without_its_like_and_a_number_given_twice_are_found() {
         let both = [("postgres", "0001_a.sql"), ("sqlite", "0001_a.sql"), ("samples", "0001_a.sql")];
         assert!(same_names(&tree(&both)).is_empty());
-        assert_eq!(same_names(&tree(&both[1..])), ["migrations/postgres/0001_a.sql is missing: the other has it"]);
+        assert_eq!(
+            same_names(&tree(&both[1..])),
+            ["migrations/postgres/0001_a.sql is missing: the other has it"]
+        );
         let other = [("sqlite", "0001_b.sql"), ("postgres", "0001_b.sql")];
         assert_eq!(same_names(&tree(&[&both[..], &other].concat())), ["migrations: two are numbered 0001"]);
         let lonely = [("samples", "0002_c.sql")];
