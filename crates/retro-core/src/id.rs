@@ -178,12 +178,16 @@ macro_rules! derived_id {
 }
 
 derived_id!(
-    /// A retrospective: derived from tenant, workflow and epoch.
+    /// A retrospective: derived from tenant, workflow and epoch; a manual one from tenant, workflow and request.
     RetrospectiveId
 );
 derived_id!(
     /// A memory: derived from what first asked for it and an index.
     MemoryId
+);
+derived_id!(
+    /// What a manual retrospective proposes: derived from the retrospective and the finding that came first.
+    ProposalId
 );
 derived_id!(
     /// One request for a change: derived from retrospective, investigation ordinal and finding index.
@@ -206,6 +210,21 @@ impl RetrospectiveId {
     /// The id of the automatic retrospective `epoch` of a workflow.
     pub fn automatic(key: &WorkflowKey, epoch: Epoch) -> Self {
         Self(derive("retrospective", &[key.tenant.as_str(), key.workflow.as_str(), &epoch.to_string()]))
+    }
+
+    /// The id of the manual retrospective that a request asks for.
+    pub fn manual(key: &WorkflowKey, request: &str) -> Self {
+        Self(derive("manual_retrospective", &[key.tenant.as_str(), key.workflow.as_str(), request]))
+    }
+}
+
+impl ProposalId {
+    /// The id of the proposal that begins with a finding of an investigation.
+    pub fn of_finding(retrospective: RetrospectiveId, investigation: u32, finding: u32) -> Self {
+        Self(derive(
+            "proposal",
+            &[&retrospective.to_string(), &investigation.to_string(), &finding.to_string()],
+        ))
     }
 }
 

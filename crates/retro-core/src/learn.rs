@@ -4,6 +4,7 @@
 //! sweep. [`apply`] decides what the writer does with the batch: every mutation has an outcome, every effect is a
 //! change with an effect key, and the memories are the fold of the changes. [`close`] puts the report around it.
 
+mod alike;
 mod apply;
 mod close;
 mod observe;
@@ -11,5 +12,9 @@ mod settle;
 mod weigh;
 
 pub use apply::{Applied, Asked, Did, MutationOutcome, WriterFacts, apply, delete_by_operator};
+pub(crate) use close::nothing;
 pub use close::{Closing, ClosingFacts, Timing, close};
-pub use settle::{Ask, Mutation, settle};
+pub use settle::{Ask, Mutation, batch_of, settle};
+
+pub(crate) use alike::Alike;
+pub(crate) use observe::SHOWING;

@@ -7,6 +7,7 @@ pub mod finding;
 pub mod id;
 pub mod investigate;
 pub mod learn;
+pub mod manual;
 pub mod memory;
 pub mod message;
 pub mod policy;

@@ -11,11 +11,11 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Cue, Quote};
+use crate::finding::{Cue, Finding, Quote};
 use crate::id::{Epoch, MemoryId, RunId, Step, Workflow};
 use crate::weight::Weight;
 
-pub use change::{Cause, Change, Effect, WeightPart, WeightReason, change_id};
+pub use change::{Cause, Change, Despite, Effect, WeightPart, WeightReason, change_id};
 pub use fold::{FoldError, fold, legal_after, legal_at_first, state_machine, status_after};
 
 /// What a memory is about; part of its key. Similarity, tombstones and confirmation never leave a scope.
@@ -164,6 +164,16 @@ pub struct Lesson {
 }
 
 impl Lesson {
+    /// What a finding says.
+    pub fn of(finding: &Finding) -> Self {
+        Self {
+            subject: finding.subject.clone(),
+            title: finding.title.clone(),
+            content: finding.content.clone(),
+            cue: finding.cue.clone(),
+        }
+    }
+
     /// The text that similarity is judged on when one side carries no signature.
     pub fn text(&self) -> &str {
         &self.title

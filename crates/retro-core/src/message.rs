@@ -66,7 +66,7 @@ pub enum Notice {
     ReportReady {
         /// Of which retrospective.
         retrospective: RetrospectiveId,
-        /// Its epoch.
+        /// Its epoch; 0 for a manual one.
         epoch: Epoch,
     },
 }

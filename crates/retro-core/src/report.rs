@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::finding::{Finding, MemoryVerdict};
 use crate::id::{Epoch, MemoryId, Ordinal, RetrospectiveId, RunId, Tenant, Workflow};
 use crate::learn::{Applied, MutationOutcome};
+use crate::manual::{Asked, Proposal};
 use crate::memory::{Change, Memory, Scope, Status};
 use crate::policy::Policy;
 use crate::retrospective::{Investigation, Retrospective, State};
@@ -27,7 +28,7 @@ pub struct Report {
     pub tenant: Tenant,
     /// The workflow.
     pub workflow: Workflow,
-    /// The epoch.
+    /// The epoch; 0 for a manual retrospective.
     pub epoch: Epoch,
     /// How it ended: `closed` or `failed`.
     pub ended: State,
@@ -65,6 +66,12 @@ pub struct Report {
     pub closed_at: Timestamp,
     /// What all investigations together took and cost.
     pub total: Timing,
+    /// What was asked for, in the report of a manual retrospective.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
+    /// What a manual retrospective proposes, as it was made: what became of a proposal stands beside the report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proposals: Vec<Proposal>,
 }
 
 /// A run of the window.
@@ -151,6 +158,7 @@ pub(crate) struct Inputs<'a> {
     pub(crate) applied: &'a Applied,
     pub(crate) before: &'a [Memory],
     pub(crate) after: &'a [Memory],
+    pub(crate) proposals: &'a [Proposal],
     pub(crate) embedder: &'a str,
     pub(crate) closed_at: Timestamp,
 }
@@ -174,7 +182,11 @@ pub(crate) fn write(inputs: Inputs<'_>) -> Report {
         sample: sample.clone(),
         sampled: sampled.cloned().collect(),
         unsampled: window.iter().filter(|run| !looked_at(run)).cloned().collect(),
-        power: power(retrospective.window_runs(), sample.size),
+        // Nothing was drawn where the runs were named.
+        power: match retrospective.asked {
+            None => power(retrospective.window_runs(), sample.size),
+            Some(_) => Vec::new(),
+        },
         investigations: investigations
             .iter()
             .enumerate()
@@ -189,6 +201,8 @@ pub(crate) fn write(inputs: Inputs<'_>) -> Report {
         embedder: inputs.embedder.to_owned(),
         closed_at: inputs.closed_at,
         total: total(inputs.timings),
+        asked: retrospective.asked.clone(),
+        proposals: inputs.proposals.to_vec(),
     }
 }
 

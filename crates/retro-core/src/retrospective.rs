@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::Checked;
 use crate::id::{Epoch, Ordinal, RetrospectiveId, RunId, WorkflowKey};
+use crate::manual::Asked;
 use crate::message::{Message, Notice};
 use crate::policy::Policy;
 use crate::time::after;
@@ -54,6 +55,7 @@ impl WorkflowState {
             as_of,
             policy: policy.clone(),
             state: State::Due,
+            asked: None,
         };
         self.claimed = self.counted;
         self.paused_until = None;
@@ -96,15 +98,15 @@ pub struct Opening {
 /// A retrospective as stored when it opens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Retrospective {
-    /// Derived from workflow and epoch.
+    /// Derived from workflow and epoch; a manual one's from workflow and request.
     pub id: RetrospectiveId,
     /// Whose.
     pub key: WorkflowKey,
-    /// Its number within the workflow, from 1.
+    /// Its number within the workflow, from 1; 0 for a manual one, which has none.
     pub epoch: Epoch,
-    /// First ordinal of its window.
+    /// First ordinal of its window; 0 for a manual one, which claims nothing.
     pub first: Ordinal,
-    /// Last ordinal of its window.
+    /// Last ordinal of its window; 0 for a manual one.
     pub last: Ordinal,
     /// The policy moment, read once when it opened.
     pub as_of: Timestamp,
@@ -112,12 +114,18 @@ pub struct Retrospective {
     pub policy: Policy,
     /// How far it is.
     pub state: State,
+    /// Who asked for it, and for which runs; `None` for an automatic one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
 }
 
 impl Retrospective {
-    /// Runs in its window.
+    /// Runs in its window; of a manual one, which has none, the runs that were asked for.
     pub const fn window_runs(&self) -> u64 {
-        self.last + 1 - self.first
+        match &self.asked {
+            Some(asked) => asked.runs.len() as u64,
+            None => self.last + 1 - self.first,
+        }
     }
 }
 

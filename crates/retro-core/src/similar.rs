@@ -50,7 +50,7 @@ const STOP_WORDS: &[&str] = &[
     "that", "the", "then", "this", "to", "was", "when", "with", "you", "your",
 ];
 
-fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)

@@ -74,7 +74,12 @@ impl WorkflowState {
     /// Calls off the open retrospective: its epoch is spent and its runs are released with their ordinals. The
     /// workflow pauses as after a first failure, or the next event would open another one over the very runs that a
     /// person has just said not to look at; it counts as no failure. A pause that runs already is not shortened.
+    ///
+    /// A manual one has claimed nothing and holds nothing up: calling it off leaves the workflow as it was.
     pub fn cancel(&mut self, retrospective: &Retrospective, now: Timestamp) {
+        if retrospective.asked.is_some() {
+            return;
+        }
         self.open = false;
         self.claimed = retrospective.first - 1;
         let pause = after(now, retrospective.policy.failure_pause_s);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use retro_core::finding::{Answer, Brief, check};
 use retro_core::investigate::{Next, Retry, next, retry};
-use retro_core::learn::{Timing, settle};
+use retro_core::learn::{Timing, batch_of};
 use retro_core::message::Notice;
 use retro_core::retrospective::InvestigationResult;
 use retro_events::{Consumer, Delivery, Verdict};
@@ -253,7 +253,7 @@ fn finish(sequence: &Sequence) -> Finish {
             (Vec::new(), Notice::InvestigationDue { retrospective: retrospective.id, investigation: number })
         }
         Next::Settle => (
-            settle(retrospective.id, &sequence.ended),
+            batch_of(retrospective, &sequence.ended),
             Notice::MutationsDue { retrospective: retrospective.id },
         ),
     };

@@ -1,7 +1,8 @@
 //! `retro export --canonical`: what was learnt, as bytes that two stores can be compared by (law 3).
 //!
-//! One canonical JSON object a line: `{"kind": "memory" | "change" | "report", "workflow": …, "value": …}`. Workflows by
-//! name; within one the memories by id, the changes in the order of the log, the reports by epoch. Memories that
+//! One canonical JSON object a line: `{"kind": "memory" | "change" | "report" | "proposal", "workflow": …, "value": …}`.
+//! Workflows by name; within one the memories by id, the changes in the order of the log, the reports by epoch with
+//! those of manual retrospectives after them by id, and the proposals by id with what was decided. Memories that
 //! belong to no workflow stand at the end, by id, without `workflow`.
 //!
 //! **Left out**, since two runs of the same story may differ in it:
@@ -21,7 +22,7 @@ use regex::Regex;
 use retro_core::canonical::canonical_json;
 use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::retrospective::State;
-use retro_store::{MemoryFilter, OperatorStore, Result};
+use retro_store::{MemoryFilter, OperatorStore, ProposalFilter, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -77,11 +78,18 @@ async fn export_workflow(store: &dyn OperatorStore, key: &WorkflowKey, lines: &m
     let rows = store.retrospectives(&key.tenant, Some(&key.workflow), u32::MAX).await?;
     let mut ended: Vec<_> = rows.into_iter().map(|row| row.retrospective).collect();
     ended.retain(|one| matches!(one.state, State::Closed | State::Failed));
-    ended.sort_by_key(|one| one.epoch);
+    ended.sort_by_key(|one| (one.asked.is_some(), one.epoch, one.id));
     for one in ended {
         if let Some(report) = store.report(&key.tenant, one.id).await? {
             push(lines, "report", Some(key), &report);
         }
+    }
+    let filter =
+        ProposalFilter { workflow: Some(key.workflow.clone()), limit: u32::MAX, ..Default::default() };
+    let mut proposals = store.proposals(&key.tenant, &filter).await?;
+    proposals.sort_by_key(|row| row.proposal.id);
+    for row in &proposals {
+        push(lines, "proposal", Some(key), row);
     }
     Ok(())
 }

@@ -3,10 +3,11 @@
 
 use retro_core::memory::Memory;
 use retro_core::recall::Recalled;
-use retro_core::retrospective::State;
-use retro_store::{RetrospectiveDetail, RetrospectiveRow, RunRow, WorkflowRow};
+use retro_core::retrospective::{Retrospective, State};
+use retro_store::{ProposalRow, RetrospectiveDetail, RetrospectiveRow, RunRow, WorkflowRow};
 
 use crate::grid::grid;
+use crate::proposals::proposals;
 use crate::words;
 
 /// Workflows and their windows.
@@ -83,9 +84,9 @@ pub fn retrospectives(rows: &[RetrospectiveRow], columns: u16) -> String {
         let one = &row.retrospective;
         [
             words::line(one.key.workflow.as_str()),
-            one.epoch.to_string(),
+            epoch(one),
             one.state.as_str().to_owned(),
-            format!("{} to {}", one.first, one.last),
+            about(one),
             format!("{} of {}", row.investigated, one.window_runs()),
             row.changes.to_string(),
             one.id.to_string(),
@@ -95,6 +96,18 @@ pub fn retrospectives(rows: &[RetrospectiveRow], columns: u16) -> String {
     grid(columns, head, rows.iter().map(row).collect())
 }
 
+fn epoch(one: &Retrospective) -> String {
+    one.asked.as_ref().map_or_else(|| one.epoch.to_string(), |_| "manual".to_owned())
+}
+
+/// The runs that it is about.
+fn about(one: &Retrospective) -> String {
+    match &one.asked {
+        Some(asked) => format!("{} named", asked.runs.len()),
+        None => format!("{} to {}", one.first, one.last),
+    }
+}
+
 /// The retrospectives that have a report: `reports list`.
 pub fn reports(rows: &[RetrospectiveRow], columns: u16) -> String {
     let ended = |row: &&RetrospectiveRow| matches!(row.retrospective.state, State::Closed | State::Failed);
@@ -102,21 +115,24 @@ pub fn reports(rows: &[RetrospectiveRow], columns: u16) -> String {
     if ended.is_empty() { "no reports yet\n".to_owned() } else { retrospectives(&ended, columns) }
 }
 
-/// One retrospective with its sample and investigations.
-pub fn retrospective(detail: &RetrospectiveDetail, columns: u16) -> String {
+/// One retrospective with its sample and investigations, and what a manual one has proposed.
+pub fn retrospective(detail: &RetrospectiveDetail, proposed: &[ProposalRow], columns: u16) -> String {
     let one = &detail.retrospective;
     let mut out = format!(
-        "Retrospective {} of {} in tenant {}: {}\nid {}, runs {} to {}, as of {}\n",
-        one.epoch,
+        "Retrospective {} of {} in tenant {}: {}\nid {}, runs {}, as of {}\n",
+        epoch(one),
         words::line(one.key.workflow.as_str()),
         words::line(one.key.tenant.as_str()),
         one.state.as_str(),
         one.id,
-        one.first,
-        one.last,
+        about(one),
         words::moment(one.as_of)
     );
-    if let Some(sample) = &detail.sample {
+    if let Some(asked) = &one.asked {
+        let focus = asked.focus.as_ref().map(|focus| format!(": “{}”", words::line(focus)));
+        let (by, request) = (words::line(&asked.by), words::line(&asked.request));
+        out.push_str(&format!("asked for by {by} in request {request}{}\n", focus.unwrap_or_default()));
+    } else if let Some(sample) = &detail.sample {
         let order: Vec<_> = sample.order.iter().map(ToString::to_string).collect();
         out.push_str(&format!("sample of {} from {}; seed {}\n", sample.size, order.join(", "), sample.seed));
     }
@@ -136,7 +152,14 @@ pub fn retrospective(detail: &RetrospectiveDetail, columns: u16) -> String {
     });
     let head = ["no.", "run", "ordinal", "result", "problem", ""];
     let investigations = grid(columns, head, rows.collect());
-    if investigations.is_empty() { out } else { format!("{out}\n{investigations}") }
+    for part in
+        [investigations, if proposed.is_empty() { String::new() } else { proposals(proposed, columns) }]
+    {
+        if !part.is_empty() {
+            out.push_str(&format!("\n{part}"));
+        }
+    }
+    out
 }
 
 /// What a step's next run would be handed.

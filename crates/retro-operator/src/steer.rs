@@ -144,6 +144,11 @@ impl Told {
 fn cancelled(answer: Cancelled) -> Option<Told> {
     Some(match answer {
         Cancelled::Unknown => return None,
+        Cancelled::Now { retrospective: one, .. } if one.asked.is_some() => {
+            let detail =
+                format!("{} is cancelled; it had claimed nothing, and the window is as it was", name(&one));
+            Told::about(Did::Done, &one, detail)
+        }
         Cancelled::Now { retrospective: one, state } => {
             let pause = state.paused_until.map(words::moment).unwrap_or_default();
             let runs = words::count(one.window_runs(), "run");
@@ -207,7 +212,11 @@ fn other_code(code: Code) -> String {
 }
 
 fn name(one: &Retrospective) -> String {
-    format!("retrospective {} of {}", one.epoch, words::line(one.key.workflow.as_str()))
+    let workflow = words::line(one.key.workflow.as_str());
+    match one.asked {
+        None => format!("retrospective {} of {workflow}", one.epoch),
+        Some(_) => format!("manual retrospective {} of {workflow}", one.id),
+    }
 }
 
 fn whose(act: &Act) -> String {

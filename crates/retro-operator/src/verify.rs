@@ -4,6 +4,7 @@
 //! memory. Such a sight passes; damage stays. What a first look finds is therefore looked at again, and only what
 //! every one of [`LOOKS_MAX`] looks finds at the same address is reported.
 
+mod manual;
 mod memories;
 mod windows;
 
@@ -63,6 +64,8 @@ pub enum Check {
     Fold,
     /// A change has the id of its effect key, and happens once.
     EffectKeys,
+    /// A manual retrospective looked at runs that exist, and its proposals are of those and decided once.
+    Manual,
     /// A tombstone belongs to a deleted memory and ends when its deletion says.
     Tombstones,
 }
@@ -86,6 +89,9 @@ pub struct Checked {
     pub changes: u64,
     /// Tombstones.
     pub tombstones: u64,
+    /// Proposals of manual retrospectives.
+    #[serde(default)]
+    pub proposals: u64,
 }
 
 impl Checked {
@@ -98,6 +104,7 @@ impl Checked {
         self.memories += other.memories;
         self.changes += other.changes;
         self.tombstones += other.tombstones;
+        self.proposals += other.proposals;
     }
 }
 
@@ -109,8 +116,17 @@ impl Verification {
 
     /// The result for people: the verdict, every violation with its address, and what was checked.
     pub fn text(&self) -> String {
-        let Checked { tenants, workflows, runs, retrospectives, reports, memories, changes, tombstones } =
-            self.checked;
+        let Checked {
+            tenants,
+            workflows,
+            runs,
+            retrospectives,
+            reports,
+            memories,
+            changes,
+            tombstones,
+            proposals,
+        } = self.checked;
         let verdict = match (self.violations.len() as u64, runs) {
             (0, 0) => "NOTHING PROVED: the store holds no counted run".to_owned(),
             (0, _) => "sound".to_owned(),
@@ -121,7 +137,7 @@ impl Verification {
             .iter()
             .map(|one| format!("  {} at {}: {}\n", one.check.as_str(), one.place, one.problem));
         format!(
-            "{verdict}\n{}checked {} with {}: {}, {}, {}, {}, {}, {}\n{} waiting to be sent, {} open\n",
+            "{verdict}\n{}checked {} with {}: {}, {}, {}, {}, {}, {}, {}\n{} waiting to be sent, {} open\n",
             lines.collect::<String>(),
             count(tenants, "tenant"),
             count(workflows, "workflow"),
@@ -131,6 +147,7 @@ impl Verification {
             count(memories, "memory"),
             count(changes, "change"),
             count(tombstones, "tombstone"),
+            count(proposals, "proposal"),
             count(self.outbox_unsent, "message"),
             count(self.dead_letters_open, "dead letter"),
         )
@@ -149,6 +166,7 @@ impl Check {
             Self::Samples => "sample",
             Self::Fold => "memory",
             Self::EffectKeys => "change",
+            Self::Manual => "manual retrospective",
             Self::Tombstones => "tombstone",
         }
     }

@@ -118,6 +118,7 @@ pub(crate) fn movement(effect: &Effect) -> String {
         Effect::Created { status: Status::Active, weight, .. } => format!("new → active {weight}"),
         Effect::Created { status, .. } => format!("new → {status}"),
         Effect::Promoted { weight, .. } => format!("tentative → active {weight}"),
+        Effect::Accepted { weight, .. } => format!("accepted by a person → active {weight}"),
         Effect::Observed { .. } => "one more run shows it".to_owned(),
         Effect::Reweighted { before, delta, after, .. } => format!("{before} → {after} ({delta})"),
         Effect::Exempted { cue_not_met } => {

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod manual;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ use retro_events::{Consumer, Delivery, Verdict};
 use retro_store::{SamplerStore, Sampling, Step, StoreError};
 use tokio::sync::Notify;
 use tracing::{debug, info};
+
+pub use manual::Manual;
 
 /// How long a message waits when the database is away.
 const STORE_AWAY: Duration = Duration::from_secs(2);

@@ -7,6 +7,7 @@ mod count;
 mod delivery;
 mod investigate;
 mod lock;
+mod manual;
 mod memory;
 mod open;
 mod operate;

@@ -6,6 +6,7 @@ pub mod close;
 pub mod count;
 pub mod investigate;
 pub mod letter;
+pub mod manual;
 pub mod memory;
 mod place;
 pub mod retrospective;

@@ -1,5 +1,6 @@
 //! Rows of `retrospectives`.
 
+use retro_core::manual::Asked;
 use retro_core::retrospective::Retrospective;
 use retro_core::sample::Sample;
 use retro_store::{Result, RetrospectiveRow};
@@ -19,21 +20,25 @@ pub struct Record {
     policy: String,
     state: String,
     sample: Option<String>,
+    asked: Option<String>,
 }
 
 impl Record {
     /// The retrospective, and its sample once it is drawn.
     pub fn read(&self) -> Result<(Retrospective, Option<Sample>)> {
         let place = at("retrospectives", &self.id);
+        let asked = self.asked.as_deref().map(|text| at("retrospectives.asked", &self.id).json(text));
+        let asked: Option<Asked> = asked.transpose()?;
         let retrospective = Retrospective {
             id: place.parse(&self.id)?,
             key: workflow_key(&self.tenant, &self.workflow)?,
-            epoch: place.unsigned(self.epoch)?,
+            epoch: if asked.is_some() { 0 } else { place.unsigned(self.epoch)? },
             first: place.unsigned(self.first_ordinal)?,
             last: place.unsigned(self.last_ordinal)?,
             as_of: at("retrospectives.as_of", &self.id).parse(&self.as_of)?,
             policy: at("retrospectives.policy", &self.id).json(&self.policy)?,
             state: at("retrospectives.state", &self.id).word(&self.state)?,
+            asked,
         };
         let sample = self.sample.as_deref().map(|text| at("retrospectives.sample", &self.id).json(text));
         Ok((retrospective, sample.transpose()?))

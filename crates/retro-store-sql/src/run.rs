@@ -52,9 +52,13 @@ pub fn window_run(retrospective: &Retrospective, row: &(i64, String, String)) ->
 
 /// Fails unless so many runs are the whole window of a retrospective.
 pub fn whole(retrospective: &Retrospective, found: usize) -> Result<()> {
-    let Retrospective { key, first, last, .. } = retrospective;
+    let Retrospective { key, first, last, asked, .. } = retrospective;
     if found as u64 == retrospective.window_runs() {
         return Ok(());
     }
-    Err(at("runs.ordinal", key).damaged(format!("window {first} to {last} holds {found} runs")))
+    let what = match asked {
+        None => format!("window {first} to {last}"),
+        Some(asked) => format!("what request {} asked for", asked.request),
+    };
+    Err(at("runs.ordinal", key).damaged(format!("{what} holds {found} runs")))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
-use retro_core::id::{ChangeId, Epoch, MemoryId};
+use retro_core::id::{ChangeId, Epoch, MemoryId, WorkflowKey};
 use retro_core::learn::{Closing, ClosingFacts, Mutation, WriterFacts};
 use retro_core::retrospective::{Investigation, Retrospective};
 use retro_core::sample::Sample;
@@ -16,7 +16,7 @@ use crate::damage::{self, OnTable, at, integer};
 use crate::memory::{
     append_changes, living_and_named, purge_tombstones, store_memories, store_tombstones, tombstones,
 };
-use crate::{count, delivery, investigate, now_ms, outbox, retrospective, run};
+use crate::{count, delivery, investigate, manual, now_ms, outbox, retrospective, run};
 
 /// Loads everything about a settling retrospective.
 pub(crate) async fn load(
@@ -31,7 +31,7 @@ pub(crate) async fn load(
     let batch = batch(connection, &retrospective).await?;
     let state = count::workflow_state(connection, key).await?;
     Ok(ClosingFacts {
-        window: run::window_runs(connection, &retrospective).await?,
+        window: run::window_runs(connection, &retrospective, &sample).await?,
         writer: writer_facts(connection, &retrospective, &batch, &investigations).await?,
         state: state.ok_or_else(|| at("workflows", key).damaged("it has a retrospective and no row"))?,
         sample,
@@ -83,7 +83,7 @@ async fn previous_epoch(
 ) -> Result<Option<Epoch>> {
     const LAST: &str = "
         SELECT max(epoch) FROM retrospectives
-        WHERE tenant = ?1 AND workflow = ?2 AND epoch < ?3 AND state = 'closed'";
+        WHERE tenant = ?1 AND workflow = ?2 AND epoch < ?3 AND state = 'closed' AND asked IS NULL";
     let epoch: Option<i64> = sqlx::query_scalar(LAST)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.key.workflow.as_str())
@@ -101,12 +101,19 @@ async fn applied(
     retrospective: &Retrospective,
     investigations: &[Investigation],
 ) -> Result<(HashSet<ChangeId>, Vec<MemoryId>)> {
-    const APPLIED: &str = "
+    caused(connection, &retrospective.key, &causes(retrospective, investigations)).await
+}
+
+/// The changes of a workflow that have one of these causes, and the memories that they are about.
+pub(crate) async fn caused(
+    connection: &mut SqliteConnection,
+    key: &WorkflowKey,
+    causes: &[(&'static str, String)],
+) -> Result<(HashSet<ChangeId>, Vec<MemoryId>)> {
+    const CAUSED: &str = "
         SELECT id, memory FROM changes WHERE tenant = ?1 AND workflow = ?2
             AND (cause, cause_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?3))";
-    let key = &retrospective.key;
-    let causes = causes(retrospective, investigations);
-    let rows: Vec<(String, String)> = sqlx::query_as(APPLIED)
+    let rows: Vec<(String, String)> = sqlx::query_as(CAUSED)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
         .bind(damage::json(&causes))
@@ -132,6 +139,7 @@ pub(crate) async fn store(
     purge_tombstones(connection, key, &applied.expired).await?;
     store_tombstones(connection, key, &applied.tombstones).await?;
     store_report(connection, retrospective, closing).await?;
+    manual::store_proposals(connection, key, &closing.proposals).await?;
     retrospective::move_on(connection, retrospective, closing.retrospective).await?;
     count::set_workflow_state(connection, key, &closing.state).await?;
     let opened: Vec<_> = closing.opened.iter().map(|opening| &opening.retrospective).collect();

@@ -6,6 +6,7 @@ mod count;
 mod damage;
 mod delivery;
 mod investigate;
+mod manual;
 mod memory;
 mod open;
 mod operate;

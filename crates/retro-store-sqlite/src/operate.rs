@@ -131,13 +131,15 @@ impl OperatorStore for SqliteStore {
     ) -> Result<Vec<RetrospectiveRow>> {
         const LOAD: &str = "
             SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample,
+                asked,
                 (SELECT count(*) FROM investigations AS one
                  WHERE one.tenant = whole.tenant AND one.retrospective = whole.id AND one.result IS NOT NULL)
                     AS investigated,
                 (SELECT count(*) FROM changes
                  WHERE changes.tenant = whole.tenant AND changes.retrospective = whole.id) AS changes
             FROM retrospectives AS whole
-            WHERE tenant = ?1 AND (?2 IS NULL OR workflow = ?2) ORDER BY workflow, epoch DESC LIMIT ?3";
+            WHERE tenant = ?1 AND (?2 IS NULL OR workflow = ?2)
+            ORDER BY workflow, opened_ms DESC, abs(epoch) DESC LIMIT ?3";
         let rows: Vec<rows::ListedRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(workflow.map(Workflow::as_str))

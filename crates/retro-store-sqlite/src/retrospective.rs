@@ -18,7 +18,8 @@ pub(crate) async fn load(
     id: RetrospectiveId,
 ) -> Result<Option<(Retrospective, Option<Sample>)>> {
     const LOAD: &str = "
-        SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample
+        SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample,
+            asked
         FROM retrospectives WHERE tenant = ?1 AND id = ?2";
     let row: Option<Record> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
@@ -115,6 +116,31 @@ async fn deal_ordinals(connection: &mut SqliteConnection, retrospective: &Retros
         .on("runs")?;
     at("runs.ordinal", key)
         .touched(turned.rows_affected(), usize::try_from(dealt.rows_affected()).unwrap_or(usize::MAX))
+}
+
+/// Stores a manual retrospective. Its number only keeps its key apart: it counts down from -1 within the workflow.
+pub(crate) async fn open_manual(connection: &mut SqliteConnection, manual: &Retrospective) -> Result<()> {
+    const OPEN: &str = concat!(
+        "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
+             state, asked, opened_ms, state_ms)
+         SELECT ?1, ?2, ?3, min(coalesce(min(epoch), 0), 0) - 1, 0, 0, ?4, ?5, ?6, ?7, ",
+        now_ms!(),
+        ", ",
+        now_ms!(),
+        " FROM retrospectives WHERE tenant = ?1 AND workflow = ?3"
+    );
+    let done = sqlx::query(OPEN)
+        .bind(manual.key.tenant.as_str())
+        .bind(manual.id.to_string())
+        .bind(manual.key.workflow.as_str())
+        .bind(policy_time(manual.as_of))
+        .bind(damage::json(&manual.policy))
+        .bind(manual.state.as_str())
+        .bind(damage::json(&manual.asked))
+        .execute(connection)
+        .await
+        .on("retrospectives")?;
+    at("retrospectives", manual.id).touched(done.rows_affected(), 1)
 }
 
 /// Moves a retrospective from the state it was loaded in to another.

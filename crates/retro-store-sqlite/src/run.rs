@@ -4,6 +4,7 @@ use retro_core::id::Ordinal;
 use retro_core::report::WindowRun;
 use retro_core::retrospective::Retrospective;
 use retro_core::run::RunFacts;
+use retro_core::sample::Sample;
 use retro_store::{Result, StoredBody};
 use retro_store_sql::body::{body_ref, stored_body};
 use retro_store_sql::count::RunWrite;
@@ -143,24 +144,30 @@ pub(crate) async fn window_ordinals(
     found.into_iter().map(|ordinal| at("runs.ordinal", &retrospective.key).unsigned(ordinal)).collect()
 }
 
-/// The runs of a retrospective's window, by ordinal; fails when one is missing.
+/// The runs of a retrospective's window, or those that a manual one was asked for; by ordinal. Fails when one is
+/// missing.
 pub(crate) async fn window_runs(
     connection: &mut SqliteConnection,
     retrospective: &Retrospective,
+    sample: &Sample,
 ) -> Result<Vec<WindowRun>> {
-    const LOAD: &str = "
+    const WINDOW: &str = "
         SELECT runs.ordinal, runs.run_id, run_facts.facts FROM runs
         JOIN run_facts USING (tenant, workflow, number)
         WHERE runs.tenant = ?1 AND runs.workflow = ?2 AND runs.ordinal BETWEEN ?3 AND ?4
         ORDER BY runs.ordinal";
-    let rows: Vec<(i64, String, String)> = sqlx::query_as(LOAD)
-        .bind(retrospective.key.tenant.as_str())
-        .bind(retrospective.key.workflow.as_str())
-        .bind(integer(retrospective.first))
-        .bind(integer(retrospective.last))
-        .fetch_all(connection)
-        .await
-        .on("run_facts")?;
+    const NAMED: &str = "
+        SELECT runs.ordinal, runs.run_id, run_facts.facts FROM runs
+        JOIN run_facts USING (tenant, workflow, number)
+        WHERE runs.tenant = ?1 AND runs.workflow = ?2 AND runs.ordinal IN (SELECT value FROM json_each(?3))
+        ORDER BY runs.ordinal";
+    let Retrospective { key, first, last, asked, .. } = retrospective;
+    let of = |sql: &'static str| sqlx::query_as(sql).bind(key.tenant.as_str()).bind(key.workflow.as_str());
+    let query = match asked {
+        None => of(WINDOW).bind(integer(*first)).bind(integer(*last)),
+        Some(_) => of(NAMED).bind(damage::json(&sample.order)),
+    };
+    let rows: Vec<(i64, String, String)> = query.fetch_all(connection).await.on("run_facts")?;
     whole(retrospective, rows.len())?;
     rows.iter().map(|row| window_run(retrospective, row)).collect()
 }

@@ -2,9 +2,11 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use retro_core::id::{ChangeId, MemoryId, RetrospectiveId, Tenant, WorkflowKey};
+use retro_core::id::{ChangeId, MemoryId, ProposalId, RetrospectiveId, Tenant, WorkflowKey};
+use retro_core::manual::{Decided, Undecided};
 use retro_core::memory::{FoldError, Memory};
 use retro_core::retrospective::State;
+use retro_store::manual::DecideProposal;
 use retro_store::write::{Decide, DecideDeletion};
 use retro_store::{Result, Step, WriterStore};
 use retro_store_sql::memory::read_memory;
@@ -14,7 +16,7 @@ use sqlx::SqliteConnection;
 use crate::damage::{OnTable, at};
 use crate::memory::{append_changes, store_memories, store_tombstones};
 use crate::open::commit;
-use crate::{SqliteStore, close, outbox, retrospective};
+use crate::{SqliteStore, close, manual, outbox, retrospective};
 
 #[async_trait]
 impl WriterStore for SqliteStore {
@@ -74,6 +76,28 @@ impl WriterStore for SqliteStore {
         outbox::put(&mut transaction, std::iter::once(&deletion.message)).await?;
         commit(transaction).await?;
         Ok(Ok(Step::Done))
+    }
+
+    async fn decide_proposal(
+        &self,
+        tenant: &Tenant,
+        id: ProposalId,
+        decide: DecideProposal<'_>,
+    ) -> Result<Option<std::result::Result<Decided, Undecided>>> {
+        let mut transaction = self.write().await?;
+        let Some(facts) = manual::facts(&mut transaction, tenant, id).await? else { return Ok(None) };
+        let decided = match decide(&facts) {
+            Ok(decided) => decided,
+            Err(undecided) => return Ok(Some(Err(undecided))),
+        };
+        append_changes(&mut transaction, &facts.key, &decided.changes).await?;
+        if !decided.changes.is_empty() {
+            store_memories(&mut transaction, &facts.key, decided.memory.as_slice()).await?;
+        }
+        manual::set_decision(&mut transaction, tenant, id, &decided.decision).await?;
+        outbox::put(&mut transaction, decided.messages.iter()).await?;
+        commit(transaction).await?;
+        Ok(Some(Ok(decided)))
     }
 }
 

@@ -5,6 +5,7 @@ pub mod conformance;
 pub mod count;
 pub mod delivery;
 pub mod investigate;
+pub mod manual;
 pub mod name;
 pub mod operate;
 pub mod recall;
@@ -16,6 +17,7 @@ pub mod write;
 pub use count::{CounterStore, IncomingBody, IncomingRun};
 pub use delivery::{DeadLetter, DeliveryStore, LetterStatus, NewDeadLetter, OutboxStore, Position};
 pub use investigate::{Claim, Finish, InvestigatorStore, JournalEntry, Sequence, Stage, StoredBody};
+pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, ProposalStore};
 pub use name::{NameStore, Unnamed, resolve};
 pub use operate::{
     DeadLetterFilter, Health, MemoryFilter, OperatorStore, RetrospectiveDetail, RetrospectiveRow, RunFilter,
@@ -37,6 +39,7 @@ pub trait Store:
     + DeliveryStore
     + RecallStore
     + OperatorStore
+    + ManualStore
     + SchemaStore
     + SteerStore
 {
@@ -51,6 +54,7 @@ impl<T> Store for T where
         + DeliveryStore
         + RecallStore
         + OperatorStore
+        + ManualStore
         + SchemaStore
         + SteerStore
 {

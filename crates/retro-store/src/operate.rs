@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::delivery::DeadLetter;
 use crate::steer::ActRow;
-use crate::{NameStore, Result};
+use crate::{NameStore, ProposalStore, Result};
 
 /// A workflow and where its window stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,7 +126,7 @@ pub struct Health {
 
 /// Reading. Every question is asked within a tenant; another tenant's object answers exactly like a missing one.
 #[async_trait]
-pub trait OperatorStore: NameStore {
+pub trait OperatorStore: NameStore + ProposalStore {
     /// Every tenant that has something stored, in order.
     async fn tenants(&self) -> Result<Vec<Tenant>>;
     /// The tenant's workflows, in order.
@@ -143,7 +143,7 @@ pub trait OperatorStore: NameStore {
     async fn changes(&self, key: &WorkflowKey) -> Result<Vec<Change>>;
     /// The tombstones of a workflow, by memory.
     async fn tombstones(&self, key: &WorkflowKey) -> Result<Vec<Tombstone>>;
-    /// Retrospectives of a workflow, or of all; by workflow, the newest first.
+    /// Retrospectives of a workflow, or of all, manual ones among them; by workflow, the newest first.
     async fn retrospectives(
         &self,
         tenant: &Tenant,

@@ -2,11 +2,13 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use retro_core::id::{MemoryId, RetrospectiveId, Tenant, WorkflowKey};
+use retro_core::id::{MemoryId, ProposalId, RetrospectiveId, Tenant, WorkflowKey};
 use retro_core::learn::{Closing, ClosingFacts};
+use retro_core::manual::{Decided, Undecided};
 use retro_core::memory::{Change, FoldError, Memory, Tombstone};
 use retro_core::message::Message;
 
+use crate::manual::DecideProposal;
 use crate::{Result, Step};
 
 /// What a writer decides with: everything about a settling retrospective in, its closing out.
@@ -34,7 +36,7 @@ pub type DecideDeletion<'a> =
 pub trait WriterStore: Send + Sync {
     /// One transaction under the lock of the workflow: if the retrospective is still settling, loads everything,
     /// lets `decide` close it, and stores changes, memories, tombstones, report, workflow state, the next
-    /// retrospective if one opens, messages, and the dead letter of a failed one. All or nothing.
+    /// retrospective if one opens, proposals, messages, and the dead letter of a failed one. All or nothing.
     async fn close(
         &self,
         tenant: &Tenant,
@@ -55,4 +57,14 @@ pub trait WriterStore: Send + Sync {
         id: MemoryId,
         decide: DecideDeletion<'_>,
     ) -> Result<std::result::Result<Step, FoldError>>;
+
+    /// One transaction under the lock of the workflow: lets a person decide about a proposal, and stores changes,
+    /// memory, decision and messages. Two at once leave one decision; the other is told of it by the inner error.
+    /// `None` when the tenant has no such proposal.
+    async fn decide_proposal(
+        &self,
+        tenant: &Tenant,
+        id: ProposalId,
+        decide: DecideProposal<'_>,
+    ) -> Result<Option<std::result::Result<Decided, Undecided>>>;
 }

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod proposals;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ use retro_events::{Consumer, Delivery, Verdict};
 use retro_store::{Deletion, Step, StoreError, WriterStore};
 use tokio::sync::Notify;
 use tracing::{debug, info};
+
+pub use proposals::Outcome;
 
 /// How long a message waits when the database is away.
 const STORE_AWAY: Duration = Duration::from_secs(2);

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use retro_core::dead_letter::Code;
-use retro_core::id::{DeadLetterId, MemoryRef, RetrospectiveId, RunId, Step, Tenant, Workflow};
+use retro_core::id::{DeadLetterId, MemoryRef, ProposalId, RetrospectiveId, RunId, Step, Tenant, Workflow};
+use retro_store::ProposalStatus;
 
 /// Looks back at the runs of agent workflows, keeps what recurs, and hands it to the next run.
 ///
@@ -66,6 +67,9 @@ pub(crate) enum Command {
     /// Retrospectives: windows, samples and how far they are.
     #[command(subcommand)]
     Retrospectives(Retrospectives),
+    /// What manual retrospectives propose: accept or refuse.
+    #[command(subcommand)]
+    Proposals(Proposals),
     /// Reports of retrospectives.
     #[command(subcommand)]
     Reports(Reports),
@@ -202,7 +206,7 @@ pub(crate) enum Retrospectives {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show one retrospective: window, sample, investigations.
+    /// Show one retrospective: window, sample, investigations, and what a manual one proposes.
     Show {
         /// Its id.
         id: RetrospectiveId,
@@ -213,6 +217,84 @@ pub(crate) enum Retrospectives {
         id: RetrospectiveId,
         #[command(flatten)]
         act: ActArgs,
+    },
+    /// Look into named runs, whatever the window holds: a manual retrospective, which proposes and changes nothing.
+    Trigger(Trigger),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Trigger {
+    /// The workflow of the runs.
+    #[arg(long)]
+    pub(crate) workflow: Workflow,
+    /// The runs, separated by commas, or several times; at most 20. They stay in the window.
+    #[arg(long, required = true, value_delimiter = ',', value_name = "RUN,…")]
+    pub(crate) runs: Vec<RunId>,
+    /// What you want to know. The heuristics read no question; proposals that share words with it come first.
+    #[arg(long, value_name = "QUESTION")]
+    pub(crate) focus: Option<String>,
+    #[command(flatten)]
+    pub(crate) request: Request,
+}
+
+/// Who asks, and how asking again is recognised.
+#[derive(Debug, Args)]
+pub(crate) struct Request {
+    /// Who asks, for the record.
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "USER",
+        hide_env_values = true,
+        default_value = "somebody at a terminal"
+    )]
+    pub(crate) by: String,
+    /// Identifies this request, so that repeating it changes nothing [default: derived from what is asked].
+    #[arg(long)]
+    pub(crate) request: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Proposals {
+    /// List proposals, those of the newest retrospective first.
+    List {
+        /// Only of this workflow.
+        #[arg(long)]
+        workflow: Option<Workflow>,
+        /// Only of this retrospective.
+        #[arg(long)]
+        retrospective: Option<RetrospectiveId>,
+        /// Only of this status: open, accepted or refused.
+        #[arg(long, value_parser = proposal_status)]
+        status: Option<ProposalStatus>,
+        /// At most so many.
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+    },
+    /// Show one proposal: what it says, the runs that show it, what was decided.
+    Show {
+        /// Its id.
+        id: ProposalId,
+    },
+    /// Make a memory of a proposal: active, with its runs as evidence.
+    Accept {
+        /// Its id.
+        id: ProposalId,
+        /// Accept although a tombstone forbids it, for this reason; it stands in the change log.
+        #[arg(long, value_name = "REASON")]
+        despite_tombstone: Option<String>,
+        #[command(flatten)]
+        request: Request,
+    },
+    /// Refuse a proposal; it is kept with the reason.
+    Refuse {
+        /// Its id.
+        id: ProposalId,
+        /// Why.
+        #[arg(long)]
+        reason: String,
+        #[command(flatten)]
+        request: Request,
     },
 }
 
@@ -329,6 +411,14 @@ fn status(text: &str) -> Result<retro_core::memory::Status, String> {
     use retro_core::memory::Status;
     let known = || Status::ALL.map(Status::as_str).join(", ");
     Status::ALL.into_iter().find(|one| one.as_str() == text).ok_or_else(|| format!("one of: {}", known()))
+}
+
+fn proposal_status(text: &str) -> Result<ProposalStatus, String> {
+    let known = || ProposalStatus::ALL.map(ProposalStatus::as_str).join(", ");
+    ProposalStatus::ALL
+        .into_iter()
+        .find(|one| one.as_str() == text)
+        .ok_or_else(|| format!("one of: {}", known()))
 }
 
 fn code(text: &str) -> Result<Code, String> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod configuration;
 mod doctor;
+mod manual;
 mod memories;
 mod migrate;
 mod pipeline;
@@ -73,6 +74,9 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded) -> anyhow::Result<Exit> {
         }
         Command::Retrospectives(command) => {
             read::retrospectives(&asked, &config, store::open(&config).await?, command).await
+        }
+        Command::Proposals(command) => {
+            manual::proposals(&asked, &config, store::open(&config).await?, command).await
         }
         Command::Reports(command) => read::reports(&asked, &*store::open(&config).await?, command).await,
         Command::DeadLetters(command) => {

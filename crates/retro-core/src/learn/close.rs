@@ -7,6 +7,7 @@ use super::apply::{Applied, MutationOutcome, WriterFacts, apply};
 use super::settle::Mutation;
 use crate::dead_letter::{Code, Rejection};
 use crate::investigate::succeeded;
+use crate::manual::{self, Proposal};
 use crate::memory::Memory;
 use crate::message::{Message, Notice};
 use crate::policy::Policies;
@@ -55,15 +56,20 @@ pub struct Closing {
     pub messages: Vec<Message>,
     /// Why the retrospective failed; it leaves a dead letter.
     pub failure: Option<Rejection>,
+    /// What a manual one proposes.
+    pub proposals: Vec<Proposal>,
 }
 
-/// Decides how a retrospective ends. `now` becomes the next one's `as_of` if one opens.
+/// Decides how a retrospective ends; a manual one changes no memory and opens nothing. `now` becomes the next one's `as_of` if one opens.
 pub fn close(
     facts: ClosingFacts,
     embedder: &dyn Embedder,
     policies: &dyn Policies,
     now: Timestamp,
 ) -> Closing {
+    if facts.retrospective.asked.is_some() {
+        return manual::close(facts, embedder, now);
+    }
     let ClosingFacts { retrospective, sample, window, investigations, timings, batch, writer, mut state } =
         facts;
     let success = succeeded(&investigations);
@@ -88,6 +94,7 @@ pub fn close(
         applied: &applied,
         before: &before,
         after: &after,
+        proposals: &[],
         embedder: embedder.name(),
         closed_at: now,
     });
@@ -99,11 +106,11 @@ pub fn close(
         Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at }.about(&key)
     });
     let messages = messages.chain([ready]).collect();
-    Closing { report, applied, retrospective: ended, state, opened, messages, failure }
+    Closing { report, applied, retrospective: ended, state, opened, messages, failure, proposals: Vec::new() }
 }
 
 /// A failed retrospective asks for nothing: only its sweep could stand in the batch, and it waits for a success.
-fn nothing(batch: &[Mutation]) -> Applied {
+pub(crate) fn nothing(batch: &[Mutation]) -> Applied {
     let outcome = |mutation: &Mutation| MutationOutcome {
         mutation: mutation.id,
         asked: super::apply::asked(&mutation.ask),

@@ -1,20 +1,20 @@
 //! Observing: a finding becomes a memory, confirms one, adds to one, revives one, or is kept away.
 
+use super::alike::Alike;
 use super::apply::Writer;
 use crate::finding::Finding;
 use crate::id::{MemoryId, RunId};
-use crate::memory::{Effect, Evidence, Lesson, Scope, Status, Tombstone};
-use crate::similar::{may_merge, opposite};
+use crate::memory::{Effect, Evidence, Lesson, Scope, Status};
 use crate::weight::Weight;
 
 /// The kinds of change by which a run shows a lesson, kept away or not.
-const SHOWING: &[&str] = &["created", "promoted", "observed", "revived", "suppressed"];
+pub(crate) const SHOWING: &[&str] = &["created", "promoted", "observed", "revived", "suppressed"];
 
 impl Writer<'_> {
     /// `candidate` is the id that a new memory would get.
     pub(super) fn observe(&mut self, row: usize, candidate: MemoryId, run: &RunId, finding: &Finding) {
         let scope = Scope::Step { workflow: self.facts.key.workflow.clone(), step: finding.step.clone() };
-        let lesson = lesson_of(finding);
+        let lesson = Lesson::of(finding);
         if self.shown_before(candidate, run, &scope, &lesson) {
             self.explain(row, format!("this has happened before: run {run} has shown it"));
             return;
@@ -23,11 +23,13 @@ impl Writer<'_> {
             Evidence { run: run.clone(), epoch: Some(self.facts.epoch), quote: finding.quote.clone() };
         let known = self.best_match(&scope, &lesson, finding.contradicts);
         if !matches!(known, Some((_, Status::Active)))
-            && let Some((stone, similarity)) = self.stopping_tombstone(&scope, &lesson)
+            && let Some((stone, similarity)) =
+                self.alike().stopping_tombstone(self.live_tombstones.iter(), &scope, &lesson)
         {
             let id = known.map_or(candidate, |(id, _)| id);
             let reason = format!("a tombstone forbids it until {}: {}", stone.until, stone.reason);
-            let effect = Effect::Suppressed { tombstone_of: stone.memory, similarity, title: lesson.title };
+            let tombstone_of = stone.memory;
+            let effect = Effect::Suppressed { tombstone_of, similarity, title: lesson.title };
             self.make(row, id, self.run_cause(run), effect, reason);
             return;
         }
@@ -48,7 +50,7 @@ impl Writer<'_> {
         self.happened_before(candidate, &cause, SHOWING)
             || self.memories.values().any(|memory| {
                 memory.scope == *scope
-                    && self.same_lesson(&memory.lesson, lesson).is_some()
+                    && self.alike().same_lesson(&memory.lesson, lesson).is_some()
                     && self.happened_before(memory.id, &cause, SHOWING)
             })
     }
@@ -115,52 +117,22 @@ impl Writer<'_> {
         }
     }
 
-    /// The living memory of the scope that says the same: most similar, then oldest, then least id. Never the one that
-    /// the finding contradicts, however alike the words are.
+    /// The living memory of the scope that says the same.
     fn best_match(
         &self,
         scope: &Scope,
         lesson: &Lesson,
         contradicts: Option<MemoryId>,
     ) -> Option<(MemoryId, Status)> {
-        self.memories
-            .values()
-            .filter(|memory| {
-                memory.status.lives() && memory.scope == *scope && Some(memory.id) != contradicts
-            })
-            .filter_map(|memory| Some((self.same_lesson(&memory.lesson, lesson)?, memory)))
-            .min_by_key(|(similar, memory)| (std::cmp::Reverse(*similar), memory.created_at, memory.id))
-            .map(|(_, memory)| (memory.id, memory.status))
+        let found = self.alike().best_match(self.memories.values(), scope, lesson, contradicts);
+        found.map(|memory| (memory.id, memory.status))
     }
 
-    /// How similar two lessons of one scope are, if similar enough to be one.
-    fn same_lesson(&self, known: &Lesson, new: &Lesson) -> Option<u16> {
-        let similar = || self.vectors.similarity(known, new);
-        may_merge(known, new).then(similar).filter(|s| *s >= self.facts.policy.merge_similarity)
-    }
-
-    /// The tombstone that forbids the lesson; the opposite of what was deleted is free to come.
-    fn stopping_tombstone(&self, scope: &Scope, lesson: &Lesson) -> Option<(Tombstone, u16)> {
-        let threshold = self.facts.policy.tombstone_similarity;
-        self.live_tombstones
-            .iter()
-            .filter(|stone| stone.scope == *scope && !opposite(&stone.lesson, lesson))
-            .map(|stone| (stone, self.vectors.similarity(&stone.lesson, lesson)))
-            .filter(|(_, similar)| *similar >= threshold)
-            .max_by_key(|(stone, similar)| (*similar, std::cmp::Reverse(stone.memory)))
-            .map(|(stone, similar)| (stone.clone(), similar))
+    const fn alike(&self) -> Alike<'_, '_> {
+        Alike { vectors: &self.vectors, policy: &self.facts.policy }
     }
 
     const fn confirmed_weight(&self) -> Weight {
         Weight::thousandths(self.facts.policy.confirmed_weight)
-    }
-}
-
-fn lesson_of(finding: &Finding) -> Lesson {
-    Lesson {
-        subject: finding.subject.clone(),
-        title: finding.title.clone(),
-        content: finding.content.clone(),
-        cue: finding.cue.clone(),
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::{Finding, MemoryVerdict, Quote, Verdict};
 use crate::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step};
-use crate::retrospective::{Investigation, Presented};
+use crate::retrospective::{Investigation, Presented, Retrospective};
 
 /// One thing that is asked of memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +70,15 @@ impl Ask {
             Self::Sweep => "sweep",
         }
     }
+}
+
+/// The batch of mutations with which a retrospective settles. A manual one asks nothing of memory: what it found
+/// becomes proposals when it closes.
+pub fn batch_of(retrospective: &Retrospective, investigations: &[Investigation]) -> Vec<Mutation> {
+    if retrospective.asked.is_some() {
+        return Vec::new();
+    }
+    settle(retrospective.id, investigations)
 }
 
 /// Turns the results of a retrospective's investigations into its batch of mutations. Failed ones say nothing.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Evidence, Lesson, Scope, Status};
 use crate::id::{
-    ChangeId, Epoch, MemoryId, MutationId, RetrospectiveId, RunId, Workflow, WorkflowKey, derive,
+    ChangeId, Epoch, MemoryId, MutationId, ProposalId, RetrospectiveId, RunId, Workflow, WorkflowKey, derive,
 };
 use crate::weight::{Delta, Weight};
 
@@ -92,6 +92,18 @@ pub enum Effect {
         /// What confirmed it.
         evidence: Evidence,
     },
+    /// A person accepted it: what a separate run would have had to confirm, they vouch for.
+    Accepted {
+        /// Its weight from now on.
+        weight: Weight,
+        /// The proposal of a manual retrospective that they accepted.
+        proposal: ProposalId,
+        /// Who.
+        by: String,
+        /// The tombstone that forbade it, and why they did not mind.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        despite: Option<Despite>,
+    },
     /// A living memory was seen again: evidence, not weight.
     Observed {
         /// What was seen.
@@ -149,6 +161,15 @@ pub enum Effect {
         /// What was asked.
         asked: String,
     },
+}
+
+/// A tombstone that a person has overridden.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Despite {
+    /// The memory that left it.
+    pub tombstone_of: MemoryId,
+    /// Why, in the person's words.
+    pub reason: String,
 }
 
 /// One movement of a weight and its reason.
@@ -209,6 +230,7 @@ impl Effect {
         match self {
             Self::Created { .. } => "created",
             Self::Promoted { .. } => "promoted",
+            Self::Accepted { .. } => "accepted",
             Self::Observed { .. } => "observed",
             Self::Reweighted { .. } => "reweighted",
             Self::Exempted { .. } => "exempted",

@@ -54,9 +54,9 @@ pub const fn legal_at_first() -> &'static [Status] {
 /// The kinds of change that are legal for a memory of this status: the state machine as a table.
 pub const fn legal_after(status: Status) -> &'static [&'static str] {
     match status {
-        Status::Tentative => &["promoted", "observed", "deleted", "superseded"],
+        Status::Tentative => &["promoted", "accepted", "observed", "deleted", "superseded"],
         Status::Active => &["observed", "reweighted", "exempted", "archived", "deleted", "superseded"],
-        Status::Archived => &["revived", "deleted", "superseded"],
+        Status::Archived => &["accepted", "revived", "deleted", "superseded"],
         Status::Deleted | Status::Superseded | Status::Graduated => &[],
     }
 }
@@ -64,7 +64,7 @@ pub const fn legal_after(status: Status) -> &'static [&'static str] {
 /// The status after a legal change of this kind; `None` when the status stays.
 pub fn status_after(kind: &str) -> Option<Status> {
     match kind {
-        "promoted" => Some(Status::Active),
+        "promoted" | "accepted" => Some(Status::Active),
         "archived" => Some(Status::Archived),
         "revived" => Some(Status::Tentative),
         "deleted" => Some(Status::Deleted),
@@ -138,6 +138,11 @@ fn step(memory: &mut Memory, effect: &Effect) {
             memory.weight = *weight;
             remember(memory, evidence);
         }
+        Effect::Accepted { weight, .. } => {
+            memory.weight = *weight;
+            memory.cue_not_met = 0;
+            memory.contradicted_by.clear();
+        }
         Effect::Observed { evidence } => {
             if memory.status == Status::Tentative {
                 memory.tentative_runs.push(evidence.run.clone());
@@ -187,7 +192,9 @@ mod tests {
     #[test]
     fn every_change_is_legal_somewhere_or_leaves_its_memory_alone() {
         let legal: Vec<_> = Status::ALL.iter().flat_map(|status| legal_after(*status)).collect();
-        for kind in ["promoted", "observed", "reweighted", "exempted", "archived", "revived", "deleted"] {
+        for kind in
+            ["promoted", "accepted", "observed", "reweighted", "exempted", "archived", "revived", "deleted"]
+        {
             assert!(legal.contains(&&kind), "{kind}");
         }
         for status in Status::ALL.into_iter().filter(|status| !status.lives()) {

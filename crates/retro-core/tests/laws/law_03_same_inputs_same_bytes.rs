@@ -52,6 +52,7 @@ fn facts(world: &World) -> ClosingFacts {
             as_of: dawn(),
             policy: world.policy.clone(),
             state: State::Settling,
+            asked: None,
         },
         sample,
         window: (1..=10)

@@ -5,12 +5,12 @@ use std::ops::Range;
 use proptest::prelude::*;
 use retro_core::finding::{Finding, Verdict};
 use retro_core::id::{MemoryId, Step};
-use retro_core::learn::{Applied, delete_by_operator};
+use retro_core::learn::Applied;
 use retro_core::memory::Memory;
 use retro_core::policy::Policy;
 use retro_core::time::after;
 
-use crate::world::{Asked, DAY_S, Look, World, decide, finding, in_step, key, look, quote, remark};
+use crate::world::{Asked, DAY_S, Look, World, decide, finding, in_step, look, quote, remark};
 
 /// What a look may hold. Memories are named by a position among those that exist when it is looked.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub(crate) enum Chapter {
     Fail,
     Delete { memory: usize },
     Wait { days: u64 },
+    Manual(Vec<(u8, Vec<Act>)>),
+    Decide { proposal: usize, accept: bool, despite: bool },
 }
 
 #[derive(Debug, Clone)]
@@ -58,6 +60,13 @@ impl Story {
                 Chapter::Fail => world.fail(),
                 Chapter::Wait { days } => world.now = after(world.now, days * DAY_S),
                 Chapter::Delete { memory } => delete(&mut world, *memory),
+                Chapter::Manual(looks) => {
+                    let looks: Vec<_> = looks.iter().map(|(run, acts)| seen(&world, *run, acts)).collect();
+                    world.manual(&looks);
+                }
+                Chapter::Decide { proposal, accept, despite } => {
+                    decide_proposal(&mut world, *proposal, *accept, *despite);
+                }
                 Chapter::Retrospective(looks) => {
                     let looks: Vec<_> = looks.iter().map(|(run, acts)| seen(&world, *run, acts)).collect();
                     let asked = world.ask(&looks);
@@ -78,12 +87,18 @@ fn pick(world: &World, nth: usize) -> Option<&Memory> {
 
 fn delete(world: &mut World, nth: usize) {
     let Some(memory) = pick(world, nth).filter(|memory| memory.status.lives()) else { return };
-    let request = format!("request {}", world.log.len());
-    let done = delete_by_operator(&key(), memory, &request, "wrong", world.now, &world.policy);
-    let (change, memory, stone) = done.unwrap();
-    world.log.push(change);
-    world.tombstones.insert(stone.memory, stone);
-    world.memories.insert(memory.id, memory);
+    world.delete(memory.id);
+}
+
+/// A person decides about a proposal that is there, perhaps again and perhaps against a tombstone.
+fn decide_proposal(world: &mut World, nth: usize, accept: bool, despite: bool) {
+    let Some((proposal, _)) = world.proposals.get(nth % world.proposals.len().max(1)) else { return };
+    let id = proposal.id;
+    if accept {
+        let _ = world.accept(id, despite.then_some("it is right now"));
+    } else {
+        let _ = world.refuse(id, "it is not");
+    }
 }
 
 fn seen(world: &World, run: u8, acts: &[Act]) -> Look {
@@ -139,9 +154,12 @@ fn policies() -> impl Strategy<Value = Policy> {
 
 fn chapter() -> impl Strategy<Value = Chapter> {
     // Few runs, so that the same run is often looked at again, in the same retrospective or in a later one.
-    let looks = prop::collection::vec((0..12u8, prop::collection::vec(act(), 0..5)), 0..5);
+    let looks = || prop::collection::vec((0..12u8, prop::collection::vec(act(), 0..5)), 0..5);
     prop_oneof![
-        12 => looks.prop_map(Chapter::Retrospective),
+        12 => looks().prop_map(Chapter::Retrospective),
+        3 => looks().prop_map(Chapter::Manual),
+        4 => (0..12usize, prop::bool::weighted(0.8), any::<bool>())
+            .prop_map(|(proposal, accept, despite)| Chapter::Decide { proposal, accept, despite }),
         1 => Just(Chapter::Fail),
         1 => (0..8usize).prop_map(|memory| Chapter::Delete { memory }),
         1 => (1..40u64).prop_map(|days| Chapter::Wait { days }),

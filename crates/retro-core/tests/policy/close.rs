@@ -35,6 +35,7 @@ fn facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> Clo
         as_of: dawn(),
         policy: world.policy.clone(),
         state: State::Settling,
+        asked: None,
     };
     let window_run =
         |ordinal| WindowRun { ordinal, run: run(&format!("r{ordinal}")), outcome: Outcome::Failure };

@@ -12,6 +12,7 @@ mod close;
 mod contradict;
 mod count;
 mod credit;
+mod manual;
 mod observe;
 mod quotes;
 mod recall;

@@ -1,12 +1,13 @@
 //! A person's hand: what cancelling and reopening do to a workflow.
 
 use retro_core::id::{Epoch, RetrospectiveId};
+use retro_core::manual::Asked;
 use retro_core::policy::Policy;
 use retro_core::retrospective::{Retrospective, State, WorkflowState};
 use retro_core::steer::{Act, NotReopened, WORDS_CHARS_MAX};
 use retro_core::time::after;
 
-use crate::world::{dawn, key};
+use crate::world::{dawn, key, run};
 
 fn over(epoch: Epoch, first: u64, last: u64) -> Retrospective {
     Retrospective {
@@ -18,6 +19,7 @@ fn over(epoch: Epoch, first: u64, last: u64) -> Retrospective {
         as_of: dawn(),
         policy: Policy::default(),
         state: State::Investigating,
+        asked: None,
     }
 }
 
@@ -41,6 +43,14 @@ fn cancelling_releases_the_runs_spends_the_epoch_and_counts_as_no_failure() {
     assert_eq!(state.open_if_due(&key(), &Policy::default(), after(dawn(), 3600)), None, "it pauses");
     let next = state.open_if_due(&key(), &Policy::default(), after(dawn(), 3660)).unwrap().retrospective;
     assert_eq!((next.epoch, next.first, next.last), (2, 1, 14));
+}
+
+#[test]
+fn calling_off_what_a_person_asked_for_leaves_the_workflow_as_it_was() {
+    let asked = Asked { request: "q".into(), by: "ada".into(), runs: vec![run("r1")], focus: None };
+    let mut state = open();
+    state.cancel(&Retrospective { asked: Some(asked), ..over(0, 0, 0) }, dawn());
+    assert_eq!(state, open());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A store in memory: it keeps what [`retro_core`] decides, as a database would, and nothing else.
 
+mod manual;
+
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
@@ -7,7 +9,7 @@ use retro_core::finding::{Checked, Cue, Finding, FindingKind, MemoryVerdict, Quo
 use retro_core::id::{
     ChangeId, Epoch, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey, derive,
 };
-use retro_core::learn::{Applied, Ask, Mutation, WriterFacts, apply, settle};
+use retro_core::learn::{Applied, Ask, Mutation, WriterFacts, apply, delete_by_operator, settle};
 use retro_core::memory::{
     Cause, Change, Effect, Evidence, Lesson, Memory, Scope, Status, Tombstone, change_id, fold,
 };
@@ -137,6 +139,8 @@ pub(crate) struct World {
     pub(crate) memories: BTreeMap<MemoryId, Memory>,
     pub(crate) tombstones: BTreeMap<MemoryId, Tombstone>,
     pub(crate) log: Vec<Change>,
+    pub(crate) proposals: Vec<manual::Row>,
+    pub(crate) manuals: u32,
 }
 
 impl World {
@@ -149,6 +153,8 @@ impl World {
             memories: BTreeMap::new(),
             tombstones: BTreeMap::new(),
             log: Vec::new(),
+            proposals: Vec::new(),
+            manuals: 0,
         }
     }
 
@@ -275,8 +281,18 @@ impl World {
     /// Stores what was decided, as a database does: a change whose id is there already is not stored again. Tells
     /// each change in one line.
     pub(crate) fn commit(&mut self, applied: &Applied) -> Vec<String> {
+        let lines = self.append(&applied.changes);
+        self.memories.extend(applied.memories.iter().map(|memory| (memory.id, memory.clone())));
+        for id in &applied.expired {
+            self.tombstones.remove(id);
+        }
+        self.tombstones.extend(applied.tombstones.iter().map(|stone| (stone.memory, stone.clone())));
+        lines
+    }
+
+    fn append(&mut self, changes: &[Change]) -> Vec<String> {
         let had: HashSet<ChangeId> = self.log.iter().map(|change| change.id).collect();
-        let new: Vec<_> = applied.changes.iter().filter(|change| !had.contains(&change.id)).collect();
+        let new: Vec<_> = changes.iter().filter(|change| !had.contains(&change.id)).collect();
         let mut folding = self.memories.clone();
         let mut lines = Vec::new();
         for change in &new {
@@ -285,12 +301,18 @@ impl World {
             folding.extend(after.map(|memory| (memory.id, memory)));
         }
         self.log.extend(new.into_iter().cloned());
-        self.memories.extend(applied.memories.iter().map(|memory| (memory.id, memory.clone())));
-        for id in &applied.expired {
-            self.tombstones.remove(id);
-        }
-        self.tombstones.extend(applied.tombstones.iter().map(|stone| (stone.memory, stone.clone())));
         lines
+    }
+
+    /// A person deletes a memory.
+    pub(crate) fn delete(&mut self, id: MemoryId) {
+        let request = format!("request {}", self.log.len());
+        let memory = &self.memories[&id];
+        let done = delete_by_operator(&key(), memory, &request, "wrong", self.now, &self.policy);
+        let (change, memory, stone) = done.unwrap();
+        self.log.push(change);
+        self.tombstones.insert(stone.memory, stone);
+        self.memories.insert(memory.id, memory);
     }
 
     /// The memories as their changes make them, from nothing.

@@ -18,7 +18,7 @@ async fn shown(world: &World) -> String {
         memories(&world.memories(&tenant, &memories_asked).await.unwrap(), 120),
         retrospectives(&rows, 120),
         reports(&rows, 120),
-        retrospective(&detail, 120),
+        retrospective(&detail, &[], 120),
         context(&handed, 120),
     ]
     .join("\n\n")

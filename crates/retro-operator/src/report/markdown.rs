@@ -28,6 +28,7 @@ fn write_all(out: &mut String, story: &Story<'_>) -> fmt::Result {
         words::moment(report.as_of),
         report.id
     )?;
+    proposed(out, story)?;
     changed(out, story)?;
     kept_out(out, story)?;
     memories(out, story)?;
@@ -36,6 +37,27 @@ fn write_all(out: &mut String, story: &Story<'_>) -> fmt::Result {
     sample(out, story)?;
     cost(out, report)?;
     policy(out, story)
+}
+
+fn proposed(out: &mut String, story: &Story<'_>) -> fmt::Result {
+    let all = &story.report.proposals;
+    let question = story.question();
+    if all.is_empty() && question.is_none() {
+        return Ok(());
+    }
+    heading(out, "What is proposed")?;
+    writeln!(out, "{}", text(&question.unwrap_or_default()))?;
+    for one in all {
+        let (title, step) = (text(&words::line(&one.lesson.title)), words::line(one.step.as_str()));
+        writeln!(out, "\n- **{title}**  ")?;
+        writeln!(out, "  proposal `{}`, in step {}:", one.id, text(&step))?;
+        for shown in &one.evidence {
+            let run = text(&words::line(shown.run.as_str()));
+            writeln!(out, "\n  run {run}, {}:", at(&shown.quote))?;
+            quote(out, &shown.quote)?;
+        }
+    }
+    Ok(())
 }
 
 fn changed(out: &mut String, story: &Story<'_>) -> fmt::Result {
@@ -182,6 +204,10 @@ fn requests(out: &mut String, story: &Story<'_>) -> fmt::Result {
 fn sample(out: &mut String, story: &Story<'_>) -> fmt::Result {
     let report = story.report;
     heading(out, "The sample, and what it can see")?;
+    if report.asked.is_some() {
+        writeln!(out, "Nothing was drawn: the runs were named.\n")?;
+        return writeln!(out, "Looked into: {}.", text(&story::runs(&report.sampled)));
+    }
     for sentence in story.power() {
         writeln!(out, "- {sentence}")?;
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use retro_core::finding::FindingKind;
 use retro_core::id::MemoryId;
 use retro_core::learn::MutationOutcome;
+use retro_core::manual::Asked;
 use retro_core::memory::{Change, Effect, Status};
 use retro_core::report::{MemoryLine, Report, ReportedInvestigation, WindowRun};
 use retro_core::retrospective::State;
@@ -50,18 +51,21 @@ impl<'r> Story<'r> {
     }
 
     pub(super) fn heading(&self) -> String {
-        let Report { epoch, tenant, workflow, .. } = self.report;
-        format!(
-            "Retrospective {epoch} of {} in tenant {}",
-            words::line(workflow.as_str()),
-            words::line(tenant.as_str())
-        )
+        let Report { epoch, tenant, workflow, asked, .. } = self.report;
+        let what = match asked {
+            Some(_) => "Manual retrospective".to_owned(),
+            None => format!("Retrospective {epoch}"),
+        };
+        format!("{what} of {} in tenant {}", words::line(workflow.as_str()), words::line(tenant.as_str()))
     }
 
     /// What came of it, in a sentence or two.
     pub(super) fn headline(&self) -> String {
         let Report { investigations, first, last, ended, .. } = self.report;
         let failed = investigations.iter().filter(|one| one.problem.is_some()).count();
+        if let Some(asked) = &self.report.asked {
+            return self.asked_for(asked, investigations.len() - failed);
+        }
         let (window, succeeded) = (last + 1 - first, investigations.len() - failed);
         let mut looked = format!("Looked into {succeeded} of the {window} runs {first} to {last}");
         if failed > 0 {
@@ -82,12 +86,34 @@ impl<'r> Story<'r> {
         }
     }
 
+    /// The same for a manual one.
+    fn asked_for(&self, asked: &Asked, succeeded: usize) -> String {
+        let (runs, by) = (count(asked.runs.len() as u64, "run"), words::line(&asked.by));
+        let looked = format!("Looked into {succeeded} of the {runs} that {by} named.");
+        let learnt = match (self.report.ended, self.report.proposals.len() as u64) {
+            (State::Failed, _) => "So nothing is proposed, and asking again takes a new request.".to_owned(),
+            (_, 0) => "No pattern was found.".to_owned(),
+            (_, 1) => "1 pattern is proposed: a person accepts or refuses it.".to_owned(),
+            (_, n) => format!("{n} patterns are proposed: a person accepts or refuses each."),
+        };
+        format!("{looked} {learnt} The window is as it was.")
+    }
+
+    /// The question of a manual one, and what became of it.
+    pub(super) fn question(&self) -> Option<String> {
+        let focus = words::line(self.report.asked.as_ref()?.focus.as_ref()?);
+        Some(format!(
+            "Asked: “{focus}” The heuristics read no question and tell every pattern that they find; those that \
+             share words with it come first."
+        ))
+    }
+
     fn parts(&self) -> Vec<String> {
         let of = |wanted: fn(&Effect) -> bool| {
             self.report.changes.iter().filter(|change| wanted(&change.effect)).count() as u64
         };
         let confirmed = of(|effect| match effect {
-            Effect::Promoted { .. } => true,
+            Effect::Promoted { .. } | Effect::Accepted { .. } => true,
             Effect::Created { status, .. } => *status == Status::Active,
             _ => false,
         });
@@ -278,7 +304,9 @@ pub(super) const fn kind(kind: FindingKind) -> &'static str {
 /// The most consequential first: what the next run sees differently, then what may come to matter, then the rest.
 fn consequence(effect: &Effect) -> (u8, Reverse<u32>) {
     let rank = match effect {
-        Effect::Promoted { .. } | Effect::Created { status: Status::Active, .. } => 0,
+        Effect::Promoted { .. }
+        | Effect::Accepted { .. }
+        | Effect::Created { status: Status::Active, .. } => 0,
         Effect::Deleted { .. } | Effect::Superseded { .. } => 1,
         Effect::Archived => 2,
         Effect::Reweighted { delta, .. } => return (3, Reverse(delta.0.unsigned_abs())),

@@ -1,10 +1,12 @@
 //! The report for a terminal.
 
 use retro_core::finding::Quote;
+use retro_core::manual::Proposal;
 use retro_core::report::{Report, ReportedInvestigation};
 
 use super::story::{self, Story};
 use crate::grid::grid;
+use crate::proposals::evidence as evidence_of;
 use crate::words;
 
 /// The report as text with tables, wrapped to `columns`.
@@ -12,6 +14,7 @@ pub fn table(report: &Report, columns: u16) -> String {
     let story = Story::of(report);
     let opening = format!("{}\n\n{}\n", underlined(&story.heading(), '═'), story.headline());
     let parts = [
+        section("What is proposed", proposed(&story)),
         section("What changed and why", changed(&story, columns)),
         section("What was asked for and not done", kept_out(&story, columns)),
         section("The memories of the workflow, before and after", memories(&story, columns)),
@@ -40,6 +43,17 @@ fn changed(story: &Story<'_>, columns: u16) -> String {
     };
     let rows = story.changed().into_iter().map(row).collect();
     grid(columns, ["memory", "change", "from → to", "why"], rows)
+}
+
+fn proposed(story: &Story<'_>) -> String {
+    let one = |proposal: &Proposal| {
+        let (title, step) = (words::line(&proposal.lesson.title), words::line(proposal.step.as_str()));
+        let content = words::visible(&proposal.lesson.content);
+        format!("• {title}\n  {} in step {step}\n  {content}\n{}", proposal.id, evidence_of(proposal))
+    };
+    let question = story.question().map(|sentence| format!("{sentence}\n\n")).unwrap_or_default();
+    let all: Vec<_> = story.report.proposals.iter().map(one).collect();
+    question + &all.join("\n")
 }
 
 fn kept_out(story: &Story<'_>, columns: u16) -> String {
@@ -110,6 +124,10 @@ fn requests(story: &Story<'_>, columns: u16) -> String {
 
 fn sample(story: &Story<'_>) -> String {
     let report = story.report;
+    if report.asked.is_some() {
+        let looked = story::runs(&report.sampled);
+        return format!("nothing was drawn: the runs were named\nlooked into: {looked}\n");
+    }
     let power: Vec<_> = story.power().iter().map(|sentence| format!("• {sentence}\n")).collect();
     format!(
         "{}\nlooked into: {}\nnot looked into: {}\nseed: {}\norder: {}\n",

@@ -8,7 +8,17 @@ use crate::world::{hour, key};
 fn one(epoch: Epoch, first: Ordinal, last: Ordinal, state: State) -> Retrospective {
     let key = key("default", "shop");
     let id = RetrospectiveId::automatic(&key, epoch);
-    Retrospective { id, key, epoch, first, last, as_of: hour(0), policy: Policy::default(), state }
+    Retrospective {
+        id,
+        key,
+        epoch,
+        first,
+        last,
+        as_of: hour(0),
+        policy: Policy::default(),
+        state,
+        asked: None,
+    }
 }
 
 fn act() -> Act {

@@ -8,20 +8,29 @@ use retro_core::retrospective::{Retrospective, State, WorkflowState};
 use retro_core::sample::draw;
 use retro_store::{OperatorStore, Result};
 
-use super::{Check, Look};
+use super::{Check, Look, manual};
 use crate::words::count;
 
 pub(super) async fn check(store: &dyn OperatorStore, key: &WorkflowKey, look: &mut Look) -> Result<()> {
     let state = state(store, key).await?;
     ordinals(store, key, &state, look).await?;
     let rows = store.retrospectives(&key.tenant, Some(&key.workflow), u32::MAX).await?;
-    let mut all: Vec<_> = rows.into_iter().map(|row| row.retrospective).collect();
+    look.checked.retrospectives = rows.len() as u64;
+    let mut all = Vec::new();
+    let mut asked_for = Vec::new();
+    for one in rows.into_iter().map(|row| row.retrospective) {
+        match one.asked.clone() {
+            Some(asked) => asked_for.push((one, asked)),
+            None => all.push(one),
+        }
+    }
     all.sort_by_key(|one| one.epoch);
-    look.checked.retrospectives = all.len() as u64;
     epochs(key, &state, &all, look);
     windows(key, &state, &all, look);
     open(key, &state, &all, look);
-    reports(store, key, &all, look).await
+    let changes = store.changes(key).await?;
+    reports(store, key, &all, &changes, look).await?;
+    manual::check(store, key, &asked_for, &changes, look).await
 }
 
 async fn state(store: &dyn OperatorStore, key: &WorkflowKey) -> Result<WorkflowState> {
@@ -118,9 +127,9 @@ async fn reports(
     store: &dyn OperatorStore,
     key: &WorkflowKey,
     all: &[Retrospective],
+    changes: &[Change],
     look: &mut Look,
 ) -> Result<()> {
-    let changes = store.changes(key).await?;
     for one in all.iter().filter(|one| matches!(one.state, State::Closed | State::Failed)) {
         let place = format!("{key}, epoch {}, retrospective {}", one.epoch, one.id);
         let Some(report) = store.report(&key.tenant, one.id).await? else {
@@ -137,7 +146,7 @@ async fn reports(
                 "its report tells another state, window or epoch than its row",
             );
         }
-        changes_agree(&place, &report, &changes, look);
+        changes_agree(&place, &report, changes, look);
         redrawn(&place, &report, look);
     }
     Ok(())

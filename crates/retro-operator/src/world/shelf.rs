@@ -2,14 +2,15 @@
 
 use async_trait::async_trait;
 use retro_core::id::{
-    DeadLetterId, MemoryId, MemoryRef, Ordinal, RetrospectiveId, Tenant, Workflow, WorkflowKey,
+    DeadLetterId, MemoryId, MemoryRef, Ordinal, ProposalId, RetrospectiveId, Tenant, Workflow, WorkflowKey,
 };
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::Retrospective;
 use retro_store::{
-    ActRow, DeadLetter, DeadLetterFilter, Health, MemoryFilter, NameStore, OperatorStore, Result,
-    RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, WorkflowRow,
+    ActRow, DeadLetter, DeadLetterFilter, Health, MemoryFilter, NameStore, OperatorStore, ProposalFilter,
+    ProposalRow, ProposalStore, Result, RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow,
+    WorkflowRow,
 };
 use uuid::Uuid;
 
@@ -20,6 +21,24 @@ impl NameStore for World {
     async fn named(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
         let ours = self.memories.iter().filter(|(owner, _)| owner == tenant);
         Ok(ours.map(|(_, memory)| memory.id).filter(|id| name.names(*id)).take(2).collect())
+    }
+}
+
+#[async_trait]
+impl ProposalStore for World {
+    async fn proposals(&self, tenant: &Tenant, filter: &ProposalFilter) -> Result<Vec<ProposalRow>> {
+        let fits = |row: &&ProposalRow| {
+            filter.workflow.as_ref().is_none_or(|workflow| row.proposal.workflow == *workflow)
+                && filter.retrospective.is_none_or(|id| row.proposal.retrospective == id)
+                && filter.status.is_none_or(|status| crate::proposals::status(row) == status)
+        };
+        let ours = self.proposals.iter().filter(|(owner, _)| owner == tenant).map(|(_, row)| row);
+        Ok(ours.filter(fits).take(filter.limit as usize).cloned().collect())
+    }
+
+    async fn proposal(&self, tenant: &Tenant, id: ProposalId) -> Result<Option<ProposalRow>> {
+        let mut ours = self.proposals.iter().filter(|(owner, _)| owner == tenant).map(|(_, row)| row);
+        Ok(ours.find(|row| row.proposal.id == id).cloned())
     }
 }
 

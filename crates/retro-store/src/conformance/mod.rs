@@ -16,6 +16,7 @@ pub mod close;
 pub mod count;
 pub mod delivery;
 pub mod investigate;
+pub mod manual;
 pub mod operate;
 pub mod recall;
 pub mod sample;
@@ -107,6 +108,20 @@ macro_rules! conformance {
                 the_same_deletion_happens_once
                 what_cannot_be_deleted_is_told_and_nothing_is_written
             }
+            manual {
+                a_manual_one_begins_with_its_runs_and_leaves_the_window_alone
+                the_same_request_opens_one
+                what_cannot_be_looked_at_is_told_and_nothing_is_written
+                any_number_may_be_open_beside_the_automatic_one
+                closing_a_manual_one_stores_its_proposals_and_nothing_else
+                a_manual_one_without_a_success_leaves_only_its_report
+                an_accepted_proposal_is_a_memory_with_its_changes_and_announcements
+                two_people_at_once_leave_one_decision
+                a_refusal_is_kept_and_changes_no_memory
+                a_decision_knows_what_the_runs_have_shown_before
+                proposals_are_listed_and_filtered
+                the_previous_epoch_is_never_a_manual_one
+            }
             recall {
                 candidates_are_the_active_memories_of_the_step
                 a_presentation_counts_once_a_run
@@ -148,6 +163,7 @@ macro_rules! conformance {
                 closing_keeps_tenants_apart
                 what_a_writer_is_told_keeps_tenants_apart
                 deleting_keeps_tenants_apart
+                manual_retrospectives_keep_tenants_apart
                 recalling_keeps_tenants_apart
                 naming_keeps_tenants_apart
                 every_question_keeps_tenants_apart
@@ -178,6 +194,7 @@ mod tests {
             include_str!("count.rs"),
             include_str!("delivery.rs"),
             include_str!("investigate.rs"),
+            include_str!("manual.rs"),
             include_str!("operate.rs"),
             include_str!("recall.rs"),
             include_str!("sample.rs"),

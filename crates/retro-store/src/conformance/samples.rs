@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use retro_core::id::{MemoryId, WorkflowKey};
 use retro_core::memory::{Memory, fold};
 
-use crate::{DeadLetterFilter, MemoryFilter, RunFilter, Store, StoredBody};
+use crate::{DeadLetterFilter, MemoryFilter, ProposalFilter, RunFilter, Store, StoredBody};
 
 /// More rows than the samples hold of anything.
 const ALL: u32 = 1000;
@@ -28,7 +28,7 @@ pub fn sample(version: i64) -> Option<String> {
 pub async fn read_everything(store: &dyn Store) {
     let tenants = store.tenants().await.expect("tenants");
     assert_eq!(tenants.len(), 2, "{tenants:?}");
-    let (mut reports, mut letters) = (0, 0);
+    let (mut reports, mut letters, mut proposals) = (0, 0, 0);
     for tenant in &tenants {
         let runs = store.runs(tenant, &RunFilter { limit: ALL, ..Default::default() }).await.expect("runs");
         assert!(!runs.is_empty(), "{tenant}");
@@ -46,8 +46,10 @@ pub async fn read_everything(store: &dyn Store) {
         }
         let filter = DeadLetterFilter { limit: ALL, ..Default::default() };
         letters += store.dead_letters(tenant, &filter).await.expect("dead letters").len();
+        let all = ProposalFilter { limit: ALL, ..Default::default() };
+        proposals += store.proposals(tenant, &all).await.expect("proposals").len();
     }
-    assert_eq!((reports, letters), (3, 2));
+    assert_eq!((reports, letters, proposals), (4, 2, 1));
     assert!(!store.unsent(ALL).await.expect("the outbox").is_empty());
     let claim = store.claim("tests", 60).await.expect("claiming").expect("one is due");
     assert!(matches!(claim.body, StoredBody::Inline(_)), "{:?}", claim.body);

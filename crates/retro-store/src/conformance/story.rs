@@ -5,7 +5,7 @@ use retro_core::count::{Arrival, Counted, Disposition};
 use retro_core::finding::{Checked, Cue, Finding, FindingKind, Quote};
 use retro_core::id::{EventKey, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::investigate::{Next, next};
-use retro_core::learn::{Closing, ClosingFacts, Timing, close, settle};
+use retro_core::learn::{Closing, ClosingFacts, Timing, batch_of, close};
 use retro_core::memory::{Memory, Status};
 use retro_core::message::{Message, Notice};
 use retro_core::policy::Policy;
@@ -224,7 +224,9 @@ pub(super) fn finish(sequence: &Sequence) -> Finish {
     let results: Vec<_> = sequence.ended.iter().filter_map(|one| one.result.clone()).collect();
     let next = next(&sequence.sample, &results);
     let (batch, notice) = match next {
-        Next::Settle => (settle(*id, &sequence.ended), Notice::MutationsDue { retrospective: *id }),
+        Next::Settle => {
+            (batch_of(&sequence.retrospective, &sequence.ended), Notice::MutationsDue { retrospective: *id })
+        }
         Next::Investigate { number, .. } => {
             (Vec::new(), Notice::InvestigationDue { retrospective: *id, investigation: number })
         }

@@ -2,6 +2,7 @@
 //! shows that the one whose object it is sees it (the positive control) and that the other one does not.
 
 use retro_core::count::Disposition;
+use retro_core::manual::{ProposalFacts, Untriggered};
 use retro_core::memory::Status;
 use retro_core::message::Message;
 use retro_core::retrospective::Presented;
@@ -13,8 +14,8 @@ use super::recall::name;
 use super::steer::{cancel, fail, reopen};
 use super::story::{LONG_S, Story, drawn, failed, found, found_about, nothing, run, run_id, step, tenant};
 use crate::{
-    Cancelled, Claim, DeadLetterFilter, IncomingBody, MemoryFilter, NewDeadLetter, Reopened, RunFilter, Step,
-    StoredBody, Unnamed, resolve,
+    Cancelled, Claim, DeadLetterFilter, IncomingBody, MemoryFilter, NewDeadLetter, ProposalFilter, Reopened,
+    RunFilter, Step, StoredBody, Unnamed, resolve,
 };
 
 fn two<'a>(database: &'a Database) -> (Story<'a>, Story<'a>) {
@@ -88,6 +89,26 @@ pub async fn investigating_keeps_tenants_apart(database: &Database) {
     let own = whole(&mine.key.tenant).await.expect("reading").expect("it is mine");
     assert_eq!(own.investigations.len(), 2);
     assert_eq!(whole(&theirs.key.tenant).await.expect("reading"), None);
+}
+
+/// A run, a retrospective and a proposal of mine are nothing to them: not to name, not to read, not to decide.
+pub async fn manual_retrospectives_keep_tenants_apart(database: &Database) {
+    let (mine, theirs) = two(database);
+    let id = super::manual::proposed(&mine, "Retry at once").await;
+    let missing = Untriggered::UnknownRun { run: run_id("a"), workflow: theirs.key.workflow.clone() };
+    assert_eq!(super::manual::ask(&theirs, "q", &["a"]).await, Err(missing), "they have no such run");
+    theirs.count(&["a"]).await;
+    assert_eq!(super::manual::ask(&theirs, "q", &["a"]).await, Ok(Step::Done), "their request is not mine");
+    let read = |tenant| database.one.proposal(tenant, id);
+    assert_eq!(read(&theirs.key.tenant).await.expect("reading"), None);
+    let all = ProposalFilter { limit: 9, ..Default::default() };
+    assert_eq!(theirs.store.proposals(&theirs.key.tenant, &all).await.expect("listing"), []);
+    let never = |_: &ProposalFacts| panic!("there is nothing for them to decide");
+    let foreign = theirs.store.decide_proposal(&theirs.key.tenant, id, &never).await.expect("deciding");
+    assert_eq!(foreign, None);
+    assert!(read(&mine.key.tenant).await.expect("reading").is_some_and(|row| row.decision.is_none()));
+    super::manual::accepted(&mine, id).await.expect("it is mine and open");
+    assert_eq!(theirs.memories().await, []);
 }
 
 fn body(claim: &Claim) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! The commands that only read.
+//! The commands that read.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use retro_config::Config;
 use retro_core::id::Tenant;
 use retro_operator::{Acted, DeadLetterView, acts, export_canonical, lists, report, terminal_columns};
 use retro_redact::Redactor;
-use retro_store::{ActRow, DeadLetterFilter, OperatorStore, RunFilter, Store};
+use retro_store::{ActRow, DeadLetterFilter, OperatorStore, ProposalFilter, RunFilter, Store};
 use uuid::Uuid;
 
 use super::{Exit, steer};
@@ -47,11 +47,15 @@ pub(crate) async fn retrospectives(
         Retrospectives::Show { id } => {
             let found = store.retrospective(asked.tenant, *id).await?;
             let found = with_acts(&*store, asked, id.0, found).await?;
+            let filter = ProposalFilter { retrospective: Some(*id), limit: u32::MAX, ..Default::default() };
+            let proposed = store.proposals(asked.tenant, &filter).await?;
             shown(asked, found, "retrospective", id, |one| {
-                format!("{}{}", lists::retrospective(&one.of, terminal_columns()), below(&one.acts))
+                let shown = lists::retrospective(&one.of, &proposed, terminal_columns());
+                format!("{shown}{}", below(&one.acts))
             })
         }
         Retrospectives::Cancel { id, act } => steer::cancel(asked, config, store, *id, act).await,
+        Retrospectives::Trigger(args) => super::manual::trigger(asked, config, store, args).await,
     }
 }
 
