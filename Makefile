@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # Where rustup puts cargo, for a shell that has not been told yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-.PHONY: help demo test dev ci gen prepare
+.PHONY: help demo test dev ci gen fuzz prepare
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | column -t -s '|'
@@ -22,6 +22,9 @@ ci: ## what CI runs
 
 gen: ## writes what is generated from the types
 	cargo xtask gen
+
+fuzz: prepare ## looks for input that breaks the laws of reading, a minute each for events and bodies
+	bash .ci/fuzz 60
 
 prepare: # what the machine lacks: a C compiler, the broker
 	@bash .ci/prepare

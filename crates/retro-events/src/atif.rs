@@ -18,8 +18,9 @@ pub const VERSIONS: [&str; 8] =
     ["ATIF-v1.0", "ATIF-v1.1", "ATIF-v1.2", "ATIF-v1.3", "ATIF-v1.4", "ATIF-v1.5", "ATIF-v1.6", "ATIF-v1.7"];
 /// The largest body that is read, in bytes: what the gateway takes at most.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// The most turns of one run: an agent that takes one every nine seconds for a day.
-pub const TURNS_MAX: usize = 10_000;
+/// The most turns of one run: an agent that takes one each second, for a day and more. Reading and looking grow with the
+/// bytes, which have a bound of their own, and not with the square of the turns.
+pub const TURNS_MAX: usize = 100_000;
 
 /// Reads a body from the object store.
 pub fn from_slice(bytes: &[u8]) -> Result<Trajectory, Rejection> {

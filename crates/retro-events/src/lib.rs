@@ -12,6 +12,8 @@ mod role;
 pub mod run_completed;
 pub mod stream;
 pub mod subject;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use consumer::{
     CheckedEvent, Consumer, Delivery, Https, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects,

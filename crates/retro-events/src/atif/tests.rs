@@ -106,5 +106,5 @@ fn more_turns_than_a_run_can_have_are_refused() {
     let subagents = vec![nested; TURNS_MAX / 2 + 1];
     let whole = json!({"schema_version": "ATIF-v1.7", "steps": [], "subagent_trajectories": subagents});
     let rejection = read(&whole, "").unwrap_err();
-    assert_eq!(rejection.path.as_deref(), Some("subagent_trajectories[5000].steps"));
+    assert_eq!(rejection.path.as_deref(), Some("subagent_trajectories[50000].steps"));
 }

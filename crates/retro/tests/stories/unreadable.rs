@@ -5,58 +5,136 @@ use retro_core::dead_letter::Code;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::envelope::{Encoded, Envelope};
 use retro_events::subject;
+use retro_events::testing::bad::{self, BadInput, Fate};
 use retro_store::{DeadLetter, DeadLetterFilter};
 use serde_json::{Value, json};
 
 use crate::world::{World, event, mending, text};
 
 const WORKFLOW: &str = "release";
+const STRUCTURED: &str = "application/cloudevents+json";
 /// Made up, in the shape of a GitHub token.
 const SECRET: &str = concat!("ghp_", "x7Kd93LmQz0pVb5RtYw2Nc8Hs4Jf6Ga1Ue7O");
 
-/// A message, and what is to become of it.
-struct Case {
-    what: &'static str,
-    subject: String,
-    encoded: Encoded,
-    code: Code,
-    path: Option<&'static str>,
-}
-
 #[tokio::test]
-async fn what_cannot_be_read_becomes_a_dead_letter_whole_and_the_runs_around_it_are_counted() {
+async fn bad_input_over_nats_becomes_dead_letters_whole_and_the_runs_around_it_are_counted() {
     let mut world = World::start().await;
+    let table = bad::table();
     let mut publisher = world.publisher().await;
-    let good = mending(WORKFLOW, "deploy_service", 0..40);
-    let cases = cases(&good[0]);
-    assert!(cases.len() < good.len());
-    for (nth, run) in good.iter().enumerate() {
-        let envelope = Envelope::from_json(run.clone()).unwrap();
-        let encoded = if nth % 2 == 0 { envelope.structured() } else { envelope.binary() };
-        publisher.publish_event(outgoing(about(WORKFLOW), &encoded)).await.unwrap();
-        if let Some(case) = cases.get(nth) {
-            publisher.publish_event(outgoing(case.subject.clone(), &case.encoded)).await.unwrap();
+    let around = mending("around", "deploy_service", 0..20);
+    let first = structured(&bad::good());
+    publisher.publish_event(outgoing(about(bad::WORKFLOW), &first)).await.unwrap();
+    for (nth, case) in table.iter().enumerate() {
+        if case.over_nats == Fate::NotCarried {
+            world.not_carried(&subject_of(case), case.sent.payload.len()).await;
+        } else {
+            publisher.publish_event(outgoing(subject_of(case), &case.sent)).await.unwrap();
+        }
+        if let Some(run) = around.get(nth) {
+            let envelope = Envelope::from_json(run.clone()).unwrap();
+            let encoded = if nth % 2 == 0 { envelope.structured() } else { envelope.binary() };
+            publisher.publish_event(outgoing(about("around"), &encoded)).await.unwrap();
         }
     }
     publisher.finish().await.unwrap();
 
-    world.counted("default", good.len() as u64).await;
-    let letters = letters(&world, cases.len()).await;
-    for case in &cases {
-        let found = letters.iter().find(|letter| letter.letter.payload == case.encoded.payload);
-        let letter = found.unwrap_or_else(|| panic!("{}: no letter holds its bytes", case.what));
-        let rejection = &letter.letter.rejection;
-        assert_eq!((rejection.code, rejection.path.as_deref()), (case.code, case.path), "{}", case.what);
-        assert_eq!(letter.letter.subject, case.subject, "{}", case.what);
-        assert!(case.encoded.headers.iter().all(|header| letter.letter.headers.contains(header)));
-        let id = letter.id.to_string();
-        let shown = world.ask(&["dead-letters", "show", &id]).await;
-        assert_eq!(text(&shown, "code"), case.code.as_str(), "{}", case.what);
-        assert_eq!(shown["path"].as_str(), case.path, "{}", case.what);
+    let counted = table.iter().filter(|case| case.over_nats == Fate::Counted).count();
+    let runs = 1 + around.len() + counted;
+    world.counted("default", runs as u64).await;
+    let refused = table.iter().filter(|case| matches!(case.over_nats, Fate::DeadLetter(..))).count();
+    let letters = letters(&world, refused).await;
+    for case in &table {
+        if let Fate::DeadLetter(code, path) = &case.over_nats {
+            is_kept_whole(&world, &letters, case, *code, *path).await;
+        }
+        print_row("NATS", case, &case.over_nats);
     }
     world.still().await;
-    assert_eq!(world.sound().await["runs"], good.len());
+    assert_eq!(world.sound().await["runs"], runs);
     world.stop().await;
+}
+
+#[tokio::test]
+async fn bad_input_over_http_is_answered_with_its_code_and_path() {
+    let mut world = World::start().await;
+    let first = structured(&bad::good());
+    assert_eq!(world.post_events("default", STRUCTURED, &[], first.payload).await.status, 202);
+    world.counted("default", 1).await;
+    let table = bad::table();
+    for case in table.iter().filter(|case| case.over_http != Fate::Unsaid) {
+        let more: Vec<_> = case.sent.headers[1..].iter().map(|(name, value)| (&**name, &**value)).collect();
+        let posted = world.post_events("default", STRUCTURED, &more, case.sent.payload.clone()).await;
+        let problem = (posted.status, posted.body["code"].as_str(), posted.body["path"].as_str());
+        let expected = match case.over_http {
+            Fate::Problem(status, code, path) => (status, Some(code.as_str()), path),
+            _ => (202, None, None),
+        };
+        assert_eq!(problem, expected, "{}: {}", case.name, posted.body);
+        print_row("HTTP", case, &case.over_http);
+    }
+    let runs = 1 + table.iter().filter(|case| case.over_http == Fate::Counted).count();
+    world.counted("default", runs as u64).await;
+    let conflict = letters(&world, 1).await.remove(0).letter.rejection;
+    assert_eq!((conflict.code, conflict.path.as_deref()), (Code::IdentityConflict, Some("id")));
+    world.still().await;
+    assert_eq!(world.sound().await["runs"], runs);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_at_an_allowed_host_is_taken_and_its_right_to_read_is_not_shown() {
+    let mut world = World::empty();
+    world.up_with(&[("RETRO_DATAREF_HOSTS", "runs.example.com")]).await;
+    let reference =
+        json!({"url": "https://runs.example.com/4711.json?right=s3cret", "sha256": "0".repeat(64)});
+    let data = json!({"workflow": WORKFLOW, "run_id": "4711", "outcome": "success", "dataref": reference});
+    world.publish("default", WORKFLOW, &event("elsewhere", &data)).await;
+    world.counted("default", 1).await;
+    let runs = world.ask(&["runs"]).await;
+    assert_eq!(runs[0]["body"]["url"], "https://runs.example.com/4711.json", "{runs}");
+    world.stop().await;
+    assert!(!std::fs::read_to_string(world.path("retro.log")).unwrap().contains("s3cret"));
+}
+
+/// The letter of a case: code and path, every byte and every header, and the same over HTTP.
+async fn is_kept_whole(
+    world: &World,
+    letters: &[DeadLetter],
+    case: &BadInput,
+    code: Code,
+    path: Option<&str>,
+) {
+    let whole = |letter: &&DeadLetter| {
+        let letter = &letter.letter;
+        let headers = case.sent.headers.iter().all(|header| letter.headers.contains(header));
+        letter.payload == case.sent.payload && letter.subject == subject_of(case) && headers
+    };
+    let letter = letters.iter().find(whole);
+    let letter = letter.unwrap_or_else(|| panic!("{}: no letter holds its bytes and headers", case.name));
+    let rejection = &letter.letter.rejection;
+    assert_eq!((rejection.code, rejection.path.as_deref()), (code, path), "{}: {rejection}", case.name);
+    let (status, shown) = world.get("default", &format!("/v1/dead-letters/{}", letter.id)).await;
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!((status, text(&shown, "code"), shown["path"].as_str()), (200, code.as_str(), path));
+}
+
+/// One line of the table, for whoever reads the test's output.
+#[expect(clippy::print_stdout, reason = "a test that shows what it found")]
+fn print_row(road: &str, case: &BadInput, fate: &Fate) {
+    let (what, code, path) = match fate {
+        Fate::NotCarried => ("the broker takes no such message".to_owned(), "", None),
+        Fate::DeadLetter(code, path) if road == "NATS" => ("dead letter".to_owned(), code.as_str(), *path),
+        Fate::DeadLetter(code, path) => ("202, then a dead letter".to_owned(), code.as_str(), *path),
+        Fate::Problem(status, code, path) => (status.to_string(), code.as_str(), *path),
+        Fate::Counted => ("counted".to_owned(), "", None),
+        Fate::Known => ("known, counted once".to_owned(), "", None),
+        Fate::Unsaid => return,
+    };
+    println!("| {road} | {} | {what} | {code} | {} |", case.name, path.unwrap_or_default());
+}
+
+fn subject_of(case: &BadInput) -> String {
+    format!("{}.default.{}", subject::RUN_COMPLETED, case.subject)
 }
 
 #[tokio::test]
@@ -84,80 +162,8 @@ async fn a_secret_in_a_dead_letter_is_stored_exactly_and_shown_nowhere() {
     assert!(!log.contains(SECRET), "the log shows it");
 }
 
-fn cases(good: &Value) -> Vec<Case> {
-    let data = |data: Value| structured(&event("event of a bad one", &data));
-    let with = |key: &str, value: Value| {
-        let mut event = good.clone();
-        event[key] = value;
-        event["id"] = json!(format!("event with another {key}"));
-        structured(&event)
-    };
-    let raw = |payload: &[u8]| Encoded { headers: Vec::new(), payload: payload.to_vec().into() };
-    let case = |what, encoded, code, path| Case { what, subject: about(WORKFLOW), encoded, code, path };
-    let mut changed = good.clone();
-    changed["data"]["outcome"] = json!("failure");
-    let bad_trajectory = json!({"schema_version": "ATIF-v1.6", "steps": [{"source": "agent", "message": "a"},
-        {"source": "agent", "message": "b", "tool_calls": [{"arguments": {}}]}]});
-    let elsewhere = json!("https://example.com/run.json");
-    let mut by_reference = event("by reference", &json!({"workflow": WORKFLOW, "run_id": "by-reference"}));
-    by_reference["dataref"] = elsewhere;
-    vec![
-        case("not JSON", raw(b"run 7 is over"), Code::NotJson, None),
-        case("not UTF-8", raw(b"{\"id\": \"\xff\xfe\"}"), Code::NotUtf8, None),
-        case("nothing at all", raw(b""), Code::NotJson, None),
-        case("no CloudEvent", raw(b"{\"run\": 7}"), Code::NotCloudEvent, Some("specversion")),
-        case("nested too deep", raw("[".repeat(100_000).as_bytes()), Code::TooDeep, None),
-        case(
-            "no run id",
-            data(json!({"workflow": WORKFLOW, "outcome": "success"})),
-            Code::FieldInvalid,
-            Some("data.run_id"),
-        ),
-        case(
-            "a count that is a text",
-            data(json!({"workflow": WORKFLOW, "run_id": "r", "outcome": "success",
-                "usage": {"input_tokens": "many"}})),
-            Code::FieldInvalid,
-            Some("data.usage.input_tokens"),
-        ),
-        case(
-            "a later version",
-            with("specversion", json!("2.0")),
-            Code::SpecVersionUnknown,
-            Some("specversion"),
-        ),
-        case(
-            "another type",
-            with("type", json!("dev.retrospect.run.started.v1")),
-            Code::TypeUnknown,
-            Some("type"),
-        ),
-        case(
-            "another workflow",
-            data(json!({"workflow": "other", "run_id": "r", "outcome": "success"})),
-            Code::WorkflowMismatch,
-            Some("data.workflow"),
-        ),
-        case("another tenant", with("tenant", json!("somebody-else")), Code::TenantMismatch, Some("tenant")),
-        case("the same id, other content", structured(&changed), Code::IdentityConflict, Some("id")),
-        case(
-            "a call without a name",
-            data(
-                json!({"workflow": WORKFLOW, "run_id": "r", "outcome": "success", "trajectory": bad_trajectory}),
-            ),
-            Code::TrajectoryInvalid,
-            Some("data.trajectory.steps[1].tool_calls[0].function_name"),
-        ),
-        case("a body somewhere else", structured(&by_reference), Code::DatarefRefused, Some("dataref")),
-        Case {
-            subject: "retro.run.completed.default.a.b".to_owned(),
-            ..case("one token too many", raw(b"{}"), Code::SubjectInvalid, Some("subject"))
-        },
-    ]
-}
-
 fn structured(event: &Value) -> Encoded {
-    let headers = vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())];
+    let headers = vec![("content-type".to_owned(), STRUCTURED.to_owned())];
     Encoded { headers, payload: event.to_string().into() }
 }
 

@@ -19,6 +19,8 @@ use retro_store_postgres::PostgresStore;
 use retro_store_sqlite::SqliteStore;
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 pub(crate) use fleet::{Fleet, Kind};
@@ -111,7 +113,13 @@ impl World {
 
     /// Starts the program in this folder and waits until it can be reached.
     pub(crate) async fn up(&mut self) {
-        let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
+        self.up_with(&[]).await;
+    }
+
+    /// The same with more in its environment.
+    pub(crate) async fn up_with(&mut self, variables: &[(&str, &str)]) {
+        let mut up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
+        up.envs(variables.iter().copied());
         self.start_up(up).await;
         let pid = self.pid();
         let nats = self.until("its broker is there", async || Nats::of(pid)).await;
@@ -289,6 +297,19 @@ impl World {
         let mut publisher = self.publisher().await;
         publisher.publish_event(outgoing).await.expect("the broker takes it");
         publisher.finish().await.expect("the broker has it");
+    }
+
+    /// The broker refuses a message of this size before it is sent: by the broker's own protocol.
+    pub(crate) async fn not_carried(&self, subject: &str, bytes: usize) {
+        let address = self.nats_url().trim_start_matches("nats://").rsplit('@').next().expect("an address");
+        let mut stream = BufReader::new(TcpStream::connect(address).await.expect("the broker answers"));
+        let mut line = String::new();
+        stream.read_line(&mut line).await.expect("the broker answers");
+        let ask = format!("CONNECT {{\"verbose\":false}}\r\nPUB {subject} {bytes}\r\n");
+        stream.write_all(ask.as_bytes()).await.expect("the broker answers");
+        line.clear();
+        stream.read_line(&mut line).await.expect("the broker answers");
+        assert!(line.starts_with("-ERR 'Maximum Payload"), "{line}");
     }
 
     /// A publisher beside the program's own.
