@@ -2,6 +2,7 @@
 
 mod bodies;
 mod broker;
+mod equal;
 mod intake;
 mod killed;
 mod memories;
@@ -11,6 +12,7 @@ mod policy;
 mod refused;
 mod road;
 mod roles;
+mod rolling;
 mod secrets;
 mod steer;
 mod tenants;

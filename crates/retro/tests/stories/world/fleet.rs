@@ -204,6 +204,30 @@ impl Fleet {
         assert_eq!(code, Some(0), "{}:\n{}", self.processes[nth].roles, self.world.log());
     }
 
+    /// Ends a process in order and starts another with its roles, which is ready when this returns; its number.
+    pub(crate) async fn restart(&mut self, nth: usize) -> usize {
+        self.stop(nth).await;
+        let roles = self.processes[nth].roles.clone();
+        let next = self.serve(&roles);
+        self.ready(next).await;
+        next
+    }
+
+    /// How many processes were ever started.
+    pub(crate) const fn processes(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// What a process does, and the memory that it holds and at most held, as the system tells it.
+    pub(crate) fn memory(&self, nth: usize) -> String {
+        let status = format!("/proc/{}/status", self.pid_of(nth));
+        let status = std::fs::read_to_string(status).expect("it runs");
+        let line =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+        let (now, most) = (line("VmRSS:"), line("VmHWM:"));
+        format!("{}: {now} resident, {most} at most", self.processes[nth].roles)
+    }
+
     /// Ends every process that still runs, and then the broker.
     pub(crate) async fn stop_all(mut self) {
         for nth in 0..self.processes.len() {
