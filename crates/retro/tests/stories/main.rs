@@ -17,4 +17,5 @@ mod secrets;
 mod steer;
 mod tenants;
 mod unreadable;
+mod users;
 mod world;

@@ -85,6 +85,11 @@ impl Fleet {
         self.broker = Some(NatsServer::start(config).await.expect("a nats-server; run .ci/install-tools"));
     }
 
+    /// Another broker than the fleet's own, by the address of whoever may set it up.
+    pub(crate) fn use_broker(&mut self, url: String) {
+        self.world.nats_url = Some(url);
+    }
+
     /// Starts the database at its address; a file needs no start.
     pub(crate) async fn start_database(&mut self) {
         if let Some(postgres) = &mut self.postgres {
