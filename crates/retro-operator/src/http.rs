@@ -11,8 +11,8 @@ use retro_core::id::{DeadLetterId, MemoryRef, RetrospectiveId, RunId, Step, Work
 use retro_core::memory::{Memory, Status};
 use retro_http::{Api, Caller, Id, Params, Problem, accepts};
 use retro_store::{
-    DeadLetterFilter, MemoryFilter, OperatorStore, RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow,
-    StoreError, Unnamed, resolve,
+    DeadLetterFilter, MemoryFilter, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus,
+    RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, StoreError, Unnamed, resolve,
 };
 use serde::{Deserialize, Serialize};
 use tracing::error;
@@ -50,9 +50,10 @@ pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedact) -> Api {
     routes().with_state(Operator { store, redact })
 }
 
-/// What [`router`] and [`crate::steer_router`] serve.
+/// What [`router`], [`crate::steer_router`] and [`crate::requests_router`] serve.
 pub fn description() -> Api {
-    routes().description().merge(crate::steer::routes().description())
+    let acts = crate::steer::routes().description().merge(crate::requests::routes().description());
+    routes().description().merge(acts)
 }
 
 fn routes() -> Api<Operator> {
@@ -61,6 +62,7 @@ fn routes() -> Api<Operator> {
         .routes(routes!(why))
         .routes(routes!(retrospectives))
         .routes(routes!(retrospective))
+        .routes(routes!(proposals))
         .routes(routes!(report))
         .routes(routes!(runs))
         .routes(routes!(dead_letters))
@@ -181,6 +183,37 @@ async fn retrospective(
     let of = found.ok_or_else(|| Problem::not_found("retrospective", id))?;
     let acts = operator.store.acts(&tenant, id.0).await.map_err(|cause| not_answered(&cause))?;
     Ok(Json(Acted { of, acts }))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ProposalsAsked {
+    /// Only of this workflow.
+    #[param(value_type = Option<String>)]
+    workflow: Option<Workflow>,
+    /// Only of this retrospective.
+    #[param(value_type = Option<String>)]
+    retrospective: Option<RetrospectiveId>,
+    /// Only of this status: open, accepted or refused.
+    #[param(value_type = Option<String>)]
+    status: Option<ProposalStatus>,
+    /// At most so many [default: 100].
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// What manual retrospectives propose, with what was decided; those of the newest one first.
+#[utoipa::path(get, path = "/v1/proposals", tag = "people", params(ProposalsAsked), responses((status = 200, body = described::Proposals)))]
+async fn proposals(
+    State(operator): State<Operator>,
+    Caller(tenant): Caller,
+    Params(asked): Params<ProposalsAsked>,
+) -> Result<Json<List<ProposalRow>>, Problem> {
+    let limit = Limit::of(asked.limit)?;
+    let ProposalsAsked { workflow, retrospective, status, .. } = asked;
+    let filter = ProposalFilter { workflow, retrospective, status, limit: limit.to_fetch() };
+    let found = operator.store.proposals(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?;
+    Ok(limit.list(found))
 }
 
 /// The report of a retrospective, in the form that `Accept` asks for.

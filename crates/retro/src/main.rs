@@ -4,6 +4,7 @@ mod cli;
 mod clock;
 mod commands;
 mod emit;
+mod hands;
 mod instance;
 mod output;
 mod policies;

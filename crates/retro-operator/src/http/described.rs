@@ -21,6 +21,25 @@ pub(super) struct Retrospectives {
     more: bool,
 }
 
+/// Proposals, those of the newest retrospective first.
+#[derive(ToSchema)]
+pub(super) struct Proposals {
+    items: Vec<Proposal>,
+    /// Whether there are more than were asked for.
+    more: bool,
+}
+
+/// What a manual retrospective proposes, and what was decided.
+#[derive(ToSchema)]
+pub(super) struct Proposal {
+    /// Id, step, lesson, and the runs that show it with their quotes.
+    #[schema(value_type = Object)]
+    proposal: (),
+    /// Verdict, by whom and when; null while it is open.
+    #[schema(value_type = Option<Object>, required = true)]
+    decision: (),
+}
+
 /// Runs, the newest first.
 #[derive(ToSchema)]
 pub(super) struct Runs {

@@ -7,18 +7,14 @@ use retro_config::Config;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::{ProposalId, WorkflowKey};
 use retro_core::manual::{Acceptance, Asked as AskedFor, Decision, Refusal, Undecided, Verdict};
-use retro_core::similar::NgramEmbedder;
-use retro_operator::terminal_columns;
-use retro_redact::Redactor;
-use retro_sampler::Manual;
+use retro_operator::{DecisionOutcome, Requests as _, terminal_columns};
 use retro_store::{ProposalFilter, Step, Store};
-use retro_writer::{Outcome, Writer};
 use tokio::sync::Notify;
 
 use super::Exit;
 use super::read::{Asked, shown};
 use crate::cli::{Proposals, Trigger};
-use crate::clock::SystemClock;
+use crate::hands::Hands;
 use crate::output;
 use crate::policies::PolicyBook;
 
@@ -29,7 +25,7 @@ pub(crate) async fn trigger(
     args: &Trigger,
 ) -> anyhow::Result<Exit> {
     let key = WorkflowKey { tenant: asked.tenant.clone(), workflow: args.workflow.clone() };
-    let focus = args.focus.as_deref().map(redacted);
+    let focus = args.focus.clone();
     let mut runs = args.runs.clone();
     runs.sort_unstable();
     runs.dedup();
@@ -41,9 +37,7 @@ pub(crate) async fn trigger(
     );
     let by = args.request.by.clone();
     let wanted = AskedFor { request: request.clone(), by, runs, focus };
-    let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
-    let manual = Manual::new(store, policies, Arc::new(SystemClock), Arc::new(Notify::new()));
-    let (id, step) = match manual.trigger(&key, &wanted).await? {
+    let (id, step) = match hands(config, store)?.trigger(&key, &wanted).await? {
         Ok(opened) => opened,
         Err(untriggered) => anyhow::bail!("nothing was opened: {untriggered}"),
     };
@@ -77,25 +71,30 @@ pub(crate) async fn proposals(
             let acceptance = Acceptance {
                 request: given_or_derived(request.request.as_deref(), "accept", &[&id.to_string()]),
                 by: request.by.clone(),
-                despite_tombstone: despite_tombstone.as_deref().map(redacted),
+                despite_tombstone: despite_tombstone.clone(),
             };
-            let outcome = writer(config, store)?.accept(asked.tenant, *id, &acceptance).await?;
+            let outcome = hands(config, store)?.accept(asked.tenant, *id, &acceptance).await?;
             decided(asked, *id, "accepted", outcome)
         }
         Proposals::Refuse { id, reason, request } => {
             let refusal = Refusal {
                 request: given_or_derived(request.request.as_deref(), "refuse", &[&id.to_string()]),
                 by: request.by.clone(),
-                reason: redacted(reason),
+                reason: reason.clone(),
             };
-            let outcome = writer(config, store)?.refuse(asked.tenant, *id, &refusal).await?;
+            let outcome = hands(config, store)?.refuse(asked.tenant, *id, &refusal).await?;
             decided(asked, *id, "refused", outcome)
         }
     }
 }
 
 /// Tells what was decided, now or before. The opposite of what was asked is no success.
-fn decided(asked: &Asked<'_>, id: ProposalId, wanted: &str, outcome: Outcome) -> anyhow::Result<Exit> {
+fn decided(
+    asked: &Asked<'_>,
+    id: ProposalId,
+    wanted: &str,
+    outcome: DecisionOutcome,
+) -> anyhow::Result<Exit> {
     let (decision, did) = match outcome {
         None => return shown(asked, None::<()>, "proposal", &id, |()| String::new()),
         Some(Ok(decided)) => (decided.decision, "now"),
@@ -115,15 +114,9 @@ fn told(decision: &Decision) -> String {
     }
 }
 
-fn writer(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Writer> {
+fn hands(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Hands> {
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
-    let outbox = Arc::new(Notify::new());
-    Ok(Writer::new(store, policies, Arc::new(NgramEmbedder), Arc::new(SystemClock), outbox))
-}
-
-/// A person's words are stored: a secret in them is not.
-fn redacted(text: &str) -> String {
-    Redactor::shared().text(text).into_owned()
+    Ok(Hands::new(store, policies, Arc::new(Notify::new())))
 }
 
 fn given_or_derived(given: Option<&str>, what: &str, parts: &[&str]) -> String {

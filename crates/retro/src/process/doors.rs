@@ -7,7 +7,7 @@ use anyhow::Context;
 use retro_bus::{BodyStore, EventIntake};
 use retro_config::Config;
 use retro_gateway::{Gate, GateBounds, Gateway, Reception};
-use retro_operator::{SharedRedact, Steering, steer_router};
+use retro_operator::{SharedRedact, Steering, requests_router, steer_router};
 use retro_redact::Redactor;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ use tracing::error;
 
 use super::{Process, Running};
 use crate::clock::SystemClock;
+use crate::hands::Hands;
 
 /// Listeners that were opened before anything else, so that an address that is taken ends the start.
 pub(crate) struct Doors {
@@ -73,8 +74,11 @@ impl Running {
             let gateway = Gateway::new(store.clone(), self.process.policies.clone());
             let redact: SharedRedact = Arc::new(|text: &str| Redactor::shared().text(text).into_owned());
             let (policies, outbox) = (self.process.policies.clone(), self.outbox.clone());
+            let hands = Arc::new(Hands::new(store.clone(), policies.clone(), outbox.clone()));
             let steering = Steering::new(store.clone(), policies, Arc::new(SystemClock), outbox);
-            let people = retro_operator::router(store.clone(), redact).merge(steer_router(steering));
+            let people = retro_operator::router(store.clone(), redact)
+                .merge(steer_router(steering))
+                .merge(requests_router(hands));
             let router = retro_gateway::router(gateway, self.reception(), self.ready.check()).merge(people);
             let stop = self.stop.clone();
             self.tasks.spawn(async move {

@@ -5,6 +5,7 @@ mod broker;
 mod equal;
 mod intake;
 mod killed;
+mod manual;
 mod memories;
 mod named;
 mod openapi;
