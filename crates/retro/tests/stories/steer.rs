@@ -128,7 +128,7 @@ async fn fail(world: &World, workflow: &str, runs: std::ops::Range<u64>) -> (Val
         let data = json!({"workflow": workflow, "run_id": run, "outcome": "success", "dataref": body});
         world.publish("default", workflow, &event(&format!("event of {run}"), &data)).await;
     }
-    let letter = letter_of(&world).await;
+    let letter = letter_of(world).await;
     assert_eq!(letter["code"], "retrospective_failed", "{letter}");
     let rows = world.ask(&["retrospectives", "list"]).await;
     let row = items(&rows)[0]["retrospective"].clone();
