@@ -72,6 +72,24 @@ pub struct Config {
     /// The same of one tenant, MiB, so that one that sends much leaves room for the others.
     #[schemars(range(min = 17, max = 65536))]
     pub intake_tenant_mib: u32,
+    /// Bodies of runs, days after their retrospective closed; and all details of a run that was not counted, days after it
+    /// came. Whoever asks for a body later is told that it is gone.
+    #[schemars(range(min = 1, max = 3650))]
+    pub keep_bodies_days: u32,
+    /// What investigations had behind them, days after it was written. Never before their retrospective has ended.
+    #[schemars(range(min = 1, max = 3650))]
+    pub keep_journals_days: u32,
+    /// What the events of runs said, days after their retrospective closed, and after their bodies; identities stay for
+    /// ever.
+    #[schemars(range(min = 1, max = 3650))]
+    pub keep_runs_days: u32,
+    /// Inbox rows, days; a digest of each stays for ever, so that an event counts once however late it comes again.
+    #[schemars(range(min = 1, max = 3650))]
+    pub keep_events_days: u32,
+    /// Messages of our own, days after they were sent: as long as the broker keeps them, so that one that lost everything
+    /// can be fed again. A day is far more than it takes to tell a message from its repetition.
+    #[schemars(range(min = 1, max = 3650))]
+    pub keep_messages_days: u32,
     /// What is logged, in the syntax of `tracing`: `info`, `retro_counter=debug,info`.
     pub log: String,
 }
@@ -97,6 +115,11 @@ impl Default for Config {
             sweep_ms: 2000,
             intake_mib: 64,
             intake_tenant_mib: 40,
+            keep_bodies_days: 30,
+            keep_journals_days: 30,
+            keep_runs_days: 180,
+            keep_events_days: 30,
+            keep_messages_days: 15,
             log: "info".to_owned(),
         }
     }

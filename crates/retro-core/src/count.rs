@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use crate::dead_letter::{Code, Rejection};
 use crate::id::{EventKey, Ordinal, RunId, WorkflowKey};
+use crate::keep::Seen;
 use crate::policy::Policies;
 use crate::retrospective::{Opening, WorkflowState};
 use crate::run::RunFacts;
@@ -30,8 +31,8 @@ pub struct Arrival {
 /// What is already stored about the events, runs and workflows of a batch.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// Content hash of every event of the batch that was seen before.
-    pub events: HashMap<EventKey, String>,
+    /// What is remembered of every event of the batch that was seen before.
+    pub events: HashMap<EventKey, Seen>,
     /// Every run of the batch that is known.
     pub runs: HashMap<(WorkflowKey, RunId), KnownRun>,
     /// Every workflow of the batch; one that is not there has never been seen.
@@ -107,14 +108,14 @@ pub fn decide(mut facts: Facts, arrivals: &[Arrival], policies: &dyn Policies, a
 
 fn count_one(facts: &mut Facts, arrival: &Arrival) -> Counted {
     if let Some(seen) = facts.events.get(&arrival.event) {
-        let disposition = if *seen == arrival.content_hash {
+        let disposition = if seen.is(&arrival.content_hash) {
             Disposition::Duplicate
         } else {
             Disposition::Conflict(Rejection::at(
                 Code::IdentityConflict,
                 "id",
                 format!(
-                    "event {} of source {} was seen before with other content (data sha256 {seen}, now {}); \
+                    "event {} of source {} was seen before with other content ({seen}, now {}); \
                      give the changed event an id of its own",
                     arrival.event.id, arrival.event.source, arrival.content_hash
                 ),
@@ -122,7 +123,7 @@ fn count_one(facts: &mut Facts, arrival: &Arrival) -> Counted {
         };
         return Counted { disposition, ordinal: None };
     }
-    facts.events.insert(arrival.event.clone(), arrival.content_hash.clone());
+    facts.events.insert(arrival.event.clone(), Seen::Whole(arrival.content_hash.clone()));
     let state = facts.workflows.entry(arrival.key.clone()).or_default();
     let run_key = (arrival.key.clone(), arrival.run.run_id.clone());
     let known = facts.runs.get(&run_key).copied();

@@ -6,6 +6,7 @@ pub mod dead_letter;
 pub mod finding;
 pub mod id;
 pub mod investigate;
+pub mod keep;
 pub mod learn;
 pub mod manual;
 pub mod memory;

@@ -1,12 +1,11 @@
 //! Counting a batch: what is known is loaded, the decision is taken, and its effects are stored, by a dozen
 //! statements however large the batch is.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::count::{Arrival, Counted};
 use retro_core::id::WorkflowKey;
+use retro_core::keep::Seen;
 use retro_core::retrospective::WorkflowState;
 use retro_store::count::Decide;
 use retro_store::{CounterStore, IncomingRun, Result, StoreError};
@@ -18,7 +17,7 @@ use sqlx::PgConnection;
 use crate::answer::OnTable;
 use crate::open::commit;
 use crate::run::store_runs;
-use crate::{PostgresStore, lock, now_ms, outbox, retrospective};
+use crate::{PostgresStore, keep, lock, now_ms, outbox, retrospective};
 
 /// How often a batch is begun anew because another one, of other workflows, stored one of its events meanwhile. What
 /// it lost to is committed by then and seen the next time, so each time needs yet another batch with the same ids.
@@ -116,10 +115,13 @@ async fn known_events(connection: &mut PgConnection, arrivals: &[Arrival], known
         .bind(column(arrivals, |arrival| arrival.event.tenant.as_str()))
         .bind(column(arrivals, |arrival| arrival.event.source.as_bytes()))
         .bind(column(arrivals, |arrival| arrival.event.id.as_bytes()))
-        .fetch_all(connection)
+        .fetch_all(&mut *connection)
         .await
         .on("inbox")?;
-    rows.into_iter().try_for_each(|(index, hash)| known.event(arrivals, index, hash))
+    rows.into_iter().try_for_each(|(index, hash)| known.event(arrivals, index, Seen::Whole(hash)))?;
+    // In this order: an event that is purged between the two questions is found by the second.
+    let purged = keep::purged_events(connection, arrivals).await?;
+    purged.into_iter().try_for_each(|(index, content)| known.event(arrivals, index, Seen::Purged(content)))
 }
 
 async fn known_runs(connection: &mut PgConnection, arrivals: &[Arrival], known: &mut Known) -> Result<()> {
@@ -185,22 +187,20 @@ async fn store_events(connection: &mut PgConnection, events: &[&Arrival]) -> Res
 }
 
 async fn store(connection: &mut PgConnection, plan: &Plan<'_>, bodies: &Packed) -> Result<()> {
-    store_workflows(connection, &plan.states, &plan.recorded).await?;
+    store_workflows(connection, plan).await?;
     store_runs(connection, &plan.runs, &bodies.bytes).await
 }
 
-/// Stores the states of workflows, with the last place of arrival given in each. Their rows are there and locked.
-async fn store_workflows(
-    connection: &mut PgConnection,
-    states: &BTreeMap<WorkflowKey, WorkflowState>,
-    recorded: &BTreeMap<WorkflowKey, u64>,
-) -> Result<()> {
+/// Stores the states of workflows, with the last place of arrival given in each and the events that it had now. Their rows are there and locked.
+async fn store_workflows(connection: &mut PgConnection, plan: &Plan<'_>) -> Result<()> {
+    let Plan { states, recorded, events_of, .. } = plan;
     const STORE: &str = "
         UPDATE workflows SET recorded = new.recorded, counted = new.counted, claimed = new.claimed,
-            epoch = new.epoch, open = new.open, failures = new.failures, paused_until = new.paused_until
+            epoch = new.epoch, open = new.open, failures = new.failures, paused_until = new.paused_until,
+            events = workflows.events + new.events
         FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bool[],
-            $8::bigint[], $9::text[])
-            AS new (tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until)
+            $8::bigint[], $9::text[], $10::bigint[])
+            AS new (tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until, events)
         WHERE workflows.tenant = new.tenant AND workflows.workflow = new.workflow";
     if states.is_empty() {
         return Ok(());
@@ -216,6 +216,7 @@ async fn store_workflows(
         .bind(column(&rows, |(_, state)| state.open))
         .bind(column(&rows, |(_, state)| i64::from(state.failures)))
         .bind(column(&rows, |(_, state)| state.paused_until.map(policy_time)))
+        .bind(column(&rows, |(key, _)| integer(events_of.get(key).copied().unwrap_or_default())))
         .execute(connection)
         .await
         .on("workflows")?;

@@ -13,33 +13,23 @@ use crate::answer::OnTable;
 use crate::open::commit;
 use crate::{PostgresStore, now_ms, outbox};
 
-/// How long attempts are remembered after the last one, seconds: a day. Retries follow within minutes; what is older
-/// is of a message that was handled in the end, or of a broker that was wiped and numbers its messages anew.
-const ATTEMPTS_KEPT_S: i64 = 24 * 3600;
-/// How many forgotten rows go with one attempt: more than one attempt leaves behind, so that none stays for long.
-const FORGOTTEN_AT_ONCE: i64 = 100;
-
 #[async_trait]
 impl DeliveryStore for PostgresStore {
     async fn begin_attempt(&self, position: &Position) -> Result<u32> {
         const BEGIN: &str = concat!(
             "INSERT INTO attempts (consumer, stream, sequence, attempts, last_ms) VALUES ($1, $2, $3, 1, ",
             now_ms!(),
-            ") ON CONFLICT (consumer, stream, sequence) DO UPDATE SET
-                 attempts = CASE WHEN attempts.last_ms < excluded.last_ms - $4::bigint * 1000 THEN 1
-                     ELSE attempts.attempts + 1 END,
-                 last_ms = excluded.last_ms
+            ") ON CONFLICT (consumer, stream, sequence) DO UPDATE
+                 SET attempts = attempts.attempts + 1, last_ms = excluded.last_ms
                RETURNING attempts"
         );
         let attempts: i64 = sqlx::query_scalar(BEGIN)
             .bind(&position.consumer)
             .bind(&position.stream)
             .bind(integer(position.sequence))
-            .bind(ATTEMPTS_KEPT_S)
             .fetch_one(self.pool())
             .await
             .on("attempts")?;
-        self.forget_old_attempts().await?;
         at("attempts", &position.stream).unsigned(attempts)
     }
 
@@ -48,21 +38,6 @@ impl DeliveryStore for PostgresStore {
         let id = bury(&mut transaction, letter).await?;
         commit(transaction).await?;
         Ok(id)
-    }
-}
-
-impl PostgresStore {
-    /// Rows that somebody counts an attempt in at this moment are left alone: two that wait for each other's would
-    /// both lose.
-    async fn forget_old_attempts(&self) -> Result<()> {
-        const FORGET: &str = concat!(
-            "DELETE FROM attempts WHERE (consumer, stream, sequence) IN (
-                 SELECT consumer, stream, sequence FROM attempts WHERE last_ms < ",
-            now_ms!(),
-            " - $1::bigint * 1000 ORDER BY last_ms LIMIT $2 FOR UPDATE SKIP LOCKED)"
-        );
-        let done = sqlx::query(FORGET).bind(ATTEMPTS_KEPT_S).bind(FORGOTTEN_AT_ONCE).execute(self.pool());
-        done.await.on("attempts").map(|_| ())
     }
 }
 

@@ -6,6 +6,7 @@ mod close;
 mod count;
 mod delivery;
 mod investigate;
+mod keep;
 mod lock;
 mod manual;
 mod memory;

@@ -207,7 +207,7 @@ impl OperatorStore for PostgresStore {
         const COUNT: &str = "
             SELECT (SELECT count(*) FROM outbox WHERE sent_ms IS NULL),
                 (SELECT count(*) FROM dead_letters WHERE status = 'open'),
-                (SELECT count(*) FROM inbox),
+                (SELECT coalesce(sum(events), 0)::bigint FROM workflows),
                 (SELECT count(*) FROM _sqlx_migrations WHERE success)";
         let (unsent, open, seen, migrations): (i64, i64, i64, i64) =
             sqlx::query_as(COUNT).fetch_one(self.pool()).await.on("outbox")?;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use retro_core::count::{Arrival, Counted, Disposition, Effects, Facts, KnownRun};
 use retro_core::id::{EventKey, Ordinal, RunId, WorkflowKey};
+use retro_core::keep::Seen;
 use retro_core::retrospective::WorkflowState;
 use retro_store::{IncomingRun, Result};
 
@@ -25,10 +26,10 @@ pub struct Known {
 }
 
 impl Known {
-    /// Adds an inbox row: the place of its event in the batch, and its content's hash.
-    pub fn event(&mut self, arrivals: &[Arrival], index: i64, hash: String) -> Result<()> {
+    /// Adds an event that was seen before: its place in the batch, and what is remembered of its content.
+    pub fn event(&mut self, arrivals: &[Arrival], index: i64, seen: Seen) -> Result<()> {
         let event: EventKey = arrival(arrivals, "inbox", index)?.event.clone();
-        self.facts.events.insert(event, hash);
+        self.facts.events.insert(event, seen);
         Ok(())
     }
 
@@ -64,6 +65,8 @@ fn arrival<'a>(arrivals: &'a [Arrival], table: &'static str, index: i64) -> Resu
 pub struct Plan<'a> {
     /// The events that were not seen before.
     pub events: Vec<&'a Arrival>,
+    /// How many of them each workflow had.
+    pub events_of: BTreeMap<WorkflowKey, u64>,
     /// One entry a run.
     pub runs: Vec<RunWrite<'a>>,
     /// One entry a workflow that changes.
@@ -105,7 +108,17 @@ pub fn plan<'a>(batch: &'a [IncomingRun], bodies: &Packed, known: Known, effects
     assert_eq!(effects.counted.len(), batch.len(), "a decision has one entry an arrival");
     let Known { facts, numbers, recorded } = known;
     let events = new_events(batch, &effects.counted);
-    let mut plan = Plan { events, runs: Vec::new(), states: effects.workflows.clone(), recorded };
+    let mut events_of = BTreeMap::new();
+    for arrival in &events {
+        *events_of.entry(arrival.key.clone()).or_default() += 1;
+    }
+    // The state of a workflow may be as it was: then only what is counted beside it changed.
+    let mut states = effects.workflows.clone();
+    for key in events_of.keys() {
+        let state = || facts.workflows.get(key).cloned().unwrap_or_default();
+        states.entry(key.clone()).or_insert_with(state);
+    }
+    let mut plan = Plan { events, events_of, runs: Vec::new(), states, recorded };
     let mut planned: HashMap<(WorkflowKey, RunId), usize> = HashMap::new();
     for ((incoming, counted), body) in batch.iter().zip(&effects.counted).zip(&bodies.spans) {
         if !writes_run(&counted.disposition) {
@@ -124,9 +137,6 @@ pub fn plan<'a>(batch: &'a [IncomingRun], bodies: &Packed, known: Known, effects
         planned.insert(run, plan.runs.len());
         plan.runs
             .push(write(number.unwrap_or_else(|| next_place(&mut plan.recorded, key)), number.is_some()));
-        // Its state may be as it was: then only the last place given changed.
-        let state = || facts.workflows.get(key).cloned().unwrap_or_default();
-        plan.states.entry(key.clone()).or_insert_with(state);
     }
     plan
 }

@@ -1,17 +1,16 @@
 //! Counting a batch: what is known is loaded, the decision is taken, and its effects are stored, by a dozen
 //! statements however large the batch is.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::count::{Arrival, Counted};
 use retro_core::id::{EventKey, WorkflowKey};
+use retro_core::keep::Seen;
 use retro_core::retrospective::WorkflowState;
 use retro_store::count::Decide;
 use retro_store::{CounterStore, IncomingRun, Result};
 use retro_store_sql::body::pack;
-use retro_store_sql::count::{CONSUMER, Known, WorkflowRecord, plan};
+use retro_store_sql::count::{CONSUMER, Known, Plan, WorkflowRecord, plan};
 use retro_store_sql::workflow_key;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
@@ -19,7 +18,7 @@ use sqlx::SqliteConnection;
 use crate::damage::{OnTable, at, integer, policy_time};
 use crate::open::commit;
 use crate::run::store_runs;
-use crate::{SqliteStore, now_ms, outbox, retrospective};
+use crate::{SqliteStore, keep, now_ms, outbox, retrospective};
 
 #[async_trait]
 impl CounterStore for SqliteStore {
@@ -36,7 +35,7 @@ impl CounterStore for SqliteStore {
         let effects = decide(known.facts.clone(), &arrivals);
         let plan = plan(batch, &bodies, known, &effects);
         store_events(&mut transaction, &plan.events).await?;
-        store_workflows(&mut transaction, &plan.states, &plan.recorded).await?;
+        store_workflows(&mut transaction, &plan).await?;
         store_runs(&mut transaction, &plan.runs, &bodies.bytes).await?;
         let opened: Vec<_> = effects.opened.iter().map(|opening| &opening.retrospective).collect();
         retrospective::open(&mut transaction, &opened).await?;
@@ -87,10 +86,12 @@ async fn known_events(
     let rows: Vec<(i64, String)> = sqlx::query_as(SEEN)
         .bind(CONSUMER)
         .bind(asked.to_string())
-        .fetch_all(connection)
+        .fetch_all(&mut *connection)
         .await
         .on("inbox")?;
-    rows.into_iter().try_for_each(|(index, hash)| known.event(arrivals, index, hash))
+    rows.into_iter().try_for_each(|(index, hash)| known.event(arrivals, index, Seen::Whole(hash)))?;
+    let purged = keep::purged_events(connection, arrivals).await?;
+    purged.into_iter().try_for_each(|(index, content)| known.event(arrivals, index, Seen::Purged(content)))
 }
 
 async fn known_runs(
@@ -155,21 +156,19 @@ async fn store_events(connection: &mut SqliteConnection, events: &[&Arrival]) ->
     at("inbox", "a batch").touched(done.rows_affected(), expected)
 }
 
-/// Stores the states of workflows, with the last place of arrival given in each.
-async fn store_workflows(
-    connection: &mut SqliteConnection,
-    states: &BTreeMap<WorkflowKey, WorkflowState>,
-    recorded: &BTreeMap<WorkflowKey, u64>,
-) -> Result<()> {
+/// Stores the states of workflows, with the last place of arrival given in each and the events that it had now.
+async fn store_workflows(connection: &mut SqliteConnection, plan: &Plan<'_>) -> Result<()> {
+    let Plan { states, recorded, events_of, .. } = plan;
     const STORE: &str = "
         INSERT INTO workflows
-            (tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until)
+            (tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until, events)
         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-            value ->> 7, value ->> 8
+            value ->> 7, value ->> 8, value ->> 9
         FROM json_each(?1) WHERE true
         ON CONFLICT (tenant, workflow) DO UPDATE SET recorded = excluded.recorded, counted = excluded.counted,
             claimed = excluded.claimed, epoch = excluded.epoch, open = excluded.open,
-            failures = excluded.failures, paused_until = excluded.paused_until";
+            failures = excluded.failures, paused_until = excluded.paused_until,
+            events = workflows.events + excluded.events";
     if states.is_empty() {
         return Ok(());
     }
@@ -184,6 +183,7 @@ async fn store_workflows(
             u8::from(state.open),
             state.failures,
             state.paused_until.map(policy_time),
+            events_of.get(key).copied().unwrap_or_default(),
         ])
     };
     let rows: Value = states.iter().map(row).collect();

@@ -12,10 +12,6 @@ use crate::damage::{self, OnTable, at, integer, policy_time};
 use crate::open::commit;
 use crate::{SqliteStore, now_ms, outbox};
 
-/// How long attempts are remembered after the last one, seconds: a day. Retries follow within minutes; what is older
-/// is of a message that was handled in the end, or of a broker that was wiped and numbers its messages anew.
-const ATTEMPTS_KEPT_S: i64 = 24 * 3600;
-
 #[async_trait]
 impl DeliveryStore for SqliteStore {
     async fn begin_attempt(&self, position: &Position) -> Result<u32> {
@@ -26,9 +22,7 @@ impl DeliveryStore for SqliteStore {
                DO UPDATE SET attempts = attempts + 1, last_ms = excluded.last_ms
                RETURNING attempts"
         );
-        const FORGET: &str = concat!("DELETE FROM attempts WHERE last_ms < ", now_ms!(), " - ?1 * 1000");
         let mut transaction = self.write().await?;
-        sqlx::query(FORGET).bind(ATTEMPTS_KEPT_S).execute(&mut *transaction).await.on("attempts")?;
         let attempts: i64 = sqlx::query_scalar(BEGIN)
             .bind(&position.consumer)
             .bind(&position.stream)

@@ -6,6 +6,7 @@ mod count;
 mod damage;
 mod delivery;
 mod investigate;
+mod keep;
 mod manual;
 mod memory;
 mod open;

@@ -6,8 +6,7 @@ use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_core::learn::Timing;
 use retro_core::retrospective::InvestigationResult;
 use retro_store::{
-    DeliveryStore, InvestigatorStore, MemoryFilter, OperatorStore, Position, RunFilter, SamplerStore,
-    StoreError, StoredBody,
+    InvestigatorStore, MemoryFilter, OperatorStore, RunFilter, SamplerStore, StoreError, StoredBody,
 };
 use retro_store_sqlite::{SqliteStore, migrate};
 use sqlx::sqlite::SqliteConnectOptions;
@@ -68,11 +67,14 @@ async fn an_investigation_that_cannot_be_read_does_not_stop_the_ones_behind_it()
     // Another workflow of the same kind, due later.
     world
         .spoil(
-            "INSERT INTO retrospectives SELECT tenant, '00000000-0000-8000-8000-000000000001', 'second', epoch,
-                 first_ordinal, last_ordinal, as_of, policy, 'due', NULL, opened_ms, state_ms
+            "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
+                 state, sample, opened_ms, state_ms)
+             SELECT tenant, '00000000-0000-8000-8000-000000000001', 'second', epoch, first_ordinal,
+                 last_ordinal, as_of, policy, 'due', NULL, opened_ms, state_ms
              FROM retrospectives WHERE state = 'investigating';
              INSERT INTO runs SELECT tenant, 'second', run_id, number, ordinal, attempt, received_ms FROM runs;
-             INSERT INTO run_facts SELECT tenant, 'second', number, facts, body FROM run_facts",
+             INSERT INTO run_facts (tenant, workflow, number, facts, body)
+             SELECT tenant, 'second', number, facts, body FROM run_facts",
         )
         .await;
     let tenant = Tenant::new("acme").unwrap();
@@ -122,18 +124,6 @@ async fn whoever_works_on_a_retrospective_that_is_called_off_is_fenced() {
     assert!(matches!(answer, Err(StoreError::Fenced { .. })), "{answer:?}");
     world.store.retry_later(&claim, 0, "later").await.unwrap();
     assert!(world.store.claim("tests", 60).await.unwrap().is_none(), "it is not due any more");
-}
-
-#[tokio::test]
-async fn attempts_of_long_ago_are_forgotten() {
-    let mut world = sampled().await;
-    let position = Position { consumer: "counter".into(), stream: "RETRO_RUNS".into(), sequence: 41 };
-    world
-        .spoil("UPDATE attempts SET last_ms = unixepoch('subsec') * 1000 - 23 * 3600 * 1000, attempts = 2")
-        .await;
-    assert_eq!(world.store.begin_attempt(&position).await.unwrap(), 3);
-    world.spoil("UPDATE attempts SET last_ms = unixepoch('subsec') * 1000 - 25 * 3600 * 1000").await;
-    assert_eq!(world.store.begin_attempt(&position).await.unwrap(), 1);
 }
 
 #[tokio::test]

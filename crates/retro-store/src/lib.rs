@@ -5,6 +5,7 @@ pub mod conformance;
 pub mod count;
 pub mod delivery;
 pub mod investigate;
+pub mod keep;
 pub mod manual;
 pub mod name;
 pub mod operate;
@@ -17,6 +18,7 @@ pub mod write;
 pub use count::{CounterStore, IncomingBody, IncomingRun};
 pub use delivery::{DeadLetter, DeliveryStore, LetterStatus, NewDeadLetter, OutboxStore, Position};
 pub use investigate::{Claim, Finish, InvestigatorStore, JournalEntry, Sequence, Stage, StoredBody};
+pub use keep::{PurgeRow, Purged, RetentionStore};
 pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, ProposalStore};
 pub use name::{NameStore, Unnamed, resolve};
 pub use operate::{
@@ -39,6 +41,7 @@ pub trait Store:
     + DeliveryStore
     + RecallStore
     + OperatorStore
+    + RetentionStore
     + ManualStore
     + SchemaStore
     + SteerStore
@@ -54,6 +57,7 @@ impl<T> Store for T where
         + DeliveryStore
         + RecallStore
         + OperatorStore
+        + RetentionStore
         + ManualStore
         + SchemaStore
         + SteerStore

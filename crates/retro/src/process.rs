@@ -16,6 +16,7 @@
 //! database for it: a row that is counted, sampled, claimed, closed or marked as sent already answers so.
 
 mod doors;
+mod keep;
 mod ready;
 mod roles;
 mod stop;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use retro_core::count::{Arrival, Disposition, Effects, Facts, KnownRun, decide};
 use retro_core::dead_letter::Code;
 use retro_core::id::{EventKey, Ordinal, Tenant};
+use retro_core::keep::{ContentDigest, Seen};
 use retro_core::policy::Policy;
 use retro_core::retrospective::WorkflowState;
 use retro_core::run::{MemoryUse, Outcome, RunFacts, RunKind};
@@ -86,10 +87,22 @@ fn each_new_run_gets_the_next_ordinal() {
 fn the_same_event_again_changes_nothing() {
     check(known(0, 0), &[arrival("a", "r1"), arrival("a", "r1")], &[Counted(1), Duplicate]);
     let mut facts = known(1, 0);
-    facts.events.insert(arrival("a", "k1").event, arrival("a", "k1").content_hash);
+    facts.events.insert(arrival("a", "k1").event, Seen::Whole(arrival("a", "k1").content_hash));
     let effects = count(facts, &[arrival("a", "k1")]);
     assert_eq!(effects.counted[0].disposition, Duplicate);
     assert!(effects.workflows.is_empty() && effects.opened.is_empty());
+}
+
+#[test]
+fn an_event_whose_details_were_purged_is_still_known_and_so_is_a_changed_one() {
+    let mut facts = known(1, 0);
+    facts.events.insert(arrival("a", "k1").event, Seen::Purged(ContentDigest::of("k1 as it was")));
+    let changed = Arrival { content_hash: "changed".into(), ..arrival("a", "k1") };
+    let effects = count(facts, &[arrival("a", "k1"), changed]);
+    assert_eq!(effects.counted[0].disposition, Duplicate);
+    let Disposition::Conflict(rejection) = &effects.counted[1].disposition else { panic!("{effects:?}") };
+    assert!(rejection.detail.contains("its hash was purged since"), "{rejection}");
+    assert!(effects.workflows.is_empty());
 }
 
 #[test]

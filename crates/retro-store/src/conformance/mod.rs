@@ -16,6 +16,7 @@ pub mod close;
 pub mod count;
 pub mod delivery;
 pub mod investigate;
+pub mod keep;
 pub mod manual;
 pub mod operate;
 pub mod recall;
@@ -146,6 +147,17 @@ macro_rules! conformance {
                 dead_letters_are_filtered_by_code_and_workflow
                 a_migrated_database_lacks_nothing
             }
+            keep {
+                an_event_that_comes_again_after_its_details_were_purged_is_not_counted
+                bodies_are_kept_until_their_retrospective_has_closed
+                a_body_that_was_dropped_and_is_asked_for_again_is_gone
+                facts_go_after_their_bodies_and_identities_stay
+                a_run_that_was_not_counted_keeps_its_details_as_long_as_a_body
+                journals_are_kept_until_their_retrospective_has_ended
+                messages_are_purged_only_after_they_were_sent
+                attempts_are_forgotten_by_age
+                purging_is_bounded_and_two_at_once_purge_what_one_would_have
+            }
             steer {
                 cancelling_releases_the_runs_and_keeps_who_and_why
                 a_retrospective_that_has_ended_cannot_be_cancelled
@@ -194,6 +206,7 @@ mod tests {
             include_str!("count.rs"),
             include_str!("delivery.rs"),
             include_str!("investigate.rs"),
+            include_str!("keep.rs"),
             include_str!("manual.rs"),
             include_str!("operate.rs"),
             include_str!("recall.rs"),

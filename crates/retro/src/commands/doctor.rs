@@ -36,6 +36,7 @@ pub(crate) async fn run(config: &Config, output: Output) -> anyhow::Result<Exit>
     let checks = vec![
         Check::of("data folder", writable(&config.data_dir)),
         Check::of("database", database(config).await),
+        Check::of("retention", retention(config).await),
         Check::of("nats-server", broker(config).await),
         Check::of("HTTP address", address(config, running.as_ref()).await),
         Check::of("pipelines", pipelines(config)),
@@ -73,6 +74,19 @@ async fn database(config: &Config) -> anyhow::Result<String> {
         store.claimable().await?,
         health.dead_letters_open
     ))
+}
+
+/// How much was purged, so that a person sees that it happens.
+async fn retention(config: &Config) -> anyhow::Result<String> {
+    if store::is_to_be_made(config) {
+        return Ok("nothing is kept yet".to_owned());
+    }
+    let rows = store::open(config).await?.purges().await?;
+    let Some(last) = rows.iter().map(|row| row.last).max() else {
+        return Ok("nothing was purged yet".to_owned());
+    };
+    let told: Vec<_> = rows.iter().map(|row| format!("{} {}", row.purged, row.stage.as_str())).collect();
+    Ok(format!("purged so far: {}; the last at {last:.0}", told.join(", ")))
 }
 
 async fn broker(config: &Config) -> anyhow::Result<String> {

@@ -15,7 +15,7 @@ use retro_store::{DeliveryStore, StoreError};
 use retro_writer::Writer;
 use tracing::{info, warn};
 
-use super::Running;
+use super::{Running, keep};
 use crate::clock::SystemClock;
 
 /// Events counted in one transaction: enough to make its fsync cheap, few enough to stay well below a second.
@@ -91,10 +91,13 @@ impl Running {
         }
     }
 
+    /// Of all roles it has the least to do: it purges what has grown old as well.
     fn start_relay(&self) {
         let publisher: Arc<dyn Publisher> = Arc::new(NoticePublisher::new(self.process.bus.clone()));
         let (store, outbox) = (self.process.store.clone(), self.outbox.clone());
         self.tasks.spawn(run_relay(store, publisher, outbox, self.stop.clone()));
+        let ages = keep::Ages::of(&self.process.config);
+        self.tasks.spawn(keep::run(self.process.store.clone(), ages, self.stop.clone()));
     }
 
     fn consume(&self, role: Role, consumer: Arc<dyn Consumer>, batch_max: usize) {

@@ -4,6 +4,7 @@ mod bodies;
 mod broker;
 mod equal;
 mod intake;
+mod keep;
 mod killed;
 mod manual;
 mod memories;

@@ -1,0 +1,57 @@
+//! How many bytes an event leaves for ever: counts runs, purges their inbox rows, and prints what each table holds then
+//! with its indexes. `cargo run -p retro-store-postgres --example identities -- 100000`
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for one person at a terminal")]
+
+use retro_core::count::{Arrival, decide};
+use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey, derive};
+use retro_core::policy::Policy;
+use retro_store::keep::Stage;
+use retro_store::{CounterStore, IncomingBody, IncomingRun, RetentionStore};
+use retro_store_postgres::PostgresStore;
+use retro_testkit::TestPostgres;
+use sqlx::{Connection, PgConnection};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let events: usize = std::env::args().nth(1).map_or(100_000, |argument| argument.parse().unwrap());
+    let server = TestPostgres::start().await;
+    let store = PostgresStore::open_and_migrate(&server.url()).await.unwrap();
+    // Nothing opens, so that only what counting leaves is measured.
+    let policy = Policy { threshold_runs: u32::MAX, ..Policy::default() };
+    let as_of = "2026-11-20T10:00:00Z".parse().unwrap();
+    let count = |facts, arrivals: &[Arrival]| decide(facts, arrivals, &policy, as_of);
+    let all: Vec<usize> = (0..events).collect();
+    for batch in all.chunks(500) {
+        let batch: Vec<_> = batch.iter().map(|number| incoming(*number)).collect();
+        store.count(&batch, &[], &count).await.unwrap();
+    }
+    print_sizes(&server.url(), events, "counted").await;
+    while store.purge(Stage::Events, 0, 1000).await.unwrap().more {}
+    print_sizes(&server.url(), events, "inbox purged").await;
+}
+
+/// Ids of random order, as emitters draw them.
+fn incoming(number: usize) -> IncomingRun {
+    let key =
+        WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("airline-support").unwrap() };
+    let id = derive("example", &[&number.to_string()]).to_string();
+    let source = "https://engine.example/desk".to_owned();
+    let event = EventKey { tenant: key.tenant.clone(), source, id: id.clone() };
+    let run_id = RunId::new(id).unwrap();
+    let run = serde_json::from_value(serde_json::json!({"run_id": run_id, "outcome": "success"})).unwrap();
+    let content_hash = retro_core::canonical::sha256_hex(number.to_string().as_bytes());
+    IncomingRun { arrival: Arrival { event, key, content_hash, run }, body: IncomingBody::None }
+}
+
+async fn print_sizes(url: &str, events: usize, when: &str) {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    println!("{when}, bytes an event:");
+    for table in ["inbox", "seen_events", "runs", "run_facts"] {
+        let vacuum = sqlx::AssertSqlSafe(format!("VACUUM FULL {table}"));
+        sqlx::query(vacuum).execute(&mut connection).await.unwrap();
+        let size = "SELECT pg_total_relation_size($1::regclass)";
+        let bytes: i64 = sqlx::query_scalar(size).bind(table).fetch_one(&mut connection).await.unwrap();
+        println!("  {:>8.1}  {table} with its indexes", bytes as f64 / events as f64);
+    }
+    connection.close().await.unwrap();
+}

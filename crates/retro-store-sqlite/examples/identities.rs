@@ -1,0 +1,76 @@
+//! How many bytes an event leaves for ever: counts runs, purges their details, and prints what each table and index
+//! holds then. `cargo run -p retro-store-sqlite --example identities -- 100000`
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for one person at a terminal")]
+
+use retro_core::count::{Arrival, decide};
+use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey, derive};
+use retro_core::policy::Policy;
+use retro_store::keep::Stage;
+use retro_store::{CounterStore, IncomingBody, IncomingRun, RetentionStore};
+use retro_store_sqlite::SqliteStore;
+use sqlx::{ConnectOptions, Connection};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let events: usize = std::env::args().nth(1).map_or(100_000, |argument| argument.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("retro.db");
+    let store = SqliteStore::open_and_migrate(&path).await.unwrap();
+    // Nothing opens, so that only what counting leaves is measured.
+    let policy = Policy { threshold_runs: u32::MAX, ..Policy::default() };
+    let as_of = "2026-11-20T10:00:00Z".parse().unwrap();
+    let count = |facts, arrivals: &[Arrival]| decide(facts, arrivals, &policy, as_of);
+    let all: Vec<usize> = (0..events).collect();
+    for batch in all.chunks(500) {
+        let batch: Vec<_> = batch.iter().map(|number| incoming(*number)).collect();
+        store.count(&batch, &[], &count).await.unwrap();
+    }
+    store.disconnect().await;
+    print_sizes(&path, events, "counted").await;
+    let store = SqliteStore::open(&path).await.unwrap();
+    while store.purge(Stage::Events, 0, 1000).await.unwrap().more {}
+    store.disconnect().await;
+    print_sizes(&path, events, "inbox purged").await;
+}
+
+/// Ids of random order, as emitters draw them.
+fn incoming(number: usize) -> IncomingRun {
+    let key =
+        WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("airline-support").unwrap() };
+    let id = derive("example", &[&number.to_string()]).to_string();
+    let source = "https://engine.example/desk".to_owned();
+    let event = EventKey { tenant: key.tenant.clone(), source, id: id.clone() };
+    let run_id = RunId::new(id).unwrap();
+    let run = serde_json::from_value(serde_json::json!({"run_id": run_id, "outcome": "success"})).unwrap();
+    let content_hash = retro_core::canonical::sha256_hex(number.to_string().as_bytes());
+    IncomingRun { arrival: Arrival { event, key, content_hash, run }, body: IncomingBody::None }
+}
+
+async fn print_sizes(path: &std::path::Path, events: usize, when: &str) {
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
+    let mut connection = options.connect().await.unwrap();
+    sqlx::query("VACUUM").execute(&mut connection).await.unwrap();
+    println!("{when}, bytes an event:");
+    let file = std::fs::metadata(path).unwrap().len();
+    println!("  {:>8.1}  the whole file", file as f64 / events as f64);
+    for tables in [["inbox", "seen_events"], ["runs", "run_facts"]].concat() {
+        let drop = sqlx::AssertSqlSafe(format!("DELETE FROM {tables}; VACUUM"));
+        let mut copy =
+            sqlx::sqlite::SqliteConnectOptions::new().filename(copied(path)).connect().await.unwrap();
+        sqlx::raw_sql(drop).execute(&mut copy).await.unwrap();
+        copy.close().await.unwrap();
+        let without = std::fs::metadata(copied(path)).unwrap().len();
+        println!("  {:>8.1}  {tables} with its indexes", (file - without) as f64 / events as f64);
+        std::fs::remove_file(copied(path)).unwrap();
+    }
+    connection.close().await.unwrap();
+}
+
+/// A copy of the file beside it, made when it is not there.
+fn copied(path: &std::path::Path) -> std::path::PathBuf {
+    let copy = path.with_extension("copy");
+    if !copy.exists() {
+        std::fs::copy(path, &copy).unwrap();
+    }
+    copy
+}
