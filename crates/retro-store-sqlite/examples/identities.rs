@@ -43,7 +43,11 @@ fn incoming(number: usize) -> IncomingRun {
     let run_id = RunId::new(id).unwrap();
     let run = serde_json::from_value(serde_json::json!({"run_id": run_id, "outcome": "success"})).unwrap();
     let content_hash = retro_core::canonical::sha256_hex(number.to_string().as_bytes());
-    IncomingRun { arrival: Arrival { event, key, content_hash, run }, body: IncomingBody::None }
+    IncomingRun {
+        arrival: Arrival { event, key, content_hash, run },
+        body: IncomingBody::None,
+        position: number as u64,
+    }
 }
 
 async fn print_sizes(path: &std::path::Path, events: usize, when: &str) {

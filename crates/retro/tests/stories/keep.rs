@@ -1,6 +1,5 @@
 //! Details are purged beside a running program, and nothing is counted again.
 
-use retro_store::RetentionStore;
 use retro_store::keep::Stage;
 use serde_json::{Value, json};
 
