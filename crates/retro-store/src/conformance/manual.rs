@@ -198,7 +198,7 @@ pub async fn a_decision_knows_what_the_runs_have_shown_before(database: &Databas
     let decided = story.store.decide_proposal(&story.key.tenant, row.proposal.id, &look).await;
     let decided = decided.expect("deciding").expect("it is there").expect("it is open");
     let facts = facts.into_inner().expect("nobody panics").expect("it was asked");
-    assert_eq!(facts.memories, [memory.clone()]);
+    assert_eq!(facts.memories, std::slice::from_ref(&memory));
     assert_eq!(facts.tombstones.iter().map(|stone| stone.memory).collect::<Vec<_>>(), [gone.id]);
     let history = story.store.history(&story.key.tenant, memory.id).await.expect("history");
     assert!(history.iter().all(|change| facts.applied.contains(&change.id)));
@@ -226,7 +226,7 @@ pub async fn proposals_are_listed_and_filtered(database: &Database) {
     let elsewhere = Some(super::story::key("t", "elsewhere").workflow);
     assert_eq!(filter(ProposalFilter { workflow: elsewhere, ..all.clone() }).await, 0);
     let report = story.store.report(&story.key.tenant, id).await.expect("reading").expect("it is closed");
-    let rows = listed(&story, &ProposalFilter { retrospective: Some(id), ..all }).await;
+    let rows = listed(story, &ProposalFilter { retrospective: Some(id), ..all }).await;
     let listed: Vec<_> = rows.into_iter().map(|row| row.proposal).collect();
     assert_eq!(listed, report.proposals);
 }
