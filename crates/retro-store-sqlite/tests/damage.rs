@@ -72,7 +72,8 @@ async fn an_investigation_that_cannot_be_read_does_not_stop_the_ones_behind_it()
              SELECT tenant, '00000000-0000-8000-8000-000000000001', 'second', epoch, first_ordinal,
                  last_ordinal, as_of, policy, 'due', NULL, opened_ms, state_ms
              FROM retrospectives WHERE state = 'investigating';
-             INSERT INTO runs SELECT tenant, 'second', run_id, number, ordinal, attempt, received_ms FROM runs;
+             INSERT INTO runs (tenant, workflow, run_id, number, ordinal, attempt, received_ms)
+             SELECT tenant, 'second', run_id, number, ordinal, attempt, received_ms FROM runs;
              INSERT INTO run_facts (tenant, workflow, number, facts, body)
              SELECT tenant, 'second', number, facts, body FROM run_facts",
         )
