@@ -1,7 +1,7 @@
 //! Taking finished runs. Each event is checked as the counter will check it, so that a mistake is told at once and does
 //! not become a dead letter; a large body is stored apart; the answer comes when the broker has everything on disk.
 //!
-//! No database is touched, so events are taken while it is away. What is sent again is taken again: the counter counts
+//! No database is touched unless the caller gave the request a key, so events are taken while it is away. What is sent again is taken again: the counter counts
 //! a run once.
 
 mod answer;
@@ -20,6 +20,7 @@ use retro_events::run_completed::{self, RunEvent};
 use retro_events::{
     CheckedEvent, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects, atif, encoding, json,
 };
+use retro_http::Idempotency;
 
 pub use answer::{EventsAnswer, EventsRefused, RefusedEvent};
 pub use gate::{Busy, Gate, GateBounds, Pass};
@@ -36,6 +37,7 @@ pub struct Reception {
     clock: Arc<dyn Clock>,
     gate: Gate,
     hosts: DatarefHosts,
+    idempotency: Idempotency,
 }
 
 /// Why none of a request's events was taken.
@@ -56,14 +58,16 @@ pub(crate) enum NotTaken {
 }
 
 impl Reception {
-    /// A reception over ports; `gate` bounds what it holds at once.
+    /// A reception over ports; `gate` bounds what it holds at once, and `idempotency` is asked only about requests whose
+    /// callers gave a key.
     pub fn new(
         intake: Arc<dyn Intake>,
         objects: Arc<dyn Objects>,
         clock: Arc<dyn Clock>,
         gate: Gate,
+        idempotency: Idempotency,
     ) -> Self {
-        Self { intake, objects, clock, gate, hosts: DatarefHosts::default() }
+        Self { intake, objects, clock, gate, hosts: DatarefHosts::default(), idempotency }
     }
 
     /// The same, taking references to bodies at these hosts; without them every address is refused.

@@ -16,7 +16,10 @@ use retro_core::trajectory::Place;
 use retro_core::weight::Weight;
 use retro_events::subject::body_name;
 use retro_events::{CheckedEvent, Intake, IntakeError, ObjectError, Objects};
-use retro_store::{NameStore, RecallStore, Result, StoreError};
+use retro_http::Idempotency;
+use retro_store::{
+    Begun, KeptAnswer, NameStore, RecallStore, RequestName, RequestStore, RequestTimes, Result, StoreError,
+};
 
 use crate::intake::{Gate, GateBounds, Reception};
 
@@ -36,7 +39,42 @@ pub(crate) const BOUNDS: GateBounds =
 pub(crate) fn reception(broker: &Arc<Broker>) -> (Reception, Gate) {
     let gate = Gate::new(BOUNDS);
     let now = FixedClock("2026-11-20T10:00:00Z".parse().unwrap());
-    (Reception::new(broker.clone(), broker.clone(), Arc::new(now), gate.clone()), gate)
+    let reception = Reception::new(
+        broker.clone(),
+        broker.clone(),
+        Arc::new(now),
+        gate.clone(),
+        Idempotency::new(Arc::new(Away)),
+    );
+    (reception, gate)
+}
+
+/// The database is away: nobody may ask it who gives no key.
+struct Away;
+
+#[async_trait]
+impl RequestStore for Away {
+    async fn begin_request(
+        &self,
+        _name: &RequestName,
+        _fingerprint: &str,
+        _times: RequestTimes,
+    ) -> Result<Begun> {
+        Err(StoreError::Unavailable("away".to_owned()))
+    }
+
+    async fn end_request(
+        &self,
+        _name: &RequestName,
+        _token: u64,
+        _answer: Option<&KeptAnswer>,
+    ) -> Result<()> {
+        Err(StoreError::Unavailable("away".to_owned()))
+    }
+
+    async fn forget_requests(&self, _older_than_s: u64, _limit: u32) -> Result<u64> {
+        Err(StoreError::Unavailable("away".to_owned()))
+    }
 }
 
 #[async_trait]

@@ -3,6 +3,7 @@
 mod api;
 mod extract;
 mod health;
+mod idempotency;
 mod problem;
 mod serve;
 
@@ -12,5 +13,8 @@ pub use extract::{
     media_type, read_body,
 };
 pub use health::{Readiness, ReadyCheck, health, health_description};
+pub use idempotency::{
+    Asked, Idempotency, IdempotencyKey, KEPT_S, KEY_BYTES_MAX, KEY_HEADER, UNDER_WAY_S_MAX,
+};
 pub use problem::Problem;
 pub use serve::{STOP_S_MAX, ServeError, finished, listen, listen_for_health, serve, serve_health};

@@ -14,6 +14,7 @@ mod open;
 mod operate;
 mod outbox;
 mod recall;
+mod request;
 mod retrospective;
 mod run;
 mod sample;

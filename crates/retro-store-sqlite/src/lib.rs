@@ -13,6 +13,7 @@ mod open;
 mod operate;
 mod outbox;
 mod recall;
+mod request;
 mod retrospective;
 mod run;
 mod sample;

@@ -10,6 +10,7 @@ pub mod manual;
 pub mod name;
 pub mod operate;
 pub mod recall;
+pub mod request;
 pub mod sample;
 pub mod schema;
 pub mod steer;
@@ -26,6 +27,7 @@ pub use operate::{
     RunRow, WorkflowRow,
 };
 pub use recall::RecallStore;
+pub use request::{Begun, KeptAnswer, RequestName, RequestStore, RequestTimes};
 pub use sample::{SamplerStore, Sampling};
 pub use schema::SchemaStore;
 pub use steer::{ActRow, Cancelled, Deed, Reopened, SteerStore};
@@ -45,6 +47,7 @@ pub trait Store:
     + ManualStore
     + SchemaStore
     + SteerStore
+    + RequestStore
 {
 }
 
@@ -61,6 +64,7 @@ impl<T> Store for T where
         + ManualStore
         + SchemaStore
         + SteerStore
+        + RequestStore
 {
 }
 

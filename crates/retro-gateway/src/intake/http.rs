@@ -3,19 +3,21 @@
 use std::time::Duration;
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use retro_core::dead_letter::{Code, Rejection};
+use retro_core::id::Tenant;
 use retro_events::envelope::EVENT_BYTES_MAX;
 use retro_events::{IntakeError, ObjectError, encoding};
-use retro_http::{Api, Caller, Problem, is_json, media_type, read_body};
+use retro_http::{Api, Asked, Caller, IdempotencyKey, Problem, is_json, media_type, read_body};
 use tracing::warn;
 use utoipa_axum::routes;
 
 use super::answer::{EventsAnswer, EventsRefused, RefusedEvent};
 use super::described::{Event, RunData};
-use super::{Busy, NotTaken, Reception};
+use super::{Busy, NotTaken, Pass, Reception};
 
 /// How long a body may take to arrive: the largest one over a slow line. Its place is taken as long.
 const BODY_READ_MAX: Duration = Duration::from_secs(60);
@@ -39,32 +41,61 @@ pub(crate) fn routes() -> Api<Reception> {
         (Vec<Event> = "application/cloudevents-batch+json"),
         (RunData = "application/json"),
     )),
+    params(("Idempotency-Key" = Option<String>, Header, description = "the same key and content get the same answer for a day")),
     responses(
         (status = 202, body = EventsAnswer, description = "all accepted"),
         (status = 207, body = EventsAnswer, description = "some of a batch accepted, the others named"),
         (status = 422, body = EventsRefused, content_type = "application/problem+json", description = "nothing accepted"),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "a request with this key is under way"),
         (status = 429, body = Problem, content_type = "application/problem+json", description = "too much in hand"),
         (status = 503, body = Problem, content_type = "application/problem+json", description = "the broker has no room, is away, or did not say"),
     ))]
-async fn events(State(reception): State<Reception>, Caller(tenant): Caller, request: Request) -> Response {
+async fn events(
+    State(reception): State<Reception>,
+    Caller(tenant): Caller,
+    key: IdempotencyKey,
+    request: Request,
+) -> Response {
     let headers = request.headers().clone();
-    let bytes_max = match check(&headers) {
-        Ok(bytes_max) => bytes_max,
+    let (pass, payload) = match let_in(&reception, &tenant, request).await {
+        Ok(inside) => inside,
         Err(problem) => return problem.into_response(),
     };
-    let _pass = match reception.gate.enter(&tenant, bytes_max as u64) {
-        Ok(pass) => pass,
-        Err(busy) => return too_many(busy).into_response(),
+    let (idempotency, said) = (reception.idempotency.clone(), said(&headers));
+    let work = {
+        let (tenant, payload) = (tenant.clone(), payload.clone());
+        async move {
+            let _pass = pass;
+            answer(&reception, &tenant, &headers, &payload).await
+        }
     };
-    let payload = match read_body(request, EVENT_BYTES_MAX, BODY_READ_MAX).await {
-        Ok(payload) => payload,
-        Err(problem) => return problem.into_response(),
-    };
-    let taken = if media_type(&headers) == BATCH {
+    let asked =
+        Asked { tenant: &tenant, route: "POST /v1/events", key, content: &[said.as_bytes(), &payload] };
+    idempotency.once(asked, work).await
+}
+
+async fn let_in(reception: &Reception, tenant: &Tenant, request: Request) -> Result<(Pass, Bytes), Problem> {
+    let bytes_max = check(request.headers())?;
+    let pass = reception.gate.enter(tenant, bytes_max as u64).map_err(too_many)?;
+    Ok((pass, read_body(request, EVENT_BYTES_MAX, BODY_READ_MAX).await?))
+}
+
+/// What the headers say of the event: the same body under others is another request.
+fn said(headers: &HeaderMap) -> String {
+    let mut said = texts(headers);
+    said.retain(|(name, _)| {
+        name.starts_with("ce-") || name.starts_with("content-type") || name == "content-encoding"
+    });
+    said.sort();
+    format!("{said:?}")
+}
+
+async fn answer(reception: &Reception, tenant: &Tenant, headers: &HeaderMap, payload: &[u8]) -> Response {
+    let taken = if media_type(headers) == BATCH {
         let encoding = headers.get(header::CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
-        reception.batch(&tenant, encoding, &payload).await
+        reception.batch(tenant, encoding, payload).await
     } else {
-        reception.one(&tenant, &texts(&headers), &payload).await
+        reception.one(tenant, &texts(headers), payload).await
     };
     match taken {
         Ok(answer) if answer.refused.is_empty() => (StatusCode::ACCEPTED, Json(answer)).into_response(),

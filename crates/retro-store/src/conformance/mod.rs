@@ -20,6 +20,7 @@ pub mod keep;
 pub mod manual;
 pub mod operate;
 pub mod recall;
+pub mod request;
 pub mod sample;
 pub mod samples;
 pub mod steer;
@@ -131,6 +132,15 @@ macro_rules! conformance {
                 a_short_name_means_the_one_memory_that_begins_so
                 a_short_name_of_several_memories_asks_for_more_digits
             }
+            request {
+                a_request_is_done_once_and_its_answer_is_given_again
+                of_two_that_begin_a_request_at_once_one_may_do_it
+                another_content_under_the_same_key_is_told
+                a_request_that_somebody_left_is_taken_over_and_the_late_answer_is_dropped
+                a_request_that_ends_without_an_answer_can_be_begun_again
+                requests_of_other_tenants_and_routes_are_others
+                old_requests_are_forgotten_in_bounded_stages
+            }
             delivery {
                 messages_wait_in_order_until_they_are_sent
                 attempts_are_counted_for_each_consumer_and_position
@@ -210,6 +220,7 @@ mod tests {
             include_str!("manual.rs"),
             include_str!("operate.rs"),
             include_str!("recall.rs"),
+            include_str!("request.rs"),
             include_str!("sample.rs"),
             include_str!("steer.rs"),
             include_str!("tenants.rs"),

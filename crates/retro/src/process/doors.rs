@@ -7,6 +7,7 @@ use anyhow::Context;
 use retro_bus::{BodyStore, EventIntake};
 use retro_config::Config;
 use retro_gateway::{Gate, GateBounds, Gateway, Reception};
+use retro_http::Idempotency;
 use retro_operator::{SharedRedact, Steering, requests_router, steer_router};
 use retro_redact::Redactor;
 use tokio::net::TcpListener;
@@ -79,7 +80,10 @@ impl Running {
             let people = retro_operator::router(store.clone(), redact)
                 .merge(steer_router(steering))
                 .merge(requests_router(hands));
-            let router = retro_gateway::router(gateway, self.reception(), self.ready.check()).merge(people);
+            let idempotency = Idempotency::new(store.clone());
+            self.tasks.spawn(idempotency.clone().forget_old(self.stop.clone()));
+            let reception = self.reception(idempotency);
+            let router = retro_gateway::router(gateway, reception, self.ready.check()).merge(people);
             let stop = self.stop.clone();
             self.tasks.spawn(async move {
                 if let Err(problem) = retro_http::serve(listener, router, stop).await {
@@ -98,13 +102,19 @@ impl Running {
         closed
     }
 
-    fn reception(&self) -> Reception {
+    fn reception(&self, idempotency: Idempotency) -> Reception {
         let Process { bus, config, .. } = &self.process;
         let mib = |mib: u32| u64::from(mib) * 1024 * 1024;
         let bounds =
             GateBounds { bytes_max: mib(config.intake_mib), tenant_bytes_max: mib(config.intake_tenant_mib) };
         let (intake, objects) = (EventIntake::new(bus.clone()), BodyStore::new(bus.clone()));
-        Reception::new(Arc::new(intake), Arc::new(objects), Arc::new(SystemClock), Gate::new(bounds))
-            .taking_bodies_at(self.process.hosts())
+        Reception::new(
+            Arc::new(intake),
+            Arc::new(objects),
+            Arc::new(SystemClock),
+            Gate::new(bounds),
+            idempotency,
+        )
+        .taking_bodies_at(self.process.hosts())
     }
 }

@@ -10,6 +10,8 @@ use super::World;
 pub(crate) struct Posted {
     pub(crate) status: u16,
     pub(crate) retry_after: Option<String>,
+    /// Whether it is what was answered before.
+    pub(crate) replayed: bool,
     pub(crate) body: Value,
 }
 
@@ -45,8 +47,8 @@ impl World {
         let header = |name: &str| {
             response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
         };
-        let retry_after = header("retry-after");
-        Posted { status, retry_after, body: response.json().await.expect("JSON") }
+        let (retry_after, replayed) = (header("retry-after"), header("idempotency-replayed").is_some());
+        Posted { status, retry_after, replayed, body: response.json().await.expect("JSON") }
     }
 
     /// Status and JSON of a POST for a tenant.

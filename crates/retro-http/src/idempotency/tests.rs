@@ -1,0 +1,201 @@
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use async_trait::async_trait;
+use axum::http::Request;
+use tokio::sync::Notify;
+
+use super::*;
+
+/// Remembers for ever; `None` is under way.
+#[derive(Default)]
+struct Desk {
+    requests: Mutex<HashMap<RequestName, (String, Option<KeptAnswer>)>>,
+    away: bool,
+    forgotten: Notify,
+}
+
+#[async_trait]
+impl RequestStore for Desk {
+    async fn begin_request(
+        &self,
+        name: &RequestName,
+        fingerprint: &str,
+        _times: RequestTimes,
+    ) -> retro_store::Result<Begun> {
+        if self.away {
+            return Err(StoreError::Unavailable("secret host".to_owned()));
+        }
+        let mut requests = self.requests.lock().unwrap();
+        Ok(match requests.get(name) {
+            None => {
+                requests.insert(name.clone(), (fingerprint.to_owned(), None));
+                Begun::Now(1)
+            }
+            Some((known, _)) if known != fingerprint => Begun::Differs,
+            Some((_, None)) => Begun::UnderWay,
+            Some((_, Some(answer))) => Begun::Answered(answer.clone()),
+        })
+    }
+
+    async fn end_request(
+        &self,
+        name: &RequestName,
+        _token: u64,
+        answer: Option<&KeptAnswer>,
+    ) -> retro_store::Result<()> {
+        let mut requests = self.requests.lock().unwrap();
+        match (requests.get_mut(name), answer) {
+            (Some(row), Some(answer)) => row.1 = Some(answer.clone()),
+            _ => drop(requests.remove(name)),
+        }
+        Ok(())
+    }
+
+    async fn forget_requests(&self, older_than_s: u64, _limit: u32) -> retro_store::Result<u64> {
+        assert_eq!(older_than_s, KEPT_S);
+        self.forgotten.notify_one();
+        Ok(std::mem::take(&mut *self.requests.lock().unwrap()).len() as u64)
+    }
+}
+
+/// A road on which everything that is done is counted.
+struct Road {
+    idempotency: Idempotency,
+    done: Arc<AtomicU32>,
+}
+
+impl Road {
+    fn new(desk: Desk) -> Self {
+        Self { idempotency: Idempotency::new(Arc::new(desk)), done: Arc::default() }
+    }
+
+    async fn ask(&self, key: Option<&str>, content: &str, status: u16) -> (u16, bool, String) {
+        let done = self.done.clone();
+        let work = async move {
+            let nth = done.fetch_add(1, Ordering::Relaxed) + 1;
+            (StatusCode::from_u16(status).unwrap(), format!("done {nth}")).into_response()
+        };
+        told(self.idempotency.once(asked(key, &[content.as_bytes()]), work).await).await
+    }
+}
+
+fn asked<'a>(key: Option<&str>, content: &'a [&'a [u8]]) -> Asked<'a> {
+    static TENANT: std::sync::LazyLock<Tenant> = std::sync::LazyLock::new(Tenant::default_tenant);
+    Asked { tenant: &TENANT, route: "POST /it", key: IdempotencyKey(key.map(str::to_owned)), content }
+}
+
+async fn told(response: Response) -> (u16, bool, String) {
+    let (status, replayed) =
+        (response.status().as_u16(), response.headers().contains_key("idempotency-replayed"));
+    let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    (status, replayed, String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn the_same_request_under_the_same_key_is_done_once_and_answered_again() {
+    let road = Road::new(Desk::default());
+    assert_eq!(road.ask(Some("k"), "a", 202).await, (202, false, "done 1".to_owned()));
+    assert_eq!(road.ask(Some("k"), "a", 202).await, (202, true, "done 1".to_owned()));
+    assert_eq!(road.ask(Some("l"), "a", 202).await, (202, false, "done 2".to_owned()));
+    assert_eq!(road.ask(None, "a", 202).await, (202, false, "done 3".to_owned()));
+    assert_eq!(road.ask(None, "a", 202).await, (202, false, "done 4".to_owned()));
+    let (status, _, problem) = road.ask(Some("k"), "b", 202).await;
+    assert!(status == 422 && problem.contains("key_reused"), "{problem}");
+}
+
+#[tokio::test]
+async fn a_refusal_is_kept_and_what_may_succeed_later_is_not() {
+    let road = Road::new(Desk::default());
+    for (key, status, kept) in [("a", 404, true), ("b", 400, true), ("c", 503, false), ("d", 429, false)] {
+        road.ask(Some(key), "x", status).await;
+        let (_, replayed, _) = road.ask(Some(key), "x", 200).await;
+        assert_eq!(replayed, kept, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_hangs_up_finds_the_work_done_and_one_that_is_early_is_told_to_wait() {
+    let road = Road::new(Desk::default());
+    let (go_on, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let work = {
+        let (go_on, ended) = (go_on.clone(), ended.clone());
+        async move {
+            go_on.notified().await;
+            ended.notify_one();
+            "whole".into_response()
+        }
+    };
+    let mut first = Box::pin(road.idempotency.once(asked(Some("k"), &[b"x"]), work));
+    assert!(futures::poll!(&mut first).is_pending());
+    drop(first);
+    let (status, _, problem) = road.ask(Some("k"), "x", 200).await;
+    assert!(status == 409 && problem.contains("request_under_way"), "{problem}");
+    go_on.notify_one();
+    ended.notified().await;
+    let answer = loop {
+        match road.ask(Some("k"), "x", 200).await {
+            (409, ..) => tokio::task::yield_now().await,
+            answer => break answer,
+        }
+    };
+    assert_eq!(answer, (200, true, "whole".to_owned()));
+    assert_eq!(road.done.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_stops_only_those_that_give_a_key() {
+    let road = Road::new(Desk { away: true, ..Desk::default() });
+    let (status, _, problem) = road.ask(Some("k"), "x", 200).await;
+    assert!(status == 503 && problem.contains("database_away") && !problem.contains("secret"), "{problem}");
+    assert_eq!(road.ask(None, "x", 200).await.0, 200);
+}
+
+#[tokio::test]
+async fn what_is_old_is_forgotten_until_the_stop() {
+    let desk = Arc::new(Desk::default());
+    let road = Road { idempotency: Idempotency::new(desk.clone()), done: Arc::default() };
+    road.ask(Some("k"), "x", 202).await;
+    let stop = CancellationToken::new();
+    let forgetting = tokio::spawn(road.idempotency.clone().forget_old(stop.clone()));
+    desk.forgotten.notified().await;
+    stop.cancel();
+    forgetting.await.unwrap();
+    assert!(desk.requests.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn work_that_panics_is_a_problem() {
+    let road = Road::new(Desk::default());
+    let work = async { panic!("no") };
+    assert_eq!(told(road.idempotency.once(asked(Some("k"), &[b"x"]), work).await).await.0, 500);
+}
+
+#[test]
+fn content_is_told_apart_wherever_its_parts_begin() {
+    assert_ne!(fingerprint(&[b"ab", b"c"]), fingerprint(&[b"a", b"bc"]));
+    assert_ne!(fingerprint(&[b""]), fingerprint(&[]));
+    assert_eq!(fingerprint(&[b"ab", b"c"]), fingerprint(&[b"ab", b"c"]));
+}
+
+#[tokio::test]
+async fn a_key_is_visible_ascii_and_given_once() {
+    let read = async |keys: &[&str]| {
+        let mut request = Request::get("/");
+        for key in keys {
+            request = request.header("Idempotency-Key", *key);
+        }
+        let mut parts = request.body(()).unwrap().into_parts().0;
+        IdempotencyKey::from_request_parts(&mut parts, &())
+            .await
+            .map(|key| key.0)
+            .map_err(|problem| problem.path)
+    };
+    let path = Err(Some("Idempotency-Key".to_owned()));
+    assert_eq!(read(&[]).await, Ok(None));
+    assert_eq!(read(&["a-7"]).await, Ok(Some("a-7".to_owned())));
+    for wrong in [&[""][..], &["a b"], &["a", "b"], &["x".repeat(256).as_str()]] {
+        assert_eq!(read(wrong).await, path, "{wrong:?}");
+    }
+}

@@ -1,0 +1,114 @@
+//! What was answered to requests that their callers gave a key.
+
+use async_trait::async_trait;
+use retro_store::{Begun, KeptAnswer, RequestName, RequestStore, RequestTimes, Result};
+use sqlx::SqliteConnection;
+
+use crate::damage::{OnTable, at, integer};
+use crate::open::commit;
+use crate::{SqliteStore, now_ms};
+
+/// Fingerprint, status, content type, body.
+type Row = (String, Option<i64>, Option<String>, Option<Vec<u8>>);
+
+#[async_trait]
+impl RequestStore for SqliteStore {
+    async fn begin_request(
+        &self,
+        name: &RequestName,
+        fingerprint: &str,
+        times: RequestTimes,
+    ) -> Result<Begun> {
+        // A token is a moment, so that it grows even after its row was forgotten.
+        const BEGIN: &str = concat!(
+            "INSERT INTO requests (tenant, route, key, fingerprint, token, begun_ms)
+             VALUES (?1, ?2, ?3, ?4, ",
+            now_ms!(),
+            ", ",
+            now_ms!(),
+            ") ON CONFLICT (tenant, route, key) DO UPDATE SET
+                 fingerprint = excluded.fingerprint, token = max(excluded.token, requests.token + 1),
+                 begun_ms = excluded.begun_ms, status = NULL, content_type = NULL, body = NULL
+               WHERE requests.begun_ms <= excluded.begun_ms - ?6 * 1000
+                  OR (requests.status IS NULL AND requests.fingerprint = excluded.fingerprint
+                      AND requests.begun_ms <= excluded.begun_ms - ?5 * 1000)
+               RETURNING token"
+        );
+        let mut transaction = self.write().await?;
+        let token: Option<i64> = sqlx::query_scalar(BEGIN)
+            .bind(name.tenant.as_str())
+            .bind(name.route)
+            .bind(&name.key)
+            .bind(fingerprint)
+            .bind(integer(times.under_way_s))
+            .bind(integer(times.kept_s))
+            .fetch_optional(&mut *transaction)
+            .await
+            .on("requests")?;
+        let begun = match token {
+            Some(token) => Begun::Now(at("requests.token", &name.key).unsigned(token)?),
+            None => found(&mut transaction, name, fingerprint).await?,
+        };
+        commit(transaction).await?;
+        Ok(begun)
+    }
+
+    async fn end_request(&self, name: &RequestName, token: u64, answer: Option<&KeptAnswer>) -> Result<()> {
+        const KEEP: &str = "UPDATE requests SET status = ?5, content_type = ?6, body = ?7
+             WHERE tenant = ?1 AND route = ?2 AND key = ?3 AND token = ?4";
+        const FORGET: &str =
+            "DELETE FROM requests WHERE tenant = ?1 AND route = ?2 AND key = ?3 AND token = ?4";
+        let query = sqlx::query(if answer.is_some() { KEEP } else { FORGET })
+            .bind(name.tenant.as_str())
+            .bind(name.route)
+            .bind(&name.key)
+            .bind(integer(token));
+        let query = match answer {
+            Some(kept) => query.bind(i64::from(kept.status)).bind(&kept.content_type).bind(&kept.body),
+            None => query,
+        };
+        let mut transaction = self.write().await?;
+        query.execute(&mut *transaction).await.on("requests")?;
+        commit(transaction).await
+    }
+
+    async fn forget_requests(&self, older_than_s: u64, limit: u32) -> Result<u64> {
+        const FORGET: &str = concat!(
+            "DELETE FROM requests WHERE (tenant, route, key) IN (
+                 SELECT tenant, route, key FROM requests WHERE begun_ms <= ",
+            now_ms!(),
+            " - ?1 * 1000 ORDER BY begun_ms LIMIT ?2)"
+        );
+        let mut transaction = self.write().await?;
+        let forgotten = sqlx::query(FORGET)
+            .bind(integer(older_than_s))
+            .bind(i64::from(limit))
+            .execute(&mut *transaction)
+            .await
+            .on("requests")?;
+        commit(transaction).await?;
+        Ok(forgotten.rows_affected())
+    }
+}
+
+/// What somebody began before.
+async fn found(connection: &mut SqliteConnection, name: &RequestName, fingerprint: &str) -> Result<Begun> {
+    const FIND: &str = "SELECT fingerprint, status, content_type, body FROM requests
+         WHERE tenant = ?1 AND route = ?2 AND key = ?3";
+    let (known, status, content_type, body): Row = sqlx::query_as(FIND)
+        .bind(name.tenant.as_str())
+        .bind(name.route)
+        .bind(&name.key)
+        .fetch_one(connection)
+        .await
+        .on("requests")?;
+    if known != fingerprint {
+        return Ok(Begun::Differs);
+    }
+    let Some(status) = status else { return Ok(Begun::UnderWay) };
+    Ok(Begun::Answered(KeptAnswer {
+        status: at("requests.status", &name.key).unsigned(status)?,
+        content_type: content_type.unwrap_or_default(),
+        body: body.unwrap_or_default(),
+    }))
+}
