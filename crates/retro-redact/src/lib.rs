@@ -44,6 +44,10 @@ pub struct Redacted<'t> {
     pub secrets: usize,
 }
 
+/// How often a text is gone through while something is found: what one round leaves overlapped the round's secrets, and
+/// nobody has seen a text that needs a third.
+const ROUNDS_MAX: u32 = 4;
+
 static SHARED: LazyLock<Redactor> = LazyLock::new(|| Redactor { rules: Rules::built_in() });
 
 impl Redactor {
@@ -59,6 +63,23 @@ impl Redactor {
 
     /// The same as [`Redactor::text`], and how many secrets were cut out.
     pub fn redact<'t>(&self, text: &'t str) -> Redacted<'t> {
+        let mut redacted = self.redact_once(text);
+        for _ in 1..ROUNDS_MAX {
+            if redacted.secrets == 0 {
+                break;
+            }
+            // A secret that overlapped one that was cut out may show itself now.
+            let again = self.redact_once(&redacted.text);
+            if again.secrets == 0 {
+                break;
+            }
+            let secrets = redacted.secrets + again.secrets;
+            redacted = Redacted { text: Cow::Owned(again.text.into_owned()), secrets };
+        }
+        redacted
+    }
+
+    fn redact_once<'t>(&self, text: &'t str) -> Redacted<'t> {
         if text.len() > TEXT_BYTES_MAX {
             return Redacted { text: Cow::Owned(marker("too-large")), secrets: 1 };
         }

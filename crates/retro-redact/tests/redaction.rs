@@ -194,6 +194,12 @@ fn a_text_beyond_the_bound_is_replaced_as_a_whole() {
     assert_eq!(clean, "[redacted:too-large]");
 }
 
+#[test]
+fn a_secret_that_overlapped_another_one_is_cut_out_too() {
+    let once = text("password=password=\"password=\n\u{b3c}");
+    assert_eq!(text(&once), once);
+}
+
 proptest! {
     #[test]
     fn any_text_keeps_its_characters_and_is_stable(parts in proptest::collection::vec("\\PC{0,20}|password=|token: |://|@|\"|ey|-----BEGIN PRIVATE KEY-----|\n", 0..20)) {

@@ -131,7 +131,8 @@ async fn a_second_signal_ends_a_process_at_once() {
 async fn a_process_stopped_while_its_database_says_nothing_puts_its_messages_off_and_another_counts_them() {
     let mut fleet = Fleet::start(Kind::Postgres, &[("sampler,investigator,writer,relay", 1)]).await;
     let line = Line::to(fleet.database_url()).await;
-    let counter = fleet.serve_with("counter", &[("DATABASE_URL", line.url()), ("RETRO_FINISH_S", "1")]);
+    // It may wait as long for its database as a call waits for a connection, and a little more.
+    let counter = fleet.serve_with("counter", &[("DATABASE_URL", line.url()), ("RETRO_FINISH_S", "10")]);
     fleet.ready(counter).await;
     line.freeze();
     let file = fleet.write_events("runs.jsonl", &mending("release", "deploy_service", 0..10));

@@ -1,5 +1,5 @@
 //! How many bytes an event leaves for ever: counts runs, purges their inbox rows, and prints what each table holds then
-//! with its indexes. `cargo run -p retro-store-postgres --example identities -- 100000`
+//! with its indexes. `cargo run -p retro-store-postgres --example identities_postgres -- 100000`
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for one person at a terminal")]
 
 use retro_core::count::{Arrival, decide};
