@@ -44,8 +44,8 @@ pub struct Redacted<'t> {
     pub secrets: usize,
 }
 
-/// How often a text is gone through while something is found: what one round leaves overlapped the round's secrets, and
-/// nobody has seen a text that needs a third.
+/// How often a text is gone through at most while something is found. A second round finds what overlapped the first
+/// one's secrets; the bound is there so that no text can make it go on.
 const ROUNDS_MAX: u32 = 4;
 
 static SHARED: LazyLock<Redactor> = LazyLock::new(|| Redactor { rules: Rules::built_in() });
