@@ -9,7 +9,11 @@
 //! attempt is counted in the database *before* the handler runs: a message that kills the process has left its mark.
 //! A batch whose handler panicked is taken apart the same way, so that only the culprit keeps failing. After
 //! [`ATTEMPTS_MAX`] attempts it becomes a dead letter. The first delivery is an attempt that is not counted
-//! in the database: the common case pays nothing, and the count there is one short (it is added here).
+//! in the database: the common case pays nothing, and the count there is one short (it is added here). A message that
+//! was handled is forgotten there: it may come again as often as its acknowledgement is lost.
+//!
+//! A handler that takes too long is ended, which is an attempt. One that cannot be ended, since it computes without end,
+//! ends the process ([`Watchdog`]), as one that aborts or takes all memory does; the message comes again to a new one.
 //!
 //! Acknowledgements are sent after the commit: plain ones, and the last of a batch confirmed by the broker. Even a
 //! confirmed one is a hint: after a crash of the broker some messages come again, and the inbox answers for them.
@@ -25,13 +29,19 @@
 mod answer;
 mod handle;
 mod pull;
+pub(crate) mod read;
+mod reconcile;
+
+pub use reconcile::run_reconciler;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use retro_events::{Consumer, Delivery, Durable, subject};
+use retro_fault::Label;
 use retro_store::{DeliveryStore, Position};
+use retro_watchdog::Watchdog;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -46,19 +56,23 @@ pub const ATTEMPTS_MAX: u32 = 5;
 /// those that were put off without stopping the rest.
 const ACK_PENDING_MAX: u32 = 4096;
 /// How long a message may be unanswered: far longer than handling takes, short enough to wait for after a crash.
-const ACK_WAIT: Duration = Duration::from_secs(30);
+pub const ACK_WAIT: Duration = Duration::from_secs(30);
 /// A handler's work is milliseconds; this frees a stage that hangs.
 const HANDLE_MAX: Duration = Duration::from_secs(120);
 /// The wait after the first failure that names none (a panic); doubled each time.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 /// How long stopping waits for the broker to have the last acknowledgements. They are hints; the inbox is the truth.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
+/// The broker, as measurements name it.
+pub(crate) const SYSTEM: &str = "nats";
 
 /// What a consumer takes from where.
 #[derive(Debug, Clone)]
 pub struct Subscription {
     /// The stream, see [`topology`].
     pub stream: String,
+    /// What acknowledging one of its messages is called.
+    pub acknowledging: Label,
     /// The subjects or patterns of it.
     pub subjects: Vec<String>,
     /// Messages handed to the consumer at once.
@@ -73,18 +87,21 @@ pub struct Subscription {
     pub ack_wait: Duration,
     /// How long the handler may take; after that it is ended, which counts as an attempt.
     pub handle_max: Duration,
+    /// Ends the process over a handler that cannot be ended.
+    pub watchdog: Watchdog,
 }
 
 impl Subscription {
     /// What a role's durable consumer takes, `batch_max` messages at a time, with the default bounds.
     pub fn of(durable: Durable, batch_max: usize) -> Self {
-        Self::new(durable.stream, &[&subject::all_below(durable.prefix)], batch_max)
+        Self::new(durable.stream, &[&subject::all_below(durable.prefix)], batch_max, durable.acknowledging)
     }
 
     /// The subjects of a stream, `batch_max` messages at a time, with the default bounds.
-    pub fn new(stream: impl Into<String>, subjects: &[&str], batch_max: usize) -> Self {
+    pub fn new(stream: impl Into<String>, subjects: &[&str], batch_max: usize, acknowledging: Label) -> Self {
         Self {
             stream: stream.into(),
+            acknowledging,
             subjects: subjects.iter().map(|subject| (*subject).to_owned()).collect(),
             batch_max: batch_max.max(1),
             attempts_max: ATTEMPTS_MAX,
@@ -92,6 +109,7 @@ impl Subscription {
             ack_pending_max: ACK_PENDING_MAX,
             ack_wait: ACK_WAIT,
             handle_max: HANDLE_MAX,
+            watchdog: Watchdog::default(),
         }
     }
 }
@@ -172,14 +190,23 @@ impl Worker {
 
     /// Handles a batch to the end: every message of it is answered.
     async fn work(&self, batch: Vec<Incoming>) {
+        self.measure_taken(&batch);
         let (fresh, suspects): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|one| self.is_fresh(&one.delivery));
         let mut acks = Acks::new(&self.bus);
         let broken = if fresh.is_empty() { Vec::new() } else { self.handle_together(fresh, &mut acks).await };
         for one in broken.into_iter().chain(suspects) {
+            acks.send_all().await;
             self.handle_alone(one, &mut acks).await;
         }
         acks.confirm().await;
+    }
+
+    fn measure_taken(&self, batch: &[Incoming]) {
+        let name = self.consumer.name();
+        retro_meter::CONSUMED.add(batch.len() as u64, [SYSTEM, "fetch", name]);
+        let again = batch.iter().filter(|one| one.delivery.delivered > 1).count();
+        retro_meter::REDELIVERED.add(again as u64, [name]);
     }
 
     fn is_fresh(&self, delivery: &Delivery) -> bool {

@@ -8,18 +8,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::Request;
 use async_nats::client::RequestErrorKind;
 use async_nats::header::{
     HeaderMap, NATS_BATCH_COMMIT, NATS_BATCH_COMMIT_FINAL, NATS_BATCH_ID, NATS_BATCH_SEQUENCE,
 };
 use async_nats::jetstream::{ErrorCode, publish::PublishAck, response::Response};
-use async_nats::{Client, Request};
 use async_trait::async_trait;
 use bytes::Bytes;
 use retro_events::{CheckedEvent, Intake, IntakeError, subject};
+use retro_fault::Label;
 use tokio::sync::Semaphore;
 
 use crate::Bus;
+use crate::publish::trace_headers;
 
 /// Open batches of one process. The broker takes 50 a stream, of all processes together.
 const BATCHES_MAX: usize = 12;
@@ -46,7 +48,7 @@ impl EventIntake {
         last: &CheckedEvent,
     ) -> Result<(), IntakeError> {
         let _open = self.open.acquire().await.expect("it is never closed");
-        let batch = Batch { client: &self.bus.client, id: self.bus.client.new_inbox().replace('.', "-") };
+        let batch = Batch { bus: &self.bus, id: self.bus.client.new_inbox().replace('.', "-") };
         batch.begin(first).await?;
         for (event, sequence) in between.iter().zip(2..) {
             batch.add(event, sequence).await?;
@@ -65,7 +67,7 @@ impl Intake for EventIntake {
         match events {
             [] => Ok(()),
             [event] => {
-                let answer = ask(&self.bus.client, event, headers()).await?;
+                let answer = ask(&self.bus, Label::IntakeOnePublish, event, headers()).await?;
                 stored(&answer).map(|_| ())
             }
             [first, between @ .., last] => self.take_batch(first, between, last).await,
@@ -75,13 +77,14 @@ impl Intake for EventIntake {
 
 /// One atomic batch that is being sent.
 struct Batch<'a> {
-    client: &'a Client,
+    bus: &'a Bus,
     id: String,
 }
 
 impl Batch<'_> {
     async fn begin(&self, event: &CheckedEvent) -> Result<(), IntakeError> {
-        let answer = ask(self.client, event, self.headers(1)).await.map_err(nothing_stored)?;
+        let answer = ask(self.bus, Label::IntakeFirstPublish, event, self.headers(1)).await;
+        let answer = answer.map_err(nothing_stored)?;
         if answer.is_empty() {
             return Ok(());
         }
@@ -93,14 +96,15 @@ impl Batch<'_> {
 
     async fn add(&self, event: &CheckedEvent, sequence: usize) -> Result<(), IntakeError> {
         let subject = subject::run_completed(&event.key);
-        let sent = self.client.publish_with_headers(subject, self.headers(sequence), event.payload.clone());
-        sent.await.map_err(|error| IntakeError::Unavailable(error.to_string()))
+        let (headers, payload) = (self.headers(sequence), event.payload.clone());
+        let sent = self.bus.tell(Label::IntakeNextPublish, subject.into(), headers, payload).await;
+        sent.map_err(|error| IntakeError::Unavailable(error.to_string()))
     }
 
     async fn commit(&self, event: &CheckedEvent, sequence: usize) -> Result<(), IntakeError> {
         let mut headers = self.headers(sequence);
         headers.insert(NATS_BATCH_COMMIT, NATS_BATCH_COMMIT_FINAL);
-        let answer = ask(self.client, event, headers).await?;
+        let answer = ask(self.bus, Label::IntakeLastPublish, event, headers).await?;
         match stored(&answer)?.batch_size {
             Some(size) if size == sequence as u64 => Ok(()),
             size => Err(IntakeError::Unknown(format!("it has {size:?} of the batch's {sequence} events"))),
@@ -118,12 +122,18 @@ impl Batch<'_> {
 fn headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("Content-Type", "application/cloudevents+json");
+    trace_headers(&mut headers, retro_trace::current().as_ref());
     headers
 }
 
-async fn ask(client: &Client, event: &CheckedEvent, headers: HeaderMap) -> Result<Bytes, IntakeError> {
+async fn ask(
+    bus: &Bus,
+    label: Label,
+    event: &CheckedEvent,
+    headers: HeaderMap,
+) -> Result<Bytes, IntakeError> {
     let request = Request::new().headers(headers).payload(event.payload.clone()).timeout(Some(ANSWER_MAX));
-    let answer = client.send_request(subject::run_completed(&event.key), request).await;
+    let answer = bus.call(label, subject::run_completed(&event.key).into(), request).await;
     answer.map(|message| message.payload).map_err(|error| match error.kind() {
         RequestErrorKind::NoResponders => IntakeError::Unavailable("no stream takes events".to_owned()),
         RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
@@ -152,7 +162,8 @@ fn stored(answer: &[u8]) -> Result<PublishAck, IntakeError> {
     }
 }
 
-fn is_full(code: ErrorCode) -> bool {
+/// Whether the broker answers that it has no room.
+pub(crate) fn is_full(code: ErrorCode) -> bool {
     [
         ErrorCode::STREAM_STORE_FAILED,
         ErrorCode::INSUFFICIENT_RESOURCES,

@@ -17,6 +17,7 @@ use retro_events::subject::{body_name, owner_of_body};
 use retro_events::{ObjectError, Objects};
 
 use crate::Bus;
+use crate::step::put_object;
 use crate::topology::{BODIES, BODIES_BUCKET};
 
 /// The largest body we take; the same bound as at the edges.
@@ -51,8 +52,7 @@ impl BodyStore {
             Err(error) if error.kind() == InfoErrorKind::NotFound => {}
             Err(error) => return Err(unavailable(error)),
         }
-        let mut reader = bytes;
-        bucket.put(name, &mut reader).await.map_err(unavailable)?;
+        put_object(&bucket, name, bytes).await.map_err(unavailable)?;
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl Objects for BodyStore {
                 &format!("{} bytes are not taken; at most {BODY_BYTES_MAX} are", object.bytes),
             ));
         }
-        within_time(self.store(&object.name, &bytes)).await?;
+        Box::pin(within_time(self.store(&object.name, &bytes))).await?;
         Ok(object)
     }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use async_nats::header::{HeaderMap, HeaderName, HeaderValue};
-use async_nats::jetstream::context::{PublishAckFuture, PublishError as NatsError, PublishErrorKind};
+use async_nats::jetstream::context::{PublishError as NatsError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::publish::PublishAck;
 use async_trait::async_trait;
@@ -13,10 +13,14 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
 use retro_core::message::Message;
+use retro_core::trace::TraceContext;
 use retro_events::{PublishError, Publisher, subject};
+use retro_fault::Label;
+use retro_store::Sending;
 use tracing::warn;
 
 use crate::backoff::Backoff;
+use crate::step::Published;
 use crate::{Bus, topology};
 
 /// How many publications may wait for their acknowledgement. Beyond 5,000 the client deadlocks; 256 already keep
@@ -41,36 +45,39 @@ impl NoticePublisher {
 #[async_trait]
 impl Publisher for NoticePublisher {
     async fn publish(&self, messages: &[Message]) -> Result<(), PublishError> {
-        let mut waiting: VecDeque<(String, PublishAckFuture)> = VecDeque::with_capacity(IN_FLIGHT_MAX);
+        let mut waiting: VecDeque<(String, Published)> = VecDeque::with_capacity(IN_FLIGHT_MAX);
         for message in messages {
             if waiting.len() == IN_FLIGHT_MAX
-                && let Some((subject, ack)) = waiting.pop_front()
+                && let Some((subject, published)) = waiting.pop_front()
             {
-                self.confirm(subject, ack).await?;
+                self.confirm(subject, published).await?;
             }
             let subject = subject::of_message(message);
             let payload = serde_json::to_vec(message).expect("a message is plain data");
+            let mut headers = HeaderMap::new();
+            headers.insert("Content-Type", "application/json");
+            trace_headers(&mut headers, message.trace.as_ref());
             let publication = PublishMessage::build()
+                .headers(headers)
                 .message_id(message.id.to_string())
-                .header("Content-Type", "application/json")
                 .payload(payload.into());
             self.bus.refusals.forget(&subject);
-            match self.bus.jetstream.send_publish(subject.clone(), publication).await {
-                Ok(ack) => waiting.push_back((subject, ack)),
+            match self.bus.send(Label::RelayPublish, &subject, publication).await {
+                Ok(published) => waiting.push_back((subject, published)),
                 Err(error) => return Err(self.failed(subject, &error).await),
             }
         }
-        for (subject, ack) in waiting {
-            self.confirm(subject, ack).await?;
+        for (subject, published) in waiting {
+            self.confirm(subject, published).await?;
         }
         Ok(())
     }
 }
 
 impl NoticePublisher {
-    async fn confirm(&self, subject: String, ack: PublishAckFuture) -> Result<(), PublishError> {
+    async fn confirm(&self, subject: String, published: Published) -> Result<(), PublishError> {
         // An answer that says "duplicate" is as good: the broker has it.
-        match self.bus.unless_refused(&subject, ack.into_future().boxed()).await {
+        match self.bus.unless_refused(&subject, published.acknowledged().boxed()).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(self.failed(subject, &error).await),
             Err(refused) => Err(PublishError { subject, reason: refused.to_string() }),
@@ -85,6 +92,15 @@ impl NoticePublisher {
             warn!("no stream takes {subject}, and it could not be created: {problem}");
         }
         PublishError { subject, reason: error.to_string() }
+    }
+}
+
+/// Lets whoever receives the message continue the trace.
+pub(crate) fn trace_headers(headers: &mut HeaderMap, trace: Option<&TraceContext>) {
+    let Some(trace) = trace else { return };
+    headers.insert("traceparent", trace.parent());
+    if let Some(state) = &trace.state {
+        headers.insert("tracestate", state.as_str());
     }
 }
 
@@ -148,10 +164,10 @@ impl EventPublisher {
             self.confirm_oldest().await?;
         }
         match send(&self.bus, &event).await {
-            Ok(ack) => {
+            Ok(published) => {
                 let bus = self.bus.clone();
                 self.waiting.push_back(Box::pin(async move {
-                    let outcome = answer(&bus, &event, ack).await;
+                    let outcome = answer(&bus, &event, published).await;
                     (event, outcome)
                 }));
             }
@@ -183,6 +199,52 @@ impl EventPublisher {
     }
 }
 
+/// Why a dead letter was not sent again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResendError {
+    /// It may have arrived or not; sending it again under its id is harmless.
+    #[error("{0}")]
+    Unavailable(PublishError),
+    /// It is not taken, whenever it is asked.
+    #[error("{0}")]
+    Refused(PublishError),
+}
+
+/// Sends dead letters again: their bytes and headers as they came, under the id of the replay.
+#[derive(Debug, Clone)]
+pub struct Resender {
+    bus: Bus,
+}
+
+impl Resender {
+    /// One over a connection.
+    pub fn new(bus: Bus) -> Self {
+        Self { bus }
+    }
+
+    /// Sends one, and returns when the broker has it on disk.
+    pub async fn send(&self, sending: &Sending) -> Result<(), ResendError> {
+        let Sending { id, subject, headers, payload } = sending.clone();
+        let event = OutgoingEvent { subject: subject.clone(), headers, payload: payload.into() };
+        let mut event = Outgoing::try_from(event).map_err(ResendError::Refused)?;
+        event.publication = event.publication.message_id(id.to_string());
+        self.bus.refusals.forget(&subject);
+        let sent = self.bus.send(Label::ReplayPublish, &subject, event.publication.clone()).await;
+        let outcome = match sent.map_err(Failure::from) {
+            Ok(ack) => answer(&self.bus, &event, ack).await,
+            Err(failure) => Err(failure),
+        };
+        match outcome {
+            Ok(_) => Ok(()),
+            Err(Failure::Refused(reason)) => Err(ResendError::Refused(PublishError { subject, reason })),
+            Err(Failure::Lost(error)) => {
+                let notices = NoticePublisher::new(self.bus.clone());
+                Err(ResendError::Unavailable(notices.failed(subject, &error).await))
+            }
+        }
+    }
+}
+
 impl TryFrom<OutgoingEvent> for Outgoing {
     type Error = PublishError;
 
@@ -203,14 +265,14 @@ impl TryFrom<OutgoingEvent> for Outgoing {
     }
 }
 
-async fn send(bus: &Bus, event: &Outgoing) -> Result<PublishAckFuture, Failure> {
+async fn send(bus: &Bus, event: &Outgoing) -> Result<Published, Failure> {
     bus.refusals.forget(&event.subject);
-    let sent = bus.jetstream.send_publish(event.subject.clone(), event.publication.clone()).await;
+    let sent = bus.send(Label::EmitPublish, &event.subject, event.publication.clone()).await;
     sent.map_err(Failure::from)
 }
 
-async fn answer(bus: &Bus, event: &Outgoing, ack: PublishAckFuture) -> Result<PublishAck, Failure> {
-    match bus.unless_refused(&event.subject, ack.into_future().boxed()).await {
+async fn answer(bus: &Bus, event: &Outgoing, published: Published) -> Result<PublishAck, Failure> {
+    match bus.unless_refused(&event.subject, published.acknowledged().boxed()).await {
         Ok(answer) => answer.map_err(Failure::from),
         Err(refused) => Err(Failure::Refused(refused.to_string())),
     }
@@ -227,7 +289,7 @@ async fn send_again(bus: &Bus, event: &Outgoing, mut failure: Failure) -> Result
             tokio::time::sleep(backoff.next_wait()).await;
         }
         let outcome = match send(bus, event).await {
-            Ok(ack) => answer(bus, event, ack).await,
+            Ok(published) => answer(bus, event, published).await,
             Err(failure) => Err(failure),
         };
         match outcome {
@@ -236,6 +298,11 @@ async fn send_again(bus: &Bus, event: &Outgoing, mut failure: Failure) -> Result
         }
     }
     let reason = match failure {
+        Failure::Lost(error) if error.kind() == PublishErrorKind::TimedOut => format!(
+            "the broker did not confirm it in {} attempts ({error}): its disk may be full, which its log and `/readyz` of \
+             `retro up` say; what it confirmed is safe, and sending everything again counts nothing twice",
+            RESENDS_MAX + 1
+        ),
         Failure::Lost(error) => error.to_string(),
         Failure::Refused(reason) => reason,
     };

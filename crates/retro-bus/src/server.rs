@@ -13,6 +13,9 @@
 //! The server's output file is its lock: an exclusive `flock` that the server itself inherits and holds until it is
 //! really gone, so that no second one is started on the same store, not even beside one that is dying.
 //!
+//! **A full disk.** The server stops writing to the stream that it could not write to, goes on answering, and does not
+//! begin again when there is room: it has to be started again then, and not before.
+//!
 //! **What we did not do.** `PR_SET_PDEATHSIG` follows the *thread* that started the child, not the process, so an idle
 //! worker thread of the runtime that retires takes the broker along; it exists on Linux only, and it has to be set
 //! between `fork` and `exec`, which takes `unsafe` or a hidden mode of our own `main`. The pipe needs none of that.
@@ -24,6 +27,7 @@ mod binary;
 mod child;
 mod config;
 mod health;
+mod room;
 mod supervise;
 
 use std::path::{Path, PathBuf};
@@ -155,7 +159,7 @@ impl NatsServer {
     /// The server's process, unless it is being started again at this moment.
     pub fn pid(&self) -> Option<u32> {
         match *self.state.borrow() {
-            State::Healthy { pid } => Some(pid),
+            State::Healthy { pid } | State::Frozen { pid, .. } => Some(pid),
             State::Down => None,
         }
     }

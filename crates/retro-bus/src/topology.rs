@@ -68,11 +68,13 @@ pub enum Upkeep {
 }
 
 /// Makes every stream, and the durable consumer of every role, what it has to be. Done twice, the second changes nothing.
-/// Fails with [`BusError::Refused`] when the broker's user may not.
-pub async fn ensure(bus: &Bus) -> Result<(), BusError> {
+/// `ack_wait` is how long the broker waits for a consumer's answer. Fails with [`BusError::Refused`] when the broker's user
+/// may not.
+pub async fn ensure(bus: &Bus, ack_wait: Duration) -> Result<(), BusError> {
     make::streams(bus).await?;
     for durable in Role::ALL.into_iter().filter_map(Role::durable) {
-        make::consumer(bus, durable.name, &Subscription::of(durable, 1)).await?;
+        let subscription = Subscription { ack_wait, ..Subscription::of(durable, 1) };
+        make::consumer(bus, durable.name, &subscription).await?;
     }
     Ok(())
 }
@@ -103,6 +105,15 @@ pub(crate) async fn durable(
     }
 }
 
+/// A durable consumer as it is; nothing is made. Fails with [`BusError::Missing`] when it is not there.
+pub(crate) async fn look_for(
+    bus: &Bus,
+    name: &str,
+    stream: &str,
+) -> Result<Consumer<pull::Config>, BusError> {
+    look::consumer(bus, name, stream).await
+}
+
 fn streams(sizes: &StreamSizes) -> [Config; 4] {
     let intake = vec![subject::all_below(subject::RUN_COMPLETED)];
     let work = [subject::RETROSPECTIVE_DUE, subject::INVESTIGATION_DUE, subject::MUTATIONS_DUE];
@@ -112,6 +123,8 @@ fn streams(sizes: &StreamSizes) -> [Config; 4] {
         Config {
             duplicate_window: INTAKE_DEDUPE,
             allow_atomic_publish: true,
+            // For the reconciler, which reads beside the consumer.
+            allow_direct: true,
             ..stream(INTAKE, "Finished runs, as engines publish them", intake, sizes.intake_bytes)
         },
         stream(WORK, "Wake-ups between our own stages; internal", below(&work), sizes.work_bytes),

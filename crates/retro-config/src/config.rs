@@ -20,7 +20,7 @@ pub struct Config {
     /// Address of the HTTP side. Loopback only.
     #[schemars(example = "127.0.0.1:7717")]
     pub http_listen: SocketAddr,
-    /// Address that serves `/livez` and `/readyz` and nothing else, for whoever runs a fleet; it may be one that other
+    /// Address that serves `/livez`, `/readyz` and `/metrics` and nothing else, for whoever runs a fleet; it may be one that other
     /// machines reach, and port 0 takes a free one. Without it only the gateway's HTTP side tells.
     #[schemars(example = "0.0.0.0:7718")]
     pub health_listen: Option<SocketAddr>,
@@ -65,6 +65,27 @@ pub struct Config {
     /// Pause between two looks for work that no message announced, milliseconds.
     #[schemars(range(min = 50, max = 600_000))]
     pub sweep_ms: u64,
+    /// Pause between two looks whether the broker still has what it had and whether what it believes to be done was done,
+    /// milliseconds.
+    #[schemars(range(min = 100, max = 3_600_000))]
+    pub backstop_ms: u64,
+    /// How long the broker waits for an answer before it delivers a message again, seconds; a handler that is at work
+    /// says so every third of it.
+    #[schemars(range(min = 1, max = 3600))]
+    pub ack_wait_s: u64,
+    /// How long handling one batch of messages may take, seconds; after that it is ended, which counts as an attempt.
+    #[schemars(range(min = 1, max = 3600))]
+    pub handle_max_s: u64,
+    /// The wait before a message is handled again that failed once, milliseconds; doubled each time, at most a minute.
+    #[schemars(range(min = 10, max = 60_000))]
+    pub retry_first_ms: u64,
+    /// A replay of a dead letter that nothing came of for so long, seconds, was lost with the broker and is sent again; the
+    /// time doubles with each sending. Longer than a message waits behind others.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub replay_lost_s: u64,
+    /// Pause between two looks at how things stand, for the metrics: lag, ages, what is open; seconds.
+    #[schemars(range(min = 1, max = 3600))]
+    pub levels_s: u64,
     /// Bodies of `POST /v1/events` that are in hand at once, MiB; beyond it a request is answered 429. Handling one takes
     /// a few times its size in memory, and the largest has 17 MiB.
     #[schemars(range(min = 17, max = 65536))]
@@ -90,6 +111,10 @@ pub struct Config {
     /// can be fed again. A day is far more than it takes to tell a message from its repetition.
     #[schemars(range(min = 1, max = 3650))]
     pub keep_messages_days: u32,
+    /// A collector nearby that takes OTLP over HTTP, without TLS: traces and metrics go to `/v1/traces` and `/v1/metrics` there.
+    /// Without one nothing is sent anywhere. `OTEL_EXPORTER_OTLP_ENDPOINT` in the environment means the same.
+    #[schemars(example = "http://127.0.0.1:4318")]
+    pub otlp_endpoint: Option<String>,
     /// What is logged, in the syntax of `tracing`: `info`, `retro_counter=debug,info`.
     pub log: String,
 }
@@ -113,6 +138,12 @@ impl Default for Config {
             deadline_s: 600,
             finish_s: 10,
             sweep_ms: 2000,
+            backstop_ms: 10_000,
+            ack_wait_s: 30,
+            handle_max_s: 120,
+            retry_first_ms: 1000,
+            replay_lost_s: 600,
+            levels_s: 15,
             intake_mib: 64,
             intake_tenant_mib: 40,
             keep_bodies_days: 30,
@@ -120,13 +151,18 @@ impl Default for Config {
             keep_runs_days: 180,
             keep_events_days: 30,
             keep_messages_days: 15,
+            otlp_endpoint: None,
             log: "info".to_owned(),
         }
     }
 }
 
 /// Variables of the environment that stand for a key without our prefix. `RETRO_<KEY>` wins over them.
-pub const ALIASES: [(&str, &str); 2] = [("DATABASE_URL", "database_url"), ("NATS_URL", "nats_url")];
+pub const ALIASES: [(&str, &str); 3] = [
+    ("DATABASE_URL", "database_url"),
+    ("NATS_URL", "nats_url"),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint"),
+];
 
 /// Variables with our prefix that are no keys: the command line's, and those of tests and tools.
 pub const OTHER_VARIABLES: [&str; 3] = ["RETRO_CONFIG", "RETRO_TENANT", "RETRO_EVAL_DATA"];

@@ -65,6 +65,20 @@ pub enum Disposition {
     Conflict(Rejection),
 }
 
+impl Disposition {
+    /// The word as shown.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Counted(_) => "counted",
+            Self::Updated => "updated",
+            Self::Recorded => "recorded",
+            Self::Superseded => "superseded",
+            Self::Duplicate => "duplicate",
+            Self::Conflict(_) => "conflict",
+        }
+    }
+}
+
 /// What to store for one event, in the order of the batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {

@@ -1,6 +1,10 @@
 //! Why a message could not be handled. Every code has a page in `deploy/runbooks/`.
 
+mod shape;
+
 use serde::{Deserialize, Serialize};
+
+pub use shape::shape;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $retryable:literal;)*) => {

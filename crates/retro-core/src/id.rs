@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::steer::Act;
+
 pub use memory_ref::{MemoryRef, MemoryRefError, SHORT_ID_DIGITS};
 
 /// The longest name we take from an emitter, in bytes. NATS subjects stay well below 4 KiB with two of them.
@@ -205,6 +207,31 @@ derived_id!(
     /// A dead letter: derived from consumer, stream and position, so that giving up twice leaves one.
     DeadLetterId
 );
+
+derived_id!(
+    /// One sending of a dead letter: derived from the letter and its number. The message's id at the broker, too.
+    ReplayId
+);
+derived_id!(
+    /// A batch of replays: derived from everything that was asked.
+    BatchId
+);
+
+impl ReplayId {
+    /// The id of the `number`th replay of a letter, from 1.
+    pub fn of(letter: DeadLetterId, number: u32) -> Self {
+        Self(derive("replay", &[&letter.to_string(), &number.to_string()]))
+    }
+}
+
+impl BatchId {
+    /// The id of the batch that somebody asks for over these letters.
+    pub fn of<'a>(tenant: &Tenant, act: &Act, letters: impl Iterator<Item = &'a DeadLetterId>) -> Self {
+        let letters: Vec<String> = letters.map(ToString::to_string).collect();
+        let at = act.at.to_string();
+        Self(derive("replay_batch", &[tenant.as_str(), &act.by, &act.reason, &at, &letters.join(",")]))
+    }
+}
 
 impl RetrospectiveId {
     /// The id of the automatic retrospective `epoch` of a workflow.

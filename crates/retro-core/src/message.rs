@@ -9,6 +9,7 @@ use crate::id::{
     ChangeId, DeadLetterId, Epoch, MemoryId, MessageId, RetrospectiveId, Tenant, Workflow, WorkflowKey,
     derive,
 };
+use crate::trace::TraceContext;
 
 /// A message of ours, with the workflow that it is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub struct Message {
     pub workflow: Workflow,
     /// What it says.
     pub notice: Notice,
+    /// What it continues, where somebody traces it. It travels beside what is said, so neither id nor bytes have it.
+    #[serde(skip)]
+    pub trace: Option<TraceContext>,
 }
 
 /// What a message says.
@@ -72,6 +76,11 @@ pub enum Notice {
 }
 
 impl Notice {
+    /// The kinds that wake our own stages; each names a retrospective.
+    pub const WAKE_UPS: [&str; 3] = ["retrospective.due", "investigation.due", "mutations.due"];
+    /// The kinds that tell others what happened.
+    pub const ANNOUNCEMENTS: [&str; 3] = ["memory.changed", "dead_letter.stored", "report.ready"];
+
     /// The kind as it stands in subjects: `retrospective.due` and so on.
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -89,6 +98,6 @@ impl Notice {
         let cause =
             crate::canonical::canonical_json(&serde_json::to_value(&self).expect("a notice is plain data"));
         let id = MessageId(derive("message", &[key.tenant.as_str(), key.workflow.as_str(), &cause]));
-        Message { id, tenant: key.tenant.clone(), workflow: key.workflow.clone(), notice: self }
+        Message { id, tenant: key.tenant.clone(), workflow: key.workflow.clone(), notice: self, trace: None }
     }
 }

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod spans;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -7,15 +9,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use retro_core::count::{self, Arrival, Counted, Disposition};
 use retro_core::dead_letter::Rejection;
+use retro_core::id::EventKey;
 use retro_core::policy::Policies;
 use retro_core::time::Clock;
 use retro_events::hosts::DatarefHosts;
 use retro_events::run_completed::{self, Body, RunCompleted};
-use retro_events::{Consumer, Delivery, Verdict};
+use retro_events::{Accountable, Consumer, Delivery, Verdict};
 use retro_redact::Redactor;
 use retro_store::{CounterStore, IncomingBody, IncomingRun, StoreError};
 use tokio::sync::Notify;
 use tracing::{debug, error, info};
+
+use spans::Spans;
 
 /// How long a message waits when the database is away.
 const STORE_AWAY: Duration = Duration::from_secs(2);
@@ -88,25 +93,53 @@ impl Consumer for Counter {
     }
 
     async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
-        let read: Vec<Result<IncomingRun, Rejection>> =
+        let mut read: Vec<Result<IncomingRun, Rejection>> =
             batch.iter().map(|delivery| read(delivery, &self.hosts)).collect();
+        let spans = Spans::begin(batch, &mut read);
         let runs: Vec<IncomingRun> = read.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
-        let mut counted = match self.count(&runs).await {
+        let mut counted = match spans.batch.around(self.count(&runs)).await {
             Ok(counted) => counted.into_iter(),
-            Err(problem) => return vec![not_stored(&problem); batch.len()],
+            Err(problem) => {
+                spans.batch.failed("not_stored");
+                return vec![not_stored(&problem); batch.len()];
+            }
         };
-        read.into_iter()
-            .map(|run| match run {
-                Err(rejection) => Verdict::DeadLetter(rejection),
-                Ok(run) => answer(&run, counted.next()),
-            })
-            .collect()
+        let answer = |(place, run)| match run {
+            Err(rejection) => Verdict::DeadLetter(rejection),
+            Ok(run) => {
+                let counted = counted.next();
+                let ordinal = counted.as_ref().and_then(|counted| counted.ordinal);
+                let verdict = answer(&run, counted);
+                spans.end(place, ordinal, &verdict);
+                verdict
+            }
+        };
+        read.into_iter().enumerate().map(answer).collect()
+    }
+}
+
+#[async_trait]
+impl Accountable for Counter {
+    async fn unhandled(&self, batch: &[Delivery]) -> Result<Vec<usize>, String> {
+        let read: Vec<Option<(EventKey, String)>> = batch
+            .iter()
+            .map(|delivery| run_completed::read(delivery, &self.hosts).ok())
+            .map(|read| read.map(|read| (read.event, read.content_hash)))
+            .collect();
+        let events: Vec<EventKey> = read.iter().flatten().map(|(event, _)| event.clone()).collect();
+        let mut seen = self.store.seen(&events).await.map_err(|problem| problem.to_string())?.into_iter();
+        let handled = read.iter().map(|read| {
+            // One with other content under the same identity was given up, and is none that was handled.
+            read.as_ref().is_some_and(|(_, hash)| seen.next().flatten().is_some_and(|seen| seen.is(hash)))
+        });
+        Ok(handled.enumerate().filter(|(_, handled)| !handled).map(|(nth, _)| nth).collect())
     }
 }
 
 /// One event into what is stored of it: facts and trajectory without secrets.
 fn read(delivery: &Delivery, hosts: &DatarefHosts) -> Result<IncomingRun, Rejection> {
-    let RunCompleted { event, key, content_hash, mut run, body } = run_completed::read(delivery, hosts)?;
+    let RunCompleted { event, key, content_hash, mut run, body, trace } =
+        run_completed::read(delivery, hosts)?;
     let redactor = Redactor::shared();
     redactor.facts(&mut run);
     let body = match body {
@@ -118,18 +151,24 @@ fn read(delivery: &Delivery, hosts: &DatarefHosts) -> Result<IncomingRun, Reject
             IncomingBody::Inline(serde_json::to_vec(&trajectory).expect("a trajectory is plain data"))
         }
     };
-    Ok(IncomingRun { arrival: Arrival { event, key, content_hash, run }, position: delivery.sequence, body })
+    let arrival = Arrival { event, key, content_hash, run };
+    Ok(IncomingRun { arrival, position: delivery.sequence, body, trace })
 }
 
 fn answer(run: &IncomingRun, counted: Option<Counted>) -> Verdict {
     let arrival = &run.arrival;
     let (key, id) = (&arrival.key, &arrival.run.run_id);
-    match counted.map(|counted| counted.disposition) {
+    let disposition = counted.map(|counted| counted.disposition);
+    if let Some(disposition) = &disposition {
+        retro_meter::RUNS_COUNTED.add(1, [disposition.as_str()]);
+    }
+    match disposition {
         Some(Disposition::Conflict(rejection)) => Verdict::DeadLetter(rejection),
         Some(Disposition::Counted(ordinal)) => {
             info!(tenant = %key.tenant, workflow = %key.workflow, run.id = %id, ordinal, "counted run {id}");
             Verdict::Done
         }
+        Some(Disposition::Duplicate) => Verdict::Known,
         Some(other) => {
             debug!(tenant = %key.tenant, workflow = %key.workflow, run.id = %id, "run {id}: {other:?}");
             Verdict::Done

@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::message::Message;
+use retro_core::replay::REPLAY_HEADER;
 use retro_core::run::{HttpsRef, ObjectRef};
+use retro_core::trace::TraceContext;
 
 /// A message as the broker delivered it, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +36,16 @@ impl Delivery {
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
+
+    /// What sent it, by the headers `traceparent` and `tracestate`. One that cannot be read counts as none.
+    pub fn trace(&self) -> Option<TraceContext> {
+        TraceContext::of_headers(self.header("traceparent")?, self.header("tracestate")).ok()
+    }
+
+    /// Whether it was handed to somebody before: delivered again by the broker, or replayed by a person.
+    pub fn is_repeated(&self) -> bool {
+        self.delivered > 1 || self.header(REPLAY_HEADER).is_some()
+    }
 }
 
 /// The first header of this name, in whichever case it was written.
@@ -54,6 +66,8 @@ impl Delivery {
 pub enum Verdict {
     /// Its effects are stored. It is acknowledged.
     Done,
+    /// It was handled before: nothing changed. It is acknowledged.
+    Known,
     /// It failed this time; an attempt is spent. After the last one it becomes a dead letter.
     RetryAfter {
         /// How long to wait.
@@ -83,8 +97,16 @@ pub trait Consumer: Send + Sync + 'static {
     async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict>;
 }
 
+/// A consumer that can tell what it has handled.
+#[async_trait]
+pub trait Accountable: Consumer {
+    /// Which of these it has not handled, by place and in order; what it cannot read is among them. Fails with a sentence when
+    /// that cannot be told now.
+    async fn unhandled(&self, batch: &[Delivery]) -> Result<Vec<usize>, String>;
+}
+
 /// Publishing failed, or its outcome is unknown. Publishing again with the same id is safe.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("could not publish to {subject}: {reason}")]
 pub struct PublishError {
     /// The subject.

@@ -16,7 +16,7 @@ pub mod subject;
 pub mod testing;
 
 pub use consumer::{
-    CheckedEvent, Consumer, Delivery, Https, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects,
-    PublishError, Publisher, Verdict,
+    Accountable, CheckedEvent, Consumer, Delivery, Https, INTAKE_EVENTS_MAX, Intake, IntakeError,
+    ObjectError, Objects, PublishError, Publisher, Verdict,
 };
 pub use role::{Durable, Role};

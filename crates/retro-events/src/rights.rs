@@ -20,7 +20,8 @@
 //!
 //! **What remains.** Roles share an account: one that was taken over can have JetStream answer to a subject of its
 //! choice, and so wake a stage or say that something changed. That changes nothing, since stages do what the database
-//! says is due. The intake stream remembers the id of a message for its shortest time (100 ms), whoever sent it: an
+//! says is due. A stage may look up any message of the stream that it takes its own from: the counter is handed every event
+//! anyway, and the others see whom we wake for which retrospective, which they find in the database, too. The intake stream remembers the id of a message for its shortest time (100 ms), whoever sent it: an
 //! engine that guesses another tenant's `Nats-Msg-Id` within it could have that message taken for a copy; the gateway
 //! and `retro emit` send none. A stream's bounds are shared: an engine that fills it stops the others.
 
@@ -71,7 +72,7 @@ impl User {
     pub fn rights(&self) -> Rights {
         let own_inbox = all_below(&inbox_prefix(Some(&self.to_string())));
         let (publish, subscribe) = match self {
-            Self::Role(role) => (of_role(*role), vec![own_inbox]),
+            Self::Role(role) => (of_role(*role), heard_by(*role).into_iter().chain([own_inbox]).collect()),
             Self::Setup => (of_setup(), vec![own_inbox]),
             Self::Engine(tenant) => (vec![of_tenant(subject::RUN_COMPLETED, tenant)], vec![own_inbox]),
             Self::Reader(tenant) => (Vec::new(), vec![of_tenant(subject::MEMORY_CHANGED, tenant)]),
@@ -101,7 +102,9 @@ fn of_role(role: Role) -> Vec<String> {
     let own = role.durable().map(of_durable).unwrap_or_default();
     let asks = role.streams().iter().map(|stream| format!("$JS.API.STREAM.INFO.{stream}"));
     let more = match role {
-        Role::Counter | Role::Sampler | Role::Writer => Vec::new(),
+        Role::Sampler | Role::Writer => Vec::new(),
+        // It compares what its consumer believes to be done with what was done. It takes all of this stream anyway.
+        Role::Counter => vec![format!("$JS.API.DIRECT.GET.{INTAKE}")],
         Role::Investigator => {
             let read = format!("$JS.API.DIRECT.GET.{BODIES}");
             vec![all_below(&read), read]
@@ -113,17 +116,42 @@ fn of_role(role: Role) -> Vec<String> {
             format!("$O.{BODIES_BUCKET}.C.*"),
             format!("$O.{BODIES_BUCKET}.M.*"),
         ],
-        Role::Relay => subject::OURS.iter().map(|prefix| all_below(prefix)).collect(),
+        // Dead letters go back to where they came from, whoever sent them at first; the bytes are stored ones.
+        // It looks how far the counter is, and what the events are called that wait for one: also when no counter runs.
+        Role::Relay => {
+            let looks = Role::Counter
+                .durable()
+                .map(|one| format!("$JS.API.CONSUMER.INFO.{}.{}", one.stream, one.name));
+            let ours = subject::OURS.iter().copied().chain([subject::RUN_COMPLETED]).map(all_below);
+            ours.chain(looks).chain([format!("$JS.API.DIRECT.GET.{INTAKE}")]).collect()
+        }
     };
     own.into_iter().chain(asks).chain(more).collect()
 }
 
-/// Asking about its consumer, asking it for messages, and answering for them.
+/// Besides answers.
+fn heard_by(role: Role) -> Vec<String> {
+    match role {
+        Role::Counter => {
+            role.durable().map(|one| advisories(one.stream, one.name).to_vec()).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Where the broker says that it gave up on a message of a consumer.
+pub fn advisories(stream: &str, consumer: &str) -> [String; 2] {
+    ["MAX_DELIVERIES", "MSG_TERMINATED"]
+        .map(|what| format!("$JS.EVENT.ADVISORY.CONSUMER.{what}.{stream}.{consumer}"))
+}
+
+/// Asking about its consumer, asking it for messages, answering for them, and looking up how old the oldest is.
 fn of_durable(Durable { name, stream, .. }: Durable) -> Vec<String> {
     vec![
         format!("$JS.API.CONSUMER.INFO.{stream}.{name}"),
         format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}"),
         format!("$JS.ACK.{stream}.{name}.>"),
+        format!("$JS.API.STREAM.MSG.GET.{stream}"),
     ]
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use retro_fault::Label;
+
 use crate::{stream, subject};
 
 /// One kind of work, which a process does alone or together with others.
@@ -18,7 +20,7 @@ pub enum Role {
     Writer,
     /// Answers agents and people, and takes events over HTTP.
     Gateway,
-    /// Says what the transactions of all others left in the outbox.
+    /// Says what the transactions of all others left in the outbox, and sends dead letters again.
     Relay,
 }
 
@@ -31,6 +33,8 @@ pub struct Durable {
     pub stream: &'static str,
     /// The prefix of the subjects it takes, before tenant and workflow.
     pub prefix: &'static str,
+    /// What acknowledging one of its messages is called.
+    pub acknowledging: Label,
 }
 
 impl Role {
@@ -52,23 +56,26 @@ impl Role {
 
     /// The durable consumer it takes its messages from; `None` for a role that is not woken by messages.
     pub const fn durable(self) -> Option<Durable> {
-        let (stream, prefix) = match self {
-            Self::Counter => (stream::INTAKE, subject::RUN_COMPLETED),
-            Self::Sampler => (stream::WORK, subject::RETROSPECTIVE_DUE),
-            Self::Investigator => (stream::WORK, subject::INVESTIGATION_DUE),
-            Self::Writer => (stream::WORK, subject::MUTATIONS_DUE),
+        let (stream, prefix, acknowledging) = match self {
+            Self::Counter => (stream::INTAKE, subject::RUN_COMPLETED, Label::CountAck),
+            Self::Sampler => (stream::WORK, subject::RETROSPECTIVE_DUE, Label::SampleAck),
+            Self::Investigator => (stream::WORK, subject::INVESTIGATION_DUE, Label::InvestigateAck),
+            Self::Writer => (stream::WORK, subject::MUTATIONS_DUE, Label::WriteAck),
             Self::Gateway | Self::Relay => return None,
         };
-        Some(Durable { name: self.as_str(), stream, prefix })
+        Some(Durable { name: self.as_str(), stream, prefix, acknowledging })
     }
 
-    /// The streams it asks about and without which it cannot work, its consumer's left out: that answers for its own.
+    /// The streams it asks about and without which it cannot work; its consumer's only where it looks at that itself, since the
+    /// consumer answers for its own.
     pub const fn streams(self) -> &'static [&'static str] {
         match self {
-            Self::Counter | Self::Sampler | Self::Writer => &[],
+            Self::Sampler | Self::Writer => &[],
+            Self::Counter => &[stream::INTAKE],
             Self::Investigator => &[stream::BODIES],
             Self::Gateway => &[stream::INTAKE, stream::BODIES],
-            Self::Relay => &[stream::WORK, stream::ANNOUNCEMENTS],
+            // It sends dead letters again, to wherever they came from, and watches what the broker has.
+            Self::Relay => &[stream::INTAKE, stream::WORK, stream::ANNOUNCEMENTS, stream::BODIES],
         }
     }
 }

@@ -8,6 +8,7 @@ use retro_core::canonical::content_hash;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{EventKey, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::run::{Feedback, HttpsRef, MemoryUse, ObjectRef, RunFacts};
+use retro_core::trace::TraceContext;
 use retro_core::trajectory::Trajectory;
 use serde_json::{Map, Value};
 
@@ -46,6 +47,8 @@ pub struct RunCompleted {
     pub run: RunFacts,
     /// The trajectory.
     pub body: Body,
+    /// What caused the event: by its extension `traceparent` (CloudEvents' distributed tracing), else by the message's header.
+    pub trace: Option<TraceContext>,
 }
 
 /// How the trajectory came.
@@ -68,8 +71,21 @@ pub fn read(delivery: &Delivery, hosts: &DatarefHosts) -> Result<RunCompleted, R
     let envelope = Envelope::read(delivery)?;
     let (run, body) = read_envelope(&envelope, &key, delivery.stored_at, hosts)?;
     let content_hash = content_hash(&envelope.data);
+    let trace = trace_of(&envelope.extensions).or_else(|| delivery.trace());
     let event = EventKey { tenant: key.tenant.clone(), source: envelope.source, id: envelope.id };
-    Ok(RunCompleted { event, key, content_hash, run, body })
+    Ok(RunCompleted { event, key, content_hash, run, body, trace })
+}
+
+fn trace_of(extensions: &Map<String, Value>) -> Option<TraceContext> {
+    let text = |name| extensions.get(name).and_then(Value::as_str);
+    TraceContext::of_headers(text("traceparent")?, text("tracestate")).ok()
+}
+
+/// What the event in a delivery is called, as far as that can be read: also of one that is refused for something else.
+pub fn event(delivery: &Delivery) -> Option<EventKey> {
+    let key = subject::parse_run_completed(&delivery.subject).ok()?;
+    let Envelope { source, id, .. } = Envelope::read(delivery).ok()?;
+    Some(EventKey { tenant: key.tenant, source, id })
 }
 
 /// Checks an event that comes by another road, as [`read`] will check the message that it becomes: who sends it is

@@ -145,7 +145,8 @@ fn about(prefix: &str, tenant: &Tenant, workflow: &Workflow) -> String {
     format!("{prefix}.{}.{}", encode(tenant.as_str()), encode(workflow.as_str()))
 }
 
-const fn prefix_of(notice: &Notice) -> &'static str {
+/// The subject of a message of ours, without tenant and workflow.
+pub const fn prefix_of(notice: &Notice) -> &'static str {
     match notice {
         Notice::RetrospectiveDue { .. } => RETROSPECTIVE_DUE,
         Notice::InvestigationDue { .. } => INVESTIGATION_DUE,

@@ -43,6 +43,13 @@ impl Gateway {
     /// What the next run of a step is handed. Never fails: a database that is down or slow gives nothing and the
     /// reason. With a run, the memories are recorded as presented to it, once however often it asks.
     pub async fn context(&self, tenant: &Tenant, request: ContextRequest) -> ContextAnswer {
+        let began = Instant::now();
+        let answer = self.recall(tenant, request).await;
+        retro_meter::CONTEXT_DURATION.record(began.elapsed().as_secs_f64(), []);
+        answer
+    }
+
+    async fn recall(&self, tenant: &Tenant, request: ContextRequest) -> ContextAnswer {
         let deadline = Instant::now() + self.patience;
         let key = WorkflowKey { tenant: tenant.clone(), workflow: request.workflow };
         let run = request.run_id.as_ref();
@@ -52,9 +59,12 @@ impl Gateway {
             Ok(candidates) => choose(candidates, &policy, &tokens::count),
             Err(reason) => {
                 warn!(reason = reason.as_str(), "context: answered with nothing, {reason}");
+                retro_meter::CONTEXT.add(1, ["unavailable"]);
                 return ContextAnswer::nothing(run, format!("no memories: {reason}"));
             }
         };
+        let found = if recall.memories.is_empty() { "nothing_eligible" } else { "given" };
+        retro_meter::CONTEXT.add(1, [found]);
         let (recorded, reason) = self.present(deadline, &key, run, &recall).await;
         let Recall { memories, text, tokens, left_out } = recall;
         ContextAnswer { memories, text, tokens, left_out, recorded, reason }
@@ -77,7 +87,12 @@ impl Gateway {
             return (Recording::Nothing, Some(NONE_ELIGIBLE.to_owned()));
         }
         let ids: Vec<_> = recall.memories.iter().map(|memory| memory.id).collect();
-        self.recorded(deadline, "presented", self.store.record_presented(key, run, &ids)).await
+        let recorded =
+            self.recorded(deadline, "presented", self.store.record_presented(key, run, &ids)).await;
+        if recorded.0 == Recording::Recorded {
+            retro_meter::PRESENTED.add(ids.len() as u64, []);
+        }
+        recorded
     }
 
     /// One memory of the tenant in full, recorded as read when a run is given. Fails only when the tenant has no memory
@@ -111,7 +126,12 @@ impl Gateway {
             ),
             (Some(run), Some(workflow)) => {
                 let key = WorkflowKey { tenant: tenant.clone(), workflow };
-                self.recorded(deadline, "read", self.store.record_read(&key, &run, memory.id)).await
+                let recorded =
+                    self.recorded(deadline, "read", self.store.record_read(&key, &run, memory.id)).await;
+                if recorded.0 == Recording::Recorded {
+                    retro_meter::READ.add(1, []);
+                }
+                recorded
             }
         };
         Ok(MemoryAnswer { memory: Some(memory.into()), recorded, reason })

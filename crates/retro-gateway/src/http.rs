@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use retro_core::id::{MemoryRef, RunId, Workflow};
-use retro_http::{Api, Caller, Id, JsonBody, Params, Problem, ReadyCheck, health, health_description};
+use retro_http::{Api, Caller, Id, JsonBody, Params, Probes, Problem, health, health_description};
 use retro_store::Unnamed;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -13,10 +13,10 @@ use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer};
 use crate::gateway::Gateway;
 use crate::intake::{self, Reception};
 
-/// The agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz`. To be merged with others
+/// The agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz`, `/metrics`. To be merged with others
 /// and handed to [`retro_http::serve`].
-pub fn router(gateway: Gateway, reception: Reception, ready: ReadyCheck) -> Api {
-    agents().with_state(gateway).merge(intake::routes().with_state(reception)).merge(health(ready))
+pub fn router(gateway: Gateway, reception: Reception, probes: Probes) -> Api {
+    agents().with_state(gateway).merge(intake::routes().with_state(reception)).merge(health(probes))
 }
 
 /// What [`router`] serves.

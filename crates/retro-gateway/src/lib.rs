@@ -13,5 +13,5 @@ pub use answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryText, Record
 pub use gateway::{ANSWER_MS_MAX, Gateway};
 pub use http::{description, router};
 pub use intake::{Busy, EventsAnswer, EventsRefused, Gate, GateBounds, Pass, Reception, RefusedEvent};
-pub use retro_http::{Readiness, ReadyCheck, ServeError, listen, serve};
+pub use retro_http::{Probes, Readiness, ServeError, listen, serve};
 pub use tokens::count as count_tokens;

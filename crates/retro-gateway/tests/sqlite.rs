@@ -47,7 +47,7 @@ async fn learn(store: &SqliteStore, key: &WorkflowKey, lessons: &[String]) {
     let now = Timestamp::UNIX_EPOCH;
     let decide = |facts, arrivals: &[Arrival]| count::decide(facts, arrivals, &policy(), now);
     store
-        .count(&[IncomingRun { arrival, position: 1, body: IncomingBody::None }], &[], &decide)
+        .count(&[IncomingRun { arrival, position: 1, body: IncomingBody::None, trace: None }], &[], &decide)
         .await
         .unwrap();
     let due = store.retrospectives(&key.tenant, None, 1).await.unwrap().remove(0).retrospective.id;

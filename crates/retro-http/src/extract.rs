@@ -48,12 +48,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// A JSON body of at most [`BODY_BYTES_MAX`] bytes. Fields that are not known are left alone, so that a newer client
+/// A JSON body of at most `BYTES_MAX` bytes, [`BODY_BYTES_MAX`] where a route does not say otherwise. Fields that are not known are left alone, so that a newer client
 /// may talk to an older server.
 #[derive(Debug, Clone)]
-pub struct JsonBody<T>(pub T);
+pub struct JsonBody<T, const BYTES_MAX: usize = BODY_BYTES_MAX>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+impl<T: DeserializeOwned, S: Send + Sync, const BYTES_MAX: usize> FromRequest<S> for JsonBody<T, BYTES_MAX> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
@@ -64,7 +64,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
                 "send the body as JSON with `Content-Type: application/json`",
             ));
         }
-        let bytes = read_body(request, BODY_BYTES_MAX, Duration::from_secs(BODY_READ_S_MAX)).await?;
+        let bytes = read_body(request, BYTES_MAX, Duration::from_secs(BODY_READ_S_MAX)).await?;
         read_json(&bytes).map(Self)
     }
 }

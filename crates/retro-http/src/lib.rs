@@ -12,7 +12,7 @@ pub use extract::{
     BODY_BYTES_MAX, BODY_READ_S_MAX, Caller, Id, JsonBody, Params, TENANT_HEADER, accepts, is_json,
     media_type, read_body,
 };
-pub use health::{Readiness, ReadyCheck, health, health_description};
+pub use health::{Probes, Readiness, ReadyCheck, Scrape, health, health_description};
 pub use idempotency::{
     Asked, Idempotency, IdempotencyKey, KEPT_S, KEY_BYTES_MAX, KEY_HEADER, UNDER_WAY_S_MAX,
 };

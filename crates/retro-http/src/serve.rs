@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use crate::api::Api;
 use crate::extract::BODY_BYTES_MAX;
-use crate::health::{ReadyCheck, health};
+use crate::health::{Probes, health};
 use crate::problem::Problem;
 
 /// How long requests under way may take after the stop, seconds; then their connections are dropped. An answer here
@@ -63,15 +63,15 @@ pub async fn serve(listener: TcpListener, api: Api, stop: CancellationToken) -> 
     until_stopped(listener, finished(api), stop).await
 }
 
-/// Serves `/livez` and `/readyz` until `stop`, on whatever address, and nothing else.
+/// Serves `/livez`, `/readyz` and `/metrics` until `stop`, on whatever address, and nothing else.
 pub async fn serve_health(
     listener: TcpListener,
-    ready: ReadyCheck,
+    probes: Probes,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
-    info!(http.address = %address, "serving /livez and /readyz on {address}");
-    until_stopped(listener, with_problems(health(ready).only_routes()), stop).await
+    info!(http.address = %address, "serving /livez, /readyz and /metrics on {address}");
+    until_stopped(listener, with_problems(health(probes).only_routes()), stop).await
 }
 
 async fn until_stopped(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use retro_core::finding::{Answer, Brief};
+use retro_watchdog::Watch;
 
 use crate::heuristics;
 
@@ -13,8 +14,9 @@ pub trait Engine: Send + Sync + 'static {
     /// Its name, as reports show it.
     fn name(&self) -> &'static str;
 
-    /// Looks into the run of `brief`. Must not panic on any brief; if it does, the attempt has failed.
-    async fn investigate(&self, brief: Arc<Brief>) -> Answer;
+    /// Looks into the run of `brief`. Must not panic on any brief; if it does, the attempt has failed. `watch` is held by
+    /// whatever goes on when this is dropped: a thread of its own.
+    async fn investigate(&self, brief: Arc<Brief>, watch: Watch) -> Answer;
 }
 
 /// The engine without a model.
@@ -28,8 +30,13 @@ impl Engine for Heuristics {
     }
 
     /// Works on a thread of its own, since a long run takes a while and nothing here waits.
-    async fn investigate(&self, brief: Arc<Brief>) -> Answer {
-        match tokio::task::spawn_blocking(move || heuristics::investigate(&brief)).await {
+    async fn investigate(&self, brief: Arc<Brief>, watch: Watch) -> Answer {
+        let look = move || {
+            let _watch = watch;
+            retro_fault::poison("engine", brief.run.run_id.as_str().as_bytes());
+            heuristics::investigate(&brief)
+        };
+        match tokio::task::spawn_blocking(look).await {
             Ok(answer) => answer,
             Err(problem) => Answer::Failed { reason: format!("the heuristics stopped: {problem}") },
         }

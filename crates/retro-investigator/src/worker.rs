@@ -2,7 +2,8 @@
 //!
 //! A stalled worker that wakes up late commits nothing: every write carries the fencing token of its claim, and
 //! `Fenced` means stop. A takeover resumes from the journal, so that a kill repeats at most the one call in flight.
-//! Attempts are counted by the claim itself; a run that kills the process is given up like any other failure.
+//! Attempts are counted by the claim itself; a run that kills the process is given up like any other failure. So is one that is
+//! computed on without end: after its deadline it has failed, and the process is ended, since nothing else ends it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +11,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use retro_core::finding::{Answer, Brief, check};
 use retro_core::investigate::{Next, Retry, next, retry};
-use retro_core::learn::{Timing, batch_of};
+use retro_core::learn::{Mutation, Timing, batch_of};
 use retro_core::message::Notice;
 use retro_core::retrospective::InvestigationResult;
 use retro_events::{Consumer, Delivery, Verdict};
+use retro_store::trace::InvestigationTraces;
 use retro_store::{Claim, Finish, InvestigatorStore, JournalEntry, Sequence, Stage, StoreError};
+use retro_trace::{Cause, Kind, Work};
+use retro_watchdog::{Watch, Watchdog, caught};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::brief::{Bodies, NoBody, brief, trajectory};
 use crate::engine::Engine;
@@ -35,6 +40,8 @@ pub struct Settings {
     pub sweep: Duration,
     /// How long an investigation in hand may go on after the stop; then its claim is released.
     pub finish_within: Duration,
+    /// Ends the process over an attempt that goes on after its deadline.
+    pub watchdog: Watchdog,
 }
 
 impl Default for Settings {
@@ -45,6 +52,7 @@ impl Default for Settings {
             deadline_s: 600,
             sweep: Duration::from_secs(2),
             finish_within: Duration::from_secs(10),
+            watchdog: Watchdog::default(),
         }
     }
 }
@@ -107,14 +115,45 @@ impl Worker {
                 return false;
             }
         };
-        if let Err(problem) = self.work(&claim, stop).await {
+        if claim.taken_over {
+            retro_meter::TAKEOVERS.add(1, []);
+        }
+        let span = self.begin(&claim).await;
+        let began = Instant::now();
+        let worked = span.around(self.work(&claim, stop, &span)).await;
+        retro_meter::INVESTIGATION_DURATION.record(began.elapsed().as_secs_f64(), []);
+        if let Err(problem) = worked {
+            if matches!(problem, StoreError::Fenced { .. }) {
+                retro_meter::FENCED.add(1, []);
+            }
             let (id, number) = (claim.retrospective.id, claim.number);
+            span.failed(if matches!(problem, StoreError::Fenced { .. }) { "fenced" } else { "not_stored" });
             warn!(retrospective.id = %id, number, "stopped investigation {number} of {id}: {problem}");
         }
         true
     }
 
-    async fn work(&self, claim: &Claim, stop: &CancellationToken) -> Result<(), StoreError> {
+    /// The span of one attempt. What made the investigation due continues in the first one; a later one is linked to it.
+    async fn begin(&self, claim: &Claim) -> Work {
+        let Claim { retrospective, number, attempt, .. } = claim;
+        let asked =
+            self.store.traces_of_investigation(&retrospective.key.tenant, retrospective.id, *number).await;
+        let traces = asked.unwrap_or_else(|problem| {
+            debug!("investigation {number} of {} begins a trace of its own: {problem}", retrospective.id);
+            InvestigationTraces::default()
+        });
+        let work =
+            Work::begin("investigate run", Kind::Internal, Cause::of(traces.due.as_ref(), *attempt > 1));
+        traces.run.iter().for_each(|run| work.link(run, "run"));
+        work.note("retro.retrospective.id", retrospective.id.to_string());
+        work.note("retro.investigation.number", i64::from(*number));
+        work.note("retro.investigation.attempt", i64::from(*attempt));
+        work.note("cicd.pipeline.name", retrospective.key.workflow.as_str().to_owned());
+        work.note("cicd.pipeline.run.id", claim.run.run_id.as_str().to_owned());
+        work
+    }
+
+    async fn work(&self, claim: &Claim, stop: &CancellationToken, span: &Work) -> Result<(), StoreError> {
         let attempt = self.attempt_under_lease(claim, stop).await?;
         let attempts_max = claim.retrospective.policy.investigation_attempts_max;
         let result = match attempt {
@@ -123,14 +162,19 @@ impl Worker {
             Attempt::Failed(result) => match retry(claim.attempt, attempts_max) {
                 Retry::GiveUp => result,
                 Retry::After(pause_s) => {
+                    span.failed(result.as_str());
                     let reason = result.problem().unwrap_or("no reason given").to_owned();
-                    return self.store.retry_later(claim, pause_s, &reason).await;
+                    self.store.retry_later(claim, pause_s, &reason).await?;
+                    retro_meter::INVESTIGATION_RETRIES.add(1, []);
+                    return Ok(());
                 }
             },
         };
         self.store.finish(claim, &result, Timing::default(), &finish).await?;
+        span.note("retro.investigation.result", result.as_str());
         let (id, run, number) = (claim.retrospective.id, &claim.run.run_id, claim.number);
         info!(retrospective.id = %id, number, run.id = %run, "investigated run {run}: {}", result.as_str());
+        measure(&result);
         self.outbox.notify_one();
         Ok(())
     }
@@ -153,11 +197,15 @@ impl Worker {
             return Ok(Attempt::Ended(InvestigationResult::Failed { reason }));
         }
         let deadline = Duration::from_secs(self.settings.deadline_s);
+        let what = format!("investigation {} of {}", claim.number, claim.retrospective.id);
+        let attempt = caught(self.attempt(claim, self.settings.watchdog.watch(what, deadline)));
+        let failed = |reason: String| Ok(Attempt::Failed(InvestigationResult::Failed { reason }));
         tokio::select! {
-            attempt = tokio::time::timeout(deadline, self.attempt(claim)) => attempt.unwrap_or_else(|_| {
-                let reason = format!("no answer within {} s", self.settings.deadline_s);
-                Ok(Attempt::Failed(InvestigationResult::Failed { reason }))
-            }),
+            attempt = tokio::time::timeout(deadline, attempt) => match attempt {
+                Ok(Ok(attempt)) => attempt,
+                Ok(Err(panicked)) => failed(panicked.to_string()),
+                Err(_) => failed(format!("no answer within {} s", self.settings.deadline_s)),
+            },
             lost = self.hold(claim) => Err(lost),
             () = self.patience(stop) => Ok(Attempt::Stopped),
         }
@@ -182,7 +230,7 @@ impl Worker {
         }
     }
 
-    async fn attempt(&self, claim: &Claim) -> Result<Attempt, StoreError> {
+    async fn attempt(&self, claim: &Claim, watch: Watch) -> Result<Attempt, StoreError> {
         let brief = match trajectory(claim, &self.bodies).await {
             Ok(trajectory) => Arc::new(brief(claim, trajectory)),
             Err(NoBody::Gone(reason)) => return Ok(Attempt::Ended(InvestigationResult::BodyGone { reason })),
@@ -193,7 +241,7 @@ impl Worker {
         self.journal(claim, Stage::Briefed, &seen(&brief)).await?;
         let answer = match journalled_answer(claim) {
             Some(answer) => answer,
-            None => self.engine.investigate(Arc::clone(&brief)).await,
+            None => self.engine.investigate(Arc::clone(&brief), watch).await,
         };
         match answer {
             Answer::Looked { findings, verdicts } => {
@@ -220,6 +268,16 @@ impl Worker {
     ) -> Result<(), StoreError> {
         let body = serde_json::to_value(left).expect("a journal entry is plain data");
         self.store.journal(claim, &JournalEntry { stage, body }).await
+    }
+}
+
+fn measure(result: &InvestigationResult) {
+    retro_meter::INVESTIGATED.add(1, [result.as_str()]);
+    if let Some((_, presented)) = result.looked()
+        && !presented.is_empty()
+    {
+        let read = presented.iter().any(|one| one.read);
+        retro_meter::READ_SIGNAL.add(1, [if read { "read" } else { "none" }]);
     }
 }
 
@@ -252,12 +310,18 @@ fn finish(sequence: &Sequence) -> Finish {
         Next::Investigate { number, .. } => {
             (Vec::new(), Notice::InvestigationDue { retrospective: retrospective.id, investigation: number })
         }
-        Next::Settle => (
-            batch_of(retrospective, &sequence.ended),
-            Notice::MutationsDue { retrospective: retrospective.id },
-        ),
+        Next::Settle => (settle(sequence), Notice::MutationsDue { retrospective: retrospective.id }),
     };
     Finish { next, batch, message: notice.about(&retrospective.key) }
+}
+
+/// What the findings and verdicts ask of memory.
+fn settle(sequence: &Sequence) -> Vec<Mutation> {
+    let work = Work::begin("settle", Kind::Internal, Cause::Current);
+    let batch = batch_of(&sequence.retrospective, &sequence.ended);
+    work.note("retro.investigations", i64::try_from(sequence.ended.len()).unwrap_or(i64::MAX));
+    work.note("retro.mutations", i64::try_from(batch.len()).unwrap_or(i64::MAX));
+    batch
 }
 
 /// Messages only wake the worker: what may be worked on is decided by the database.

@@ -1,5 +1,14 @@
 //! Dead letters as people may see them. The stored original is exact and stays so; what is shown is redacted.
 
+mod exact;
+pub(crate) mod export;
+mod mend;
+mod message;
+mod page;
+mod runbooks;
+mod search;
+mod stats;
+
 use jiff::Timestamp;
 use retro_core::id::{DeadLetterId, Tenant, Workflow};
 use retro_store::{DeadLetter, LetterStatus, Position};
@@ -7,6 +16,18 @@ use serde::Serialize;
 
 use crate::grid::grid;
 use crate::words;
+
+pub use exact::ExactLetter;
+pub use export::{EXPORT_DEFAULT, EXPORT_MAX, Export};
+pub(crate) use mend::routes;
+pub use mend::{Edit, MendError, Mended, Mending, SetError, mend_router};
+pub use message::MessageView;
+pub use page::{AttemptView, LetterPage, letter_acts, page};
+pub use runbooks::runbook;
+pub use search::{Found, LetterSearch};
+#[cfg(test)]
+pub(crate) use stats::counted;
+pub use stats::{LetterGroup, LetterStats};
 
 /// Takes the secrets out of a text.
 pub type Redact<'a> = &'a (dyn Fn(&str) -> String + Send + Sync);
@@ -27,6 +48,8 @@ pub struct DeadLetterView {
     pub retryable: bool,
     /// Where it stands.
     pub status: LetterStatus,
+    /// How often it was sent again.
+    pub replays: u32,
     /// The tenant of the subject; `None` when it could not be read.
     pub tenant: Option<Tenant>,
     /// The workflow of the subject, likewise.
@@ -52,21 +75,10 @@ pub struct DeadLetterView {
     pub message: Option<MessageView>,
 }
 
-/// A message, redacted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct MessageView {
-    /// The headers.
-    pub headers: Vec<(String, String)>,
-    /// The payload as text; bytes that are no UTF-8 are replaced.
-    pub payload: String,
-    /// Whether the payload is UTF-8.
-    pub payload_utf8: bool,
-}
-
 impl DeadLetterView {
     /// A letter in a list, without the message.
     pub fn listed(letter: &DeadLetter, redact: Redact<'_>) -> Self {
-        let DeadLetter { id, letter, payload_sha256, status, created_at, program_version } = letter;
+        let DeadLetter { id, letter, payload_sha256, status, replays, created_at, program_version } = letter;
         let rejection = &letter.rejection;
         Self {
             id: *id,
@@ -75,6 +87,7 @@ impl DeadLetterView {
             detail: redact(&rejection.detail),
             retryable: rejection.code.retryable(),
             status: *status,
+            replays: *replays,
             tenant: letter.tenant.clone(),
             workflow: letter.workflow.clone(),
             position: letter.position.clone(),
@@ -91,14 +104,8 @@ impl DeadLetterView {
 
     /// A letter with its message, redacted.
     pub fn whole(letter: &DeadLetter, redact: Redact<'_>) -> Self {
-        let mut view = Self::listed(letter, redact);
-        let (headers, payload) = (&letter.letter.headers, &letter.letter.payload);
-        view.message = Some(MessageView {
-            headers: headers.iter().map(|(name, value)| (name.clone(), redact(value))).collect(),
-            payload: redact(&String::from_utf8_lossy(payload)),
-            payload_utf8: std::str::from_utf8(payload).is_ok(),
-        });
-        view
+        let message = MessageView::of(&letter.letter.headers, &letter.letter.payload, redact);
+        Self { message: Some(message), ..Self::listed(letter, redact) }
     }
 
     /// The letter for a terminal.
@@ -126,11 +133,7 @@ impl DeadLetterView {
             if self.retryable { "it may succeed" } else { "it fails again as it is: mend the sender" },
         );
         if let Some(message) = &self.message {
-            for (name, value) in &message.headers {
-                out.push_str(&format!("\n{}: {}", words::line(name), words::line(value)));
-            }
-            let note = if message.payload_utf8 { "" } else { " (not UTF-8: shown with replacements)" };
-            out.push_str(&format!("\n\n{}{note}\n", words::visible(&message.payload)));
+            out.push_str(&format!("\n{}", message.text()));
         }
         out
     }

@@ -6,25 +6,26 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use retro_core::dead_letter::Code;
-use retro_core::id::{DeadLetterId, MemoryRef, RetrospectiveId, RunId, Step, Workflow};
+use retro_core::id::{MemoryRef, RetrospectiveId, RunId, Step, Workflow};
 use retro_core::memory::{Memory, Status};
 use retro_http::{Api, Caller, Id, Params, Problem, accepts};
 use retro_store::{
-    DeadLetterFilter, MemoryFilter, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus,
-    RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, StoreError, Unnamed, resolve,
+    MemoryFilter, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus, RetrospectiveDetail,
+    RetrospectiveRow, RunFilter, RunRow, StoreError, Unnamed, resolve,
 };
 use serde::{Deserialize, Serialize};
 use tracing::error;
 use utoipa::IntoParams;
 use utoipa_axum::routes;
 
-use crate::dead_letters::DeadLetterView;
 use crate::report;
 use crate::steer::Acted;
 use crate::why::Why;
 
+mod dead_letters;
 mod described;
+
+pub(crate) use dead_letters::LettersAsked;
 
 /// Entries of a list when nothing is said: a screenful or two.
 pub const LIST_DEFAULT: u32 = 100;
@@ -50,9 +51,11 @@ pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedact) -> Api {
     routes().with_state(Operator { store, redact })
 }
 
-/// What [`router`], [`crate::steer_router`] and [`crate::requests_router`] serve.
+/// What [`router`], [`crate::steer_router`], [`crate::requests_router`] and [`crate::mend_router`] serve.
 pub fn description() -> Api {
     let acts = crate::steer::routes().description().merge(crate::requests::routes().description());
+    let acts = acts.merge(crate::dead_letters::routes().description());
+    let acts = acts.merge(crate::replay::routes().description());
     routes().description().merge(acts)
 }
 
@@ -65,8 +68,9 @@ fn routes() -> Api<Operator> {
         .routes(routes!(proposals))
         .routes(routes!(report))
         .routes(routes!(runs))
-        .routes(routes!(dead_letters))
-        .routes(routes!(dead_letter))
+        .routes(routes!(dead_letters::dead_letters))
+        .routes(routes!(dead_letters::stats))
+        .routes(routes!(dead_letters::dead_letter))
 }
 
 /// A list, and whether there is more of it.
@@ -257,46 +261,6 @@ async fn runs(
     let limit = Limit::of(asked.limit)?;
     let filter = RunFilter { workflow: asked.workflow, run: asked.run, limit: limit.to_fetch() };
     Ok(limit.list(operator.store.runs(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?))
-}
-
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct DeadLettersAsked {
-    /// Only with this code.
-    #[param(value_type = Option<String>)]
-    code: Option<Code>,
-    /// Only of this workflow.
-    #[param(value_type = Option<String>)]
-    workflow: Option<Workflow>,
-    /// At most so many [default: 100].
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
-}
-
-/// Messages that could not be handled, the newest first; redacted.
-#[utoipa::path(get, path = "/v1/dead-letters", tag = "people", params(DeadLettersAsked), responses((status = 200, body = described::DeadLetters)))]
-async fn dead_letters(
-    State(operator): State<Operator>,
-    Caller(tenant): Caller,
-    Params(asked): Params<DeadLettersAsked>,
-) -> Result<Json<List<DeadLetterView>>, Problem> {
-    let limit = Limit::of(asked.limit)?;
-    let filter = DeadLetterFilter { code: asked.code, workflow: asked.workflow, limit: limit.to_fetch() };
-    let found = operator.store.dead_letters(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?;
-    Ok(limit.list(found.iter().map(|letter| DeadLetterView::listed(letter, &*operator.redact)).collect()))
-}
-
-/// One dead letter: why, where, and the message itself, redacted.
-#[utoipa::path(get, path = "/v1/dead-letters/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = described::DeadLetter)))]
-async fn dead_letter(
-    State(operator): State<Operator>,
-    Caller(tenant): Caller,
-    Id(id): Id<DeadLetterId>,
-) -> Result<Json<Acted<DeadLetterView>>, Problem> {
-    let found = operator.store.dead_letter(&tenant, id).await.map_err(|cause| not_answered(&cause))?;
-    let found = found.ok_or_else(|| Problem::not_found("dead letter", id))?;
-    let acts = operator.store.acts(&tenant, id.0).await.map_err(|cause| not_answered(&cause))?;
-    Ok(Json(Acted { of: DeadLetterView::whole(&found, &*operator.redact), acts }))
 }
 
 fn as_text(kind: &'static str, body: String) -> Response {

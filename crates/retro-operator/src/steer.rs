@@ -1,33 +1,28 @@
-//! A person's hand on retrospectives: calling one off, and replaying the dead letter of one that failed. Each answer is
-//! a sentence that says what was done, or why nothing was, and who came before.
+//! A person's hand on retrospectives: calling one off. The answer is a sentence that says what was done, or why nothing
+//! was, and who came before.
 
 mod http;
 
 use std::sync::Arc;
 
-use retro_core::dead_letter::Code;
-use retro_core::id::{DeadLetterId, Epoch, RetrospectiveId, Tenant};
-use retro_core::policy::Policies;
+use retro_core::id::{Epoch, RetrospectiveId, Tenant};
 use retro_core::retrospective::{Retrospective, State, WorkflowState};
-use retro_core::steer::{Act, ActError, NotReopened};
+use retro_core::steer::{Act, ActError};
 use retro_core::time::Clock;
-use retro_store::{ActRow, Cancelled, Reopened, SteerStore, StoreError};
+use retro_store::{ActRow, Cancelled, SteerStore, StoreError};
 use serde::Serialize;
-use tokio::sync::Notify;
 use utoipa::ToSchema;
 
 use crate::words;
 
 pub use http::router as steer_router;
-pub(crate) use http::routes;
+pub(crate) use http::{SOMEBODY, routes};
 
 /// What people may do about retrospectives.
 #[derive(Clone)]
 pub struct Steering {
     store: Arc<dyn SteerStore>,
-    policies: Arc<dyn Policies>,
     clock: Arc<dyn Clock>,
-    outbox: Arc<Notify>,
 }
 
 /// What came of an act.
@@ -35,7 +30,7 @@ pub struct Steering {
 pub struct Told {
     /// Whether it was done now, had been done before, or cannot be done as things stand.
     pub did: Did,
-    /// The retrospective that is cancelled, or that a replay opened.
+    /// The retrospective that is cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub retrospective: Option<RetrospectiveId>,
@@ -82,14 +77,9 @@ pub struct Acted<T> {
 }
 
 impl Steering {
-    /// A hand over its ports; `outbox` is rung when there may be something to send.
-    pub fn new(
-        store: Arc<dyn SteerStore>,
-        policies: Arc<dyn Policies>,
-        clock: Arc<dyn Clock>,
-        outbox: Arc<Notify>,
-    ) -> Self {
-        Self { store, policies, clock, outbox }
+    /// A hand over its ports.
+    pub fn new(store: Arc<dyn SteerStore>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock }
     }
 
     /// Cancels an open retrospective: its runs are released. `None` when the tenant has no such one.
@@ -108,36 +98,12 @@ impl Steering {
         };
         Ok(cancelled(self.store.cancel(tenant, id, &act, &decide).await?))
     }
-
-    /// Replays the dead letter of a failed retrospective: the next one opens at once, whatever pause runs. `None` when
-    /// the tenant has no such letter.
-    pub async fn replay(
-        &self,
-        tenant: &Tenant,
-        letter: DeadLetterId,
-        by: &str,
-        reason: &str,
-    ) -> Result<Option<Told>, SteerError> {
-        let now = self.clock.now();
-        let act = Act::new(by, reason, now)?;
-        let decide = |failed: &Retrospective, mut state: WorkflowState| {
-            let opening = state.reopen(failed, &self.policies.of(&failed.key), now)?;
-            Ok((state, opening))
-        };
-        let told = replayed(self.store.reopen(tenant, letter, &act, &decide).await?);
-        self.outbox.notify_one();
-        Ok(told)
-    }
 }
 
 impl Told {
     fn about(did: Did, retrospective: &Retrospective, detail: String) -> Self {
         let (id, epoch) = (retrospective.id, retrospective.epoch);
         Self { did, retrospective: Some(id), epoch: Some(epoch), detail }
-    }
-
-    const fn refused(detail: String) -> Self {
-        Self { did: Did::Refused, retrospective: None, epoch: None, detail }
     }
 }
 
@@ -170,48 +136,7 @@ fn cancelled(answer: Cancelled) -> Option<Told> {
     })
 }
 
-fn replayed(answer: Reopened) -> Option<Told> {
-    Some(match answer {
-        Reopened::Unknown => return None,
-        Reopened::Now(one) => {
-            let detail = format!(
-                "{} is open over runs {} to {}, with a seed of its own; no pause holds it back",
-                name(&one),
-                one.first,
-                one.last
-            );
-            Told::about(Did::Done, &one, detail)
-        }
-        Reopened::Before { act, opened: one } => {
-            let state = one.state.as_str();
-            let detail = format!(
-                "the letter was replayed before, {}: that opened {}, which is {state}",
-                whose(&act),
-                name(&one)
-            );
-            Told::about(Did::DoneBefore, &one, detail)
-        }
-        Reopened::Not(NotReopened::OneIsOpen { epoch }) => Told::refused(format!(
-            "retrospective {epoch} of the workflow is open already and the released runs are in it: there is nothing \
-             to open, and the letter stays as it is"
-        )),
-        Reopened::Not(NotReopened::ClaimedSince { claimed }) => Told::refused(format!(
-            "a later retrospective has looked back at the released runs (up to run {claimed} all are claimed): there \
-             is nothing to open, and the letter stays as it is"
-        )),
-        Reopened::OtherCode(code) => Told::refused(other_code(code)),
-    })
-}
-
-fn other_code(code: Code) -> String {
-    let built = Code::RetrospectiveFailed;
-    format!(
-        "the letter's code is {code}, and only {built} can be replayed: replay of other codes is not built yet; \
-         deploy/runbooks/{code}.md says what helps meanwhile"
-    )
-}
-
-fn name(one: &Retrospective) -> String {
+pub(crate) fn name(one: &Retrospective) -> String {
     let workflow = words::line(one.key.workflow.as_str());
     match one.asked {
         None => format!("retrospective {} of {workflow}", one.epoch),
@@ -219,16 +144,19 @@ fn name(one: &Retrospective) -> String {
     }
 }
 
-fn whose(act: &Act) -> String {
+pub(crate) fn whose(act: &Act) -> String {
     format!("by {} at {} ({})", words::line(&act.by), words::moment(act.at), words::line(&act.reason))
 }
 
 /// What people did, a line each, for a terminal; empty when nobody did anything.
 pub fn acts(rows: &[ActRow]) -> String {
     let opened = |row: &ActRow| row.opened.map(|id| format!("; it opened {id}")).unwrap_or_default();
-    let line = |row: &ActRow| format!("{} {}{}\n", row.deed.as_str(), whose(&row.act), opened(row));
+    let detail =
+        |row: &ActRow| row.detail.as_ref().map(|text| format!(": {}", words::line(text))).unwrap_or_default();
+    let line =
+        |row: &ActRow| format!("{} {}{}{}\n", row.deed.as_str(), whose(&row.act), opened(row), detail(row));
     rows.iter().map(line).collect()
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

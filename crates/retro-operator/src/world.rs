@@ -21,7 +21,7 @@ use retro_core::run::{BodyRef, Outcome, RunFacts};
 use retro_core::sample::{Sample, draw};
 use retro_core::similar::NgramEmbedder;
 use retro_core::trajectory::Place;
-use retro_store::{DeadLetter, ProposalRow, RunRow, WorkflowRow};
+use retro_store::{Attempt, DeadLetter, ProposalRow, RunRow, WorkflowRow};
 
 /// Everything that is stored. Tests damage it by hand.
 #[derive(Default)]
@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub(crate) details: Vec<(Sample, Vec<Investigation>)>,
     pub(crate) reports: Vec<Report>,
     pub(crate) letters: Vec<DeadLetter>,
+    /// What became of the attempts at each of them.
+    pub(crate) attempts: Vec<Attempt>,
     pub(crate) proposals: Vec<(Tenant, ProposalRow)>,
     /// Set by a test to have a port see something halfway, once.
     pub(crate) glimpse: std::sync::Mutex<Option<Memory>>,

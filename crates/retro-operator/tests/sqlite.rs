@@ -62,7 +62,8 @@ fn incoming(key: &WorkflowKey, n: u64) -> IncomingRun {
         content_hash: content_hash(&facts),
         run: serde_json::from_value(facts).unwrap(),
     };
-    IncomingRun { arrival, position: n, body: IncomingBody::Inline(br#"{"turns":[]}"#.to_vec()) }
+    let body = IncomingBody::Inline(br#"{"turns":[]}"#.to_vec());
+    IncomingRun { arrival, position: n, body, trace: None }
 }
 
 fn found(error: &str) -> InvestigationResult {

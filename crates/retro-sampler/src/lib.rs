@@ -11,10 +11,12 @@ use retro_core::id::{Ordinal, RetrospectiveId, Tenant};
 use retro_core::message::{Message, Notice};
 use retro_core::retrospective::Retrospective;
 use retro_core::{investigate, sample};
-use retro_events::{Consumer, Delivery, Verdict};
+use retro_events::{Consumer, Delivery, Verdict, subject};
 use retro_store::{SamplerStore, Sampling, Step, StoreError};
+use retro_trace::{Cause, Kind, LINKS_MAX, Work};
+use retro_watchdog::caught;
 use tokio::sync::Notify;
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 
 pub use manual::Manual;
 
@@ -42,18 +44,42 @@ impl Sampler {
         let overdue = self.store.overdue_samples(OVERDUE_S, SAMPLES_PER_SWEEP).await?;
         for (tenant, id) in &overdue {
             info!(retrospective.id = %id, "retrospective {id} was due without a wake-up");
-            self.sample(tenant, *id).await?;
+            let opened = self.store.trace_of_retrospective(tenant, *id).await.unwrap_or_default();
+            let work = Work::begin("sweep samples", Kind::Internal, Cause::of(opened.as_ref(), false));
+            // What is wrong with one is no reason to leave the others.
+            match caught(work.around(self.sample(tenant, *id, &work))).await {
+                Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
+                Ok(Err(problem)) => {
+                    error!(retrospective.id = %id, "retrospective {id} cannot be sampled: {problem}")
+                }
+                Err(panicked) => {
+                    error!(retrospective.id = %id, "sampling retrospective {id} failed: {panicked}")
+                }
+                Ok(Ok(_)) => {}
+            }
         }
         Ok(overdue.len())
     }
 
-    async fn sample(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Step, StoreError> {
+    async fn sample(&self, tenant: &Tenant, id: RetrospectiveId, work: &Work) -> Result<Step, StoreError> {
         let step = self.store.sample(tenant, id, &draw).await?;
+        work.note("retro.retrospective.id", id.to_string());
         if step == Step::Done {
             info!(%tenant, retrospective.id = %id, "sampled retrospective {id}");
             self.outbox.notify_one();
+            if work.is_recording() {
+                self.link_window(tenant, id, work).await;
+            }
         }
         Ok(step)
+    }
+
+    /// Links to what caused the other runs of the window.
+    async fn link_window(&self, tenant: &Tenant, id: RetrospectiveId, work: &Work) {
+        match self.store.traces_of_window(tenant, id, LINKS_MAX as u32).await {
+            Ok(traces) => traces.iter().for_each(|trace| work.link(trace, "window")),
+            Err(problem) => debug!("the sampling of {id} is not linked to its runs: {problem}"),
+        }
     }
 }
 
@@ -72,26 +98,29 @@ impl Consumer for Sampler {
     async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
         let mut verdicts = Vec::with_capacity(batch.len());
         for delivery in batch {
-            verdicts.push(match delivery.message() {
-                Ok(message) => self.answer(&message).await,
+            let work = retro_trace::process(delivery, self.name(), subject::RETROSPECTIVE_DUE);
+            let verdict = match delivery.message() {
+                Ok(message) => work.around(self.answer(&message, &work)).await,
                 Err(rejection) => Verdict::DeadLetter(rejection),
-            });
+            };
+            retro_trace::answered(&work, &verdict);
+            verdicts.push(verdict);
         }
         verdicts
     }
 }
 
 impl Sampler {
-    async fn answer(&self, message: &Message) -> Verdict {
+    async fn answer(&self, message: &Message, work: &Work) -> Verdict {
         let Notice::RetrospectiveDue { retrospective } = message.notice else {
             let detail = format!("the sampler was sent {}", message.notice.kind());
             return Verdict::DeadLetter(Rejection::at(Code::FieldInvalid, "notice", detail));
         };
-        match self.sample(&message.tenant, retrospective).await {
+        match self.sample(&message.tenant, retrospective, work).await {
             Ok(Step::Done) => Verdict::Done,
             Ok(Step::AlreadyDone) => {
                 debug!(retrospective.id = %retrospective, "retrospective {retrospective} has its sample already");
-                Verdict::Done
+                Verdict::Known
             }
             Ok(Step::Unknown) => Verdict::DeadLetter(Rejection::at(
                 Code::UnknownReference,

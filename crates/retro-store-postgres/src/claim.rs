@@ -6,7 +6,7 @@ use retro_core::id::{MemoryId, WorkflowKey};
 use retro_core::run::RunFacts;
 use retro_store::{Claim, JournalEntry, Result};
 use retro_store_sql::at;
-use retro_store_sql::claim::{Parts, Record, Taken, claim, journal_entry, met};
+use retro_store_sql::claim::{Parts, Record, Taken, claim, journal_entry, met, token_step};
 use sqlx::PgConnection;
 
 use crate::answer::{OnTable, shown};
@@ -27,6 +27,8 @@ macro_rules! free {
     };
 }
 
+pub(crate) use free;
+
 /// How many investigations are free.
 pub(crate) const CLAIMABLE: &str = concat!("SELECT count(*) ", free!());
 
@@ -38,11 +40,12 @@ pub(crate) async fn take(
     lease_s: i64,
 ) -> Result<Option<Record>> {
     const TAKE: &str = concat!(
-        "WITH free AS MATERIALIZED (SELECT one.tenant, one.retrospective, one.number ",
+        "WITH free AS MATERIALIZED (SELECT one.tenant, one.retrospective, one.number,
+             one.lease_ms IS NOT NULL AS taken_over ",
         free!(),
         " ORDER BY one.due_ms, one.tenant, one.retrospective, one.number LIMIT 1 FOR UPDATE OF one SKIP LOCKED)
-         UPDATE investigations AS taken SET token = taken.token + 1, attempts = taken.attempts + 1, worker = $1,
-             claimed_ms = ",
+         UPDATE investigations AS taken SET token = taken.token + $3::bigint, attempts = taken.attempts + 1,
+             worker = $1, claimed_ms = ",
         now_ms!(),
         ", lease_ms = ",
         now_ms!(),
@@ -50,10 +53,10 @@ pub(crate) async fn take(
          FROM free WHERE taken.tenant = free.tenant AND taken.retrospective = free.retrospective
              AND taken.number = free.number
          RETURNING taken.tenant, taken.retrospective, taken.number, taken.ordinal, taken.run_id, taken.token,
-             taken.attempts"
+             taken.attempts, free.taken_over"
     );
-    let taken = sqlx::query_as(TAKE).bind(shown(worker)).bind(lease_s).fetch_optional(connection).await;
-    taken.on("investigations")
+    let take = sqlx::query_as(TAKE).bind(shown(worker)).bind(lease_s).bind(token_step());
+    take.fetch_optional(connection).await.on("investigations")
 }
 
 /// Loads everything about a claimed investigation.

@@ -3,14 +3,15 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use retro_core::count::{Arrival, Counted};
-use retro_core::id::WorkflowKey;
+use retro_core::count::{Arrival, Counted, Facts};
+use retro_core::id::{EventKey, WorkflowKey};
 use retro_core::keep::Seen;
 use retro_core::retrospective::WorkflowState;
+use retro_fault::Label;
 use retro_store::count::Decide;
 use retro_store::{CounterStore, IncomingRun, Result, StoreError};
 use retro_store_sql::body::{Packed, pack};
-use retro_store_sql::count::{CONSUMER, Known, Plan, WorkflowRecord, plan};
+use retro_store_sql::count::{CONSUMER, Known, Plan, WorkflowRecord, in_order, plan};
 use retro_store_sql::{at, integer, policy_time, workflow_key};
 use sqlx::PgConnection;
 
@@ -39,6 +40,17 @@ impl CounterStore for PostgresStore {
             }
         }
         Err(StoreError::Unavailable(format!("inbox: others stored events of this batch {BEGUN_MAX} times")))
+    }
+
+    async fn seen(&self, events: &[EventKey]) -> Result<Vec<Option<Seen>>> {
+        let asked: Vec<&EventKey> = events.iter().collect();
+        let mut connection = self.pool().acquire().await.on("inbox")?;
+        in_order(events.len(), seen_events(&mut connection, &asked).await?)
+    }
+
+    async fn known(&self, arrivals: &[Arrival]) -> Result<Facts> {
+        let keys: Vec<&WorkflowKey> = arrivals.iter().map(|arrival| &arrival.key).collect();
+        Ok(look_up(&mut *self.snapshot().await?, arrivals, &keys).await?.facts)
     }
 
     async fn waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>> {
@@ -78,7 +90,7 @@ impl PostgresStore {
         let opened: Vec<_> = effects.opened.iter().map(|opening| &opening.retrospective).collect();
         retrospective::open(&mut transaction, &opened).await?;
         outbox::put(&mut transaction, effects.opened.iter().map(|opening| &opening.message)).await?;
-        commit(transaction).await?;
+        commit(transaction, Label::CountCommit).await?;
         Ok(Some(effects.counted))
     }
 }
@@ -91,37 +103,55 @@ async fn load(connection: &mut PgConnection, arrivals: &[Arrival], look_at: &[Wo
     let others: Vec<&WorkflowKey> =
         look_at.iter().filter(|key| of_batch.binary_search(key).is_err()).collect();
     lock::workflows(connection, &of_batch, &others).await?;
+    of_batch.extend(others);
+    look_up(connection, arrivals, &of_batch).await
+}
+
+async fn look_up(
+    connection: &mut PgConnection,
+    arrivals: &[Arrival],
+    keys: &[&WorkflowKey],
+) -> Result<Known> {
     let mut known = Known::default();
     known_events(connection, arrivals, &mut known).await?;
     known_runs(connection, arrivals, &mut known).await?;
-    of_batch.extend(others);
-    known_workflows(connection, &of_batch, &mut known).await?;
+    known_workflows(connection, keys, &mut known).await?;
     Ok(known)
 }
 
-/// Looks each event up by the inbox's key. `LATERAL … OFFSET 0` leaves no other way: a plain join that was planned while
-/// the table was small is kept, and reads the whole inbox for every batch until the server has looked at its size.
 async fn known_events(connection: &mut PgConnection, arrivals: &[Arrival], known: &mut Known) -> Result<()> {
+    let events: Vec<&EventKey> = arrivals.iter().map(|arrival| &arrival.event).collect();
+    let seen = seen_events(connection, &events).await?;
+    seen.into_iter().try_for_each(|(index, seen)| known.event(arrivals, index, seen))
+}
+
+/// What is remembered of events: the place of each that was seen among those asked for, and of its content. Looks each up by
+/// the inbox's key. `LATERAL … OFFSET 0` leaves no other way: a plain join that was planned while the table was small is
+/// kept, and reads the whole inbox for every batch until the server has looked at its size.
+pub(crate) async fn seen_events(
+    connection: &mut PgConnection,
+    events: &[&EventKey],
+) -> Result<Vec<(i64, Seen)>> {
     const SEEN: &str = "
         SELECT asked.place - 1, inbox.content_hash
         FROM unnest($2::text[], $3::bytea[], $4::bytea[]) WITH ORDINALITY AS asked (tenant, source, id, place)
         CROSS JOIN LATERAL (SELECT content_hash FROM inbox WHERE consumer = $1 AND tenant = asked.tenant
             AND source = asked.source AND event_id = asked.id OFFSET 0) AS inbox";
-    if arrivals.is_empty() {
-        return Ok(());
+    if events.is_empty() {
+        return Ok(Vec::new());
     }
     let rows: Vec<(i64, String)> = sqlx::query_as(SEEN)
         .bind(CONSUMER)
-        .bind(column(arrivals, |arrival| arrival.event.tenant.as_str()))
-        .bind(column(arrivals, |arrival| arrival.event.source.as_bytes()))
-        .bind(column(arrivals, |arrival| arrival.event.id.as_bytes()))
+        .bind(column(events, |event| event.tenant.as_str()))
+        .bind(column(events, |event| event.source.as_bytes()))
+        .bind(column(events, |event| event.id.as_bytes()))
         .fetch_all(&mut *connection)
         .await
         .on("inbox")?;
-    rows.into_iter().try_for_each(|(index, hash)| known.event(arrivals, index, Seen::Whole(hash)))?;
+    let whole = rows.into_iter().map(|(index, hash)| (index, Seen::Whole(hash)));
     // In this order: an event that is purged between the two questions is found by the second.
-    let purged = keep::purged_events(connection, arrivals).await?;
-    purged.into_iter().try_for_each(|(index, content)| known.event(arrivals, index, Seen::Purged(content)))
+    let purged = keep::purged_events(connection, events).await?;
+    Ok(whole.chain(purged.into_iter().map(|(index, content)| (index, Seen::Purged(content)))).collect())
 }
 
 async fn known_runs(connection: &mut PgConnection, arrivals: &[Arrival], known: &mut Known) -> Result<()> {

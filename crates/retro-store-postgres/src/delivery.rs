@@ -4,14 +4,18 @@ use async_trait::async_trait;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::{DeadLetterId, Tenant, WorkflowKey};
 use retro_core::message::Notice;
-use retro_store::{DeadLetter, DeliveryStore, LetterStatus, NewDeadLetter, Position, Result};
+use retro_core::replay::Outcome;
+use retro_fault::Label;
+use retro_store::{
+    DeadLetter, DeliveryStore, Failure, LetterStatus, NewDeadLetter, Position, Resent, Result,
+};
 use retro_store_sql::letter::Record;
 use retro_store_sql::{at, integer, json, policy_time};
 use sqlx::PgConnection;
 
 use crate::answer::OnTable;
 use crate::open::commit;
-use crate::{PostgresStore, now_ms, outbox};
+use crate::{PostgresStore, letter, now_ms, outbox, replay};
 
 #[async_trait]
 impl DeliveryStore for PostgresStore {
@@ -23,21 +27,47 @@ impl DeliveryStore for PostgresStore {
                  SET attempts = attempts.attempts + 1, last_ms = excluded.last_ms
                RETURNING attempts"
         );
+        let mut transaction = self.write().await?;
         let attempts: i64 = sqlx::query_scalar(BEGIN)
             .bind(&position.consumer)
             .bind(&position.stream)
             .bind(integer(position.sequence))
-            .fetch_one(self.pool())
+            .fetch_one(&mut *transaction)
             .await
             .on("attempts")?;
-        at("attempts", &position.stream).unsigned(attempts)
+        let attempts: u32 = at("attempts", &position.stream).unsigned(attempts)?;
+        // The first delivery is an attempt that is not counted.
+        letter::begin(&mut transaction, position, attempts.saturating_add(1)).await?;
+        commit(transaction, Label::AttemptCommit).await?;
+        Ok(attempts)
+    }
+
+    async fn note_failure(&self, position: &Position, failure: &Failure) -> Result<()> {
+        let mut transaction = self.write().await?;
+        letter::fail(&mut transaction, position, failure).await?;
+        commit(transaction, Label::FailureCommit).await
+    }
+
+    async fn forget_attempts(&self, position: &Position) -> Result<()> {
+        let mut transaction = self.write().await?;
+        forget_attempts(&mut transaction, position).await?;
+        letter::forget(&mut transaction, position).await?;
+        commit(transaction, Label::AttemptForgetCommit).await
     }
 
     async fn bury(&self, letter: &NewDeadLetter) -> Result<DeadLetterId> {
         let mut transaction = self.write().await?;
         let id = bury(&mut transaction, letter).await?;
-        commit(transaction).await?;
+        commit(transaction, Label::BuryCommit).await?;
         Ok(id)
+    }
+
+    async fn settle(&self, resent: &Resent, known: bool) -> Result<bool> {
+        let outcome = if known { Outcome::Known } else { Outcome::Handled };
+        let mut transaction = self.write().await?;
+        let settled = replay::settle(&mut transaction, resent, &outcome).await?;
+        commit(transaction, Label::SettleCommit).await?;
+        Ok(settled)
     }
 }
 
@@ -45,9 +75,15 @@ impl DeliveryStore for PostgresStore {
 pub(crate) async fn bury(connection: &mut PgConnection, letter: &NewDeadLetter) -> Result<DeadLetterId> {
     let id = letter.id();
     forget_attempts(connection, &letter.position).await?;
-    if store(connection, id, letter).await?
-        && let (Some(tenant), Some(workflow)) = (&letter.tenant, &letter.workflow)
-    {
+    if let Some(original) = replay::failed_again(connection, letter).await? {
+        return Ok(original);
+    }
+    if !store(connection, id, letter).await? {
+        letter::forget(connection, &letter.position).await?;
+        return Ok(id);
+    }
+    letter::settle(connection, id, &letter.position, letter.attempts, &letter.rejection).await?;
+    if let (Some(tenant), Some(workflow)) = (&letter.tenant, &letter.workflow) {
         let key = WorkflowKey { tenant: tenant.clone(), workflow: workflow.clone() };
         let message = Notice::DeadLettered { letter: id, code: letter.rejection.code }.about(&key);
         outbox::put(connection, std::iter::once(&message)).await?;
@@ -108,7 +144,7 @@ pub(crate) async fn load(
 ) -> Result<Option<DeadLetter>> {
     const LOAD: &str = "
         SELECT id, tenant, workflow, consumer, stream, sequence, subject, headers, payload, payload_sha256,
-            rejection, attempts, stored_at, status, created_ms, program_version
+            rejection, attempts, stored_at, status, replays, created_ms, program_version
         FROM dead_letters WHERE id = $3 AND (tenant = $1 OR (tenant IS NULL AND $1 = $2))";
     let row: Option<Record> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
@@ -120,13 +156,23 @@ pub(crate) async fn load(
     row.map(Record::read).transpose()
 }
 
-/// Marks an open letter as replayed.
+/// The same, once its row is locked: as it is now, and nobody else acts on it meanwhile.
+pub(crate) async fn load_locked(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    id: DeadLetterId,
+) -> Result<Option<DeadLetter>> {
+    const LOCK: &str = "SELECT FROM dead_letters WHERE id = $1 FOR UPDATE";
+    sqlx::query(LOCK).bind(id.to_string()).execute(&mut *connection).await.on("dead_letters")?;
+    load(connection, tenant, id).await
+}
+
+/// Marks a letter as replayed that was not.
 pub(crate) async fn replayed(connection: &mut PgConnection, id: DeadLetterId) -> Result<()> {
-    const MARK: &str = "UPDATE dead_letters SET status = $2 WHERE id = $1 AND status = $3";
+    const MARK: &str = "UPDATE dead_letters SET status = $2 WHERE id = $1 AND status <> $2";
     let done = sqlx::query(MARK)
         .bind(id.to_string())
         .bind(LetterStatus::Replayed.as_str())
-        .bind(LetterStatus::Open.as_str())
         .execute(connection)
         .await
         .on("dead_letters")?;

@@ -7,11 +7,13 @@ use retro_core::investigate::Next;
 use retro_core::learn::{Mutation, Timing};
 use retro_core::retrospective::{Investigation, InvestigationResult, Retrospective, State};
 use retro_core::sample::Sample;
+use retro_fault::Label;
 use retro_store::investigate::Decide;
 use retro_store::{Claim, InvestigatorStore, JournalEntry, Result, Sequence, StoreError};
 use retro_store_sql::investigate::{Record, fenced, ordinal_at, seconds, unless_fenced};
 use retro_store_sql::retrospective::drawn;
-use retro_store_sql::{at, integer, json};
+use retro_store_sql::step::journalling;
+use retro_store_sql::{at, integer, json, trace};
 use sqlx::PgConnection;
 
 use crate::answer::{OnTable, shown};
@@ -25,18 +27,13 @@ impl InvestigatorStore for PostgresStore {
         let Some(taken) = claim::take(&mut transaction, worker, seconds(lease_s)).await? else {
             return Ok(None);
         };
-        match claim::load(&mut transaction, &taken).await {
-            // The claim stands, so that what cannot be read does not stop the ones behind it.
-            Err(damage @ StoreError::Damaged { .. }) => {
-                commit(transaction).await?;
-                Err(damage)
-            }
-            Err(error) => Err(error),
-            Ok(claim) => {
-                commit(transaction).await?;
-                Ok(Some(claim))
-            }
+        let loaded = claim::load(&mut transaction, &taken).await;
+        // The claim of what cannot be read stands, so that it does not stop the ones behind it.
+        if !matches!(loaded, Ok(_) | Err(StoreError::Damaged { .. })) {
+            return loaded.map(Some);
         }
+        commit(transaction, Label::ClaimCommit).await?;
+        loaded.map(Some)
     }
 
     async fn heartbeat(&self, claim: &Claim, lease_s: u64) -> Result<()> {
@@ -50,7 +47,7 @@ impl InvestigatorStore for PostgresStore {
         let done =
             held(HOLD, claim).bind(seconds(lease_s)).execute(&mut *transaction).await.on("investigations")?;
         unless_fenced(claim, done.rows_affected())?;
-        commit(transaction).await
+        commit(transaction, Label::HeartbeatCommit).await
     }
 
     async fn journal(&self, claim: &Claim, entry: &JournalEntry) -> Result<()> {
@@ -74,7 +71,7 @@ impl InvestigatorStore for PostgresStore {
             .execute(&mut *transaction)
             .await
             .on("journal")?;
-        commit(transaction).await
+        commit(transaction, journalling(entry.stage)).await
     }
 
     async fn retry_later(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()> {
@@ -93,7 +90,7 @@ impl InvestigatorStore for PostgresStore {
             .await
             .on("investigations")?;
         unless_fenced(claim, done.rows_affected())?;
-        commit(transaction).await
+        commit(transaction, Label::RetryCommit).await
     }
 
     async fn release(&self, claim: &Claim) -> Result<()> {
@@ -103,7 +100,7 @@ impl InvestigatorStore for PostgresStore {
         let mut transaction = self.write().await?;
         let done = held(RELEASE, claim).execute(&mut *transaction).await.on("investigations")?;
         unless_fenced(claim, done.rows_affected())?;
-        commit(transaction).await
+        commit(transaction, Label::ReleaseCommit).await
     }
 
     async fn finish(
@@ -137,7 +134,7 @@ impl InvestigatorStore for PostgresStore {
             }
         }
         outbox::put(&mut transaction, std::iter::once(&finish.message)).await?;
-        commit(transaction).await
+        commit(transaction, Label::FinishCommit).await
     }
 
     async fn claimable(&self) -> Result<u64> {
@@ -180,7 +177,7 @@ async fn end(
     timing: Timing,
 ) -> Result<()> {
     const END: &str = concat!(
-        "UPDATE investigations SET lease_ms = NULL, result = $5, cost_usd = $6, ended_ms = ",
+        "UPDATE investigations SET lease_ms = NULL, ended_token = $4, result = $5, cost_usd = $6, ended_ms = ",
         now_ms!(),
         " WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL"
     );
@@ -203,9 +200,9 @@ pub(crate) async fn add_investigation(
     replacement: bool,
 ) -> Result<()> {
     const ADD: &str = concat!(
-        "INSERT INTO investigations (tenant, retrospective, number, ordinal, run_id, replacement, due_ms,
+        "INSERT INTO investigations (tenant, retrospective, number, ordinal, run_id, replacement, trace, due_ms,
              not_before_ms, token, attempts)
-         SELECT runs.tenant, $2, $3, runs.ordinal, runs.run_id, $4, ",
+         SELECT runs.tenant, $2, $3, runs.ordinal, runs.run_id, $4, $7, ",
         now_ms!(),
         ", 0, 0, 0 FROM runs WHERE runs.tenant = $1 AND runs.workflow = $5 AND runs.ordinal = $6"
     );
@@ -217,6 +214,7 @@ pub(crate) async fn add_investigation(
         .bind(replacement)
         .bind(retrospective.key.workflow.as_str())
         .bind(integer(ordinal))
+        .bind(trace::current())
         .execute(connection)
         .await
         .on("investigations")?;

@@ -6,13 +6,13 @@
 //! condition that its new ones do not meet, and before its body, in the order in which a counter writes them.
 
 use async_trait::async_trait;
-use retro_core::count::Arrival;
 use retro_core::id::EventKey;
 use retro_core::keep::{ContentDigest, EventDigest};
 use retro_core::run::BodyRef;
 use retro_store::keep::Stage;
 use retro_store::{PurgeRow, Purged, Result, RetentionStore};
 use retro_store_sql::count::CONSUMER;
+use retro_store_sql::step::purging;
 use retro_store_sql::{at, integer, json};
 use sqlx::PgConnection;
 
@@ -50,7 +50,7 @@ impl RetentionStore for PostgresStore {
             return Ok(purged);
         }
         remember(&mut transaction, stage, purged.rows).await?;
-        commit(transaction).await?;
+        commit(transaction, purging(stage)).await?;
         Ok(purged)
     }
 
@@ -289,7 +289,15 @@ async fn attempts(connection: &mut PgConnection, age_s: i64, limit: i64) -> Resu
         cutoff!(),
         " LIMIT $2 FOR UPDATE SKIP LOCKED)"
     );
-    Ok(up_to(delete(connection, "attempts", DELETE, age_s, limit).await?, limit))
+    const DELETE_HISTORY: &str = concat!(
+        "DELETE FROM attempt_history WHERE number IN (
+            SELECT number FROM attempt_history WHERE letter IS NULL AND coalesce(failed_ms, begun_ms) <= ",
+        cutoff!(),
+        " LIMIT $2 FOR UPDATE SKIP LOCKED)"
+    );
+    let counts = up_to(delete(connection, "attempts", DELETE, age_s, limit).await?, limit);
+    let history = up_to(delete(connection, "attempt_history", DELETE_HISTORY, age_s, limit).await?, limit);
+    Ok(Purged { rows: counts.rows + history.rows, more: counts.more || history.more })
 }
 
 async fn delete(
@@ -336,17 +344,17 @@ async fn events(connection: &mut PgConnection, age_s: i64, limit: i64) -> Result
     Ok(up_to(rows.len() as u64, limit))
 }
 
-/// The events of a batch that are known by their digests alone: place in the batch, and what is left of the content.
+/// The events that are known by their digests alone: place among those asked for, and what is left of the content.
 pub(crate) async fn purged_events(
     connection: &mut PgConnection,
-    arrivals: &[Arrival],
+    events: &[&EventKey],
 ) -> Result<Vec<(i64, ContentDigest)>> {
     const SEEN: &str = "
         SELECT asked.place - 1, seen_events.content
         FROM unnest($1::bytea[]) WITH ORDINALITY AS asked (digest, place)
         JOIN seen_events ON seen_events.digest = asked.digest";
-    let digest = |arrival: &Arrival| EventDigest::of(CONSUMER, &arrival.event).0.into_bytes();
-    let digests: Vec<[u8; 16]> = arrivals.iter().map(digest).collect();
+    let digest = |event: &&EventKey| EventDigest::of(CONSUMER, event).0.into_bytes();
+    let digests: Vec<[u8; 16]> = events.iter().map(digest).collect();
     let rows: Vec<(i64, Vec<u8>)> = sqlx::query_as(SEEN)
         .bind(column(&digests, |digest| digest.as_slice()))
         .fetch_all(connection)

@@ -1,12 +1,17 @@
 #![doc = include_str!("../README.md")]
 
 mod answer;
+mod audit;
+mod batch;
+mod broker;
 mod claim;
 mod close;
 mod count;
 mod delivery;
 mod investigate;
 mod keep;
+mod letter;
+mod level;
 mod lock;
 mod manual;
 mod memory;
@@ -14,11 +19,13 @@ mod open;
 mod operate;
 mod outbox;
 mod recall;
+mod replay;
 mod request;
 mod retrospective;
 mod run;
 mod sample;
 mod steer;
+mod trace;
 mod write;
 
 pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, migrate, name};

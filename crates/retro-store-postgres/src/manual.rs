@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use retro_core::id::{ProposalId, RetrospectiveId, Tenant, Workflow, WorkflowKey};
 use retro_core::manual::{Asked, Decision, NamedRun, Proposal, ProposalFacts, Untriggered};
+use retro_fault::Label;
 use retro_store::manual::DecideTrigger;
 use retro_store::{ManualStore, ProposalFilter, ProposalRow, ProposalStore, Result, Step};
 use retro_store_sql::manual::{Record, causes, named_run};
@@ -41,7 +42,7 @@ impl ManualStore for PostgresStore {
         retrospective::set_sample(&mut transaction, manual, &triggered.sample).await?;
         add_investigation(&mut transaction, manual, &triggered.sample, 1, 0, false).await?;
         outbox::put(&mut transaction, std::iter::once(&triggered.message)).await?;
-        commit(transaction).await?;
+        commit(transaction, Label::TriggerCommit).await?;
         Ok(Ok(Step::Done))
     }
 }

@@ -3,7 +3,7 @@
 use retro_core::id::{MemoryId, WorkflowKey};
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_store::Result;
-use retro_store_sql::memory::{cause, read_memory, read_tombstone};
+use retro_store_sql::memory::{cause, once, read_memory, read_tombstone};
 use retro_store_sql::{at, json, policy_time};
 use sqlx::PgConnection;
 
@@ -46,6 +46,7 @@ pub(crate) async fn append_changes(
         FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
             WITH ORDINALITY AS new (id, memory, kind, cause, cause_id, retrospective, change, place)
         ORDER BY place";
+    let changes = &*once(changes);
     if changes.is_empty() {
         return Ok(());
     }
@@ -72,13 +73,15 @@ pub(crate) async fn store_memories(
     memories: &[Memory],
 ) -> Result<()> {
     const STORE: &str = "
-        INSERT INTO memories (tenant, id, workflow, scope_kind, scope_key, step, status, weight, memory)
-        SELECT $1, id, $2, kind, key, step, status, weight, memory
-        FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::text[])
-            AS new (id, kind, key, step, status, weight, memory)
+        INSERT INTO memories (tenant, id, workflow, scope_kind, scope_key, step, status, weight, memory,
+            changed_at)
+        SELECT $1, id, $2, kind, key, step, status, weight, memory, changed_at
+        FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::text[],
+            $10::text[]) AS new (id, kind, key, step, status, weight, memory, changed_at)
         ON CONFLICT (tenant, id) DO UPDATE SET scope_kind = excluded.scope_kind,
             scope_key = excluded.scope_key, step = excluded.step, status = excluded.status,
-            weight = excluded.weight, memory = excluded.memory
+            weight = excluded.weight, memory = excluded.memory,
+            changed_at = excluded.changed_at
         WHERE memories.workflow = excluded.workflow";
     if memories.is_empty() {
         return Ok(());
@@ -93,6 +96,7 @@ pub(crate) async fn store_memories(
         .bind(column(memories, |memory| memory.status.as_str()))
         .bind(column(memories, |memory| i64::from(memory.weight.get())))
         .bind(column(memories, json))
+        .bind(column(memories, |memory| policy_time(memory.changed_at)))
         .execute(connection)
         .await
         .on("memories")?;

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use retro_fault::{Label, step};
 use retro_store::{Result, SchemaStore, StoreError};
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -104,9 +105,9 @@ impl SchemaStore for PostgresStore {
     }
 }
 
-/// Commits; after an error the outcome is unknown, and calling again is safe.
-pub(crate) async fn commit(transaction: Transaction<'static, Postgres>) -> Result<()> {
-    transaction.commit().await.on("committing")
+/// Commits, the one way there is; after an error the outcome is unknown, and calling again is safe.
+pub(crate) async fn commit(transaction: Transaction<'_, Postgres>, label: Label) -> Result<()> {
+    step(label, transaction.commit()).await.on("committing")
 }
 
 /// Reads an address. What is said about a bad one names no part of it: any part may be a password.
@@ -179,7 +180,7 @@ async fn migrate_locked(connection: &mut PgConnection) -> Result<Vec<String>> {
     let mut lenient = Migrator::with_migrations(MIGRATOR.iter().cloned().collect());
     lenient.set_ignore_missing(true).set_locking(false);
     lenient.run_direct(None, &mut *transaction, false).await.map_err(migration_failed)?;
-    transaction.commit().await.on("_sqlx_migrations")?;
+    commit(transaction, Label::MigrateCommit).await?;
     Ok(missing)
 }
 

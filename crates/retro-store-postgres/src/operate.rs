@@ -5,8 +5,8 @@ use retro_core::id::{DeadLetterId, MemoryId, Ordinal, RetrospectiveId, Tenant, W
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_store::{
-    ActRow, DeadLetter, DeadLetterFilter, Health, MemoryFilter, OperatorStore, Result, RetrospectiveDetail,
-    RetrospectiveRow, RunFilter, RunRow, WorkflowRow,
+    ActRow, DeadLetter, DeadLetterFilter, Health, LetterStatus, MemoryFilter, OperatorStore, Result,
+    RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, WorkflowRow,
 };
 use retro_store_sql::count::WorkflowRecord;
 use retro_store_sql::memory::{read_change, read_memory};
@@ -14,7 +14,8 @@ use retro_store_sql::{at, letter, retrospective as rows, run};
 use uuid::Uuid;
 
 use crate::answer::OnTable;
-use crate::{PostgresStore, delivery, investigate, memory, retrospective, steer};
+use crate::count::column;
+use crate::{PostgresStore, audit, delivery, investigate, memory, retrospective};
 
 #[async_trait]
 impl OperatorStore for PostgresStore {
@@ -178,16 +179,28 @@ impl OperatorStore for PostgresStore {
     async fn dead_letters(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<DeadLetter>> {
         const LOAD: &str = "
             SELECT id, tenant, workflow, consumer, stream, sequence, subject, headers, payload, payload_sha256,
-                rejection, attempts, stored_at, status, created_ms, program_version
+                rejection, attempts, stored_at, status, replays, created_ms, program_version
             FROM dead_letters
             WHERE (tenant = $1 OR (tenant IS NULL AND $1 = $2)) AND ($3::text IS NULL OR code = $3)
-                AND ($4::text IS NULL OR workflow = $4)
-            ORDER BY created_ms DESC, position DESC LIMIT $5";
+                AND ($4::text IS NULL OR workflow = $4) AND ($5::text IS NULL OR consumer = $5)
+                AND ($6::bigint IS NULL OR created_ms >= $6) AND ($7::bigint IS NULL OR created_ms < $7)
+                AND ($8::text IS NULL OR status = $8) AND ($9::text[] IS NULL OR id = ANY ($9))
+                AND ($10::text IS NULL OR (created_ms, position) < (SELECT one.created_ms, one.position
+                    FROM dead_letters AS one
+                    WHERE one.id = $10 AND (one.tenant = $1 OR (one.tenant IS NULL AND $1 = $2))))
+            ORDER BY created_ms DESC, position DESC LIMIT $11";
+        let ids = (!filter.ids.is_empty()).then(|| column(&filter.ids, DeadLetterId::to_string));
         let rows: Vec<letter::Record> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
             .bind(filter.code.map(|code| code.as_str()))
             .bind(filter.workflow.as_ref().map(Workflow::as_str))
+            .bind(filter.consumer.as_deref())
+            .bind(filter.since.map(|moment| moment.as_millisecond()))
+            .bind(filter.until.map(|moment| moment.as_millisecond()))
+            .bind(filter.status.map(LetterStatus::as_str))
+            .bind(ids)
+            .bind(filter.behind.map(|id| id.to_string()))
             .bind(i64::from(filter.limit))
             .fetch_all(self.pool())
             .await
@@ -200,7 +213,7 @@ impl OperatorStore for PostgresStore {
     }
 
     async fn acts(&self, tenant: &Tenant, subject: Uuid) -> Result<Vec<ActRow>> {
-        steer::acts(&mut *self.snapshot().await?, tenant, subject).await
+        audit::acts(&mut *self.snapshot().await?, tenant, subject).await
     }
 
     async fn health(&self) -> Result<Health> {

@@ -3,24 +3,24 @@
 use async_trait::async_trait;
 use retro_core::id::MessageId;
 use retro_core::message::Message;
+use retro_fault::Label;
 use retro_store::{OutboxStore, Result};
-use retro_store_sql::{at, json};
+use retro_store_sql::{at, json, trace};
 use sqlx::PgConnection;
 
 use crate::answer::OnTable;
 use crate::count::column;
+use crate::open::commit;
 use crate::{PostgresStore, now_ms};
 
 #[async_trait]
 impl OutboxStore for PostgresStore {
     async fn unsent(&self, limit: u32) -> Result<Vec<Message>> {
         const UNSENT: &str = "
-            SELECT id, tenant, workflow, notice FROM outbox WHERE sent_ms IS NULL ORDER BY sequence LIMIT $1";
-        let rows: Vec<(String, String, String, String)> =
+            SELECT id, tenant, workflow, notice, trace FROM outbox WHERE sent_ms IS NULL ORDER BY sequence LIMIT $1";
+        let rows: Vec<Row> =
             sqlx::query_as(UNSENT).bind(i64::from(limit)).fetch_all(self.pool()).await.on("outbox")?;
-        rows.into_iter()
-            .map(|(id, tenant, workflow, notice)| read(&id, &tenant, &workflow, &notice))
-            .collect()
+        rows.iter().map(read).collect()
     }
 
     async fn mark_sent(&self, ids: &[MessageId]) -> Result<()> {
@@ -35,18 +35,24 @@ impl OutboxStore for PostgresStore {
         if ids.is_empty() {
             return Ok(());
         }
-        sqlx::query(MARK).bind(column(ids, MessageId::to_string)).execute(self.pool()).await.on("outbox")?;
-        Ok(())
+        let mut transaction = self.write().await?;
+        let marked = sqlx::query(MARK).bind(column(ids, MessageId::to_string));
+        marked.execute(&mut *transaction).await.on("outbox")?;
+        commit(transaction, Label::RelayMarkCommit).await
     }
 }
 
-fn read(id: &str, tenant: &str, workflow: &str, notice: &str) -> Result<Message> {
+/// Id, tenant, workflow, notice and trace.
+type Row = (String, String, String, String, Option<String>);
+
+fn read((id, tenant, workflow, notice, trace): &Row) -> Result<Message> {
     let place = at("outbox.notice", id);
     Ok(Message {
         id: place.parse(id)?,
         tenant: place.parse(tenant)?,
         workflow: place.parse(workflow)?,
         notice: place.json(notice)?,
+        trace: trace::read(trace.as_deref()),
     })
 }
 
@@ -56,8 +62,11 @@ pub(crate) async fn put<'a>(
     messages: impl Iterator<Item = &'a Message>,
 ) -> Result<()> {
     const PUT: &str = concat!(
-        "INSERT INTO outbox (id, tenant, workflow, kind, notice, created_ms)
-         SELECT id, tenant, workflow, kind, notice, ",
+        "INSERT INTO outbox (id, tenant, workflow, kind, notice, trace, created_ms)
+         SELECT id, tenant, workflow, kind, notice,
+             -- A batch opens retrospectives of many runs: each message continues its own.
+             CASE WHEN kind = 'retrospective.due' THEN (SELECT opened.trace FROM retrospectives AS opened
+                 WHERE opened.tenant = new.tenant AND opened.id = new.notice::json ->> 'retrospective') ELSE $6 END, ",
         now_ms!(),
         " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY
              AS new (id, tenant, workflow, kind, notice, place)
@@ -73,6 +82,7 @@ pub(crate) async fn put<'a>(
         .bind(column(&messages, |message| message.workflow.as_str()))
         .bind(column(&messages, |message| message.notice.kind()))
         .bind(column(&messages, |message| json(&message.notice)))
+        .bind(trace::current())
         .execute(connection)
         .await
         .on("outbox")?;

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
 use retro_core::recall::Candidate;
+use retro_fault::Label;
 use retro_store::{NameStore, RecallStore, Result};
 use retro_store_sql::at;
 use retro_store_sql::memory::read_memory;
@@ -45,7 +46,7 @@ impl RecallStore for PostgresStore {
         let mut transaction = self.write().await?;
         let first_time = present(&mut transaction, key, run, memories).await?;
         count(&mut transaction, key, &first_time).await?;
-        commit(transaction).await
+        commit(transaction, Label::PresentedCommit).await
     }
 
     async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()> {
@@ -57,15 +58,16 @@ impl RecallStore for PostgresStore {
              ON CONFLICT (tenant, workflow, run_id, memory) DO UPDATE SET read_ms = excluded.read_ms
              WHERE presentations.read_ms IS NULL"
         );
+        let mut transaction = self.write().await?;
         sqlx::query(READ)
             .bind(key.tenant.as_str())
             .bind(key.workflow.as_str())
             .bind(run.as_str())
             .bind(memory.to_string())
-            .execute(self.pool())
+            .execute(&mut *transaction)
             .await
             .on("presentations")?;
-        Ok(())
+        commit(transaction, Label::ReadCommit).await
     }
 
     async fn memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {

@@ -1,10 +1,13 @@
 //! What was answered to requests that their callers gave a key.
 
 use async_trait::async_trait;
+use retro_fault::Label;
 use retro_store::{Begun, KeptAnswer, RequestName, RequestStore, RequestTimes, Result};
 use retro_store_sql::{at, integer};
+use sqlx::PgConnection;
 
 use crate::answer::OnTable;
+use crate::open::commit;
 use crate::{PostgresStore, now_ms};
 
 /// Fingerprint, status, content type, body.
@@ -33,6 +36,7 @@ impl RequestStore for PostgresStore {
                       AND requests.begun_ms <= excluded.begun_ms - $5::bigint * 1000)
                RETURNING token"
         );
+        let mut transaction = self.write().await?;
         let token: Option<i64> = sqlx::query_scalar(BEGIN)
             .bind(name.tenant.as_str())
             .bind(name.route)
@@ -40,13 +44,14 @@ impl RequestStore for PostgresStore {
             .bind(fingerprint)
             .bind(integer(times.under_way_s))
             .bind(integer(times.kept_s))
-            .fetch_optional(self.pool())
+            .fetch_optional(&mut *transaction)
             .await
             .on("requests")?;
         let begun = match token {
             Some(token) => Begun::Now(at("requests.token", &name.key).unsigned(token)?),
-            None => self.found(name, fingerprint).await?,
+            None => found(&mut transaction, name, fingerprint).await?,
         };
+        commit(transaction, Label::RequestBeginCommit).await?;
         Ok(begun)
     }
 
@@ -64,7 +69,9 @@ impl RequestStore for PostgresStore {
             Some(kept) => query.bind(i64::from(kept.status)).bind(&kept.content_type).bind(&kept.body),
             None => query,
         };
-        query.execute(self.pool()).await.on("requests").map(|_| ())
+        let mut transaction = self.write().await?;
+        query.execute(&mut *transaction).await.on("requests")?;
+        commit(transaction, Label::RequestEndCommit).await
     }
 
     async fn forget_requests(&self, older_than_s: u64, limit: u32) -> Result<u64> {
@@ -74,36 +81,36 @@ impl RequestStore for PostgresStore {
             now_ms!(),
             " - $1::bigint * 1000 ORDER BY begun_ms LIMIT $2 FOR UPDATE SKIP LOCKED)"
         );
+        let mut transaction = self.write().await?;
         let forgotten = sqlx::query(FORGET)
             .bind(integer(older_than_s))
             .bind(i64::from(limit))
-            .execute(self.pool())
+            .execute(&mut *transaction)
             .await
             .on("requests")?;
+        commit(transaction, Label::RequestForgetCommit).await?;
         Ok(forgotten.rows_affected())
     }
 }
 
-impl PostgresStore {
-    /// What somebody began before. A row that is gone by now was given up a moment ago: ask again.
-    async fn found(&self, name: &RequestName, fingerprint: &str) -> Result<Begun> {
-        const FIND: &str = "SELECT fingerprint, status, content_type, body FROM requests
-             WHERE tenant = $1 AND route = $2 AND key = $3";
-        let row: Option<Row> = sqlx::query_as(FIND)
-            .bind(name.tenant.as_str())
-            .bind(name.route)
-            .bind(&name.key)
-            .fetch_optional(self.pool())
-            .await
-            .on("requests")?;
-        Ok(match row {
-            Some((known, ..)) if known != fingerprint => Begun::Differs,
-            Some((_, Some(status), content_type, body)) => Begun::Answered(KeptAnswer {
-                status: at("requests.status", &name.key).unsigned(status)?,
-                content_type: content_type.unwrap_or_default(),
-                body: body.unwrap_or_default(),
-            }),
-            Some((_, None, ..)) | None => Begun::UnderWay,
-        })
-    }
+/// What somebody began before. A row that is gone by now was given up a moment ago: ask again.
+async fn found(connection: &mut PgConnection, name: &RequestName, fingerprint: &str) -> Result<Begun> {
+    const FIND: &str = "SELECT fingerprint, status, content_type, body FROM requests
+         WHERE tenant = $1 AND route = $2 AND key = $3";
+    let row: Option<Row> = sqlx::query_as(FIND)
+        .bind(name.tenant.as_str())
+        .bind(name.route)
+        .bind(&name.key)
+        .fetch_optional(connection)
+        .await
+        .on("requests")?;
+    Ok(match row {
+        Some((known, ..)) if known != fingerprint => Begun::Differs,
+        Some((_, Some(status), content_type, body)) => Begun::Answered(KeptAnswer {
+            status: at("requests.status", &name.key).unsigned(status)?,
+            content_type: content_type.unwrap_or_default(),
+            body: body.unwrap_or_default(),
+        }),
+        Some((_, None, ..)) | None => Begun::UnderWay,
+    })
 }

@@ -5,7 +5,7 @@ use retro_core::retrospective::{Retrospective, State};
 use retro_core::sample::Sample;
 use retro_store::Result;
 use retro_store_sql::retrospective::Record;
-use retro_store_sql::{at, integer, json, policy_time};
+use retro_store_sql::{at, integer, json, policy_time, trace};
 use sqlx::PgConnection;
 
 use crate::answer::OnTable;
@@ -47,13 +47,16 @@ pub(crate) async fn load_locked(
 pub(crate) async fn open(connection: &mut PgConnection, opened: &[&Retrospective]) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
-             state, opened_ms, state_ms)
-         SELECT new.*, ",
+             state, trace, opened_ms, state_ms)
+         SELECT new.*,
+             -- It continues the run that filled its window.
+             (SELECT run_facts.trace FROM runs JOIN run_facts USING (tenant, workflow, number)
+                 WHERE runs.tenant = new.tenant AND runs.workflow = new.workflow AND runs.ordinal = new.last), ",
         now_ms!(),
         ", ",
         now_ms!(),
         " FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[],
-             $8::text[], $9::text[]) AS new"
+             $8::text[], $9::text[]) AS new (tenant, id, workflow, epoch, first, last, as_of, policy, state)"
     );
     if opened.is_empty() {
         return Ok(());
@@ -134,8 +137,8 @@ async fn deal_ordinals(connection: &mut PgConnection, retrospective: &Retrospect
 pub(crate) async fn open_manual(connection: &mut PgConnection, manual: &Retrospective) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
-             state, asked, opened_ms, state_ms)
-         SELECT $1, $2, $3, least(coalesce(min(epoch), 0), 0) - 1, 0, 0, $4, $5, $6, $7, ",
+             state, asked, trace, opened_ms, state_ms)
+         SELECT $1, $2, $3, least(coalesce(min(epoch), 0), 0) - 1, 0, 0, $4, $5, $6, $7, $8, ",
         now_ms!(),
         ", ",
         now_ms!(),
@@ -149,6 +152,7 @@ pub(crate) async fn open_manual(connection: &mut PgConnection, manual: &Retrospe
         .bind(json(&manual.policy))
         .bind(manual.state.as_str())
         .bind(json(&manual.asked))
+        .bind(trace::current())
         .execute(connection)
         .await
         .on("retrospectives")?;

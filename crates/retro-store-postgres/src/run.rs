@@ -57,13 +57,13 @@ async fn store_identities(connection: &mut PgConnection, writes: &[RunWrite<'_>]
 
 async fn store_facts(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO run_facts (tenant, workflow, number, facts, body, uncounted_ms)
-         SELECT tenant, workflow, number, facts, body, CASE WHEN uncounted THEN ",
+        "INSERT INTO run_facts (tenant, workflow, number, facts, body, trace, uncounted_ms)
+         SELECT tenant, workflow, number, facts, body, trace, CASE WHEN uncounted THEN ",
         now_ms!(),
-        " END FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bool[])
-             AS new (tenant, workflow, number, facts, body, uncounted)
+        " END FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bool[],
+             $7::text[]) AS new (tenant, workflow, number, facts, body, uncounted, trace)
          ON CONFLICT (tenant, workflow, number) DO UPDATE
-         SET facts = excluded.facts, body = excluded.body, uncounted_ms = excluded.uncounted_ms"
+         SET facts = excluded.facts, body = excluded.body, trace = excluded.trace, uncounted_ms = excluded.uncounted_ms"
     );
     let done = sqlx::query(STORE)
         .bind(column(writes, RunWrite::tenant))
@@ -72,6 +72,7 @@ async fn store_facts(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> 
         .bind(column(writes, |write| json(&write.incoming.arrival.run)))
         .bind(column(writes, |write| json(&body_ref(&write.incoming.body))))
         .bind(column(writes, |write| write.ordinal.is_none()))
+        .bind(column(writes, RunWrite::trace))
         .execute(connection)
         .await
         .on("run_facts")?;

@@ -6,6 +6,7 @@ use retro_core::id::{MemoryId, Ordinal, RetrospectiveId, RunId, Tenant, Workflow
 use retro_core::memory::Memory;
 use retro_core::retrospective::{Investigation, Presented, Retrospective};
 use retro_core::run::{MemoryUse, RunFacts};
+use retro_fault::{Guard, broken};
 use retro_store::{Claim, JournalEntry, Result, Stage, StoredBody};
 
 use crate::at;
@@ -20,6 +21,7 @@ pub struct Record {
     run_id: String,
     token: i64,
     attempts: i64,
+    taken_over: bool,
 }
 
 /// A claimed investigation.
@@ -39,6 +41,8 @@ pub struct Taken {
     pub token: u64,
     /// Attempts begun.
     pub attempt: u32,
+    /// Whether another worker let its lease run out.
+    pub taken_over: bool,
 }
 
 impl Record {
@@ -53,8 +57,14 @@ impl Record {
             run: place.parse(&self.run_id)?,
             token: place.unsigned(self.token)?,
             attempt: place.unsigned(self.attempts)?,
+            taken_over: self.taken_over,
         })
     }
+}
+
+/// How far a claim moves the token on, so that whoever held it before is fenced.
+pub fn token_step() -> i64 {
+    i64::from(!broken(Guard::Fencing))
 }
 
 /// What is loaded about a claimed investigation.
@@ -85,6 +95,7 @@ pub fn claim(taken: &Taken, parts: Parts) -> Claim {
         number: taken.number,
         token: taken.token,
         attempt: taken.attempt,
+        taken_over: taken.taken_over,
         run,
         body,
         presented,

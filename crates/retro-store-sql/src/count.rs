@@ -6,6 +6,7 @@ use retro_core::count::{Arrival, Counted, Disposition, Effects, Facts, KnownRun}
 use retro_core::id::{EventKey, Ordinal, RunId, WorkflowKey};
 use retro_core::keep::Seen;
 use retro_core::retrospective::WorkflowState;
+use retro_fault::{Guard, broken};
 use retro_store::{IncomingRun, Result};
 
 use crate::body::Packed;
@@ -40,6 +41,9 @@ impl Known {
         let place = at("runs", format!("{}/{}", arrival.key, arrival.run.run_id));
         let ordinal = ordinal.map(|ordinal| place.unsigned(ordinal)).transpose()?;
         let run = KnownRun { attempt: place.unsigned(attempt)?, ordinal };
+        if broken(Guard::Inbox) {
+            return Ok(());
+        }
         let key = (arrival.key.clone(), arrival.run.run_id.clone());
         self.numbers.insert(key.clone(), place.unsigned(number)?);
         self.facts.runs.insert(key, run);
@@ -53,6 +57,18 @@ impl Known {
         self.recorded.insert(key, recorded);
         Ok(())
     }
+}
+
+/// What is remembered of so many events that were asked for: places and what stands there, as one entry each. What was
+/// found twice, whole and purged at this moment, is the same event.
+pub fn in_order(asked: usize, found: Vec<(i64, Seen)>) -> Result<Vec<Option<Seen>>> {
+    let mut seen = vec![None; asked];
+    for (index, one) in found {
+        let place = at("inbox", index);
+        let slot = seen.get_mut(place.unsigned::<usize>(index)?);
+        *slot.ok_or_else(|| place.damaged("nobody asked for it"))? = Some(one);
+    }
+    Ok(seen)
 }
 
 fn arrival<'a>(arrivals: &'a [Arrival], table: &'static str, index: i64) -> Result<&'a Arrival> {
@@ -94,6 +110,11 @@ impl RunWrite<'_> {
     /// Its tenant.
     pub fn tenant(&self) -> &str {
         self.incoming.arrival.key.tenant.as_str()
+    }
+
+    /// What counting it continues, as it is kept.
+    pub fn trace(&self) -> Option<String> {
+        self.incoming.trace.as_ref().map(ToString::to_string)
     }
 
     /// Its workflow.
@@ -142,6 +163,9 @@ pub fn plan<'a>(batch: &'a [IncomingRun], bodies: &Packed, known: Known, effects
 }
 
 fn new_events<'a>(batch: &'a [IncomingRun], counted: &[Counted]) -> Vec<&'a Arrival> {
+    if broken(Guard::Inbox) {
+        return Vec::new();
+    }
     let seen =
         |counted: &Counted| matches!(counted.disposition, Disposition::Duplicate | Disposition::Conflict(_));
     let new = batch.iter().zip(counted).filter(|(_, counted)| !seen(counted));

@@ -46,6 +46,7 @@ fn incoming(number: usize) -> IncomingRun {
     IncomingRun {
         arrival: Arrival { event, key, content_hash, run },
         body: IncomingBody::None,
+        trace: None,
         position: number as u64,
     }
 }

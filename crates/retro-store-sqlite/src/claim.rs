@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use retro_core::id::{MemoryId, WorkflowKey};
 use retro_core::run::RunFacts;
 use retro_store::{Claim, JournalEntry, Result};
-use retro_store_sql::claim::{Parts, Record, Taken, claim, journal_entry, met};
+use retro_store_sql::claim::{Parts, Record, Taken, claim, journal_entry, met, token_step};
 use sqlx::SqliteConnection;
 
 use crate::damage::{OnTable, at};
@@ -26,6 +26,8 @@ macro_rules! free {
     };
 }
 
+pub(crate) use free;
+
 /// How many investigations are free.
 pub(crate) const CLAIMABLE: &str = concat!("SELECT count(*) ", free!());
 
@@ -35,18 +37,26 @@ pub(crate) async fn take(
     worker: &str,
     lease_s: i64,
 ) -> Result<Option<Record>> {
+    // Whether somebody held it is asked first, since RETURNING knows only what is new; nobody writes in between.
+    const FIND: &str = concat!(
+        "SELECT one.rowid, one.lease_ms IS NOT NULL ",
+        free!(),
+        " ORDER BY one.due_ms, one.tenant, one.retrospective, one.number LIMIT 1"
+    );
     const TAKE: &str = concat!(
-        "UPDATE investigations SET token = token + 1, attempts = attempts + 1, worker = ?1, claimed_ms = ",
+        "UPDATE investigations SET token = token + ?3, attempts = attempts + 1, worker = ?1, claimed_ms = ",
         now_ms!(),
         ", lease_ms = ",
         now_ms!(),
         " + ?2 * 1000
-         WHERE (tenant, retrospective, number) = (SELECT one.tenant, one.retrospective, one.number ",
-        free!(),
-        " ORDER BY one.due_ms, one.tenant, one.retrospective, one.number LIMIT 1)
-         RETURNING tenant, retrospective, number, ordinal, run_id, token, attempts"
+         WHERE rowid = ?4
+         RETURNING tenant, retrospective, number, ordinal, run_id, token, attempts, ?5 AS taken_over"
     );
-    sqlx::query_as(TAKE).bind(worker).bind(lease_s).fetch_optional(connection).await.on("investigations")
+    let found: Option<(i64, bool)> =
+        sqlx::query_as(FIND).fetch_optional(&mut *connection).await.on("investigations")?;
+    let Some((row, taken_over)) = found else { return Ok(None) };
+    let take = sqlx::query_as(TAKE).bind(worker).bind(lease_s).bind(token_step()).bind(row).bind(taken_over);
+    take.fetch_optional(connection).await.on("investigations")
 }
 
 /// Loads everything about a claimed investigation.

@@ -3,14 +3,15 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use retro_core::count::{Arrival, Counted};
+use retro_core::count::{Arrival, Counted, Facts};
 use retro_core::id::{EventKey, WorkflowKey};
 use retro_core::keep::Seen;
 use retro_core::retrospective::WorkflowState;
+use retro_fault::Label;
 use retro_store::count::Decide;
 use retro_store::{CounterStore, IncomingRun, Result};
 use retro_store_sql::body::pack;
-use retro_store_sql::count::{CONSUMER, Known, Plan, WorkflowRecord, plan};
+use retro_store_sql::count::{CONSUMER, Known, Plan, WorkflowRecord, in_order, plan};
 use retro_store_sql::workflow_key;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
@@ -40,8 +41,18 @@ impl CounterStore for SqliteStore {
         let opened: Vec<_> = effects.opened.iter().map(|opening| &opening.retrospective).collect();
         retrospective::open(&mut transaction, &opened).await?;
         outbox::put(&mut transaction, effects.opened.iter().map(|opening| &opening.message)).await?;
-        commit(transaction).await?;
+        commit(transaction, Label::CountCommit).await?;
         Ok(effects.counted)
+    }
+
+    async fn seen(&self, events: &[EventKey]) -> Result<Vec<Option<Seen>>> {
+        let asked: Vec<&EventKey> = events.iter().collect();
+        let mut reader = self.reader().acquire().await.on("inbox")?;
+        in_order(events.len(), seen_events(&mut reader, &asked).await?)
+    }
+
+    async fn known(&self, arrivals: &[Arrival]) -> Result<Facts> {
+        Ok(load(&mut *self.snapshot().await?, arrivals, &[]).await?.facts)
     }
 
     async fn waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>> {
@@ -78,20 +89,30 @@ async fn known_events(
     arrivals: &[Arrival],
     known: &mut Known,
 ) -> Result<()> {
+    let events: Vec<&EventKey> = arrivals.iter().map(|arrival| &arrival.event).collect();
+    let seen = seen_events(connection, &events).await?;
+    seen.into_iter().try_for_each(|(index, seen)| known.event(arrivals, index, seen))
+}
+
+/// What is remembered of events: the place of each that was seen among those asked for, and of its content.
+pub(crate) async fn seen_events(
+    connection: &mut SqliteConnection,
+    events: &[&EventKey],
+) -> Result<Vec<(i64, Seen)>> {
     const SEEN: &str = "
         SELECT asked.key, inbox.content_hash FROM json_each(?2) AS asked
         CROSS JOIN inbox ON inbox.consumer = ?1 AND inbox.tenant = asked.value ->> 0
             AND inbox.source = asked.value ->> 1 AND inbox.event_id = asked.value ->> 2";
-    let asked: Value = arrivals.iter().map(|arrival| event_row(&arrival.event)).collect();
+    let asked: Value = events.iter().map(|event| event_row(event)).collect();
     let rows: Vec<(i64, String)> = sqlx::query_as(SEEN)
         .bind(CONSUMER)
         .bind(asked.to_string())
         .fetch_all(&mut *connection)
         .await
         .on("inbox")?;
-    rows.into_iter().try_for_each(|(index, hash)| known.event(arrivals, index, Seen::Whole(hash)))?;
-    let purged = keep::purged_events(connection, arrivals).await?;
-    purged.into_iter().try_for_each(|(index, content)| known.event(arrivals, index, Seen::Purged(content)))
+    let whole = rows.into_iter().map(|(index, hash)| (index, Seen::Whole(hash)));
+    let purged = keep::purged_events(connection, events).await?;
+    Ok(whole.chain(purged.into_iter().map(|(index, content)| (index, Seen::Purged(content)))).collect())
 }
 
 async fn known_runs(

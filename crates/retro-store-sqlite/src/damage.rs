@@ -1,6 +1,6 @@
 //! What the database answers, in the words of the port.
 
-use retro_store::Result;
+use retro_store::{Result, StoreError};
 use sqlx::error::DatabaseError;
 
 pub(crate) use retro_store_sql::{at, integer, json, policy_time};
@@ -13,8 +13,25 @@ pub(crate) trait OnTable<T> {
 
 impl<T> OnTable<T> for std::result::Result<T, sqlx::Error> {
     fn on(self, table: &'static str) -> Result<T> {
-        self.map_err(|error| retro_store_sql::translate(table, &error, passes))
+        self.map_err(|error| match retro_store_sql::translate(table, &error, passes) {
+            StoreError::Unavailable(told) if is_full(&error) => StoreError::Unavailable(format!(
+                "{told}: the disk of the database's file has no room; free some, and everything goes on by itself"
+            )),
+            told => told,
+        })
     }
+}
+
+fn is_full(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|answer| primary(answer) == Some(FULL))
+}
+
+const FULL: u32 = 13;
+
+/// SQLite's result code, without what it says more.
+fn primary(answer: &dyn DatabaseError) -> Option<u32> {
+    let extended = answer.code().and_then(|code| code.parse::<u32>().ok());
+    extended.map(|code| code & 0xff)
 }
 
 /// Whether a result code of SQLite speaks of a state that passes (busy, disk, memory) and not of what is stored.
@@ -26,12 +43,9 @@ fn passes(answer: &dyn DatabaseError) -> bool {
     const READONLY: u32 = 8;
     const INTERRUPT: u32 = 9;
     const IOERR: u32 = 10;
-    const FULL: u32 = 13;
     const CANTOPEN: u32 = 14;
     const PROTOCOL: u32 = 15;
-    let extended = answer.code().and_then(|code| code.parse::<u32>().ok());
-    let primary = extended.map(|code| code & 0xff);
-    primary.is_some_and(|code| {
+    primary(answer).is_some_and(|code| {
         [PERM, BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL].contains(&code)
     })
 }
@@ -40,7 +54,6 @@ fn passes(answer: &dyn DatabaseError) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use retro_store::StoreError;
     use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
     use sqlx::{ConnectOptions, Connection};
 
@@ -66,7 +79,7 @@ mod tests {
         held.rollback().await.unwrap();
         run(&mut two, "PRAGMA max_page_count = 3").await.unwrap();
         let full = run(&mut two, "INSERT INTO t (a, b) VALUES ('y', zeroblob(100000))").await;
-        assert!(matches!(&full, Err(StoreError::Unavailable(why)) if why.contains("full")), "{full:?}");
+        assert!(matches!(&full, Err(StoreError::Unavailable(why)) if why.contains("no room")), "{full:?}");
     }
 
     async fn run(connection: &mut SqliteConnection, sql: &'static str) -> Result<()> {

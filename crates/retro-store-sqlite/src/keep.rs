@@ -2,13 +2,13 @@
 //! index on its age, and named row by row in what follows: nothing that came meanwhile can slip in.
 
 use async_trait::async_trait;
-use retro_core::count::Arrival;
 use retro_core::id::EventKey;
 use retro_core::keep::{ContentDigest, EventDigest};
 use retro_core::run::BodyRef;
 use retro_store::keep::Stage;
 use retro_store::{PurgeRow, Purged, Result, RetentionStore};
 use retro_store_sql::count::CONSUMER;
+use retro_store_sql::step::purging;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
@@ -45,7 +45,7 @@ impl RetentionStore for SqliteStore {
             return Ok(purged);
         }
         remember(&mut transaction, stage, purged.rows).await?;
-        commit(transaction).await?;
+        commit(transaction, purging(stage)).await?;
         Ok(purged)
     }
 
@@ -269,7 +269,15 @@ async fn attempts(connection: &mut SqliteConnection, age_s: i64, limit: u32) -> 
         cutoff!(),
         " LIMIT ?2)"
     );
-    Ok(up_to(delete(connection, "attempts", DELETE, age_s, limit).await?, limit))
+    const DELETE_HISTORY: &str = concat!(
+        "DELETE FROM attempt_history WHERE number IN (
+            SELECT number FROM attempt_history WHERE letter IS NULL AND coalesce(failed_ms, begun_ms) <= ",
+        cutoff!(),
+        " LIMIT ?2)"
+    );
+    let counts = up_to(delete(connection, "attempts", DELETE, age_s, limit).await?, limit);
+    let history = up_to(delete(connection, "attempt_history", DELETE_HISTORY, age_s, limit).await?, limit);
+    Ok(Purged { rows: counts.rows + history.rows, more: counts.more || history.more })
 }
 
 async fn delete(
@@ -324,17 +332,17 @@ async fn events(connection: &mut SqliteConnection, age_s: i64, limit: u32) -> Re
     Ok(up_to(rows.len() as u64, limit))
 }
 
-/// The events of a batch that are known by their digests alone: place in the batch, and what is left of the content.
+/// The events that are known by their digests alone: place among those asked for, and what is left of the content.
 pub(crate) async fn purged_events(
     connection: &mut SqliteConnection,
-    arrivals: &[Arrival],
+    events: &[&EventKey],
 ) -> Result<Vec<(i64, ContentDigest)>> {
     const SEEN: &str = "
         SELECT asked.key, seen_events.content FROM json_each(?2) AS asked
         CROSS JOIN seen_events ON seen_events.digest = substr(?1, asked.key * 16 + 1, 16)";
-    let digest = |arrival: &Arrival| EventDigest::of(CONSUMER, &arrival.event).0.into_bytes();
-    let asked: Vec<u8> = arrivals.iter().flat_map(digest).collect();
-    let places: Value = (0..arrivals.len()).collect();
+    let digest = |event: &&EventKey| EventDigest::of(CONSUMER, event).0.into_bytes();
+    let asked: Vec<u8> = events.iter().flat_map(digest).collect();
+    let places: Value = (0..events.len()).collect();
     let rows: Vec<(i64, Vec<u8>)> = sqlx::query_as(SEEN)
         .bind(asked)
         .bind(places.to_string())

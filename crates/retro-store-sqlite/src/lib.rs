@@ -1,5 +1,8 @@
 #![doc = include_str!("../README.md")]
 
+mod audit;
+mod batch;
+mod broker;
 mod claim;
 mod close;
 mod count;
@@ -7,17 +10,21 @@ mod damage;
 mod delivery;
 mod investigate;
 mod keep;
+mod letter;
+mod level;
 mod manual;
 mod memory;
 mod open;
 mod operate;
 mod outbox;
 mod recall;
+mod replay;
 mod request;
 mod retrospective;
 mod run;
 mod sample;
 mod steer;
+mod trace;
 mod write;
 
 pub use open::{BUSY_WAIT, READERS_MAX, SqliteStore, migrate};

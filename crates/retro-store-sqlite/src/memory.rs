@@ -3,7 +3,7 @@
 use retro_core::id::{MemoryId, WorkflowKey};
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_store::Result;
-use retro_store_sql::memory::{cause, read_memory, read_tombstone};
+use retro_store_sql::memory::{cause, once, read_memory, read_tombstone};
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
@@ -44,6 +44,7 @@ pub(crate) async fn append_changes(
         INSERT INTO changes (tenant, id, workflow, memory, kind, cause, cause_id, retrospective, change)
         SELECT ?1, value ->> 0, ?2, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6
         FROM json_each(?3) WHERE true ORDER BY key";
+    let changes = &*once(changes);
     if changes.is_empty() {
         return Ok(());
     }
@@ -70,12 +71,15 @@ pub(crate) async fn store_memories(
     memories: &[Memory],
 ) -> Result<()> {
     const STORE: &str = "
-        INSERT INTO memories (tenant, id, workflow, scope_kind, scope_key, step, status, weight, memory)
-        SELECT ?1, value ->> 0, ?2, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6
+        INSERT INTO memories (tenant, id, workflow, scope_kind, scope_key, step, status, weight, memory,
+            changed_at)
+        SELECT ?1, value ->> 0, ?2, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+            value ->> 7
         FROM json_each(?3) WHERE true
         ON CONFLICT (tenant, id) DO UPDATE SET scope_kind = excluded.scope_kind,
             scope_key = excluded.scope_key, step = excluded.step, status = excluded.status,
-            weight = excluded.weight, memory = excluded.memory
+            weight = excluded.weight, memory = excluded.memory,
+            changed_at = excluded.changed_at
         WHERE memories.workflow = excluded.workflow";
     if memories.is_empty() {
         return Ok(());
@@ -83,7 +87,8 @@ pub(crate) async fn store_memories(
     let row = |memory: &Memory| {
         let scope = &memory.scope;
         let (status, weight, text) = (memory.status.as_str(), memory.weight.get(), damage::json(memory));
-        json!([memory.id, scope.kind(), scope.key(), scope.step(), status, weight, text])
+        let changed = policy_time(memory.changed_at);
+        json!([memory.id, scope.kind(), scope.key(), scope.step(), status, weight, text, changed])
     };
     let rows: Value = memories.iter().map(row).collect();
     let done = sqlx::query(STORE)

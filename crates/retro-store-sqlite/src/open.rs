@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use retro_fault::{Label, step};
 use retro_store::{Result, SchemaStore, StoreError};
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
@@ -94,15 +95,19 @@ impl SchemaStore for SqliteStore {
     }
 }
 
-/// Connections are kept: the last one to close would fold the log in, and a local file never goes stale.
+/// Connections are kept: the last one to close would fold the log in, and a local file never goes stale. But one that
+/// believes to be in a transaction is replaced: on a full disk SQLite rolls back by itself, the driver's own rollback
+/// finds nothing to undo, and it would refuse every transaction after that.
 fn pool(connections: u32) -> SqlitePoolOptions {
     let pool = SqlitePoolOptions::new().max_connections(connections).acquire_timeout(POOL_WAIT);
+    let pool =
+        pool.before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
     pool.min_connections(1).idle_timeout(None).max_lifetime(None)
 }
 
-/// Commits; after an error the outcome is unknown, and calling again is safe.
-pub(crate) async fn commit(transaction: Transaction<'static, Sqlite>) -> Result<()> {
-    transaction.commit().await.on("committing")
+/// Commits, the one way there is; after an error the outcome is unknown, and calling again is safe.
+pub(crate) async fn commit(transaction: Transaction<'_, Sqlite>, label: Label) -> Result<()> {
+    step(label, transaction.commit()).await.on("committing")
 }
 
 fn options(path: &Path) -> SqliteConnectOptions {
@@ -114,7 +119,7 @@ fn options(path: &Path) -> SqliteConnectOptions {
 /// what one would have left.
 pub async fn migrate(path: &Path) -> Result<Vec<String>> {
     let new_file = options(path).create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
-    let mut connection = new_file.connect().await.on("creating the file")?;
+    let mut connection = step(Label::MigrateFile, new_file.connect()).await.on("creating the file")?;
     let applied = migrate_locked(&mut connection).await;
     connection.close().await.on("closing the file")?;
     applied
@@ -128,7 +133,7 @@ async fn migrate_locked(connection: &mut SqliteConnection) -> Result<Vec<String>
     let mut lenient = Migrator::with_migrations(MIGRATOR.iter().cloned().collect());
     lenient.set_ignore_missing(true);
     lenient.run_direct(None, &mut *transaction, false).await.map_err(migration_failed)?;
-    transaction.commit().await.on("_sqlx_migrations")?;
+    commit(transaction, Label::MigrateCommit).await?;
     Ok(missing)
 }
 
@@ -164,6 +169,23 @@ fn migration_failed(error: MigrateError) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_transaction_that_found_the_disk_full_is_not_in_the_way_of_the_next() {
+        const FILL: &str =
+            "INSERT INTO purges (stage, purged, last_ms) VALUES (hex(zeroblob(1000000)), 0, 0)";
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap();
+        let mut full = store.write().await.unwrap();
+        sqlx::query("PRAGMA max_page_count = 1").execute(&mut *full).await.unwrap();
+        let refused = sqlx::query(FILL).execute(&mut *full).await.unwrap_err();
+        assert!(refused.to_string().contains("full"), "{refused}");
+        drop(full);
+        // The limit was the connection's, which is another now.
+        let mut next = store.write().await.unwrap();
+        sqlx::query(FILL).execute(&mut *next).await.unwrap();
+        next.commit().await.unwrap();
+    }
 
     #[tokio::test]
     async fn what_is_committed_is_on_disk_and_readers_cannot_write() {

@@ -5,16 +5,16 @@ use retro_core::id::{DeadLetterId, MemoryId, Ordinal, RetrospectiveId, Tenant, W
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_store::{
-    ActRow, DeadLetter, DeadLetterFilter, Health, MemoryFilter, OperatorStore, Result, RetrospectiveDetail,
-    RetrospectiveRow, RunFilter, RunRow, WorkflowRow,
+    ActRow, DeadLetter, DeadLetterFilter, Health, LetterStatus, MemoryFilter, OperatorStore, Result,
+    RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, WorkflowRow,
 };
 use retro_store_sql::count::WorkflowRecord;
 use retro_store_sql::memory::{read_change, read_memory};
 use retro_store_sql::{letter, retrospective as rows, run};
 use uuid::Uuid;
 
-use crate::damage::{OnTable, at};
-use crate::{SqliteStore, delivery, investigate, memory, retrospective, steer};
+use crate::damage::{self, OnTable, at};
+use crate::{SqliteStore, audit, delivery, investigate, memory, retrospective};
 
 #[async_trait]
 impl OperatorStore for SqliteStore {
@@ -178,16 +178,27 @@ impl OperatorStore for SqliteStore {
     async fn dead_letters(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<DeadLetter>> {
         const LOAD: &str = "
             SELECT id, tenant, workflow, consumer, stream, sequence, subject, headers, payload, payload_sha256,
-                rejection, attempts, stored_at, status, created_ms, program_version
+                rejection, attempts, stored_at, status, replays, created_ms, program_version
             FROM dead_letters
             WHERE (tenant = ?1 OR (tenant IS NULL AND ?1 = ?2)) AND (?3 IS NULL OR code = ?3)
-                AND (?4 IS NULL OR workflow = ?4)
-            ORDER BY created_ms DESC, rowid DESC LIMIT ?5";
+                AND (?4 IS NULL OR workflow = ?4) AND (?5 IS NULL OR consumer = ?5)
+                AND (?6 IS NULL OR created_ms >= ?6) AND (?7 IS NULL OR created_ms < ?7)
+                AND (?8 IS NULL OR status = ?8) AND (?9 IS NULL OR id IN (SELECT value FROM json_each(?9)))
+                AND (?10 IS NULL OR (created_ms, rowid) < (SELECT one.created_ms, one.rowid FROM dead_letters AS one
+                    WHERE one.id = ?10 AND (one.tenant = ?1 OR (one.tenant IS NULL AND ?1 = ?2))))
+            ORDER BY created_ms DESC, rowid DESC LIMIT ?11";
+        let ids = (!filter.ids.is_empty()).then(|| damage::json(&filter.ids));
         let rows: Vec<letter::Record> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
             .bind(filter.code.map(|code| code.as_str()))
             .bind(filter.workflow.as_ref().map(Workflow::as_str))
+            .bind(filter.consumer.as_deref())
+            .bind(filter.since.map(|moment| moment.as_millisecond()))
+            .bind(filter.until.map(|moment| moment.as_millisecond()))
+            .bind(filter.status.map(LetterStatus::as_str))
+            .bind(ids)
+            .bind(filter.behind.map(|id| id.to_string()))
             .bind(filter.limit)
             .fetch_all(self.reader())
             .await
@@ -200,7 +211,7 @@ impl OperatorStore for SqliteStore {
     }
 
     async fn acts(&self, tenant: &Tenant, subject: Uuid) -> Result<Vec<ActRow>> {
-        steer::acts(&mut *self.snapshot().await?, tenant, subject).await
+        audit::acts(&mut *self.snapshot().await?, tenant, subject).await
     }
 
     async fn health(&self) -> Result<Health> {

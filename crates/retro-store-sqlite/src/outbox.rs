@@ -3,23 +3,24 @@
 use async_trait::async_trait;
 use retro_core::id::MessageId;
 use retro_core::message::Message;
+use retro_fault::Label;
 use retro_store::{OutboxStore, Result};
+use retro_store_sql::trace;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use crate::damage::{self, OnTable, at};
+use crate::open::commit;
 use crate::{SqliteStore, now_ms};
 
 #[async_trait]
 impl OutboxStore for SqliteStore {
     async fn unsent(&self, limit: u32) -> Result<Vec<Message>> {
         const UNSENT: &str = "
-            SELECT id, tenant, workflow, notice FROM outbox WHERE sent_ms IS NULL ORDER BY sequence LIMIT ?1";
-        let rows: Vec<(String, String, String, String)> =
+            SELECT id, tenant, workflow, notice, trace FROM outbox WHERE sent_ms IS NULL ORDER BY sequence LIMIT ?1";
+        let rows: Vec<Row> =
             sqlx::query_as(UNSENT).bind(limit).fetch_all(self.reader()).await.on("outbox")?;
-        rows.into_iter()
-            .map(|(id, tenant, workflow, notice)| read(&id, &tenant, &workflow, &notice))
-            .collect()
+        rows.iter().map(read).collect()
     }
 
     async fn mark_sent(&self, ids: &[MessageId]) -> Result<()> {
@@ -34,17 +35,21 @@ impl OutboxStore for SqliteStore {
         }
         let mut transaction = self.write().await?;
         sqlx::query(MARK).bind(damage::json(&ids)).execute(&mut *transaction).await.on("outbox")?;
-        crate::open::commit(transaction).await
+        commit(transaction, Label::RelayMarkCommit).await
     }
 }
 
-fn read(id: &str, tenant: &str, workflow: &str, notice: &str) -> Result<Message> {
+/// Id, tenant, workflow, notice and trace.
+type Row = (String, String, String, String, Option<String>);
+
+fn read((id, tenant, workflow, notice, trace): &Row) -> Result<Message> {
     let place = at("outbox.notice", id);
     Ok(Message {
         id: place.parse(id)?,
         tenant: place.parse(tenant)?,
         workflow: place.parse(workflow)?,
         notice: place.json(notice)?,
+        trace: trace::read(trace.as_deref()),
     })
 }
 
@@ -54,8 +59,11 @@ pub(crate) async fn put<'a>(
     messages: impl Iterator<Item = &'a Message>,
 ) -> Result<()> {
     const PUT: &str = concat!(
-        "INSERT INTO outbox (id, tenant, workflow, kind, notice, created_ms)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, ",
+        "INSERT INTO outbox (id, tenant, workflow, kind, notice, trace, created_ms)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4,
+             -- A batch opens retrospectives of many runs: each message continues its own.
+             CASE WHEN value ->> 3 = 'retrospective.due' THEN (SELECT trace FROM retrospectives
+                 WHERE tenant = value ->> 1 AND id = value ->> 4 ->> 'retrospective') ELSE ?2 END, ",
         now_ms!(),
         " FROM json_each(?1) WHERE true ORDER BY key ON CONFLICT (id) DO NOTHING"
     );
@@ -67,6 +75,11 @@ pub(crate) async fn put<'a>(
     if rows.is_empty() {
         return Ok(());
     }
-    sqlx::query(PUT).bind(Value::from(rows).to_string()).execute(connection).await.on("outbox")?;
+    sqlx::query(PUT)
+        .bind(Value::from(rows).to_string())
+        .bind(trace::current())
+        .execute(connection)
+        .await
+        .on("outbox")?;
     Ok(())
 }

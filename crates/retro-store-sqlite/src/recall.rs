@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
 use retro_core::recall::Candidate;
+use retro_fault::Label;
 use retro_store::{NameStore, RecallStore, Result};
 use retro_store_sql::memory::read_memory;
 use sqlx::SqliteConnection;
@@ -43,7 +44,7 @@ impl RecallStore for SqliteStore {
         let mut transaction = self.write().await?;
         let first_time = present(&mut transaction, key, run, memories).await?;
         count(&mut transaction, key, &first_time).await?;
-        commit(transaction).await
+        commit(transaction, Label::PresentedCommit).await
     }
 
     async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()> {
@@ -64,7 +65,7 @@ impl RecallStore for SqliteStore {
             .execute(&mut *transaction)
             .await
             .on("presentations")?;
-        commit(transaction).await
+        commit(transaction, Label::ReadCommit).await
     }
 
     async fn memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {

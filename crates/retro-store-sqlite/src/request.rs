@@ -1,6 +1,7 @@
 //! What was answered to requests that their callers gave a key.
 
 use async_trait::async_trait;
+use retro_fault::Label;
 use retro_store::{Begun, KeptAnswer, RequestName, RequestStore, RequestTimes, Result};
 use sqlx::SqliteConnection;
 
@@ -49,7 +50,7 @@ impl RequestStore for SqliteStore {
             Some(token) => Begun::Now(at("requests.token", &name.key).unsigned(token)?),
             None => found(&mut transaction, name, fingerprint).await?,
         };
-        commit(transaction).await?;
+        commit(transaction, Label::RequestBeginCommit).await?;
         Ok(begun)
     }
 
@@ -69,7 +70,7 @@ impl RequestStore for SqliteStore {
         };
         let mut transaction = self.write().await?;
         query.execute(&mut *transaction).await.on("requests")?;
-        commit(transaction).await
+        commit(transaction, Label::RequestEndCommit).await
     }
 
     async fn forget_requests(&self, older_than_s: u64, limit: u32) -> Result<u64> {
@@ -86,7 +87,7 @@ impl RequestStore for SqliteStore {
             .execute(&mut *transaction)
             .await
             .on("requests")?;
-        commit(transaction).await?;
+        commit(transaction, Label::RequestForgetCommit).await?;
         Ok(forgotten.rows_affected())
     }
 }

@@ -5,6 +5,7 @@ use retro_core::retrospective::{Retrospective, State};
 use retro_core::sample::Sample;
 use retro_store::Result;
 use retro_store_sql::retrospective::Record;
+use retro_store_sql::trace;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
@@ -34,9 +35,12 @@ pub(crate) async fn load(
 pub(crate) async fn open(connection: &mut SqliteConnection, opened: &[&Retrospective]) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
-             state, opened_ms, state_ms)
+             state, trace, opened_ms, state_ms)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-             value ->> 7, value ->> 8, ",
+             value ->> 7, value ->> 8,
+             -- It continues the run that filled its window.
+             (SELECT run_facts.trace FROM runs JOIN run_facts USING (tenant, workflow, number)
+                 WHERE runs.tenant = value ->> 0 AND runs.workflow = value ->> 2 AND runs.ordinal = value ->> 5), ",
         now_ms!(),
         ", ",
         now_ms!(),
@@ -122,8 +126,8 @@ async fn deal_ordinals(connection: &mut SqliteConnection, retrospective: &Retros
 pub(crate) async fn open_manual(connection: &mut SqliteConnection, manual: &Retrospective) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
-             state, asked, opened_ms, state_ms)
-         SELECT ?1, ?2, ?3, min(coalesce(min(epoch), 0), 0) - 1, 0, 0, ?4, ?5, ?6, ?7, ",
+             state, asked, trace, opened_ms, state_ms)
+         SELECT ?1, ?2, ?3, min(coalesce(min(epoch), 0), 0) - 1, 0, 0, ?4, ?5, ?6, ?7, ?8, ",
         now_ms!(),
         ", ",
         now_ms!(),
@@ -137,6 +141,7 @@ pub(crate) async fn open_manual(connection: &mut SqliteConnection, manual: &Retr
         .bind(damage::json(&manual.policy))
         .bind(manual.state.as_str())
         .bind(damage::json(&manual.asked))
+        .bind(trace::current())
         .execute(connection)
         .await
         .on("retrospectives")?;

@@ -51,18 +51,19 @@ async fn store_identities(connection: &mut SqliteConnection, writes: &[RunWrite<
 
 async fn store_facts(connection: &mut SqliteConnection, writes: &[RunWrite<'_>]) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO run_facts (tenant, workflow, number, facts, body, uncounted_ms)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4,
+        "INSERT INTO run_facts (tenant, workflow, number, facts, body, trace, uncounted_ms)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 6,
              CASE WHEN value ->> 5 THEN ",
         now_ms!(),
         " END FROM json_each(?1) WHERE true
          ON CONFLICT (tenant, workflow, number) DO UPDATE
-         SET facts = excluded.facts, body = excluded.body, uncounted_ms = excluded.uncounted_ms"
+         SET facts = excluded.facts, body = excluded.body, trace = excluded.trace, uncounted_ms = excluded.uncounted_ms"
     );
     let row = |write: &RunWrite<'_>| {
         let (facts, body) =
             (damage::json(&write.incoming.arrival.run), damage::json(&body_ref(&write.incoming.body)));
-        json!([write.tenant(), write.workflow(), write.number, facts, body, write.ordinal.is_none()])
+        let uncounted = write.ordinal.is_none();
+        json!([write.tenant(), write.workflow(), write.number, facts, body, uncounted, write.trace()])
     };
     let rows: Value = writes.iter().map(row).collect();
     let done = sqlx::query(STORE).bind(rows.to_string()).execute(connection).await.on("run_facts")?;

@@ -5,6 +5,7 @@ use retro_core::id::{RetrospectiveId, Tenant};
 use retro_core::investigate::Next;
 use retro_core::message::Notice;
 use retro_core::retrospective::State;
+use retro_fault::Label;
 use retro_store::sample::Decide;
 use retro_store::{Result, SamplerStore, Step};
 
@@ -38,7 +39,7 @@ impl SamplerStore for SqliteStore {
             }
         };
         outbox::put(&mut transaction, std::iter::once(&notice.about(&due.key))).await?;
-        commit(transaction).await?;
+        commit(transaction, Label::SampleCommit).await?;
         Ok(Step::Done)
     }
 

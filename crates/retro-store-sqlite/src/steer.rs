@@ -5,14 +5,14 @@ use retro_core::dead_letter::Code;
 use retro_core::id::{DeadLetterId, RetrospectiveId, Tenant, WorkflowKey};
 use retro_core::retrospective::{Retrospective, State, WorkflowState};
 use retro_core::steer::Act;
+use retro_fault::Label;
 use retro_store::steer::{DecideCancel, DecideReopen, failed_retrospective};
 use retro_store::{ActRow, Cancelled, DeadLetter, Deed, LetterStatus, Reopened, Result, SteerStore};
 use sqlx::SqliteConnection;
-use uuid::Uuid;
 
-use crate::damage::{OnTable, at, policy_time};
+use crate::damage::at;
 use crate::open::commit;
-use crate::{SqliteStore, count, delivery, investigate, now_ms, outbox, retrospective};
+use crate::{SqliteStore, audit, count, delivery, investigate, outbox, retrospective};
 
 #[async_trait]
 impl SteerStore for SqliteStore {
@@ -28,7 +28,7 @@ impl SteerStore for SqliteStore {
             return Ok(Cancelled::Unknown);
         };
         if !retrospective.state.is_open() {
-            let mut acts = acts(&mut transaction, tenant, id.0).await?;
+            let mut acts = audit::acts(&mut transaction, tenant, id.0).await?;
             acts.retain(|row| row.deed == Deed::Cancelled);
             return Ok(Cancelled::Ended { retrospective, act: acts.pop().map(|row| row.act) });
         }
@@ -36,8 +36,8 @@ impl SteerStore for SqliteStore {
         investigate::fence(&mut transaction, tenant, id).await?;
         retrospective::move_on(&mut transaction, &retrospective, State::Cancelled).await?;
         count::set_workflow_state(&mut transaction, &retrospective.key, &state).await?;
-        append(&mut transaction, tenant, Deed::Cancelled, id.0, act, None).await?;
-        commit(transaction).await?;
+        audit::append(&mut transaction, tenant, Deed::Cancelled, id.0, act, None).await?;
+        commit(transaction, Label::CancelCommit).await?;
         retrospective.state = State::Cancelled;
         Ok(Cancelled::Now { retrospective, state })
     }
@@ -50,30 +50,42 @@ impl SteerStore for SqliteStore {
         decide: DecideReopen<'_>,
     ) -> Result<Reopened> {
         let mut transaction = self.write().await?;
-        let Some(letter) = delivery::load(&mut transaction, tenant, letter).await? else {
-            return Ok(Reopened::Unknown);
-        };
-        if letter.letter.rejection.code != Code::RetrospectiveFailed {
-            return Ok(Reopened::OtherCode(letter.letter.rejection.code));
-        }
-        if letter.status == LetterStatus::Replayed {
-            return before(&mut transaction, tenant, letter.id).await;
-        }
-        let failed = failed(&mut transaction, tenant, &letter).await?;
-        let state = workflow(&mut transaction, &failed.key).await?;
-        let (state, opening) = match decide(&failed, state) {
-            Ok(decided) => decided,
-            Err(why) => return Ok(Reopened::Not(why)),
-        };
-        let opened = opening.retrospective;
-        retrospective::open(&mut transaction, &[&opened]).await?;
-        count::set_workflow_state(&mut transaction, &failed.key, &state).await?;
-        outbox::put(&mut transaction, std::iter::once(&opening.message)).await?;
-        delivery::replayed(&mut transaction, letter.id).await?;
-        append(&mut transaction, tenant, Deed::Replayed, letter.id.0, act, Some(opened.id)).await?;
-        commit(transaction).await?;
-        Ok(Reopened::Now(opened))
+        let reopened = reopen(&mut transaction, tenant, letter, act, decide).await?;
+        commit(transaction, Label::ReopenCommit).await?;
+        Ok(reopened)
     }
+}
+
+/// Opens what follows a failed retrospective, if its letter was not replayed before.
+pub(crate) async fn reopen(
+    connection: &mut SqliteConnection,
+    tenant: &Tenant,
+    letter: DeadLetterId,
+    act: &Act,
+    decide: DecideReopen<'_>,
+) -> Result<Reopened> {
+    let Some(letter) = delivery::load(connection, tenant, letter).await? else {
+        return Ok(Reopened::Unknown);
+    };
+    if letter.letter.rejection.code != Code::RetrospectiveFailed {
+        return Ok(Reopened::OtherCode(letter.letter.rejection.code));
+    }
+    if letter.status == LetterStatus::Replayed {
+        return before(connection, tenant, letter.id).await;
+    }
+    let failed = failed(connection, tenant, &letter).await?;
+    let state = workflow(connection, &failed.key).await?;
+    let (state, opening) = match decide(&failed, state) {
+        Ok(decided) => decided,
+        Err(why) => return Ok(Reopened::Not(why)),
+    };
+    let opened = opening.retrospective;
+    retrospective::open(connection, &[&opened]).await?;
+    count::set_workflow_state(connection, &failed.key, &state).await?;
+    outbox::put(connection, std::iter::once(&opening.message)).await?;
+    delivery::replayed(connection, letter.id).await?;
+    audit::append(connection, tenant, Deed::Replayed, letter.id.0, act, Some(opened.id)).await?;
+    Ok(Reopened::Now(opened))
 }
 
 async fn workflow(connection: &mut SqliteConnection, key: &WorkflowKey) -> Result<WorkflowState> {
@@ -101,7 +113,7 @@ async fn before(
     letter: DeadLetterId,
 ) -> Result<Reopened> {
     let place = at("acts", letter);
-    let acts = acts(connection, tenant, letter.0).await?;
+    let acts = audit::acts(connection, tenant, letter.0).await?;
     let replayed = acts.into_iter().find(|row| row.deed == Deed::Replayed);
     let Some(ActRow { act, opened: Some(opened), .. }) = replayed else {
         return Err(place.damaged("the letter was replayed and no act says what that opened"));
@@ -109,55 +121,4 @@ async fn before(
     let stored = retrospective::load(connection, tenant, opened).await?;
     let (opened, _) = stored.ok_or_else(|| place.damaged(format!("there is no retrospective {opened}")))?;
     Ok(Reopened::Before { act, opened })
-}
-
-async fn append(
-    connection: &mut SqliteConnection,
-    tenant: &Tenant,
-    deed: Deed,
-    subject: Uuid,
-    act: &Act,
-    opened: Option<RetrospectiveId>,
-) -> Result<()> {
-    const APPEND: &str = concat!(
-        "INSERT INTO acts (tenant, deed, subject, asked_by, reason, at, opened, acted_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ",
-        now_ms!(),
-        ")"
-    );
-    let done = sqlx::query(APPEND)
-        .bind(tenant.as_str())
-        .bind(deed.as_str())
-        .bind(subject.to_string())
-        .bind(&act.by)
-        .bind(&act.reason)
-        .bind(policy_time(act.at))
-        .bind(opened.map(|id| id.to_string()))
-        .execute(connection)
-        .await
-        .on("acts")?;
-    at("acts", subject).touched(done.rows_affected(), 1)
-}
-
-/// The acts of a tenant about one thing, the first one first.
-pub(crate) async fn acts(
-    connection: &mut SqliteConnection,
-    tenant: &Tenant,
-    subject: Uuid,
-) -> Result<Vec<ActRow>> {
-    const LOAD: &str = "
-        SELECT deed, asked_by, reason, at, opened FROM acts WHERE tenant = ?1 AND subject = ?2 ORDER BY sequence";
-    let rows: Vec<(String, String, String, String, Option<String>)> = sqlx::query_as(LOAD)
-        .bind(tenant.as_str())
-        .bind(subject.to_string())
-        .fetch_all(connection)
-        .await
-        .on("acts")?;
-    let place = at("acts", subject);
-    let row = |(deed, by, reason, moment, opened): (String, _, _, String, Option<String>)| {
-        let act = Act { by, reason, at: place.parse(&moment)? };
-        let opened = opened.map(|id| place.parse(&id)).transpose()?;
-        Ok(ActRow { deed: place.word(&deed)?, act, opened })
-    };
-    rows.into_iter().map(row).collect()
 }

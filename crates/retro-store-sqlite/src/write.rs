@@ -6,6 +6,7 @@ use retro_core::id::{ChangeId, MemoryId, ProposalId, RetrospectiveId, Tenant, Wo
 use retro_core::manual::{Decided, Undecided};
 use retro_core::memory::{FoldError, Memory};
 use retro_core::retrospective::State;
+use retro_fault::Label;
 use retro_store::manual::DecideProposal;
 use retro_store::write::{Decide, DecideDeletion};
 use retro_store::{Result, Step, WriterStore};
@@ -37,7 +38,7 @@ impl WriterStore for SqliteStore {
         let facts = close::load(&mut transaction, settling.clone(), sample).await?;
         let closing = decide(facts);
         close::store(&mut transaction, &settling, &closing, now).await?;
-        commit(transaction).await?;
+        commit(transaction, Label::CloseCommit).await?;
         Ok(Step::Done)
     }
 
@@ -74,7 +75,7 @@ impl WriterStore for SqliteStore {
         store_memories(&mut transaction, &key, std::slice::from_ref(&deletion.memory)).await?;
         store_tombstones(&mut transaction, &key, std::slice::from_ref(&deletion.tombstone)).await?;
         outbox::put(&mut transaction, std::iter::once(&deletion.message)).await?;
-        commit(transaction).await?;
+        commit(transaction, Label::DeleteCommit).await?;
         Ok(Ok(Step::Done))
     }
 
@@ -96,7 +97,7 @@ impl WriterStore for SqliteStore {
         }
         manual::set_decision(&mut transaction, tenant, id, &decided.decision).await?;
         outbox::put(&mut transaction, decided.messages.iter()).await?;
-        commit(transaction).await?;
+        commit(transaction, Label::DecideCommit).await?;
         Ok(Some(Ok(decided)))
     }
 }

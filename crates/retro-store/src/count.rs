@@ -3,8 +3,10 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::count::{Arrival, Counted, Effects, Facts};
-use retro_core::id::WorkflowKey;
+use retro_core::id::{EventKey, WorkflowKey};
+use retro_core::keep::Seen;
 use retro_core::run::{HttpsRef, ObjectRef};
+use retro_core::trace::TraceContext;
 
 use crate::Result;
 
@@ -18,6 +20,8 @@ pub struct IncomingRun {
     pub position: u64,
     /// The trajectory.
     pub body: IncomingBody,
+    /// What counting it continues; stored beside it, so that what follows can continue that.
+    pub trace: Option<TraceContext>,
 }
 
 /// The trajectory of an incoming run.
@@ -49,6 +53,13 @@ pub trait CounterStore: Send + Sync {
         look_at: &[WorkflowKey],
         decide: Decide<'_>,
     ) -> Result<Vec<Counted>>;
+
+    /// What is remembered of each of these events, in order; `None` of one that was never handled.
+    async fn seen(&self, events: &[EventKey]) -> Result<Vec<Option<Seen>>>;
+
+    /// What is known now about the events, runs and workflows of these arrivals, as [`count`](Self::count) would load it.
+    /// Holds nothing: others may change it meanwhile.
+    async fn known(&self, arrivals: &[Arrival]) -> Result<Facts>;
 
     /// Workflows without an open retrospective whose pause, if any, has passed and that have counted runs waiting:
     /// the counter looks at them every so often, since no event may come to wake them. At most `limit`.

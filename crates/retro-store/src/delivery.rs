@@ -5,9 +5,10 @@ use jiff::Timestamp;
 use retro_core::dead_letter::Rejection;
 use retro_core::id::{DeadLetterId, MessageId, Tenant, Workflow, derive};
 use retro_core::message::Message;
+use retro_fault::{Guard, broken};
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
+use crate::{Failure, Resent, Result};
 
 /// Messages that wait to be sent.
 #[async_trait]
@@ -59,7 +60,9 @@ impl NewDeadLetter {
     pub fn id(&self) -> DeadLetterId {
         let Position { consumer, stream, sequence } = &self.position;
         let hash = retro_core::canonical::sha256_hex(&self.payload);
-        DeadLetterId(derive("dead_letter", &[consumer, stream, &sequence.to_string(), &hash]))
+        let attempt = if broken(Guard::LetterId) { self.attempts.to_string() } else { String::new() };
+        let (sequence, hash) = (sequence.to_string(), hash + &attempt);
+        DeadLetterId(derive("dead_letter", &[consumer, stream, &sequence, &hash]))
     }
 }
 
@@ -74,6 +77,8 @@ pub struct DeadLetter {
     pub payload_sha256: String,
     /// Where it stands.
     pub status: LetterStatus,
+    /// How often it was sent again.
+    pub replays: u32,
     /// When it was stored, by the database's clock.
     pub created_at: Timestamp,
     /// The version of the program that gave up.
@@ -84,17 +89,29 @@ pub struct DeadLetter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LetterStatus {
-    /// Nobody has acted on it.
+    /// Nobody has acted on it, or its replay failed again.
     Open,
-    /// Somebody has replayed it.
+    /// It is being sent again, and nothing has come of it yet.
+    Replaying,
+    /// It was sent again and handled.
+    Handled,
+    /// A person put it aside; it can be replayed all the same.
+    Discarded,
+    /// It told of a failed retrospective, and replaying it opened the next one.
     Replayed,
 }
 
 impl LetterStatus {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Open, Self::Replaying, Self::Handled, Self::Discarded, Self::Replayed];
+
     /// The word as stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
+            Self::Replaying => "replaying",
+            Self::Handled => "handled",
+            Self::Discarded => "discarded",
             Self::Replayed => "replayed",
         }
     }
@@ -103,10 +120,25 @@ impl LetterStatus {
 /// Attempts and dead letters.
 #[async_trait]
 pub trait DeliveryStore: Send + Sync {
-    /// Counts an attempt at a message *before* it is handled, and returns how many that makes.
+    /// Counts an attempt at a message *before* it is handled, and returns how many that makes. The first delivery is not
+    /// counted, so the attempt's own number is one higher: under it the history has when it began.
     async fn begin_attempt(&self, position: &Position) -> Result<u32>;
 
-    /// Stores a dead letter, whole, forgets its attempts, and leaves an announcement in the outbox when the letter
-    /// has a tenant and a workflow; a letter that is already there is left as it is.
+    /// Forgets the attempts at a message that was handled: one whose acknowledgement is lost comes again, and has not
+    /// failed. Forgetting what is not there is no error.
+    async fn forget_attempts(&self, position: &Position) -> Result<()>;
+
+    /// Notes that an attempt at a message failed and that another follows, with the time of the database. Noting the
+    /// same attempt again leaves the last word.
+    async fn note_failure(&self, position: &Position, failure: &Failure) -> Result<()>;
+
+    /// Stores a dead letter, whole, makes the history of its attempts the letter's, forgets their count, and leaves an
+    /// announcement in the outbox when the letter has a tenant and a workflow; a letter that is already there is left as
+    /// it is. A message that is a replay (see [`Resent`]) leaves no second letter: its own is open again with the failure in
+    /// its history, and the replay says why it failed.
     async fn bury(&self, letter: &NewDeadLetter) -> Result<DeadLetterId>;
+
+    /// Ends the replay that a handled message says it is, if it is one that is under way, and its letter with it; `known`
+    /// says that it had been handled before. Returns whether it was one. To be called before the message is acknowledged.
+    async fn settle(&self, resent: &Resent, known: bool) -> Result<bool>;
 }

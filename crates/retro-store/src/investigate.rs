@@ -12,7 +12,7 @@ use retro_core::retrospective::{Investigation, InvestigationResult, Presented, R
 use retro_core::run::{HttpsRef, ObjectRef, RunFacts};
 use retro_core::sample::Sample;
 
-use crate::Result;
+use crate::{Result, TraceStore};
 
 /// An investigation that this worker, and nobody else, may work on until its lease ends.
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub struct Claim {
     /// Attempts begun, this one included; counted by the claim itself, so that a run which kills the process is
     /// given up too.
     pub attempt: u32,
+    /// Whether another worker held it and let its lease run out.
+    pub taken_over: bool,
     /// What the event said.
     pub run: RunFacts,
     /// What the agent did.
@@ -110,7 +112,7 @@ pub type Decide<'a> = &'a (dyn Fn(&Sequence) -> Finish + Send + Sync);
 
 /// Investigating.
 #[async_trait]
-pub trait InvestigatorStore: Send + Sync {
+pub trait InvestigatorStore: TraceStore {
     /// Claims the oldest investigation that is due, whose pause has passed and that nobody holds, for `lease_s`
     /// seconds; `None` when there is none. `worker` is for people.
     async fn claim(&self, worker: &str, lease_s: u64) -> Result<Option<Claim>>;

@@ -1,25 +1,35 @@
 #![doc = include_str!("../README.md")]
 
+pub mod audit;
+pub mod broker;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod count;
 pub mod delivery;
 pub mod investigate;
 pub mod keep;
+pub mod letter;
+pub mod level;
 pub mod manual;
 pub mod name;
 pub mod operate;
 pub mod recall;
+pub mod replay;
 pub mod request;
 pub mod sample;
 pub mod schema;
 pub mod steer;
+pub mod trace;
 pub mod write;
 
+pub use audit::{ActRow, AuditStore, Deed};
+pub use broker::BrokerStore;
 pub use count::{CounterStore, IncomingBody, IncomingRun};
 pub use delivery::{DeadLetter, DeliveryStore, LetterStatus, NewDeadLetter, OutboxStore, Position};
 pub use investigate::{Claim, Finish, InvestigatorStore, JournalEntry, Sequence, Stage, StoredBody};
 pub use keep::{PurgeRow, Purged, RetentionStore};
+pub use letter::{Attempt, Content, Failure, LetterCount, LetterStore, LetterVersion, MendStore, VersionRow};
+pub use level::{LevelStore, Levels};
 pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, ProposalStore};
 pub use name::{NameStore, Unnamed, resolve};
 pub use operate::{
@@ -27,15 +37,21 @@ pub use operate::{
     RunRow, WorkflowRow,
 };
 pub use recall::RecallStore;
+pub use replay::{
+    BatchCancelled, BatchLetter, BatchRow, BatchState, Discarded, NewBatch, ReplayRow, ReplayState,
+    ReplayStore, Replayed, Resent, Sending,
+};
 pub use request::{Begun, KeptAnswer, RequestName, RequestStore, RequestTimes};
 pub use sample::{SamplerStore, Sampling};
 pub use schema::SchemaStore;
-pub use steer::{ActRow, Cancelled, Deed, Reopened, SteerStore};
+pub use steer::{Cancelled, Reopened, SteerStore};
+pub use trace::TraceStore;
 pub use write::{Deletion, WriterStore};
 
 /// Everything a database has to offer.
 pub trait Store:
-    CounterStore
+    BrokerStore
+    + CounterStore
     + SamplerStore
     + InvestigatorStore
     + WriterStore
@@ -44,15 +60,22 @@ pub trait Store:
     + RecallStore
     + OperatorStore
     + RetentionStore
+    + LevelStore
     + ManualStore
     + SchemaStore
     + SteerStore
+    + AuditStore
+    + ReplayStore
+    + HandStore
     + RequestStore
+    + TraceStore
+    + MendStore
 {
 }
 
 impl<T> Store for T where
-    T: CounterStore
+    T: BrokerStore
+        + CounterStore
         + SamplerStore
         + InvestigatorStore
         + WriterStore
@@ -61,12 +84,25 @@ impl<T> Store for T where
         + RecallStore
         + OperatorStore
         + RetentionStore
+        + LevelStore
         + ManualStore
         + SchemaStore
         + SteerStore
+        + AuditStore
+        + ReplayStore
+        + HandStore
+        + ReplayStore
         + RequestStore
+        + TraceStore
+        + MendStore
 {
 }
+
+/// What people's hands on dead letters need: reading, replaying, following a failed retrospective, and what the counter
+/// knows, to say beforehand what would happen. Not the writer's port.
+pub trait HandStore: CounterStore + OperatorStore + SteerStore + ReplayStore {}
+
+impl<T: CounterStore + OperatorStore + SteerStore + ReplayStore + ?Sized> HandStore for T {}
 
 /// Why the database did not do what was asked.
 #[derive(Debug, thiserror::Error)]

@@ -14,9 +14,9 @@ use retro_core::sample::Sample;
 use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
 
-use crate::delivery::DeadLetter;
-use crate::steer::ActRow;
-use crate::{NameStore, ProposalStore, Result};
+use crate::audit::ActRow;
+use crate::delivery::{DeadLetter, LetterStatus};
+use crate::{LetterStore, NameStore, ProposalStore, Result};
 
 /// A workflow and where its window stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,13 +78,26 @@ pub struct MemoryFilter {
     pub limit: u32,
 }
 
-/// Which dead letters.
-#[derive(Debug, Clone, Default)]
+/// Which dead letters. What is not said does not matter; searching for a text is the business of whoever shows letters,
+/// since what is shown is redacted and what is stored is not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeadLetterFilter {
+    /// Only these; empty: any.
+    pub ids: Vec<DeadLetterId>,
     /// Only with this code.
     pub code: Option<Code>,
+    /// Only what this consumer gave up: the name of its role.
+    pub consumer: Option<String>,
     /// Only of this workflow.
     pub workflow: Option<Workflow>,
+    /// Only those given up at this moment of the database's clock or later.
+    pub since: Option<Timestamp>,
+    /// Only those given up before this moment.
+    pub until: Option<Timestamp>,
+    /// Only those that stand there.
+    pub status: Option<LetterStatus>,
+    /// Only those behind this one of the tenant's in the list: where to go on.
+    pub behind: Option<DeadLetterId>,
     /// At most so many; the newest first.
     pub limit: u32,
 }
@@ -126,7 +139,7 @@ pub struct Health {
 
 /// Reading. Every question is asked within a tenant; another tenant's object answers exactly like a missing one.
 #[async_trait]
-pub trait OperatorStore: NameStore + ProposalStore {
+pub trait OperatorStore: NameStore + ProposalStore + LetterStore {
     /// Every tenant that has something stored, in order.
     async fn tenants(&self) -> Result<Vec<Tenant>>;
     /// The tenant's workflows, in order.
@@ -162,7 +175,7 @@ pub trait OperatorStore: NameStore + ProposalStore {
     async fn dead_letters(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<DeadLetter>>;
     /// One dead letter.
     async fn dead_letter(&self, tenant: &Tenant, id: DeadLetterId) -> Result<Option<DeadLetter>>;
-    /// What people did about a retrospective or a dead letter with this id, the first act first.
+    /// What people did about the retrospective, dead letter or batch with this id, the first act first.
     async fn acts(&self, tenant: &Tenant, subject: Uuid) -> Result<Vec<ActRow>>;
     /// How the database is.
     async fn health(&self) -> Result<Health>;

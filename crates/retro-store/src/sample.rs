@@ -6,7 +6,7 @@ use retro_core::investigate::Next;
 use retro_core::retrospective::Retrospective;
 use retro_core::sample::Sample;
 
-use crate::{Result, Step};
+use crate::{Result, Step, TraceStore};
 
 /// What the sampler decides: the sample, and the first investigation.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +22,7 @@ pub type Decide<'a> = &'a (dyn Fn(&Retrospective, Vec<Ordinal>) -> Sampling + Se
 
 /// Sampling.
 #[async_trait]
-pub trait SamplerStore: Send + Sync {
+pub trait SamplerStore: TraceStore {
     /// One transaction: if the retrospective is still due, lets `decide` draw, stores the sample, makes the first
     /// investigation due with its message ([`retro_core::message::Notice::InvestigationDue`]) and moves the
     /// retrospective to investigating.

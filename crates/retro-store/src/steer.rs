@@ -7,7 +7,7 @@ use retro_core::dead_letter::Code;
 use retro_core::id::{DeadLetterId, RetrospectiveId, Tenant};
 use retro_core::retrospective::{Opening, Retrospective, WorkflowState};
 use retro_core::steer::{Act, NotReopened};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::{NewDeadLetter, Result};
 
@@ -60,39 +60,6 @@ pub enum Reopened {
     OtherCode(Code),
     /// The tenant has no such letter.
     Unknown,
-}
-
-/// What a person did about a retrospective or a dead letter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Deed {
-    /// A retrospective was called off.
-    Cancelled,
-    /// A dead letter was replayed.
-    Replayed,
-}
-
-impl Deed {
-    /// The word as stored and shown.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cancelled => "cancelled",
-            Self::Replayed => "replayed",
-        }
-    }
-}
-
-/// An act as stored: never changed, never removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ActRow {
-    /// What was done.
-    pub deed: Deed,
-    /// Who, why and when.
-    #[serde(flatten)]
-    pub act: Act,
-    /// The retrospective that it opened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub opened: Option<RetrospectiveId>,
 }
 
 /// A person's hand on retrospectives.

@@ -9,7 +9,7 @@ use retro_core::memory::{Change, FoldError, Memory, Tombstone};
 use retro_core::message::Message;
 
 use crate::manual::DecideProposal;
-use crate::{Result, Step};
+use crate::{LevelStore, Result, Step, TraceStore};
 
 /// What a writer decides with: everything about a settling retrospective in, its closing out.
 pub type Decide<'a> = &'a (dyn Fn(ClosingFacts) -> Closing + Send + Sync);
@@ -33,7 +33,7 @@ pub type DecideDeletion<'a> =
 
 /// Writing.
 #[async_trait]
-pub trait WriterStore: Send + Sync {
+pub trait WriterStore: TraceStore + LevelStore {
     /// One transaction under the lock of the workflow: if the retrospective is still settling, loads everything,
     /// lets `decide` close it, and stores changes, memories, tombstones, report, workflow state, the next
     /// retrospective if one opens, proposals, messages, and the dead letter of a failed one. All or nothing.

@@ -1,12 +1,14 @@
 #![doc = include_str!("../README.md")]
 
 mod clock;
+mod collector;
 mod memory;
 mod nats;
 mod postgres;
 mod users;
 
 pub use clock::MovableClock;
+pub use collector::{Collector, SeenLink, SeenMetric, SeenSpan};
 pub use memory::{MemoryDeliveries, MemoryOutbox};
 pub use nats::TestNats;
 pub use postgres::TestPostgres;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use retro_core::id::{DeadLetterId, MessageId};
 use retro_core::message::Message;
-use retro_store::{DeliveryStore, NewDeadLetter, OutboxStore, Position, Result, StoreError};
+use retro_store::{DeliveryStore, Failure, NewDeadLetter, OutboxStore, Position, Resent, Result, StoreError};
 use tokio::sync::watch;
 
 /// What is expected arrives within this, or the test fails and says what is there.
@@ -15,7 +15,9 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub struct MemoryDeliveries {
     attempts: Mutex<HashMap<Position, u32>>,
+    failures: Mutex<Vec<(Position, Failure)>>,
     letters: watch::Sender<Vec<NewDeadLetter>>,
+    settled: Mutex<Vec<(Resent, bool)>>,
     away: Mutex<bool>,
 }
 
@@ -30,9 +32,20 @@ impl MemoryDeliveries {
         wait(&self.letters, |letters| letters.len() >= count, &format!("{count} dead letters")).await
     }
 
+    /// The replays that were handled, and of each whether it had been handled before.
+    pub fn settled(&self) -> Vec<(Resent, bool)> {
+        locked(&self.settled).clone()
+    }
+
     /// How many attempts were counted at a message.
     pub fn attempts(&self, position: &Position) -> u32 {
         locked(&self.attempts).get(position).copied().unwrap_or(0)
+    }
+
+    /// What was noted of failed attempts at a message, in order.
+    pub fn failures(&self, position: &Position) -> Vec<Failure> {
+        let failures = locked(&self.failures);
+        failures.iter().filter(|(at, _)| at == position).map(|(_, failure)| failure.clone()).collect()
     }
 
     /// From now on it answers that it is away, or that it is back.
@@ -59,6 +72,18 @@ impl DeliveryStore for MemoryDeliveries {
         Ok(*count)
     }
 
+    async fn forget_attempts(&self, position: &Position) -> Result<()> {
+        self.check()?;
+        locked(&self.attempts).remove(position);
+        Ok(())
+    }
+
+    async fn note_failure(&self, position: &Position, failure: &Failure) -> Result<()> {
+        self.check()?;
+        locked(&self.failures).push((position.clone(), failure.clone()));
+        Ok(())
+    }
+
     async fn bury(&self, letter: &NewDeadLetter) -> Result<DeadLetterId> {
         self.check()?;
         locked(&self.attempts).remove(&letter.position);
@@ -68,6 +93,12 @@ impl DeliveryStore for MemoryDeliveries {
             }
         });
         Ok(letter.id())
+    }
+
+    async fn settle(&self, resent: &Resent, known: bool) -> Result<bool> {
+        self.check()?;
+        locked(&self.settled).push((resent.clone(), known));
+        Ok(true)
     }
 }
 

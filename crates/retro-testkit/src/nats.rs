@@ -3,7 +3,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use retro_bus::server::State;
-use retro_bus::{Bus, BusConfig, NatsServer, ServerConfig, StreamSizes, topology};
+use retro_bus::{ACK_WAIT, Bus, BusConfig, NatsServer, ServerConfig, StreamSizes, topology};
 use tempfile::TempDir;
 use tracing_subscriber::EnvFilter;
 
@@ -49,7 +49,7 @@ impl TestNats {
     /// A connection of this configuration, with the streams made.
     pub async fn bus_of(&self, config: BusConfig) -> Bus {
         let bus = Bus::connect(config).await.expect("its own address can be read");
-        topology::ensure(&bus).await.expect("a healthy server takes the streams");
+        topology::ensure(&bus, ACK_WAIT).await.expect("a healthy server takes the streams");
         bus
     }
 

@@ -1,3 +1,5 @@
+mod plain;
+
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -62,6 +64,12 @@ impl TestPostgres {
     /// The address of its database: over TCP, as a superuser, without a password.
     pub fn url(&self) -> String {
         format!("postgres://retro@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Carries out statements as its superuser, all of them in one transaction; returns the rows, each column as text.
+    /// Panics with the server's words when it refuses one.
+    pub async fn execute(&self, sql: &str) -> Vec<Vec<Option<String>>> {
+        plain::run(self.port, sql).await
     }
 
     /// Its process; `None` while it is stopped.

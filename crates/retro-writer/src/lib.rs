@@ -1,8 +1,9 @@
 #![doc = include_str!("../README.md")]
 
+mod measure;
 mod proposals;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,11 +16,14 @@ use retro_core::message::{Message, Notice};
 use retro_core::policy::Policies;
 use retro_core::similar::Embedder;
 use retro_core::time::Clock;
-use retro_events::{Consumer, Delivery, Verdict};
+use retro_events::{Consumer, Delivery, Verdict, subject};
 use retro_store::{Deletion, Step, StoreError, WriterStore};
+use retro_trace::{Cause, Kind, Work};
+use retro_watchdog::caught;
 use tokio::sync::Notify;
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 
+use measure::Closed;
 pub use proposals::Outcome;
 
 /// How long a message waits when the database is away.
@@ -55,18 +59,39 @@ impl Writer {
         let overdue = self.store.overdue_closings(OVERDUE_S, CLOSINGS_PER_SWEEP).await?;
         for (tenant, id) in &overdue {
             info!(retrospective.id = %id, "retrospective {id} was settling without a wake-up");
-            self.close(tenant, *id).await?;
+            let opened = self.store.trace_of_retrospective(tenant, *id).await.unwrap_or_default();
+            let work = Work::begin("sweep closings", Kind::Internal, Cause::of(opened.as_ref(), false));
+            work.note("retro.retrospective.id", id.to_string());
+            // What is wrong with one is no reason to leave the others.
+            match caught(work.around(self.close(tenant, *id))).await {
+                Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
+                Ok(Err(problem)) => {
+                    error!(retrospective.id = %id, "retrospective {id} cannot be closed: {problem}")
+                }
+                Err(panicked) => {
+                    error!(retrospective.id = %id, "closing retrospective {id} failed: {panicked}")
+                }
+                Ok(Ok(_)) => {}
+            }
         }
         Ok(overdue.len())
     }
 
     async fn close(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Step, StoreError> {
         let now = self.clock.now();
-        let decide = |facts: ClosingFacts| close(facts, &*self.embedder, &*self.policies, now);
+        let closed = Mutex::new(None);
+        let decide = |facts: ClosingFacts| {
+            let closing = close(facts, &*self.embedder, &*self.policies, now);
+            *closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Closed::of(&closing));
+            closing
+        };
         let step = self.store.close(tenant, id, now, &decide).await?;
         if step == Step::Done {
             info!(%tenant, retrospective.id = %id, "closed retrospective {id}");
             self.outbox.notify_one();
+            if let Some(closed) = closed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                closed.measure(&*self.store, tenant, id).await;
+            }
         }
         Ok(step)
     }
@@ -84,6 +109,9 @@ impl Writer {
         let now = self.clock.now();
         let decide = |key: &WorkflowKey, memory: &Memory| self.deletion(key, memory, request, reason, now);
         let done = self.store.delete_memory(tenant, id, &decide).await?;
+        if matches!(done, Ok(Step::Done)) {
+            retro_meter::CHANGES.add(1, ["deleted"]);
+        }
         self.outbox.notify_one();
         Ok(done)
     }
@@ -104,16 +132,17 @@ impl Writer {
         Ok(Deletion { change, memory, tombstone, message })
     }
 
-    async fn answer(&self, message: &Message) -> Verdict {
+    async fn answer(&self, message: &Message, work: &Work) -> Verdict {
         let Notice::MutationsDue { retrospective } = message.notice else {
             let detail = format!("the writer was sent {}", message.notice.kind());
             return Verdict::DeadLetter(Rejection::at(Code::FieldInvalid, "notice", detail));
         };
+        work.note("retro.retrospective.id", retrospective.to_string());
         match self.close(&message.tenant, retrospective).await {
             Ok(Step::Done) => Verdict::Done,
             Ok(Step::AlreadyDone) => {
                 debug!(retrospective.id = %retrospective, "retrospective {retrospective} is closed already");
-                Verdict::Done
+                Verdict::Known
             }
             Ok(Step::Unknown) => Verdict::DeadLetter(Rejection::at(
                 Code::UnknownReference,
@@ -135,10 +164,13 @@ impl Consumer for Writer {
     async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
         let mut verdicts = Vec::with_capacity(batch.len());
         for delivery in batch {
-            verdicts.push(match delivery.message() {
-                Ok(message) => self.answer(&message).await,
+            let work = retro_trace::process(delivery, self.name(), subject::MUTATIONS_DUE);
+            let verdict = match delivery.message() {
+                Ok(message) => work.around(self.answer(&message, &work)).await,
                 Err(rejection) => Verdict::DeadLetter(rejection),
-            });
+            };
+            retro_trace::answered(&work, &verdict);
+            verdicts.push(verdict);
         }
         verdicts
     }

@@ -1,17 +1,29 @@
-//! The command line.
+//! The command line: what every command takes, and the commands that stand alone. A group of commands has a file of its own.
+
+mod dead_letters;
+mod letter_filter;
+mod letters;
+mod memories;
+mod retrospectives;
+mod who;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use retro_core::dead_letter::Code;
-use retro_core::id::{DeadLetterId, MemoryRef, ProposalId, RetrospectiveId, RunId, Step, Tenant, Workflow};
-use retro_store::ProposalStatus;
+use retro_core::id::{RetrospectiveId, RunId, Step, Tenant, Workflow};
+
+pub(crate) use self::dead_letters::{ChosenArgs, DeadLetters, Discard, Replay};
+pub(crate) use self::letter_filter::LetterFilterArgs;
+pub(crate) use self::letters::{EditLetter, ExportLetters, ListLetters, ShowLetter};
+pub(crate) use self::memories::Memories;
+pub(crate) use self::retrospectives::{Proposals, Retrospectives, Trigger};
+pub(crate) use self::who::ActArgs;
 
 /// Looks back at the runs of agent workflows, keeps what recurs, and hands it to the next run.
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found;
 /// 4 something was looked at and is not in order (`verify`, `doctor`, `ready`, `config check`, `pipeline check`, refused
-/// files of `emit`); 130 or 143 ended at once by a second signal (`up`, `serve`).
+/// files of `emit`); 5 it ended itself, since work hung that nothing else could end: start it again (`up`, `serve`); 130 or 143 ended at once by a second signal (`up`, `serve`).
 #[derive(Debug, Parser)]
 #[command(name = "retro", version, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -156,149 +168,6 @@ pub(crate) struct Runs {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Memories {
-    /// List memories, heaviest first.
-    List {
-        /// Only of this workflow.
-        #[arg(long)]
-        workflow: Option<Workflow>,
-        /// Only of this step.
-        #[arg(long)]
-        step: Option<Step>,
-        /// Only of this status: tentative, active, archived, deleted, superseded or graduated.
-        #[arg(long, value_parser = status)]
-        status: Option<retro_core::memory::Status>,
-        /// At most so many.
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-    },
-    /// Show one memory in full.
-    Show {
-        /// Its id, or 8 or more of the id's first digits.
-        id: MemoryRef,
-    },
-    /// Show every change of a memory and its reason.
-    Why {
-        /// Its id, or 8 or more of the id's first digits.
-        id: MemoryRef,
-    },
-    /// Delete a memory; a tombstone keeps anything similar away for a time.
-    Delete {
-        /// Its id, or 8 or more of the id's first digits.
-        id: MemoryRef,
-        /// Why: it stands in the change log and in every later refusal.
-        #[arg(long)]
-        reason: String,
-        /// Identifies this request, so that repeating it changes nothing [default: derived from id and reason].
-        #[arg(long)]
-        request: Option<String>,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Retrospectives {
-    /// List retrospectives, the newest first.
-    List {
-        /// Only of this workflow.
-        #[arg(long)]
-        workflow: Option<Workflow>,
-        /// At most so many.
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-    },
-    /// Show one retrospective: window, sample, investigations, and what a manual one proposes.
-    Show {
-        /// Its id.
-        id: RetrospectiveId,
-    },
-    /// Call off an open retrospective: its runs are released, and the workflow pauses before it opens the next one.
-    Cancel {
-        /// Its id.
-        id: RetrospectiveId,
-        #[command(flatten)]
-        act: ActArgs,
-    },
-    /// Look into named runs, whatever the window holds: a manual retrospective, which proposes and changes nothing.
-    Trigger(Trigger),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Trigger {
-    /// The workflow of the runs.
-    #[arg(long)]
-    pub(crate) workflow: Workflow,
-    /// The runs, separated by commas, or several times; at most 20. They stay in the window.
-    #[arg(long, required = true, value_delimiter = ',', value_name = "RUN,…")]
-    pub(crate) runs: Vec<RunId>,
-    /// What you want to know. The heuristics read no question; proposals that share words with it come first.
-    #[arg(long, value_name = "QUESTION")]
-    pub(crate) focus: Option<String>,
-    #[command(flatten)]
-    pub(crate) request: Request,
-}
-
-/// Who asks, and how asking again is recognised.
-#[derive(Debug, Args)]
-pub(crate) struct Request {
-    /// Who asks, for the record.
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "USER",
-        hide_env_values = true,
-        default_value = "somebody at a terminal"
-    )]
-    pub(crate) by: String,
-    /// Identifies this request, so that repeating it changes nothing [default: derived from what is asked].
-    #[arg(long)]
-    pub(crate) request: Option<String>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Proposals {
-    /// List proposals, those of the newest retrospective first.
-    List {
-        /// Only of this workflow.
-        #[arg(long)]
-        workflow: Option<Workflow>,
-        /// Only of this retrospective.
-        #[arg(long)]
-        retrospective: Option<RetrospectiveId>,
-        /// Only of this status: open, accepted or refused.
-        #[arg(long, value_parser = proposal_status)]
-        status: Option<ProposalStatus>,
-        /// At most so many.
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-    },
-    /// Show one proposal: what it says, the runs that show it, what was decided.
-    Show {
-        /// Its id.
-        id: ProposalId,
-    },
-    /// Make a memory of a proposal: active, with its runs as evidence.
-    Accept {
-        /// Its id.
-        id: ProposalId,
-        /// Accept although a tombstone forbids it, for this reason; it stands in the change log.
-        #[arg(long, value_name = "REASON")]
-        despite_tombstone: Option<String>,
-        #[command(flatten)]
-        request: Request,
-    },
-    /// Refuse a proposal; it is kept with the reason.
-    Refuse {
-        /// Its id.
-        id: ProposalId,
-        /// Why.
-        #[arg(long)]
-        reason: String,
-        #[command(flatten)]
-        request: Request,
-    },
-}
-
-#[derive(Debug, Subcommand)]
 pub(crate) enum Reports {
     /// List reports, the newest first.
     List {
@@ -317,45 +186,6 @@ pub(crate) enum Reports {
         #[arg(long)]
         markdown: bool,
     },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum DeadLetters {
-    /// List dead letters, the newest first; redacted.
-    List {
-        /// Only with this code.
-        #[arg(long, value_parser = code)]
-        code: Option<Code>,
-        /// Only of this workflow.
-        #[arg(long)]
-        workflow: Option<Workflow>,
-        /// At most so many.
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-    },
-    /// Show one dead letter: why, where, and the message itself, redacted.
-    Show {
-        /// Its id.
-        id: DeadLetterId,
-    },
-    /// Replay the letter of a failed retrospective: the next one opens at once. Other codes are not built yet.
-    Replay {
-        /// Its id.
-        id: DeadLetterId,
-        #[command(flatten)]
-        act: ActArgs,
-    },
-}
-
-/// Who does something to a retrospective or a letter, and why; both are kept for ever.
-#[derive(Debug, Args)]
-pub(crate) struct ActArgs {
-    /// Why.
-    #[arg(long)]
-    pub(crate) reason: String,
-    /// Who.
-    #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
-    pub(crate) by: String,
 }
 
 #[derive(Debug, Args)]
@@ -405,25 +235,6 @@ pub(crate) enum PipelineCommand {
         #[arg(long)]
         workflow: Option<Workflow>,
     },
-}
-
-fn status(text: &str) -> Result<retro_core::memory::Status, String> {
-    use retro_core::memory::Status;
-    let known = || Status::ALL.map(Status::as_str).join(", ");
-    Status::ALL.into_iter().find(|one| one.as_str() == text).ok_or_else(|| format!("one of: {}", known()))
-}
-
-fn proposal_status(text: &str) -> Result<ProposalStatus, String> {
-    let known = || ProposalStatus::ALL.map(ProposalStatus::as_str).join(", ");
-    ProposalStatus::ALL
-        .into_iter()
-        .find(|one| one.as_str() == text)
-        .ok_or_else(|| format!("one of: {}", known()))
-}
-
-fn code(text: &str) -> Result<Code, String> {
-    let known = || Code::ALL.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(", ");
-    Code::ALL.iter().copied().find(|one| one.as_str() == text).ok_or_else(|| format!("one of: {}", known()))
 }
 
 #[cfg(test)]

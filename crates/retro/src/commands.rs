@@ -2,12 +2,14 @@
 
 pub(crate) mod configuration;
 mod doctor;
+mod letters;
 mod manual;
 mod memories;
 mod migrate;
 mod pipeline;
 mod read;
 mod ready;
+mod replay;
 mod steer;
 
 use std::process::ExitCode;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 
 use retro_config::{Config, Loaded};
 use retro_gateway::Gateway;
+use retro_http::Scrape;
 use tokio::signal::unix::SignalKind;
 
 use crate::cli::{Cli, Command, Context as ContextArgs};
@@ -34,23 +37,33 @@ pub(crate) enum Exit {
     NotInOrder,
     /// It was ended at once by a second signal.
     Signalled(SignalKind),
+    /// It ended itself, since work hung that nothing else could end.
+    Hung,
+}
+
+impl Exit {
+    /// What whoever started it is told.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::WrongUsage => 2,
+            Self::NotFound => 3,
+            Self::NotInOrder => 4,
+            Self::Hung => 5,
+            // What a shell says of a process that a signal has ended.
+            Self::Signalled(signal) => 128 + u8::try_from(signal.as_raw_value()).unwrap_or(0),
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::WrongUsage => 2,
-            Exit::NotFound => 3,
-            Exit::NotInOrder => 4,
-            // What a shell says of a process that a signal has ended.
-            Exit::Signalled(signal) => 128 + u8::try_from(signal.as_raw_value()).unwrap_or(0),
-        })
+        Self::from(exit.code())
     }
 }
 
-/// Carries out a command.
-pub(crate) async fn run(cli: &Cli, loaded: Loaded) -> anyhow::Result<Exit> {
+/// Carries out a command; `metrics` is what this process measures meanwhile.
+pub(crate) async fn run(cli: &Cli, loaded: Loaded, metrics: Scrape) -> anyhow::Result<Exit> {
     let Loaded { mut config, origins } = loaded;
     let output = cli.global.output;
     let asked = read::Asked { tenant: &cli.global.tenant, output };
@@ -58,15 +71,15 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded) -> anyhow::Result<Exit> {
         Command::Up(args) => {
             config.http_listen = args.http_listen.unwrap_or(config.http_listen);
             config.nats_port = args.nats_port.unwrap_or(config.nats_port);
-            up::up(config).await
+            up::up(config, metrics).await
         }
         Command::Serve(args) => {
             config.http_listen = args.http_listen.unwrap_or(config.http_listen);
             config.health_listen = args.health_listen.or(config.health_listen);
-            serve::serve(config, args.roles.iter().copied().collect()).await
+            serve::serve(config, args.roles.iter().copied().collect(), metrics).await
         }
         Command::Migrate => migrate::run(&config, output).await,
-        Command::Emit(args) => emit::emit(args, &config, &cli.global.tenant, output).await,
+        Command::Emit(args) => Box::pin(emit::emit(args, &config, &cli.global.tenant, output)).await,
         Command::Workflows => read::workflows(&asked, &*store::open(&config).await?).await,
         Command::Runs(args) => read::runs(&asked, &*store::open(&config).await?, args).await,
         Command::Memories(command) => {
@@ -80,7 +93,7 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded) -> anyhow::Result<Exit> {
         }
         Command::Reports(command) => read::reports(&asked, &*store::open(&config).await?, command).await,
         Command::DeadLetters(command) => {
-            read::dead_letters(&asked, &config, store::open(&config).await?, command).await
+            letters::run(&asked, &config, store::open(&config).await?, command).await
         }
         Command::Context(args) => context(&asked, &config, args).await,
         Command::Verify => read::verify(output, &*store::open(&config).await?).await,

@@ -15,8 +15,10 @@ use retro_config::{Config, without_password};
 use retro_core::dead_letter::Rejection;
 use retro_core::id::{Tenant, WorkflowKey, derive};
 use retro_core::time::Clock;
+use retro_core::trace::TraceContext;
 use retro_events::run_completed::RunEvent;
 use retro_events::{Objects, subject};
+use retro_trace::{Cause, Kind, Work};
 use serde::Serialize;
 
 use crate::cli::{Emit, Output};
@@ -60,13 +62,22 @@ pub(crate) async fn emit(
         }
     }
     if !events.is_empty() {
-        Sender::connect(args, config, tenant).await?.send(events, &mut sent).await?;
+        let outer = outer_trace();
+        let work = Work::begin("retro emit", Kind::Internal, Cause::of(outer.as_ref(), false));
+        let sender = Sender::connect(args, config, tenant).await?;
+        Box::pin(work.around(sender.send(events, &mut sent))).await?;
     }
     for refused in &sent.refused {
         output::told(&format!("refused {refused}"));
     }
     output::data(output, &sent, || summary(&sent))?;
     Ok(if sent.refused.is_empty() { Exit::Done } else { Exit::NotInOrder })
+}
+
+/// What called the program, as tools that trace pass it on.
+fn outer_trace() -> Option<TraceContext> {
+    let of = |name| std::env::var(name).ok();
+    TraceContext::of_headers(&of("TRACEPARENT")?, of("TRACESTATE").as_deref()).ok()
 }
 
 fn summary(sent: &Sent) -> String {
@@ -148,11 +159,14 @@ impl Sender {
         }
         let key = WorkflowKey { tenant: self.tenant.clone(), workflow: event.workflow.clone() };
         let encoded = event.envelope.structured();
-        let outgoing = OutgoingEvent {
-            subject: subject::run_completed(&key),
-            headers: encoded.headers,
-            payload: encoded.payload,
-        };
+        let mut headers = encoded.headers;
+        let work = retro_trace::send_event(subject::RUN_COMPLETED);
+        if let Some(trace) = work.trace() {
+            headers.push(("traceparent".to_owned(), trace.parent()));
+            headers.extend(trace.state.map(|state| ("tracestate".to_owned(), state)));
+        }
+        let outgoing =
+            OutgoingEvent { subject: subject::run_completed(&key), headers, payload: encoded.payload };
         sent.sent = self.publisher.publish_event(outgoing).await?;
         Ok(())
     }

@@ -11,6 +11,7 @@ mod policies;
 mod process;
 mod serve;
 mod store;
+mod telemetry;
 mod up;
 
 #[cfg(test)]
@@ -57,10 +58,16 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         (loaded, _) => loaded?,
     };
     log_to_stderr(&loaded.config, matches!(cli.command, Command::Up(_) | Command::Serve(_)));
+    let telemetry = telemetry::start(&cli.command, &loaded.config);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let exit = runtime.block_on(commands::run(cli, loaded));
+    let exit = runtime.block_on(commands::run(cli, loaded, telemetry::scrape(telemetry.as_ref())));
     // An investigation that was released may still compute on a thread of its own; nobody waits for it.
     runtime.shutdown_background();
+    match (&telemetry, &exit) {
+        // Who asks twice does not want to wait.
+        (_, Ok(Exit::Signalled(_))) | (None, _) => {}
+        (Some(telemetry), _) => telemetry.flush(),
+    }
     exit
 }
 
@@ -84,8 +91,8 @@ fn load(cli: &Cli) -> Result<Loaded, Problems> {
 /// Logs go to stderr; a command that answers a question logs only warnings.
 fn log_to_stderr(config: &Config, serving: bool) {
     let filter = if serving { config.log.as_str() } else { "warn" };
-    // The broker's client repeats itself while the broker is away; the bus says it once.
-    let filter = format!("async_nats=warn,{filter}");
+    // The broker's client repeats itself while the broker is away; the bus says it once. The telemetry's tells how it is built.
+    let filter = format!("async_nats=warn,opentelemetry=warn,{filter}");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).compact().init();
 }

@@ -33,9 +33,11 @@ fn tell(looked: &Looked) {
             info!("the policy was read again and says the same")
         }
         Looked::Changed(changed) => {
+            retro_meter::POLICY_EDITS.add(1, ["taken_up"]);
             info!("the policy was edited: {}; a retrospective under way keeps its own", changed.join(", "));
         }
         Looked::Refused(problems) => {
+            retro_meter::POLICY_EDITS.add(1, ["refused"]);
             let problems = problems.sentences().join("; ");
             warn!("the edited policy cannot be used, the earlier one stays in force: {problems}");
         }

@@ -12,12 +12,18 @@
 //! `finish_s`; then a lease is released, so that any other process has the investigation at once, and the rest is
 //! left as a kill would leave it. Acknowledgements are flushed.
 //!
+//! **Hanging.** Work that computes without end cannot be stopped. What is over its time and does not end when told to is on
+//! `/readyz`, and after a grace the process ends itself with a code of its own. Its supervisor starts another one; the attempt
+//! was counted before.
+//!
 //! **No leader.** Every role may run any number of times, its sweep included. Two that take up the same thing ask the
 //! database for it: a row that is counted, sampled, claimed, closed or marked as sent already answers so.
 
 mod doors;
 mod keep;
+mod levels;
 mod ready;
+mod replay;
 mod roles;
 mod stop;
 
@@ -25,13 +31,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
+use retro_bus::server::State;
 use retro_bus::{Bus, Role};
 use retro_config::Config;
 use retro_events::hosts::DatarefHosts;
+use retro_http::Scrape;
 use retro_store::Store;
-use tokio::sync::Notify;
+use retro_watchdog::Watchdog;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::error;
 
 use crate::commands::Exit;
 use crate::policies::{self, PolicyBook};
@@ -49,6 +60,10 @@ pub(crate) struct Process {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) bus: Bus,
     pub(crate) policies: Arc<PolicyBook>,
+    /// How the broker is that this process supervises, if it does.
+    pub(crate) supervised: Option<watch::Receiver<State>>,
+    /// What it has measured.
+    pub(crate) metrics: Scrape,
 }
 
 /// A process at work.
@@ -59,6 +74,7 @@ struct Running {
     ready: Ready,
     stop: CancellationToken,
     tasks: TaskTracker,
+    watchdog: Watchdog,
 }
 
 impl Process {
@@ -81,6 +97,7 @@ impl Process {
             ready: Ready::default(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            watchdog: Watchdog::start(hung).context("the system gives no thread to the watchdog")?,
         };
         let closed = running.open(doors);
         running.watch();
@@ -100,8 +117,16 @@ impl Process {
     }
 }
 
+/// Ends the process over work that hangs, from the watchdog's own thread. Nothing is asked to stop in order, since what could
+/// be asked may hang as well: it is left as a kill would leave it.
+fn hung(overdue: &str) {
+    error!("{overdue}, although its time is over; the process ends, for its supervisor to start it again");
+    std::process::exit(Exit::Hung.code().into());
+}
+
 impl Running {
     fn start(&self) {
+        self.tasks.spawn(self.looking().at_process());
         for role in &self.process.roles {
             self.start_role(*role);
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use retro_bus::{Bus, BusConfig, Role, Upkeep};
 use retro_config::Config;
+use retro_http::Scrape;
 
 use crate::commands::Exit;
 use crate::policies::PolicyBook;
@@ -13,7 +14,7 @@ use crate::process::{Doors, Process};
 use crate::{output, store};
 
 /// Runs until a signal asks it to stop. Waits for broker, database, migrations and streams as long as it takes.
-pub(crate) async fn serve(config: Config, roles: BTreeSet<Role>) -> anyhow::Result<Exit> {
+pub(crate) async fn serve(config: Config, roles: BTreeSet<Role>, metrics: Scrape) -> anyhow::Result<Exit> {
     let Some(url) = &config.nats_url else {
         bail!("`retro serve` needs a broker: set NATS_URL or nats_url. `retro up` starts one by itself");
     };
@@ -26,6 +27,6 @@ pub(crate) async fn serve(config: Config, roles: BTreeSet<Role>) -> anyhow::Resu
     let (http, health) = (at("HTTP", doors.http_url()), at("health", doors.health_url()));
     output::told(&format!("retro serve: {names}; on {}{http}{health}", store::name(&config)));
     let store = store::lazy(&config)?;
-    let process = Process { config, roles, store, bus, policies };
+    let process = Process { config, roles, store, bus, policies, supervised: None, metrics };
     process.run(doors, || Ok(())).await
 }

@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use retro_bus::server::{NatsServer, ServerConfig};
 use retro_bus::{Bus, BusConfig, Role, topology};
 use retro_config::Config;
+use retro_http::Scrape;
 use tracing::info;
 
 use crate::commands::Exit;
@@ -17,7 +19,7 @@ use crate::process::{Doors, Process};
 use crate::{output, store};
 
 /// Runs until a signal asks it to stop.
-pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
+pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
     std::fs::create_dir_all(&config.data_dir)
         .with_context(|| format!("cannot make the data folder {}", config.data_dir.display()))?;
@@ -32,10 +34,13 @@ pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
     let doors = Doors::open(&config, true).await?;
     let http_url = doors.http_url().context("a gateway has an HTTP side")?;
     let bus = Bus::connect(BusConfig::new(&nats_url, "retro-up")).await?;
-    topology::ensure(&bus).await.context("cannot set up the broker's streams")?;
+    topology::ensure(&bus, Duration::from_secs(config.ack_wait_s))
+        .await
+        .context("cannot set up the broker's streams")?;
     let store = store::lazy(&config)?;
     let data_dir = config.data_dir.clone();
-    let process = Process { config, roles: Role::ALL.into(), store, bus, policies };
+    let supervised = server.as_ref().map(NatsServer::watch);
+    let process = Process { config, roles: Role::ALL.into(), store, bus, policies, supervised, metrics };
     let ended = process.run(doors, || at_work(&data_dir, nats_url, http_url)).await;
     if let (Some(server), Ok(Exit::Done) | Err(_)) = (server, &ended) {
         server.stop().await;

@@ -3,6 +3,7 @@
 
 mod commented;
 mod config;
+mod metrics;
 mod nats;
 mod policy;
 mod reference;
@@ -24,6 +25,7 @@ fn all() -> Result<Vec<Generated>> {
     let mut files = policy::generate()?;
     files.extend(config::generate()?);
     files.push(nats::generate()?);
+    files.push(metrics::generate());
     Ok(files)
 }
 

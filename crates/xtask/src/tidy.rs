@@ -7,6 +7,7 @@ mod manuals;
 mod migrations;
 mod runbooks;
 mod sources;
+mod steps;
 mod tree;
 
 use std::path::Path;
@@ -33,12 +34,19 @@ const CHECKS: &[Check] = &[
     Check { name: "no test is ignored", find: sources::no_ignored_test },
     Check { name: "no test sleeps", find: sources::no_sleeping_test },
     Check { name: "files are short", find: sources::short_files },
+    Check {
+        name: "who commits, publishes or acknowledges says which step it is",
+        find: steps::through_wrappers,
+    },
+    Check { name: "no statement commits by itself", find: steps::writes_commit },
+    Check { name: "every step that has a name is taken in one place", find: steps::labels_are_crossed },
     Check { name: "the workspace's lints hold in every crate", find: manifests::lints },
     Check { name: "every crate has a README that is its rustdoc", find: manifests::readme },
     Check { name: "dependencies come from the workspace", find: manifests::from_workspace },
     Check { name: "every dependency has its reason and is used", find: manifests::reasons },
     Check { name: "both databases have the same migrations", find: migrations::same_names },
     Check { name: "every dead-letter code has its page", find: runbooks::one_page_a_code },
+    Check { name: "every alert has its page", find: runbooks::one_page_an_alert },
     Check { name: "every link in a manual leads somewhere", find: manuals::links },
     Check { name: "nothing promises what nobody can keep", find: manuals::promises },
 ];

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use async_nats::client::PublishError;
 use async_nats::{Request, Subject};
 use bytes::Bytes;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_events::{Delivery, Verdict, subject};
-use retro_store::{NewDeadLetter, StoreError};
+use retro_fault::Label;
+use retro_store::{Failure, NewDeadLetter, Resent, StoreError};
 use tracing::{debug, error, info, warn};
 
 use super::Worker;
@@ -25,7 +27,7 @@ const STORE_DAMAGED: Duration = Duration::from_secs(60);
 /// Acknowledgements of one batch: plain ones, and the last one confirmed.
 pub(super) struct Acks<'a> {
     bus: &'a Bus,
-    last: Option<Subject>,
+    last: Option<(Subject, Label)>,
 }
 
 impl<'a> Acks<'a> {
@@ -34,9 +36,20 @@ impl<'a> Acks<'a> {
     }
 
     /// Acknowledges a message whose effects are committed.
-    async fn push(&mut self, reply: Subject) {
-        if let Some(before) = self.last.replace(reply) {
-            send(self.bus, &before, ACK).await;
+    async fn push(&mut self, reply: Option<Subject>, label: Label) {
+        let Some(reply) = reply else { return };
+        if let Some((before, label)) = self.last.replace((reply, label)) {
+            send(self.bus, label, before, ACK).await;
+        }
+    }
+
+    /// Sends all there are, down to the wire. Before something is handled that may take the process along: its neighbour,
+    /// long done, would come again with every attempt at it and be taken for the culprit in the end.
+    pub(super) async fn send_all(&mut self) {
+        let Some((reply, label)) = self.last.take() else { return };
+        send(self.bus, label, reply, ACK).await;
+        if let Err(error) = self.bus.flush(ANSWER_MAX).await {
+            debug!("acknowledgements are still on their way; their messages may come again: {error}");
         }
     }
 
@@ -44,9 +57,9 @@ impl<'a> Acks<'a> {
     /// is not confirmed comes again. The broker does not answer for a message that it has not asked about, which after
     /// a crash of it are many: so the wait is short.
     pub(super) async fn confirm(self) {
-        let Some(reply) = self.last else { return };
+        let Some((reply, label)) = self.last else { return };
         let ack = Request::new().payload(ACK).timeout(Some(CONFIRM_MAX));
-        if let Err(error) = self.bus.client.send_request(reply, ack).await {
+        if let Err(error) = self.bus.call(label, reply, ack).await {
             debug!("the broker did not confirm an acknowledgement; its message may come again: {error}");
         }
     }
@@ -58,7 +71,8 @@ impl Worker {
     /// Does what the verdict says. `attempt` counts this one.
     pub(super) async fn answer(&self, one: &Incoming, verdict: Verdict, attempt: u32, acks: &mut Acks<'_>) {
         match verdict {
-            Verdict::Done => acks.push(one.reply.clone()).await,
+            Verdict::Done => self.done(one, false, acks).await,
+            Verdict::Known => self.done(one, true, acks).await,
             Verdict::DeadLetter(rejection) => self.bury(one, rejection, attempt, acks).await,
             Verdict::Snooze { wait, reason } => self.snooze(one, wait, &reason).await,
             Verdict::RetryAfter { reason, .. } if attempt >= self.subscription.attempts_max => {
@@ -72,9 +86,27 @@ impl Worker {
                     consumer,
                     subject, sequence, attempt, "{consumer} failed on message {sequence}: {reason}"
                 );
-                self.put_off(&one.reply, wait).await;
+                self.note_failure(one, attempt, &reason).await;
+                self.try_again(&one.reply, wait).await;
             }
         }
+    }
+
+    /// Acknowledges a message whose effects are stored; of a replay, what came of it is stored first.
+    async fn done(&self, one: &Incoming, known: bool, acks: &mut Acks<'_>) {
+        let Delivery { subject, headers, payload, .. } = &one.delivery;
+        if let Some(resent) = Resent::of(self.consumer.name(), subject, headers, payload)
+            && let Err(problem) = self.store.settle(&resent, known).await
+        {
+            let wait = if matches!(problem, StoreError::Unavailable(_)) { STORE_AWAY } else { STORE_DAMAGED };
+            return self.snooze(one, wait, &format!("what came of a replay was not stored: {problem}")).await;
+        }
+        self.measure_answer("done");
+        acks.push(one.reply.clone(), self.subscription.acknowledging).await;
+    }
+
+    fn measure_answer(&self, verdict: &'static str) {
+        retro_meter::ANSWERED.add(1, [self.consumer.name(), verdict]);
     }
 
     /// Stores a message as a dead letter, whole, and only then acknowledges it.
@@ -93,7 +125,9 @@ impl Worker {
                 // The detail may quote a field, so only the code and the path are logged.
                 let (code, path) = (rejection.code, rejection.path.as_deref());
                 warn!(consumer, subject, sequence, attempts, %code, path, dead_letter.id = %id, "buried message {sequence} as dead letter {id}: {code}");
-                acks.push(one.reply.clone()).await;
+                self.measure_answer("dead_letter");
+                retro_meter::BURIED.add(1, [consumer, code.as_str()]);
+                acks.push(one.reply.clone(), Label::BuryAck).await;
             }
             Err(StoreError::Unavailable(reason)) => self.snooze(one, STORE_AWAY, &reason).await,
             Err(error) => {
@@ -103,6 +137,19 @@ impl Worker {
                 );
                 self.snooze(one, STORE_DAMAGED, "its dead letter could not be stored").await;
             }
+        }
+    }
+
+    /// Notes why an attempt failed, for whoever reads the dead letter that the message may become. Without that note the
+    /// message is tried again all the same.
+    pub(super) async fn note_failure(&self, one: &Incoming, attempt: u32, reason: &str) {
+        let failure = Failure::passing(attempt, reason);
+        if let Err(error) = self.store.note_failure(&self.position(&one.delivery), &failure).await {
+            let sequence = one.delivery.sequence;
+            debug!(
+                sequence,
+                attempt, "that attempt {attempt} at message {sequence} failed was not noted: {error}"
+            );
         }
     }
 
@@ -123,13 +170,21 @@ impl Worker {
             }
             snoozed.insert(*sequence);
         }
+        self.measure_answer("snooze");
         self.put_off(&one.reply, wait).await;
     }
 
+    /// Puts a message off that failed; the attempt is spent.
+    pub(super) async fn try_again(&self, reply: &Option<Subject>, wait: Duration) {
+        self.measure_answer("retry");
+        self.put_off(reply, wait).await;
+    }
+
     /// Asks the broker to deliver a message again after `wait`.
-    pub(super) async fn put_off(&self, reply: &Subject, wait: Duration) {
+    async fn put_off(&self, reply: &Option<Subject>, wait: Duration) {
+        let Some(reply) = reply else { return };
         let nak = format!("-NAK {{\"delay\":{}}}", wait.as_nanos());
-        send(&self.bus, reply, nak.into()).await;
+        send(&self.bus, Label::PutOffNak, reply.clone(), nak.into()).await;
     }
 
     fn letter(&self, delivery: &Delivery, rejection: Rejection, attempts: u32) -> NewDeadLetter {
@@ -149,8 +204,13 @@ impl Worker {
 }
 
 /// Hands an answer to the client. What does not get through is asked again by the broker.
-pub(super) async fn send(bus: &Bus, reply: &Subject, answer: Bytes) {
-    match tokio::time::timeout(ANSWER_MAX, bus.client.publish(reply.clone(), answer)).await {
+async fn send(bus: &Bus, label: Label, reply: Subject, answer: Bytes) {
+    taken(bus.answer(label, reply, answer)).await;
+}
+
+/// Waits for the client to take an answer.
+pub(super) async fn taken(told: impl Future<Output = Result<(), PublishError>>) {
+    match tokio::time::timeout(ANSWER_MAX, told).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => debug!("an answer was not sent; its message comes again: {error}"),
         Err(_) => {

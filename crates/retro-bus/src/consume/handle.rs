@@ -6,12 +6,14 @@ use std::time::Duration;
 use async_nats::Subject;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_events::{Delivery, Verdict};
+use retro_watchdog::{Panicked, Watch};
+use tokio::task::JoinError;
 use tokio::time::{Instant, MissedTickBehavior};
-use tracing::{Instrument, Span, error, info_span};
+use tracing::{Instrument, Span, debug, error, info_span};
 
-use super::Worker;
 use super::answer::Acks;
 use super::pull::Incoming;
+use super::{SYSTEM, Worker};
 
 /// How long a message is put off when its attempt could not be counted.
 const STORE_AWAY: Duration = Duration::from_secs(2);
@@ -21,7 +23,39 @@ enum Outcome {
     /// One verdict for each message.
     Answered(Vec<Verdict>),
     /// It panicked, hung or answered for another number of messages.
-    Broke(String),
+    Broke { how: How, reason: String },
+}
+
+/// How a handler breaks, as it is measured.
+#[derive(Debug, Clone, Copy)]
+enum How {
+    Panic,
+    Timeout,
+    Miscounted,
+}
+
+impl How {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Panic => "panic",
+            Self::Timeout => "timeout",
+            Self::Miscounted => "miscounted",
+        }
+    }
+}
+
+impl Outcome {
+    fn of(joined: Result<Vec<Verdict>, JoinError>, messages: usize) -> Self {
+        match joined {
+            Ok(verdicts) if verdicts.len() == messages => Self::Answered(verdicts),
+            Ok(verdicts) => {
+                let reason = format!("it answered {} times for {messages} messages", verdicts.len());
+                Self::Broke { how: How::Miscounted, reason }
+            }
+            // The panic's text may quote the message, so it stays in the process's own log.
+            Err(_) => Self::Broke { how: How::Panic, reason: Panicked.to_string() },
+        }
+    }
 }
 
 impl Worker {
@@ -34,7 +68,7 @@ impl Worker {
                 }
                 Vec::new()
             }
-            Outcome::Broke(reason) if batch.len() > 1 => {
+            Outcome::Broke { reason, .. } if batch.len() > 1 => {
                 let name = self.consumer.name();
                 error!(
                     consumer = name,
@@ -43,7 +77,7 @@ impl Worker {
                 );
                 batch
             }
-            Outcome::Broke(reason) => {
+            Outcome::Broke { reason, .. } => {
                 for one in &batch {
                     self.broke(one, &reason, 1, acks).await;
                 }
@@ -55,8 +89,11 @@ impl Worker {
     /// Handles a message that was delivered before, after counting the attempt.
     pub(super) async fn handle_alone(&self, one: Incoming, acks: &mut Acks<'_>) {
         let attempt = match self.store.begin_attempt(&self.position(&one.delivery)).await {
-            // The first attempt was not counted in the database.
-            Ok(counted) => counted.saturating_add(1),
+            Ok(counted) => {
+                retro_meter::ATTEMPTS.add(1, [self.consumer.name()]);
+                // The first attempt was not counted in the database.
+                counted.saturating_add(1)
+            }
             Err(error) => return self.snooze(&one, STORE_AWAY, &error.to_string()).await,
         };
         if attempt > self.subscription.attempts_max {
@@ -71,19 +108,54 @@ impl Worker {
         match self.run(&batch).await {
             Outcome::Answered(verdicts) => {
                 for (one, verdict) in batch.iter().zip(verdicts) {
+                    if matches!(verdict, Verdict::Done | Verdict::Known) {
+                        self.forget_attempts(&one.delivery).await;
+                    }
                     self.answer(one, verdict, attempt, acks).await;
                 }
             }
-            Outcome::Broke(reason) => self.broke(&batch[0], &reason, attempt, acks).await,
+            Outcome::Broke { reason, .. } => self.broke(&batch[0], &reason, attempt, acks).await,
         }
     }
 
-    /// Runs the handler in a task of its own: a panic ends the task, not the loop.
+    /// A message that was handled and comes again has not failed: its acknowledgement was lost, and may be lost more often
+    /// than a message may fail. Without this it would end as a dead letter, though all of it was done.
+    async fn forget_attempts(&self, delivery: &Delivery) {
+        if let Err(error) = self.store.forget_attempts(&self.position(delivery)).await {
+            debug!("the attempts at a message that was handled still count: {error}");
+        }
+    }
+
+    /// Runs the handler, and measures it.
     async fn run(&self, batch: &[Incoming]) -> Outcome {
+        let name = self.consumer.name();
+        let began = Instant::now();
+        let outcome = self.run_apart(batch).await;
+        retro_meter::PROCESS_DURATION.record(began.elapsed().as_secs_f64(), [SYSTEM, "process", name]);
+        retro_meter::BATCH_SIZE.record(batch.len() as f64, [name]);
+        if let Outcome::Broke { how, .. } = &outcome {
+            retro_meter::BROKE.add(1, [name, how.as_str()]);
+        }
+        outcome
+    }
+
+    /// Runs the handler in a task of its own: a panic ends the task, not the loop.
+    async fn run_apart(&self, batch: &[Incoming]) -> Outcome {
         let deliveries: Vec<Delivery> = batch.iter().map(|one| one.delivery.clone()).collect();
         let span = self.span(&deliveries);
         let consumer = Arc::clone(&self.consumer);
-        let mut task = tokio::spawn(async move { consumer.handle(&deliveries).await }.instrument(span));
+        let watch = self.watch(&deliveries);
+        let mut task = tokio::spawn(
+            async move {
+                // Dropped with the task, however it ends.
+                let _watch = watch;
+                for delivery in &deliveries {
+                    retro_fault::poison(consumer.name(), &delivery.payload);
+                }
+                consumer.handle(&deliveries).await
+            }
+            .instrument(span),
+        );
         // A third of the broker's patience, so that one report may be late.
         let every = self.subscription.ack_wait / 3;
         let mut progress = tokio::time::interval_at(Instant::now() + every, every);
@@ -92,21 +164,30 @@ impl Worker {
         tokio::pin!(deadline);
         loop {
             tokio::select! {
-                joined = &mut task => return match joined {
-                    Ok(verdicts) if verdicts.len() == batch.len() => Outcome::Answered(verdicts),
-                    Ok(verdicts) => Outcome::Broke(format!(
-                        "it answered {} times for {} messages", verdicts.len(), batch.len()
-                    )),
-                    // The panic's text may quote the message, so it stays in the process's own log.
-                    Err(_) => Outcome::Broke("it panicked; the process's log has the place".to_owned()),
-                },
-                _ = progress.tick() => self.report_progress(batch.iter().map(|one| &one.reply)).await,
+                joined = &mut task => return Outcome::of(joined, batch.len()),
+                _ = progress.tick() => self.report_progress(batch.iter().filter_map(|one| one.reply.as_ref())).await,
                 () = &mut deadline => {
                     task.abort();
-                    return Outcome::Broke(format!("it took longer than {:?}", self.subscription.handle_max));
+                    // Nothing else is begun beside one that goes on regardless: the watchdog ends the process.
+                    return match task.await {
+                        Err(ended) if ended.is_cancelled() => {
+                            let reason = format!("it took longer than {:?}", self.subscription.handle_max);
+                            Outcome::Broke { how: How::Timeout, reason }
+                        }
+                        joined => Outcome::of(joined, batch.len()),
+                    };
                 }
             }
         }
+    }
+
+    fn watch(&self, deliveries: &[Delivery]) -> Watch {
+        let at = |delivery: Option<&Delivery>| delivery.map_or(0, |delivery| delivery.sequence);
+        let (name, first, last) = (self.consumer.name(), at(deliveries.first()), at(deliveries.last()));
+        let messages =
+            if first == last { format!("message {first}") } else { format!("messages {first} to {last}") };
+        let what = format!("the {name}'s work on {messages} of {}", self.subscription.stream);
+        self.subscription.watchdog.watch(what, self.subscription.handle_max)
     }
 
     fn span(&self, deliveries: &[Delivery]) -> Span {
@@ -131,15 +212,16 @@ impl Worker {
             let detail = format!("{name} broke in each of {attempt} attempts; the last time {reason}");
             self.bury(one, Rejection::whole(Code::HandlerPanicked, detail), attempt, acks).await;
         } else {
+            self.note_failure(one, attempt, reason).await;
             let wait =
                 crate::backoff::doubled(self.subscription.retry_first, attempt, Duration::from_secs(60));
-            self.put_off(&one.reply, wait).await;
+            self.try_again(&one.reply, wait).await;
         }
     }
 
     async fn report_progress(&self, replies: impl Iterator<Item = &Subject>) {
         for reply in replies {
-            super::answer::send(&self.bus, reply, "+WPI".into()).await;
+            super::answer::taken(self.bus.report_progress(reply.clone())).await;
         }
     }
 }

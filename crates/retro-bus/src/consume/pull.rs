@@ -38,7 +38,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// A message with where to answer for it.
 pub(super) struct Incoming {
     pub(super) delivery: Delivery,
-    pub(super) reply: Subject,
+    /// Nowhere, for one that the broker believes to be answered for.
+    pub(super) reply: Option<Subject>,
 }
 
 /// What came of waiting for messages.
@@ -138,7 +139,7 @@ impl Pull {
 
     async fn ask_for_more(&mut self) -> Result<(), String> {
         let (ask, inbox) = (self.ask.clone(), self.inbox.clone());
-        let asked = self.bus.client.publish_with_reply(ask, inbox, self.request.clone()).await;
+        let asked = self.bus.pull(ask.into(), inbox, self.request.clone()).await;
         asked.map_err(|error| error.to_string())?;
         self.open += self.batch_max;
         self.over = Instant::now() + PULL_EXPIRES + SILENCE_MAX;
@@ -202,11 +203,11 @@ fn incoming(message: &jetstream::Message) -> Option<Incoming> {
         stored_at: Timestamp::from_nanosecond(info.published.unix_timestamp_nanos())
             .unwrap_or(Timestamp::UNIX_EPOCH),
     };
-    Some(Incoming { delivery, reply })
+    Some(Incoming { delivery, reply: Some(reply) })
 }
 
 /// The client keeps headers in a hash map: sorted by name, so that the same message always reads the same.
-fn headers(map: &async_nats::HeaderMap) -> Vec<(String, String)> {
+pub(super) fn headers(map: &async_nats::HeaderMap) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = map
         .iter()
         .flat_map(|(name, values)| values.iter().map(move |value| (name.to_string(), value.to_string())))

@@ -75,6 +75,10 @@ impl Installation {
         self.monitoring_port
     }
 
+    pub(super) fn store(&self) -> PathBuf {
+        self.folder.join("store")
+    }
+
     pub(super) fn log(&self) -> PathBuf {
         self.folder.join("nats-server.log")
     }
@@ -101,7 +105,7 @@ impl Installation {
 
     fn spawn(&self) -> Result<ServerChild, ServerError> {
         let config_file = self.folder.join("nats-server.conf");
-        let text = config::text(&self.folder.join("store"), &self.log(), self.port, self.monitoring_port);
+        let text = config::text(&self.store(), &self.log(), self.port, self.monitoring_port);
         fs::write(&config_file, text).map_err(ServerError::io(format!("write {}", config_file.display())))?;
         let inherit = || self.output.try_clone().map_err(ServerError::io("share the server's output file"));
         let mut child = Command::new("/bin/sh")

@@ -8,7 +8,7 @@ use tracing::{error, info, warn};
 
 use super::HEALTHY_WITHIN;
 use super::child::{Installation, ServerChild};
-use super::health;
+use super::{health, room};
 use crate::backoff::Backoff;
 
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -19,12 +19,19 @@ const UNHEALTHY_CHECKS_MAX: u32 = 5;
 const WELL_AFTER: u32 = 30;
 
 /// What is known of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// It runs and answers.
     Healthy {
         /// Its process.
         pid: u32,
+    },
+    /// It runs and cannot write. It is started again once its disk has room.
+    Frozen {
+        /// Its process.
+        pid: u32,
+        /// Where its disk is, what it says, and what to do.
+        problem: String,
     },
     /// It is being started again.
     Down,
@@ -48,7 +55,7 @@ pub(super) async fn run(
         state.send_replace(State::Healthy { pid: child.pid() });
         let watched = tokio::select! {
             () = stop.cancelled() => None,
-            reason = until_unwell(&mut child, installation.monitoring_port(), &mut backoff) => Some(reason),
+            reason = until_unwell(&mut child, &installation, &mut backoff, &state) => Some(reason),
         };
         let Some(reason) = watched else {
             child.stop().await;
@@ -63,8 +70,14 @@ pub(super) async fn run(
 }
 
 /// Waits until the server ends or stays unhealthy; returns what it was.
-async fn until_unwell(child: &mut ServerChild, monitoring_port: u16, backoff: &mut Backoff) -> String {
+async fn until_unwell(
+    child: &mut ServerChild,
+    installation: &Installation,
+    backoff: &mut Backoff,
+    state: &watch::Sender<State>,
+) -> String {
     let (mut well, mut unwell) = (0, 0);
+    let monitoring_port = installation.monitoring_port();
     loop {
         tokio::select! {
             status = child.ended() => return format!("it ended with {status}"),
@@ -76,6 +89,11 @@ async fn until_unwell(child: &mut ServerChild, monitoring_port: u16, backoff: &m
                 if well == WELL_AFTER {
                     backoff.reset();
                 }
+                if let Some(problem) = health::cannot_write(monitoring_port).await
+                    && let Some(reason) = frozen(child.pid(), installation, &problem, state)
+                {
+                    return reason;
+                }
             }
             Err(problem) => {
                 unwell += 1;
@@ -86,6 +104,31 @@ async fn until_unwell(child: &mut ServerChild, monitoring_port: u16, backoff: &m
             }
         }
     }
+}
+
+/// What is to be done with a server that cannot write: nothing while its disk has no room, since a successor could not
+/// write either, and this one still hands out what it has. Returns why it is to be started again, if it is.
+fn frozen(
+    pid: u32,
+    installation: &Installation,
+    problem: &str,
+    state: &watch::Sender<State>,
+) -> Option<String> {
+    let store = installation.store();
+    if room::is_there(&store) {
+        return Some(format!("it could not write, and {} has room by now: {problem}", store.display()));
+    }
+    let problem = format!(
+        "the broker's disk has no room: free some under {}; nothing that was taken is lost, nothing more is taken, and it \
+         is started again as soon as it can write ({problem})",
+        store.display()
+    );
+    let is_news = !matches!(&*state.borrow(), State::Frozen { .. });
+    if is_news {
+        error!(pid, "nats-server cannot write: {problem}");
+        state.send_replace(State::Frozen { pid, problem });
+    }
+    None
 }
 
 /// Starts the server again on the same port and store, as often as it takes; `None` when told to stop.

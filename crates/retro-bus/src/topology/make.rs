@@ -2,11 +2,12 @@
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
-use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamErrorKind};
+use async_nats::jetstream::context::{ConsumerInfoErrorKind, CreateStreamErrorKind, GetStreamErrorKind};
 use async_nats::jetstream::stream::Config;
 use futures::FutureExt;
 use tracing::info;
 
+use crate::step::{change_consumer, make_consumer};
 use crate::{Bus, BusError, Subscription};
 
 /// Makes every stream what it has to be.
@@ -37,12 +38,12 @@ pub(super) async fn consumer(
             return Err(BusError::Unusable { name: action, problem });
         }
         Ok(_) => {
-            let updated = bus.ask("CONSUMER.CREATE", &tail, stream.update_consumer(wanted).boxed()).await?;
+            let updated = bus.ask("CONSUMER.CREATE", &tail, change_consumer(&stream, wanted).boxed()).await?;
             updated.map_err(|error| BusError::unavailable(&action, error))?;
             info!(consumer = name, "updated the consumer {name} of stream {}", subscription.stream);
         }
         Err(error) if matches!(error.kind(), ConsumerInfoErrorKind::NotFound) => {
-            let created = bus.ask("CONSUMER.CREATE", &tail, stream.create_consumer(wanted).boxed()).await?;
+            let created = bus.ask("CONSUMER.CREATE", &tail, make_consumer(&stream, wanted).boxed()).await?;
             created.map_err(|error| BusError::unavailable(&action, error))?;
             info!(consumer = name, "created the consumer {name} of stream {}", subscription.stream);
         }
@@ -53,13 +54,12 @@ pub(super) async fn consumer(
 }
 
 async fn stream(bus: &Bus, wanted: Config) -> Result<(), BusError> {
-    let name = wanted.name.clone();
+    let (name, size) = (wanted.name.clone(), wanted.max_bytes);
     let found = match bus.ask("STREAM.INFO", &name, bus.jetstream.get_stream(&name).boxed()).await? {
         Ok(stream) => stream.cached_info().config.clone(),
         Err(error) if is_not_found(&error.kind()) => {
-            let created =
-                bus.ask("STREAM.CREATE", &name, bus.jetstream.create_stream(wanted).boxed()).await?;
-            created.map_err(|error| BusError::unavailable(format!("create stream {name}"), error))?;
+            let created = bus.ask("STREAM.CREATE", &name, bus.make_stream(wanted).boxed()).await?;
+            created.map_err(|error| no_room(&name, size, &error.kind(), &error))?;
             info!(stream = name, "created the stream {name}");
             return Ok(());
         }
@@ -73,11 +73,25 @@ async fn stream(bus: &Bus, wanted: Config) -> Result<(), BusError> {
     }
     let merged = merge(&found, wanted);
     if merged != found {
-        let updated = bus.ask("STREAM.UPDATE", &name, bus.jetstream.update_stream(merged).boxed()).await?;
-        updated.map_err(|error| BusError::unavailable(format!("update stream {name}"), error))?;
+        let updated = bus.ask("STREAM.UPDATE", &name, bus.change_stream(merged).boxed()).await?;
+        updated.map_err(|error| no_room(&name, size, &error.kind(), &error))?;
         info!(stream = name, "updated the stream {name}");
     }
     Ok(())
+}
+
+/// Why a stream could not be made: the broker's own words for a disk that is too small do not name it.
+fn no_room(name: &str, bytes: i64, kind: &CreateStreamErrorKind, error: &dyn std::fmt::Display) -> BusError {
+    let is_room = matches!(kind, CreateStreamErrorKind::JetStream(answer) if crate::intake::is_full(answer.error_code()));
+    if !is_room {
+        return BusError::unavailable(format!("make stream {name}"), error);
+    }
+    let problem = format!(
+        "it sets {} MiB aside, which the disk of the broker's `store_dir` has not ({error}): free some there or give it a \
+         larger one; `jetstream.max_file_store` in the broker's configuration may be the limit, too",
+        bytes / (1024 * 1024)
+    );
+    BusError::Unusable { name: format!("stream {name}"), problem }
 }
 
 /// What is found, with the fields that are ours as they have to be.

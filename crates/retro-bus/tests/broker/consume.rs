@@ -138,6 +138,13 @@ async fn a_message_that_fails_each_time_is_buried_with_the_last_reason() {
     assert_eq!(letters[0].rejection.code, Code::AttemptsExhausted);
     assert!(letters[0].rejection.detail.contains("the model says no"), "{}", letters[0].rejection);
     assert_eq!((letters[0].attempts, consumer.seen().len()), (5, 5));
+    let failures = store.failures(&letters[0].position);
+    let noted: Vec<_> = failures.iter().map(|one| (one.attempt, one.detail.as_str())).collect();
+    assert_eq!(
+        noted,
+        [1, 2, 3, 4].map(|attempt| (attempt, "the model says no")),
+        "the fifth is the letter's own"
+    );
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use retro_bus::{
-    BodyStore, Bus, BusConfig, BusError, EventPublisher, NoticePublisher, OutgoingEvent, Subscription,
-    Upkeep, run_consumer, topology,
+    ACK_WAIT, BodyStore, Bus, BusConfig, BusError, EventPublisher, NoticePublisher, OutgoingEvent,
+    Subscription, Upkeep, run_consumer, topology,
 };
 use retro_core::id::{RetrospectiveId, Tenant, Workflow, WorkflowKey};
 use retro_core::message::{Message, Notice};
@@ -91,8 +91,12 @@ async fn a_missing_right_is_told_at_once_with_user_and_subject() {
         let text = error.to_string();
         assert!(text.contains(user) && text.contains(subject), "{text}");
     };
-    let counter = connect(&nats, &User::Role(Role::Counter), Upkeep::Make).await;
-    told(topology::ensure(&counter).await.unwrap_err(), "counter", "$JS.API.STREAM.INFO.RETRO_INTAKE");
+    let sampler = connect(&nats, &User::Role(Role::Sampler), Upkeep::Make).await;
+    told(
+        topology::ensure(&sampler, ACK_WAIT).await.unwrap_err(),
+        "sampler",
+        "$JS.API.STREAM.INFO.RETRO_INTAKE",
+    );
 
     setup(&nats).await;
     let writer = connect(&nats, &User::Role(Role::Writer), Upkeep::Look).await;
@@ -247,8 +251,8 @@ async fn connect(nats: &GuardedNats, user: &User, upkeep: Upkeep) -> Bus {
 
 async fn setup(nats: &GuardedNats) {
     let bus = connect(nats, &User::Setup, Upkeep::Make).await;
-    topology::ensure(&bus).await.unwrap();
-    topology::ensure(&bus).await.unwrap();
+    topology::ensure(&bus, ACK_WAIT).await.unwrap();
+    topology::ensure(&bus, ACK_WAIT).await.unwrap();
 }
 
 /// What a tenant may be called, too.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use retro_bus::{Bus, BusConfig, NatsServer, ServerConfig, ServerError, topology};
+use retro_bus::{ACK_WAIT, Bus, BusConfig, NatsServer, ServerConfig, ServerError, topology};
 use retro_testkit::TestNats;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -54,7 +54,7 @@ async fn a_server_is_gone_when_its_process_is_killed_and_the_next_one_takes_over
         }
     };
     let bus = Bus::connect(BusConfig::new(&url, "test")).await.unwrap();
-    topology::ensure(&bus).await.unwrap();
+    topology::ensure(&bus, ACK_WAIT).await.unwrap();
     emit(&bus, ["kept".to_owned()]).await;
     let mut connection = TcpStream::connect(("127.0.0.1", port(&url))).await.unwrap();
 

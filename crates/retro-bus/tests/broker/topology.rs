@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::stream::{self, StorageType};
-use retro_bus::{Bus, BusConfig, BusError, StreamSizes, topology};
+use retro_bus::{ACK_WAIT, Bus, BusConfig, BusError, StreamSizes, topology};
 use retro_events::Verdict;
 use retro_testkit::TestNats;
 
@@ -22,7 +22,7 @@ async fn the_topology_is_made_once_and_making_it_again_changes_nothing() {
         assert!(config.max_bytes > 0 && config.max_age.as_secs() >= 14 * 86400, "{name}");
         before.push(config.clone());
     }
-    topology::ensure(&bus).await.unwrap();
+    topology::ensure(&bus, ACK_WAIT).await.unwrap();
     for config in before {
         assert_eq!(jetstream.get_stream(&config.name).await.unwrap().cached_info().config, config);
     }
@@ -41,7 +41,7 @@ async fn a_stream_that_differs_is_updated_and_keeps_its_messages_and_what_an_ope
 
     let sizes = StreamSizes { intake_bytes: 32 * 1024 * 1024, ..nats.config("test").sizes };
     let bus = Bus::connect(BusConfig { sizes, ..nats.config("test") }).await.unwrap();
-    topology::ensure(&bus).await.unwrap();
+    topology::ensure(&bus, ACK_WAIT).await.unwrap();
     let stream = jetstream.get_stream(topology::INTAKE).await.unwrap();
     let info = stream.cached_info();
     assert_eq!(info.config.max_bytes, 32 * 1024 * 1024);
@@ -62,7 +62,7 @@ async fn a_stream_that_cannot_be_made_right_is_refused_with_what_to_do() {
     };
     jetstream.create_stream(wrong).await.unwrap();
     let bus = Bus::connect(nats.config("test")).await.unwrap();
-    let error = topology::ensure(&bus).await.unwrap_err();
+    let error = topology::ensure(&bus, ACK_WAIT).await.unwrap_err();
     assert!(matches!(error, BusError::Unusable { .. }), "{error}");
     assert!(error.to_string().contains(topology::WORK) && error.to_string().contains("delete"), "{error}");
 }

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use retro_bus::{Bus, EventPublisher, OutgoingEvent, Subscription, run_consumer, topology};
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::{Consumer, Delivery, Verdict, subject};
+use retro_fault::Label;
 use retro_testkit::MemoryDeliveries;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -110,7 +111,7 @@ pub(crate) fn subscription() -> Subscription {
     let runs = subject::all_below(subject::RUN_COMPLETED);
     Subscription {
         retry_first: Duration::from_millis(10),
-        ..Subscription::new(topology::INTAKE, &[&runs], 100)
+        ..Subscription::new(topology::INTAKE, &[&runs], 100, Label::CountAck)
     }
 }
 

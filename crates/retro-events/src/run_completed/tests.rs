@@ -425,3 +425,29 @@ proptest! {
         prop_assert!(read(&delivery(&[], cut)).is_err());
     }
 }
+
+#[test]
+fn what_caused_an_event_is_found_in_it_or_beside_it_and_one_that_cannot_be_read_counts_as_none() {
+    let of = |span: &str| format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{span}-01");
+    let (inside, beside) = (of("00f067aa0ba902b7"), of("00f067aa0ba902b8"));
+    let mut event: Value =
+        serde_json::from_str(include_str!("../../golden/v1-full.structured.json")).unwrap();
+    let mut check = |extension: Value, header: &str, wanted: Option<&str>| {
+        event["traceparent"] = extension;
+        let mut delivery = structured(&event);
+        delivery.headers.push(("traceparent".to_owned(), header.to_owned()));
+        let read = super::read(&delivery, &DatarefHosts::default()).unwrap();
+        assert_eq!(read.trace.map(|trace| trace.parent()).as_deref(), wanted);
+    };
+    check(json!(inside), &beside, Some(&inside));
+    check(json!("nonsense"), &beside, Some(&beside));
+    check(json!(7), "nonsense", None);
+}
+
+#[test]
+fn a_message_that_was_delivered_before_or_is_replayed_is_repeated() {
+    let first = delivery(&[], "");
+    assert!(!first.is_repeated());
+    assert!(Delivery { delivered: 2, ..first }.is_repeated());
+    assert!(delivery(&[("retro-replay", "1")], "").is_repeated(), "in whichever case it was written");
+}

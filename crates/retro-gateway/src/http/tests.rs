@@ -5,7 +5,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use retro_core::id::Tenant;
 use retro_core::policy::Policy;
-use retro_http::Readiness;
+use retro_http::{Probes, Readiness};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -22,7 +22,9 @@ fn two_tenants() -> Arc<Shelf> {
 fn app(shelf: Arc<Shelf>, readiness: Readiness) -> Router {
     let gateway = Gateway::new(shelf, Arc::new(Policy::default()));
     let (reception, _) = reception(&Arc::default());
-    retro_http::finished(router(gateway, reception, Arc::new(move || readiness.clone())))
+    let metrics = Arc::new(|| "retro_build_info 1\n".to_owned());
+    let probes = Probes { ready: Arc::new(move || readiness.clone()), metrics };
+    retro_http::finished(router(gateway, reception, probes))
 }
 
 async fn ask(app: Router, request: Request<Body>) -> (u16, String) {
@@ -148,6 +150,14 @@ async fn what_cannot_be_read_is_a_problem_with_its_path() {
     let id = memory("select", 0).id;
     let (status, problem) = get_as("default", &format!("/v1/memories/{id}?run=")).await;
     assert!(status == 400 && problem.contains(r#""path":"run""#), "{problem}");
+}
+
+#[tokio::test]
+async fn what_is_measured_is_the_same_for_every_tenant() {
+    for tenant in ["default", "acme"] {
+        let (status, text) = get_as(tenant, "/metrics").await;
+        assert_eq!((status, text.as_str()), (200, "retro_build_info 1\n"), "{tenant}");
+    }
 }
 
 #[tokio::test]

@@ -9,9 +9,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::Tenant;
+use retro_core::trace::TraceContext;
 use retro_events::envelope::EVENT_BYTES_MAX;
-use retro_events::{IntakeError, ObjectError, encoding};
+use retro_events::{IntakeError, ObjectError, encoding, subject};
 use retro_http::{Api, Asked, Caller, IdempotencyKey, Problem, is_json, media_type, read_body};
+use retro_trace::{Cause, Kind, Work};
 use tracing::warn;
 use utoipa_axum::routes;
 
@@ -57,6 +59,7 @@ async fn events(
     request: Request,
 ) -> Response {
     let headers = request.headers().clone();
+    let asking = traced(&headers);
     let (pass, payload) = match let_in(&reception, &tenant, request).await {
         Ok(inside) => inside,
         Err(problem) => return problem.into_response(),
@@ -64,14 +67,28 @@ async fn events(
     let (idempotency, said) = (reception.idempotency.clone(), said(&headers));
     let work = {
         let (tenant, payload) = (tenant.clone(), payload.clone());
+        let sending = asking.within(|| retro_trace::send_event(subject::RUN_COMPLETED));
         async move {
             let _pass = pass;
-            answer(&reception, &tenant, &headers, &payload).await
+            sending.around(answer(&reception, &tenant, &headers, &payload)).await
         }
     };
     let asked =
         Asked { tenant: &tenant, route: "POST /v1/events", key, content: &[said.as_bytes(), &payload] };
-    idempotency.once(asked, work).await
+    let response = idempotency.once(asked, work).await;
+    asking.note("http.response.status_code", i64::from(response.status().as_u16()));
+    response
+}
+
+/// The span of the request, which continues its caller's.
+fn traced(headers: &HeaderMap) -> Work {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let caller =
+        text("traceparent").and_then(|parent| TraceContext::of_headers(parent, text("tracestate")).ok());
+    let work = Work::begin("POST /v1/events", Kind::Server, Cause::of(caller.as_ref(), false));
+    work.note("http.request.method", "POST");
+    work.note("http.route", "/v1/events");
+    work
 }
 
 async fn let_in(reception: &Reception, tenant: &Tenant, request: Request) -> Result<(Pass, Bytes), Problem> {

@@ -147,15 +147,20 @@ async fn a_stop_lets_the_request_under_way_end() {
 
 #[tokio::test]
 async fn health_alone_is_served_to_other_machines_and_nothing_else_is() {
-    use crate::Readiness;
+    use std::sync::Arc;
+
+    use crate::{Probes, Readiness};
     let listener = listen_for_health(([0, 0, 0, 0], 0).into()).await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
     let missing = || Readiness::NotReady("the broker is away".to_owned());
-    let serving = tokio::spawn(serve_health(listener, std::sync::Arc::new(missing), stop.clone()));
+    let probes = Probes { ready: Arc::new(missing), metrics: Arc::new(|| "retro_build_info 1\n".to_owned()) };
+    let serving = tokio::spawn(serve_health(listener, probes, stop.clone()));
     for (path, status, told) in [
         ("/livez", "200", "ok"),
         ("/readyz", "503", "the broker is away"),
+        ("/metrics", "200", "text/plain; version=0.0.4"),
+        ("/metrics", "200", "retro_build_info 1"),
         ("/v1/memories", "404", "nothing is served at /v1/memories"),
     ] {
         let mut stream = TcpStream::connect(("127.0.0.1", address.port())).await.unwrap();

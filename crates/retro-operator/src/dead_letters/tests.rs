@@ -1,5 +1,5 @@
 use retro_core::dead_letter::{Code, Rejection};
-use retro_store::NewDeadLetter;
+use retro_store::{DeadLetterFilter, NewDeadLetter};
 
 use super::*;
 use crate::world::hour;
@@ -24,6 +24,7 @@ pub(crate) fn letter(tenant: Option<&str>, payload: &[u8]) -> DeadLetter {
         id: letter.id(),
         payload_sha256: retro_core::canonical::sha256_hex(payload),
         status: LetterStatus::Open,
+        replays: 0,
         created_at: hour(1),
         program_version: "0.1.0".to_owned(),
         letter,
@@ -64,4 +65,24 @@ fn a_list_holds_no_message_and_a_reason_of_bounded_length() {
 fn bytes_that_are_no_text_are_shown_with_a_word_of_warning() {
     let view = DeadLetterView::whole(&letter(None, &[b'a', 0xff, 0x1b]), &redact);
     assert!(view.text().contains("not UTF-8") && !view.text().contains('\u{1b}'), "{}", view.text());
+}
+
+#[tokio::test]
+async fn a_text_is_searched_in_what_would_be_shown() {
+    let bytes = |number: u32| format!("{{\"token\": \"hunter2\", \"note\": \"Number {number}\"}}");
+    let mut world = crate::world::rich();
+    world.letters = (0..250).map(|number| letter(None, bytes(number).as_bytes())).collect();
+    let tenant = Tenant::default_tenant();
+    let search = |text: &str, limit| LetterSearch {
+        filter: DeadLetterFilter { limit, ..Default::default() },
+        text: Some(text.to_owned()),
+    };
+    let find = |text: &'static str, limit| {
+        let (world, tenant) = (&world, &tenant);
+        async move { search(text, limit).find(world, tenant, &redact).await.unwrap().letters.len() }
+    };
+    assert_eq!(find("number 249\"", 9).await, 1, "in any case, also on a later page");
+    assert_eq!(find("data.outcome", 9).await, 9);
+    assert_eq!(find("hunter2", 9).await, 0, "what is redacted is found by nobody");
+    assert!(!search("a", 9).is_empty() && LetterSearch::default().is_empty());
 }

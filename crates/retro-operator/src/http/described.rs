@@ -54,6 +54,44 @@ pub(super) struct DeadLetters {
     items: Vec<DeadLetter>,
     /// Whether there are more than were asked for.
     more: bool,
+    /// Where the next page begins: ask with `behind`.
+    next: Option<String>,
+}
+
+/// Dead letters grouped by mistake, role and workflow.
+#[derive(ToSchema)]
+pub(super) struct LetterStats {
+    /// The groups, the largest first.
+    groups: Vec<LetterGroup>,
+    /// Letters in them.
+    letters: u64,
+    /// Whether there are more than were counted; the oldest are missing.
+    cut: bool,
+}
+
+/// Dead letters of one mistake.
+#[derive(ToSchema)]
+pub(super) struct LetterGroup {
+    /// Why they were given up, in one word.
+    code: String,
+    /// The path of the field that is to blame, without the numbers in it.
+    path: Option<String>,
+    /// The sentence they share: what is quoted is `…`, and a word with a digit `#`.
+    sentence: String,
+    /// Who gave up.
+    consumer: String,
+    /// The workflow.
+    workflow: Option<String>,
+    /// How many there are.
+    letters: u64,
+    /// How many of them nobody has acted on.
+    open: u64,
+    /// When the first was given up, RFC 3339.
+    first_seen: String,
+    /// When the last was given up, RFC 3339.
+    last_seen: String,
+    /// The id of the last one.
+    example: String,
 }
 
 /// A memory.
@@ -180,6 +218,8 @@ pub(super) struct DeadLetter {
     retryable: bool,
     /// Where it stands.
     status: String,
+    /// How often it was sent again.
+    replays: u32,
     /// The subject.
     subject: String,
     /// Attempts spent.
@@ -192,8 +232,93 @@ pub(super) struct DeadLetter {
     payload_bytes: u64,
     /// SHA-256 of the payload as it came, hex.
     payload_sha256: String,
-    /// The headers; only where one letter is shown.
-    headers: Option<Vec<Vec<String>>>,
-    /// The payload as text; only where one letter is shown.
-    payload: Option<String>,
+}
+
+/// A dead letter in full, redacted.
+#[derive(ToSchema)]
+pub(super) struct LetterPage {
+    /// Its id, a UUID.
+    id: String,
+    /// Why it was given up, in one word.
+    code: String,
+    /// The path of the field that is to blame.
+    path: Option<String>,
+    /// Why, in one sentence.
+    detail: String,
+    /// Whether sending it again as it is may help.
+    retryable: bool,
+    /// Where it stands.
+    status: String,
+    /// The subject.
+    subject: String,
+    /// Attempts spent.
+    attempts: u32,
+    /// When the broker stored the message, RFC 3339.
+    stored_at: String,
+    /// When it was given up, RFC 3339.
+    created_at: String,
+    /// Size of the payload, bytes.
+    payload_bytes: u64,
+    /// SHA-256 of the payload as it came, hex.
+    payload_sha256: String,
+    /// The headers.
+    headers: Vec<Vec<String>>,
+    /// The payload as text, unpacked and, where it is JSON, indented.
+    payload: String,
+    /// Whether the payload is UTF-8.
+    payload_utf8: bool,
+    /// When it first failed, RFC 3339.
+    first_failed_at: Option<String>,
+    /// When it failed last, RFC 3339.
+    last_failed_at: Option<String>,
+    /// What became of each attempt, the first one first.
+    history: Vec<Attempt>,
+    /// What people made of it, the first version first.
+    versions: Vec<Version>,
+    /// The page of its code, Markdown.
+    runbook: String,
+    /// What people did about it, the first act first.
+    #[schema(value_type = Option<Vec<Object>>)]
+    acts: (),
+}
+
+/// An attempt at a message.
+#[derive(ToSchema)]
+pub(super) struct Attempt {
+    /// Which one, from 1.
+    attempt: u32,
+    /// Who tried, and where the message stood.
+    #[schema(value_type = Object)]
+    position: (),
+    /// When it was counted, RFC 3339.
+    begun_at: Option<String>,
+    /// When it failed, RFC 3339; missing when it left no word.
+    failed_at: Option<String>,
+    /// Why the message was given up; missing when it was to be tried again.
+    code: Option<String>,
+    /// The field that is to blame.
+    path: Option<String>,
+    /// In one sentence.
+    detail: Option<String>,
+    /// The version of the program that tried.
+    program_version: String,
+}
+
+/// A version that a person made of a dead letter.
+#[derive(ToSchema)]
+pub(super) struct Version {
+    /// Its number, from 1.
+    version: u32,
+    /// The version that it was made from; 0 is the letter as it came.
+    based_on: u32,
+    /// Size of its payload, bytes.
+    payload_bytes: u64,
+    /// SHA-256 of its payload, hex.
+    payload_sha256: String,
+    /// Who made it.
+    by: String,
+    /// Why.
+    reason: String,
+    /// When, RFC 3339.
+    at: String,
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use retro_core::id::{DeadLetterId, RetrospectiveId};
+use retro_core::id::RetrospectiveId;
 use retro_http::{Api, Caller, Id, JsonBody, Problem};
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -13,7 +13,7 @@ use super::{Did, SteerError, Steering, Told};
 use crate::http::not_answered;
 
 /// Who acts when the request does not say: credentials will.
-const SOMEBODY: &str = "somebody over HTTP";
+pub(crate) const SOMEBODY: &str = "somebody over HTTP";
 
 /// The routes by which people steer, under `/v1`. To be merged with others and handed to [`retro_http::serve`].
 pub fn router(steering: Steering) -> Api {
@@ -22,7 +22,7 @@ pub fn router(steering: Steering) -> Api {
 
 /// Without what they work on.
 pub(crate) fn routes() -> Api<Steering> {
-    Api::new().routes(routes!(cancel)).routes(routes!(replay))
+    Api::new().routes(routes!(cancel))
 }
 
 /// Why, and who.
@@ -50,18 +50,6 @@ async fn cancel(
 ) -> Result<Json<Told>, Problem> {
     let told = steering.cancel(&tenant, id, asked.by(), &asked.reason).await.map_err(problem)?;
     answer(told.ok_or_else(|| Problem::not_found("retrospective", id))?)
-}
-
-/// Replays a dead letter.
-#[utoipa::path(post, path = "/v1/dead-letters/{id}/replay", tag = "people", request_body = Asked, params(("id" = String, Path, description = "the id")), responses((status = 200, body = Told)))]
-async fn replay(
-    State(steering): State<Steering>,
-    Caller(tenant): Caller,
-    Id(id): Id<DeadLetterId>,
-    JsonBody(asked): JsonBody<Asked>,
-) -> Result<Json<Told>, Problem> {
-    let told = steering.replay(&tenant, id, asked.by(), &asked.reason).await.map_err(problem)?;
-    answer(told.ok_or_else(|| Problem::not_found("dead letter", id))?)
 }
 
 fn answer(told: Told) -> Result<Json<Told>, Problem> {

@@ -5,7 +5,7 @@ use retro_core::retrospective::State;
 use super::*;
 use crate::world::{hour, key};
 
-fn one(epoch: Epoch, first: Ordinal, last: Ordinal, state: State) -> Retrospective {
+pub(crate) fn one(epoch: Epoch, first: Ordinal, last: Ordinal, state: State) -> Retrospective {
     let key = key("default", "shop");
     let id = RetrospectiveId::automatic(&key, epoch);
     Retrospective {
@@ -21,7 +21,7 @@ fn one(epoch: Epoch, first: Ordinal, last: Ordinal, state: State) -> Retrospecti
     }
 }
 
-fn act() -> Act {
+pub(crate) fn act() -> Act {
     Act::new("ann", "a load test\u{1b}[2J", hour(1)).unwrap()
 }
 
@@ -42,28 +42,11 @@ fn every_answer_to_a_cancel_is_one_sentence_that_says_what_is_now() {
 }
 
 #[test]
-fn every_answer_to_a_replay_is_one_sentence_that_says_what_is_now() {
-    let told: Vec<_> = [
-        Reopened::Now(one(4, 1, 14, State::Due)),
-        Reopened::Before { act: act(), opened: one(4, 1, 14, State::Closed) },
-        Reopened::Not(NotReopened::OneIsOpen { epoch: 4 }),
-        Reopened::Not(NotReopened::ClaimedSince { claimed: 14 }),
-        Reopened::OtherCode(Code::NotJson),
-    ]
-    .into_iter()
-    .map(|answer| replayed(answer).unwrap())
-    .map(|told| format!("{:?}: {}\n", told.did, told.detail))
-    .collect();
-    insta::assert_snapshot!(told.concat());
-    assert_eq!(replayed(Reopened::Unknown), None);
-}
-
-#[test]
 fn acts_are_shown_with_who_when_and_why_and_without_control_characters() {
     let opened = Some(RetrospectiveId(derive("retrospective", &["x"])));
     let rows = [
-        ActRow { deed: retro_store::Deed::Replayed, act: act(), opened },
-        ActRow { deed: retro_store::Deed::Cancelled, act: act(), opened: None },
+        ActRow { deed: retro_store::Deed::Replayed, act: act(), opened, detail: None },
+        ActRow { deed: retro_store::Deed::Cancelled, act: act(), opened: None, detail: None },
     ];
     insta::assert_snapshot!(acts(&rows));
     assert_eq!(acts(&[]), "");

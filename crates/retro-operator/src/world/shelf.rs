@@ -8,9 +8,9 @@ use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::Retrospective;
 use retro_store::{
-    ActRow, DeadLetter, DeadLetterFilter, Health, MemoryFilter, NameStore, OperatorStore, ProposalFilter,
-    ProposalRow, ProposalStore, Result, RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow,
-    WorkflowRow,
+    ActRow, Attempt, DeadLetter, DeadLetterFilter, Health, LetterCount, LetterStore, LetterVersion,
+    MemoryFilter, NameStore, OperatorStore, ProposalFilter, ProposalRow, ProposalStore, Result,
+    RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, VersionRow, WorkflowRow,
 };
 use uuid::Uuid;
 
@@ -39,6 +39,27 @@ impl ProposalStore for World {
     async fn proposal(&self, tenant: &Tenant, id: ProposalId) -> Result<Option<ProposalRow>> {
         let mut ours = self.proposals.iter().filter(|(owner, _)| owner == tenant).map(|(_, row)| row);
         Ok(ours.find(|row| row.proposal.id == id).cloned())
+    }
+}
+
+#[async_trait]
+impl LetterStore for World {
+    async fn attempts(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<Attempt>> {
+        let seen = self.dead_letter(tenant, letter).await?.is_some();
+        Ok(if seen { self.attempts.clone() } else { Vec::new() })
+    }
+
+    async fn versions(&self, _: &Tenant, _: DeadLetterId) -> Result<Vec<VersionRow>> {
+        Ok(Vec::new())
+    }
+
+    async fn version(&self, _: &Tenant, _: DeadLetterId, _: u32) -> Result<Option<LetterVersion>> {
+        Ok(None)
+    }
+
+    async fn counts(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<LetterCount>> {
+        let letters = self.dead_letters(tenant, filter).await?;
+        Ok(letters.iter().map(crate::dead_letters::counted).collect())
     }
 }
 
@@ -144,8 +165,16 @@ impl OperatorStore for World {
             letter.letter.tenant.as_ref().unwrap_or(&Tenant::default_tenant()) == tenant
                 && filter.code.is_none_or(|code| letter.letter.rejection.code == code)
                 && filter.workflow.as_ref().is_none_or(|name| letter.letter.workflow.as_ref() == Some(name))
+                && filter.consumer.as_ref().is_none_or(|name| letter.letter.position.consumer == *name)
+                && filter.since.is_none_or(|since| letter.created_at >= since)
+                && filter.until.is_none_or(|until| letter.created_at < until)
+                && filter.status.is_none_or(|status| letter.status == status)
+                && (filter.ids.is_empty() || filter.ids.contains(&letter.id))
         };
-        Ok(self.letters.iter().filter(fits).take(filter.limit as usize).cloned().collect())
+        let behind = |letter: &&DeadLetter| filter.behind.is_some_and(|last| letter.id != last);
+        let reached = usize::from(filter.behind.is_some());
+        let all = self.letters.iter().filter(fits);
+        Ok(all.skip_while(behind).skip(reached).take(filter.limit as usize).cloned().collect())
     }
 
     async fn dead_letter(&self, tenant: &Tenant, id: DeadLetterId) -> Result<Option<DeadLetter>> {

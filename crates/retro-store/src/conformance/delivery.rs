@@ -45,6 +45,17 @@ pub async fn attempts_are_counted_for_each_consumer_and_position(database: &Data
     assert_eq!(database.one.begin_attempt(&position).await.expect("counting"), 3);
 }
 
+/// A message that was handled has not failed, however often it comes again.
+pub async fn attempts_at_a_message_that_was_handled_are_forgotten(database: &Database) {
+    for position in [at(7), at(7), at(8)] {
+        database.one.begin_attempt(&position).await.expect("counting");
+    }
+    database.two.forget_attempts(&at(7)).await.expect("forgetting");
+    database.two.forget_attempts(&at(7)).await.expect("forgetting again is harmless");
+    assert_eq!(database.one.begin_attempt(&at(7)).await.expect("counting"), 1);
+    assert_eq!(database.one.begin_attempt(&at(8)).await.expect("counting"), 2, "of that message alone");
+}
+
 /// Whole: odd headers, bytes that are no text, the moment to the nanosecond.
 pub async fn a_dead_letter_comes_back_byte_for_byte(database: &Database) {
     let letter = letter(7);

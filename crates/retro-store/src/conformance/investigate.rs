@@ -111,6 +111,7 @@ pub async fn an_expired_lease_is_taken_over_with_a_larger_token(database: &Datab
     for attempt in 1..=4 {
         let claim = story.by(&*database.two).claim(0).await;
         assert_eq!((claim.number, claim.attempt), (1, attempt));
+        assert_eq!(claim.taken_over, attempt > 1, "the first took it from nobody");
         assert!(claim.token > last, "{} after {last}", claim.token);
         last = claim.token;
     }
@@ -180,7 +181,7 @@ pub async fn a_claim_that_is_given_back_waits_and_is_fenced(database: &Database)
     assert_fenced(&story.finish(&first, &nothing()).await);
     assert_fenced(&database.one.retry_later(&first, 0, "again").await);
     let second = story.claim(LONG_S).await;
-    assert_eq!(second.attempt, 2);
+    assert_eq!((second.attempt, second.taken_over), (2, false), "it was given back, not taken over");
     assert!(second.token > first.token);
     database.one.retry_later(&second, LONG_S, "a second reason").await.expect("giving back");
     assert!(database.two.claim("eager", LONG_S).await.expect("claiming").is_none(), "its pause runs");
@@ -198,6 +199,7 @@ pub async fn a_claim_that_is_released_is_due_at_once_and_costs_no_attempt(databa
     assert_eq!(database.two.claimable().await.expect("claimable"), 1);
     let second = story.by(&*database.two).claim(LONG_S).await;
     assert_eq!((second.number, second.attempt), (1, 1), "the attempt was given back");
+    assert!(!second.taken_over);
     assert!(second.token > first.token);
     assert_eq!(second.journal, [entry]);
 }

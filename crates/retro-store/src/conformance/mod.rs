@@ -12,19 +12,25 @@
 
 mod story;
 
+pub mod audit;
+pub mod broker;
 pub mod close;
 pub mod count;
 pub mod delivery;
 pub mod investigate;
 pub mod keep;
+pub mod letter;
+pub mod level;
 pub mod manual;
 pub mod operate;
 pub mod recall;
+pub mod replay;
 pub mod request;
 pub mod sample;
 pub mod samples;
 pub mod steer;
 pub mod tenants;
+pub mod trace;
 pub mod write;
 
 use std::sync::Arc;
@@ -66,6 +72,11 @@ macro_rules! conformance {
                 an_empty_batch_only_looks_at_windows
                 a_second_open_retrospective_is_refused_whatever_a_decision_says
                 a_count_that_is_cut_short_leaves_nothing_or_all_of_it
+            }
+            trace {
+                a_retrospective_continues_the_run_that_filled_its_window
+                an_investigation_knows_the_run_that_it_looks_into
+                what_nobody_traced_goes_its_way_all_the_same
             }
             sample {
                 a_sample_is_stored_before_anything_is_investigated
@@ -144,17 +155,31 @@ macro_rules! conformance {
             delivery {
                 messages_wait_in_order_until_they_are_sent
                 attempts_are_counted_for_each_consumer_and_position
+                attempts_at_a_message_that_was_handled_are_forgotten
                 a_dead_letter_comes_back_byte_for_byte
                 giving_up_twice_leaves_one_letter
                 two_that_give_up_at_once_leave_one_letter
                 a_letter_without_a_tenant_is_the_default_tenants_to_see
                 health_counts_what_waits
             }
+            broker {
+                a_stream_is_the_same_as_long_as_it_says_the_same_and_grows
+                what_went_with_a_stream_is_told_unless_it_was_handled_or_given_up
+                what_was_acknowledged_does_not_wait
+                what_waited_and_is_gone_from_its_stream_is_lost_unless_it_was_handled
+                attempts_at_positions_of_a_stream_that_ended_are_forgotten
+                a_stream_made_anew_is_fed_again_by_the_outbox
+                two_that_find_a_stream_made_anew_leave_one_row_and_feed_it_once
+                a_stream_is_compared_by_one_process_within_a_pause
+                a_message_that_was_given_up_is_known_by_its_position_and_payload
+                a_handled_event_is_seen_and_another_is_not
+            }
             operate {
                 runs_are_listed_newest_first_and_filtered
                 memories_are_listed_heaviest_first_and_filtered
                 retrospectives_are_listed_with_what_they_did
-                dead_letters_are_filtered_by_code_and_workflow
+                dead_letters_are_filtered_by_everything_that_is_said
+                dead_letters_are_listed_in_pages
                 a_migrated_database_lacks_nothing
             }
             keep {
@@ -168,6 +193,25 @@ macro_rules! conformance {
                 attempts_are_forgotten_by_age
                 purging_is_bounded_and_two_at_once_purge_what_one_would_have
             }
+            audit {
+                what_people_did_is_kept_in_order_and_any_number_of_times
+            }
+            letter {
+                a_letter_tells_of_every_attempt_and_its_error
+                an_attempt_that_left_no_word_is_told_with_when_it_began
+                giving_up_twice_leaves_one_history
+                a_history_is_bounded
+                a_version_is_kept_beside_the_letter_and_with_who_made_it
+                letters_are_counted_by_what_is_the_same_of_them
+                what_belongs_to_a_letter_keeps_tenants_apart
+            }
+            level {
+                an_empty_database_stands_at_nothing
+                levels_count_what_waits_over_all_tenants
+                a_retrospective_is_open_until_it_ends
+                the_oldest_tentative_is_told_by_policy_time
+                a_confirmation_tells_how_long_it_took
+            }
             steer {
                 cancelling_releases_the_runs_and_keeps_who_and_why
                 a_retrospective_that_has_ended_cannot_be_cancelled
@@ -177,6 +221,22 @@ macro_rules! conformance {
                 a_letter_is_replayed_once_by_however_many
                 a_letter_with_nothing_to_open_stays_open
                 only_the_letter_of_a_failed_retrospective_reopens
+            }
+            replay {
+                a_letter_is_sent_again_as_it_came_under_another_id
+                of_two_who_replay_a_letter_at_once_one_does
+                what_came_of_a_replay_stands_with_its_letter
+                a_replay_that_fails_leaves_its_letter_open_and_no_second_one
+                a_message_is_believed_to_be_a_replay_when_it_is_what_was_sent
+                a_replay_that_nothing_came_of_is_sent_again_under_its_id
+                a_replay_that_the_broker_refuses_leaves_its_letter_open
+                replays_are_due_one_after_the_other
+                a_letter_that_was_put_aside_is_kept_and_can_be_replayed
+                a_batch_stops_when_one_that_went_first_fails
+                a_batch_leaves_alone_what_somebody_acted_on_meanwhile
+                a_batch_that_is_called_off_takes_up_no_more
+                a_failed_retrospective_in_a_batch_opens_the_next_one
+                two_that_drive_a_batch_at_once_leave_what_one_would_have_left
             }
             tenants {
                 counting_keeps_tenants_apart
@@ -191,6 +251,7 @@ macro_rules! conformance {
                 every_question_keeps_tenants_apart
                 dead_letters_keep_tenants_apart
                 steering_keeps_tenants_apart
+                replaying_keeps_tenants_apart
             }
         }
     };
@@ -212,14 +273,19 @@ mod tests {
     fn every_case_is_listed() {
         let list = include_str!("mod.rs");
         let files = [
+            include_str!("audit.rs"),
+            include_str!("broker.rs"),
             include_str!("close.rs"),
             include_str!("count.rs"),
             include_str!("delivery.rs"),
             include_str!("investigate.rs"),
             include_str!("keep.rs"),
+            include_str!("letter.rs"),
+            include_str!("level.rs"),
             include_str!("manual.rs"),
             include_str!("operate.rs"),
             include_str!("recall.rs"),
+            include_str!("replay.rs"),
             include_str!("request.rs"),
             include_str!("sample.rs"),
             include_str!("steer.rs"),

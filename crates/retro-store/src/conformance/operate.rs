@@ -8,7 +8,7 @@ use retro_core::run::{BodyRef, HttpsRef};
 use super::Database;
 use super::delivery::letter;
 use super::story::{Story, found, nothing, run_id, step, tenant};
-use crate::{DeadLetterFilter, IncomingBody, MemoryFilter, NewDeadLetter, RunFilter};
+use crate::{DeadLetterFilter, IncomingBody, LetterStatus, MemoryFilter, NewDeadLetter, RunFilter};
 
 /// By the database's clock.
 pub async fn runs_are_listed_newest_first_and_filtered(database: &Database) {
@@ -101,22 +101,53 @@ pub async fn retrospectives_are_listed_with_what_they_did(database: &Database) {
     assert_eq!(told, [("v", 2), ("w", 4)]);
 }
 
-/// The newest first.
-pub async fn dead_letters_are_filtered_by_code_and_workflow(database: &Database) {
+/// The newest first; a moment counts itself to what came since.
+pub async fn dead_letters_are_filtered_by_everything_that_is_said(database: &Database) {
     let too_large = NewDeadLetter { rejection: Rejection::whole(Code::Oversized, "too large"), ..letter(2) };
     let elsewhere = NewDeadLetter { workflow: Some(Workflow::new("v").expect("a good name")), ..letter(3) };
-    for letter in [&letter(1), &too_large, &elsewhere] {
+    let mut sampler = letter(4);
+    sampler.position.consumer = "sampler".to_owned();
+    for letter in [&letter(1), &too_large, &elsewhere, &sampler] {
         database.one.bury(letter).await.expect("burying");
     }
-    let list = |filter: DeadLetterFilter| async move {
-        let all = database.two.dead_letters(&tenant("t"), &filter).await.expect("listing");
-        all.into_iter().map(|letter| letter.letter.position.sequence).collect::<Vec<_>>()
-    };
-    let filter = DeadLetterFilter { limit: 9, ..Default::default() };
-    assert_eq!(list(filter.clone()).await, [3, 2, 1]);
-    assert_eq!(list(DeadLetterFilter { limit: 1, ..filter.clone() }).await, [3]);
-    assert_eq!(list(DeadLetterFilter { code: Some(Code::Oversized), ..filter.clone() }).await, [2]);
-    assert_eq!(list(DeadLetterFilter { workflow: elsewhere.workflow.clone(), ..filter }).await, [3]);
+    let all = DeadLetterFilter { limit: 9, ..Default::default() };
+    assert_eq!(numbers(database, all.clone()).await, [4, 3, 2, 1]);
+    assert_eq!(numbers(database, DeadLetterFilter { limit: 1, ..all.clone() }).await, [4]);
+    assert_eq!(numbers(database, DeadLetterFilter { code: Some(Code::Oversized), ..all.clone() }).await, [2]);
+    let workflow = elsewhere.workflow.clone();
+    assert_eq!(numbers(database, DeadLetterFilter { workflow, ..all.clone() }).await, [3]);
+    let consumer = Some("sampler".to_owned());
+    assert_eq!(numbers(database, DeadLetterFilter { consumer, ..all.clone() }).await, [4]);
+    let ids = vec![letter(1).id(), elsewhere.id()];
+    assert_eq!(numbers(database, DeadLetterFilter { ids, ..all.clone() }).await, [3, 1]);
+    let status = |status| DeadLetterFilter { status: Some(status), ..all.clone() };
+    assert_eq!(numbers(database, status(LetterStatus::Open)).await, [4, 3, 2, 1]);
+    assert_eq!(numbers(database, status(LetterStatus::Discarded)).await, [0; 0]);
+    let first = database.two.dead_letter(&tenant("t"), letter(1).id()).await.expect("reading");
+    let moment = first.expect("it is there").created_at;
+    let since = DeadLetterFilter { since: Some(moment), ..all.clone() };
+    assert_eq!(numbers(database, since).await, [4, 3, 2, 1]);
+    assert_eq!(numbers(database, DeadLetterFilter { until: Some(moment), ..all }).await, [0; 0]);
+}
+
+/// Page after page, whatever becomes a dead letter meanwhile; another tenant's letter is no place in the list.
+pub async fn dead_letters_are_listed_in_pages(database: &Database) {
+    for sequence in 1..=3 {
+        database.one.bury(&letter(sequence)).await.expect("burying");
+    }
+    let others = NewDeadLetter { tenant: Some(tenant("other")), ..letter(9) };
+    database.one.bury(&others).await.expect("burying");
+    let page = |behind| DeadLetterFilter { behind, limit: 2, ..Default::default() };
+    assert_eq!(numbers(database, page(None)).await, [3, 2]);
+    database.one.bury(&letter(4)).await.expect("burying");
+    assert_eq!(numbers(database, page(Some(letter(2).id()))).await, [1]);
+    assert_eq!(numbers(database, page(Some(letter(1).id()))).await, [0; 0]);
+    assert_eq!(numbers(database, page(Some(others.id()))).await, [0; 0]);
+}
+
+async fn numbers(database: &Database, filter: DeadLetterFilter) -> Vec<u64> {
+    let all = database.two.dead_letters(&tenant("t"), &filter).await.expect("listing");
+    all.into_iter().map(|letter| letter.letter.position.sequence).collect()
 }
 
 /// A process that asks before it works finds nothing missing.

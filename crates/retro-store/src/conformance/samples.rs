@@ -29,6 +29,8 @@ pub async fn read_everything(store: &dyn Store) {
     let tenants = store.tenants().await.expect("tenants");
     assert_eq!(tenants.len(), 2, "{tenants:?}");
     let (mut reports, mut letters, mut proposals) = (0, 0, 0);
+    let (mut attempts, mut versions) = (0, 0);
+    let (mut replays, mut batches) = (0, 0);
     for tenant in &tenants {
         let runs = store.runs(tenant, &RunFilter { limit: ALL, ..Default::default() }).await.expect("runs");
         assert!(!runs.is_empty(), "{tenant}");
@@ -45,11 +47,30 @@ pub async fn read_everything(store: &dyn Store) {
             reports += usize::from(store.report(tenant, id).await.expect("reading").is_some());
         }
         let filter = DeadLetterFilter { limit: ALL, ..Default::default() };
-        letters += store.dead_letters(tenant, &filter).await.expect("dead letters").len();
+        for letter in store.dead_letters(tenant, &filter).await.expect("dead letters") {
+            letters += 1;
+            attempts += store.attempts(tenant, letter.id).await.expect("attempts").len();
+            for row in store.versions(tenant, letter.id).await.expect("versions") {
+                versions += 1;
+                let whole = store.version(tenant, letter.id, row.version).await.expect("reading");
+                let whole = whole.expect("it was listed");
+                assert_eq!(retro_core::canonical::sha256_hex(&whole.content.payload), row.payload_sha256);
+            }
+            replays += store.replays(tenant, letter.id).await.expect("replays").len();
+        }
+        for row in store.batches(tenant, ALL).await.expect("batches") {
+            let (_, of) = store.batch(tenant, row.id, ALL).await.expect("reading").expect("it was listed");
+            assert_eq!(of.len(), row.progress.letters() as usize);
+            batches += 1;
+        }
         let all = ProposalFilter { limit: ALL, ..Default::default() };
         proposals += store.proposals(tenant, &all).await.expect("proposals").len();
     }
     assert_eq!((reports, letters, proposals), (4, 2, 1));
+    assert_eq!((attempts, versions), (1, 1));
+    let losses = store.losses().await.expect("losses");
+    assert_eq!(losses.iter().map(|loss| loss.message.is_some()).collect::<Vec<_>>(), [true, false]);
+    assert_eq!((replays, batches), (1, 1));
     assert!(!store.unsent(ALL).await.expect("the outbox").is_empty());
     let claim = store.claim("tests", 60).await.expect("claiming").expect("one is due");
     assert!(matches!(claim.body, StoredBody::Inline(_)), "{:?}", claim.body);

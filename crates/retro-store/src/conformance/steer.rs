@@ -30,7 +30,7 @@ pub async fn cancelling_releases_the_runs_and_keeps_who_and_why(database: &Datab
     let pause = after(moment(20), story.policy.failure_pause_s);
     assert_eq!(state.paused_until, Some(pause), "stored exactly");
     let acts = database.two.acts(&story.key.tenant, opened.id.0).await.expect("reading");
-    assert_eq!(acts, [ActRow { deed: Deed::Cancelled, act: act("ann"), opened: None }]);
+    assert_eq!(acts, [ActRow { deed: Deed::Cancelled, act: act("ann"), opened: None, detail: None }]);
     assert_eq!(database.two.report(&story.key.tenant, opened.id).await.expect("reading"), None);
     story.count_batch(&[], pause).await;
     let next = story.retrospective().await;
@@ -131,7 +131,10 @@ pub async fn replaying_a_failure_opens_the_next_epoch_at_once(database: &Databas
     assert_eq!(story.notices().await, [Notice::RetrospectiveDue { retrospective: opened.id }]);
     assert_eq!(status(&story, letter).await, LetterStatus::Replayed);
     let acts = database.two.acts(&story.key.tenant, letter.0).await.expect("reading");
-    assert_eq!(acts, [ActRow { deed: Deed::Replayed, act: act("ann"), opened: Some(opened.id) }]);
+    assert_eq!(
+        acts,
+        [ActRow { deed: Deed::Replayed, act: act("ann"), opened: Some(opened.id), detail: None }]
+    );
     assert_eq!(database.one.health().await.expect("health").dead_letters_open, 0);
     assert_eq!(story.sample().await, Step::Done);
     story.investigate(&|_| super::story::failed()).await;

@@ -73,6 +73,7 @@ pub(super) fn run(key: &WorkflowKey, name: &str) -> IncomingRun {
         arrival,
         position: 1,
         body: IncomingBody::Inline(format!(r#"{{"turns":[],"of":"{key}/{name}"}}"#).into_bytes()),
+        trace: None,
     }
 }
 

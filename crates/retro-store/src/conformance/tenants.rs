@@ -5,17 +5,19 @@ use retro_core::count::Disposition;
 use retro_core::manual::{ProposalFacts, Untriggered};
 use retro_core::memory::Status;
 use retro_core::message::Message;
+use retro_core::replay::Pace;
 use retro_core::retrospective::Presented;
 
 use super::Database;
 use super::close::closing_facts;
 use super::delivery::letter;
 use super::recall::name;
-use super::steer::{cancel, fail, reopen};
+use super::replay::{replay, start};
+use super::steer::{act, cancel, fail, reopen};
 use super::story::{LONG_S, Story, drawn, failed, found, found_about, nothing, run, run_id, step, tenant};
 use crate::{
-    Cancelled, Claim, DeadLetterFilter, IncomingBody, MemoryFilter, NewDeadLetter, ProposalFilter, Reopened,
-    RunFilter, Step, StoredBody, Unnamed, resolve,
+    BatchCancelled, Cancelled, Claim, DeadLetterFilter, Discarded, IncomingBody, MemoryFilter, NewDeadLetter,
+    ProposalFilter, Reopened, Replayed, RunFilter, Step, StoredBody, Unnamed, resolve,
 };
 
 fn two<'a>(database: &'a Database) -> (Story<'a>, Story<'a>) {
@@ -298,4 +300,27 @@ pub async fn steering_keeps_tenants_apart(database: &Database) {
     assert_eq!(mine.retrospective().await, open);
     assert!(matches!(cancel(&mine, &open, "ann").await, Cancelled::Now { .. }));
     assert_eq!(database.two.acts(&theirs.key.tenant, open.id.0).await.expect("reading"), []);
+}
+
+/// Another tenant's letter and batch answer like missing ones, and stay as they are.
+pub async fn replaying_keeps_tenants_apart(database: &Database) {
+    let (t, theirs) = (tenant("t"), tenant("theirs"));
+    let id = database.one.bury(&letter(1)).await.expect("burying");
+    let eve = act("eve");
+    assert_eq!(database.two.replay(&theirs, id, None, &eve).await.expect("asking"), Replayed::Unknown);
+    let aside = database.two.discard(&theirs, &[id], &eve).await.expect("asking");
+    assert_eq!(aside, [Discarded::Unknown]);
+    assert_eq!(database.two.content(&theirs, id, None).await.expect("asking"), None);
+    let batch = start(database, &[id], Pace::default()).await;
+    assert_eq!(database.two.batch(&theirs, batch, 9).await.expect("asking"), None);
+    assert_eq!(database.two.batches(&theirs, 9).await.expect("asking"), []);
+    let called_off = database.two.cancel_batch(&theirs, batch, &eve).await.expect("asking");
+    assert_eq!(called_off, BatchCancelled::Unknown);
+    assert!(
+        database.two.batch(&t, batch, 9).await.expect("asking").is_some_and(|(row, _)| row.state.is_open())
+    );
+    replay(database, id, "ann").await;
+    assert_eq!(database.two.replays(&theirs, id).await.expect("asking"), []);
+    assert_eq!(database.two.replays(&t, id).await.expect("asking").len(), 1);
+    assert!(database.two.content(&t, id, None).await.expect("asking").is_some());
 }

@@ -37,6 +37,7 @@ pub(crate) async fn run(config: &Config, output: Output) -> anyhow::Result<Exit>
         Check::of("data folder", writable(&config.data_dir)),
         Check::of("database", database(config).await),
         Check::of("retention", retention(config).await),
+        Check::of("lost", losses(config).await),
         Check::of("nats-server", broker(config).await),
         Check::of("HTTP address", address(config, running.as_ref()).await),
         Check::of("pipelines", pipelines(config)),
@@ -87,6 +88,19 @@ async fn retention(config: &Config) -> anyhow::Result<String> {
     };
     let told: Vec<_> = rows.iter().map(|row| format!("{} {}", row.purged, row.stage.as_str())).collect();
     Ok(format!("purged so far: {}; the last at {last:.0}", told.join(", ")))
+}
+
+/// What went with the broker's data. Bad as long as something that is known by name was not emitted again.
+async fn losses(config: &Config) -> anyhow::Result<String> {
+    if store::is_to_be_made(config) {
+        return Ok("nothing".to_owned());
+    }
+    let losses = store::open(config).await?.losses().await?;
+    let told = losses.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    if losses.iter().any(|loss| loss.message.is_some()) {
+        anyhow::bail!("lost with the broker's data, to be emitted again: {told}");
+    }
+    Ok(if told.is_empty() { "nothing that is known by name".to_owned() } else { told })
 }
 
 async fn broker(config: &Config) -> anyhow::Result<String> {

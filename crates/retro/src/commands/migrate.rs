@@ -32,7 +32,7 @@ pub(super) async fn run(config: &Config, output: Output) -> anyhow::Result<Exit>
     let applied = store::migrate(config).await?;
     let broker = match &config.nats_url {
         Some(url) => {
-            make_streams(url.expose()).await?;
+            make_streams(url.expose(), Duration::from_secs(config.ack_wait_s)).await?;
             Some(url.to_string())
         }
         None => None,
@@ -54,7 +54,7 @@ fn sentences(done: &Migrated) -> String {
     }
 }
 
-async fn make_streams(url: &str) -> anyhow::Result<()> {
+async fn make_streams(url: &str, ack_wait: Duration) -> anyhow::Result<()> {
     let bus = Bus::connect(BusConfig::new(url, "retro-migrate")).await?;
     let mut looks = tokio::time::interval(LOOK_EVERY);
     let connected = async {
@@ -67,5 +67,5 @@ async fn make_streams(url: &str) -> anyhow::Result<()> {
     {
         bail!("the streams could not be made within {} s: {problem}", BROKER_WITHIN.as_secs());
     }
-    Ok(topology::ensure(&bus).await?)
+    Ok(topology::ensure(&bus, ack_wait).await?)
 }

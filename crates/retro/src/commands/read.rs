@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use retro_config::Config;
 use retro_core::id::Tenant;
-use retro_operator::{Acted, DeadLetterView, acts, export_canonical, lists, report, terminal_columns};
-use retro_redact::Redactor;
-use retro_store::{ActRow, DeadLetterFilter, OperatorStore, ProposalFilter, RunFilter, Store};
+use retro_operator::{Acted, acts, export_canonical, lists, report, terminal_columns};
+use retro_store::{ActRow, OperatorStore, ProposalFilter, RunFilter, Store};
 use uuid::Uuid;
 
 use super::{Exit, steer};
-use crate::cli::{DeadLetters, Output, Reports, Retrospectives, Runs};
+use crate::cli::{Output, Reports, Retrospectives, Runs};
 use crate::output;
 
 /// For whom, and how it is printed.
@@ -54,7 +53,7 @@ pub(crate) async fn retrospectives(
                 format!("{shown}{}", below(&one.acts))
             })
         }
-        Retrospectives::Cancel { id, act } => steer::cancel(asked, config, store, *id, act).await,
+        Retrospectives::Cancel { id, act } => steer::cancel(asked, store, *id, act).await,
         Retrospectives::Trigger(args) => super::manual::trigger(asked, config, store, args).await,
     }
 }
@@ -80,31 +79,6 @@ pub(crate) async fn reports(
     }
 }
 
-pub(crate) async fn dead_letters(
-    asked: &Asked<'_>,
-    config: &Config,
-    store: Arc<dyn Store>,
-    command: &DeadLetters,
-) -> anyhow::Result<Exit> {
-    let redact = |text: &str| Redactor::shared().text(text).into_owned();
-    match command {
-        DeadLetters::List { code, workflow, limit } => {
-            let filter = DeadLetterFilter { code: *code, workflow: workflow.clone(), limit: *limit };
-            let letters = store.dead_letters(asked.tenant, &filter).await?;
-            let rows: Vec<_> = letters.iter().map(|letter| DeadLetterView::listed(letter, &redact)).collect();
-            output::data(asked.output, &rows, || retro_operator::dead_letters(&rows, terminal_columns()))?;
-            Ok(Exit::Done)
-        }
-        DeadLetters::Show { id } => {
-            let found = store.dead_letter(asked.tenant, *id).await?;
-            let found = found.map(|letter| DeadLetterView::whole(&letter, &redact));
-            let found = with_acts(&*store, asked, id.0, found).await?;
-            shown(asked, found, "dead letter", id, |one| format!("{}{}", one.of.text(), below(&one.acts)))
-        }
-        DeadLetters::Replay { id, act } => steer::replay(asked, config, store, *id, act).await,
-    }
-}
-
 /// Checks every invariant; an empty store proves nothing and is not in order.
 pub(crate) async fn verify(output: Output, store: &dyn OperatorStore) -> anyhow::Result<Exit> {
     let verification = retro_operator::verify(store).await?;
@@ -118,7 +92,7 @@ pub(crate) async fn export(asked: &Asked<'_>, store: &dyn OperatorStore) -> anyh
 }
 
 /// What was found, with what people did about it.
-async fn with_acts<T>(
+pub(super) async fn with_acts<T>(
     store: &dyn OperatorStore,
     asked: &Asked<'_>,
     subject: Uuid,

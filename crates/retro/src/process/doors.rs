@@ -7,8 +7,10 @@ use anyhow::Context;
 use retro_bus::{BodyStore, EventIntake};
 use retro_config::Config;
 use retro_gateway::{Gate, GateBounds, Gateway, Reception};
-use retro_http::Idempotency;
-use retro_operator::{SharedRedact, Steering, requests_router, steer_router};
+use retro_http::{Idempotency, Probes};
+use retro_operator::{
+    Mending, Replays, SharedRedact, Steering, mend_router, replay_router, requests_router, steer_router,
+};
 use retro_redact::Redactor;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -76,14 +78,21 @@ impl Running {
             let redact: SharedRedact = Arc::new(|text: &str| Redactor::shared().text(text).into_owned());
             let (policies, outbox) = (self.process.policies.clone(), self.outbox.clone());
             let hands = Arc::new(Hands::new(store.clone(), policies.clone(), outbox.clone()));
-            let steering = Steering::new(store.clone(), policies, Arc::new(SystemClock), outbox);
+            let steering = Steering::new(store.clone(), Arc::new(SystemClock));
+            let replays =
+                Replays::new(store.clone(), policies, Arc::new(SystemClock), outbox, redact.clone());
+            let replays = replays.taking_bodies_at(self.process.hosts());
+            let mending =
+                Mending::new(store.clone(), Arc::new(SystemClock), self.process.hosts(), redact.clone());
             let people = retro_operator::router(store.clone(), redact)
                 .merge(steer_router(steering))
+                .merge(mend_router(mending))
+                .merge(replay_router(replays))
                 .merge(requests_router(hands));
             let idempotency = Idempotency::new(store.clone());
             self.tasks.spawn(idempotency.clone().forget_old(self.stop.clone()));
             let reception = self.reception(idempotency);
-            let router = retro_gateway::router(gateway, reception, self.ready.check()).merge(people);
+            let router = retro_gateway::router(gateway, reception, self.probes()).merge(people);
             let stop = self.stop.clone();
             self.tasks.spawn(async move {
                 if let Err(problem) = retro_http::serve(listener, router, stop).await {
@@ -92,14 +101,18 @@ impl Running {
             });
         }
         if let Some(listener) = doors.health {
-            let (ready, closed) = (self.ready.check(), closed.clone());
+            let (probes, closed) = (self.probes(), closed.clone());
             tokio::spawn(async move {
-                if let Err(problem) = retro_http::serve_health(listener, ready, closed).await {
+                if let Err(problem) = retro_http::serve_health(listener, probes, closed).await {
                     error!("the health side ended: {problem}");
                 }
             });
         }
         closed
+    }
+
+    fn probes(&self) -> Probes {
+        Probes { ready: self.ready.check(), metrics: self.process.metrics.clone() }
     }
 
     fn reception(&self, idempotency: Idempotency) -> Reception {

@@ -77,7 +77,10 @@ fn told(stage: Stage, purged: Result<u64, StoreError>) {
     let stage = stage.as_str();
     match purged {
         Ok(0) => {}
-        Ok(rows) => info!(stage, rows, "purged {rows} rows of stage {stage}"),
+        Ok(rows) => {
+            retro_meter::PURGED.add(rows, [stage]);
+            info!(stage, rows, "purged {rows} rows of stage {stage}");
+        }
         Err(problem) => warn!(stage, "stage {stage} could not be purged: {problem}"),
     }
 }

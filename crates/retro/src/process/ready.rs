@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use retro_bus::server::State;
 use retro_bus::{Bus, Role, topology};
 use retro_http::{Readiness, ReadyCheck};
 use retro_store::Store;
@@ -67,12 +68,15 @@ impl Running {
     /// Looks until the stop.
     pub(super) fn watch(&self) {
         let (ready, stop) = (self.ready.clone(), self.stop.clone());
+        let (watchdog, supervised) = (self.watchdog.clone(), self.process.supervised.clone());
         let (bus, store, roles) =
             (self.process.bus.clone(), self.process.store.clone(), self.process.roles.clone());
         self.tasks.spawn(async move {
             let looking = async {
                 loop {
-                    let missing = missing(&bus, &*store, &roles).await;
+                    let mut missing = missing(&bus, &*store, &roles).await;
+                    missing.extend(watchdog.overdue());
+                    missing.extend(supervised.as_ref().and_then(frozen));
                     let pause = if missing.is_empty() { READY_LOOK_EVERY } else { MISSING_LOOK_EVERY };
                     ready.say(missing);
                     tokio::time::sleep(pause).await;
@@ -91,6 +95,14 @@ async fn missing(bus: &Bus, store: &dyn Store, roles: &BTreeSet<Role>) -> Vec<St
     let (mut missing, database) = tokio::join!(broker(bus, roles), database(store));
     missing.extend(database);
     missing
+}
+
+/// Why the broker of this process takes nothing more, if it does not.
+fn frozen(broker: &watch::Receiver<State>) -> Option<String> {
+    match &*broker.borrow() {
+        State::Frozen { problem, .. } => Some(problem.clone()),
+        State::Healthy { .. } | State::Down => None,
+    }
 }
 
 async fn broker(bus: &Bus, roles: &BTreeSet<Role>) -> Vec<String> {

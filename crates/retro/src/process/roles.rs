@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use retro_bus::{BodyStore, Durable, NoticePublisher, Role, Subscription, run_consumer, run_relay};
+use retro_bus::{
+    BodyStore, Durable, NoticePublisher, Resender, Role, Subscription, run_consumer, run_reconciler,
+    run_relay, watch_streams,
+};
 use retro_core::similar::NgramEmbedder;
 use retro_core::time::Clock;
 use retro_counter::Counter;
@@ -11,12 +14,16 @@ use retro_events::{Consumer, Publisher};
 use retro_fetch::Fetcher;
 use retro_investigator::{Bodies, Heuristics, Settings, Worker};
 use retro_sampler::Sampler;
-use retro_store::{DeliveryStore, StoreError};
+use retro_store::{BrokerStore, DeliveryStore, StoreError};
+use retro_watchdog::caught;
 use retro_writer::Writer;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
+use super::levels::Looking;
+use super::replay::Replayer;
 use super::{Running, keep};
 use crate::clock::SystemClock;
+use crate::telemetry::process_name;
 
 /// Events counted in one transaction: enough to make its fsync cheap, few enough to stay well below a second.
 const EVENTS_PER_BATCH: usize = 200;
@@ -42,6 +49,11 @@ impl Running {
         let counter = Counter::new(store, policies, clock(), self.outbox.clone());
         let counter = Arc::new(counter.taking_bodies_at(self.process.hosts()));
         self.consume(Role::Counter, counter.clone(), EVENTS_PER_BATCH);
+        let stores: (Arc<dyn DeliveryStore>, Arc<dyn BrokerStore>) =
+            (self.process.store.clone(), self.process.store.clone());
+        let subscription = self.subscription(Role::Counter, EVENTS_PER_BATCH);
+        let (bus, pause, stop) = (self.process.bus.clone(), self.backstop_pause(), self.stop.clone());
+        self.tasks.spawn(run_reconciler(bus, counter.clone(), subscription, stores, pause, stop));
         self.sweep(Role::Counter, move || {
             let counter = counter.clone();
             async move { counter.sweep().await }
@@ -72,11 +84,12 @@ impl Running {
     fn start_investigators(&self) {
         let config = &self.process.config;
         let settings = Settings {
-            worker: worker_name(),
+            worker: process_name(),
             lease_s: config.lease_s,
             deadline_s: config.deadline_s,
             sweep: Duration::from_millis(config.sweep_ms),
             finish_within: Duration::from_secs(config.finish_s),
+            watchdog: self.watchdog.clone(),
         };
         let bodies = Bodies {
             objects: Arc::new(BodyStore::new(self.process.bus.clone())),
@@ -91,21 +104,57 @@ impl Running {
         }
     }
 
-    /// Of all roles it has the least to do: it purges what has grown old as well.
+    /// Of all roles it has the least to do: it sends dead letters again, purges what has grown old, and looks whether the
+    /// broker's streams are the ones that they were, and how things stand.
     fn start_relay(&self) {
         let publisher: Arc<dyn Publisher> = Arc::new(NoticePublisher::new(self.process.bus.clone()));
         let (store, outbox) = (self.process.store.clone(), self.outbox.clone());
         self.tasks.spawn(run_relay(store, publisher, outbox, self.stop.clone()));
+        let broker: Arc<dyn BrokerStore> = self.process.store.clone();
+        let (bus, pause, stop) = (self.process.bus.clone(), self.backstop_pause(), self.stop.clone());
+        self.tasks.spawn(watch_streams(bus, broker, pause, stop));
+        let replayer = Replayer {
+            store: self.process.store.clone(),
+            policies: self.process.policies.clone(),
+            clock: clock(),
+            resender: Resender::new(self.process.bus.clone()),
+            outbox: self.outbox.clone(),
+            lost_after_s: self.process.config.replay_lost_s,
+        };
+        self.tasks.spawn(replayer.run(self.stop.clone()));
         let ages = keep::Ages::of(&self.process.config);
         self.tasks.spawn(keep::run(self.process.store.clone(), ages, self.stop.clone()));
+        self.tasks.spawn(self.looking().at_database(self.process.store.clone()));
     }
 
     fn consume(&self, role: Role, consumer: Arc<dyn Consumer>, batch_max: usize) {
-        let durable: Durable = role.durable().expect("a role that consumes has a consumer");
-        let subscription = Subscription::of(durable, batch_max);
+        let subscription = self.subscription(role, batch_max);
         let deliveries: Arc<dyn DeliveryStore> = self.process.store.clone();
         let bus = self.process.bus.clone();
+        let durable = role.durable().expect("a role that consumes has a consumer");
+        self.tasks.spawn(self.looking().at_consumer(bus.clone(), durable));
         self.tasks.spawn(run_consumer(bus, consumer, subscription, deliveries, self.stop.clone()));
+    }
+
+    fn subscription(&self, role: Role, batch_max: usize) -> Subscription {
+        let durable: Durable = role.durable().expect("a role that consumes has a consumer");
+        let config = &self.process.config;
+        Subscription {
+            ack_wait: Duration::from_secs(config.ack_wait_s),
+            handle_max: Duration::from_secs(config.handle_max_s),
+            retry_first: Duration::from_millis(config.retry_first_ms),
+            watchdog: self.watchdog.clone(),
+            ..Subscription::of(durable, batch_max)
+        }
+    }
+
+    const fn backstop_pause(&self) -> Duration {
+        Duration::from_millis(self.process.config.backstop_ms)
+    }
+
+    pub(super) fn looking(&self) -> Looking {
+        let every = Duration::from_secs(self.process.config.levels_s);
+        Looking { every, clock: clock(), stop: self.stop.clone() }
     }
 
     /// Looks every so often for what a lost message left.
@@ -121,10 +170,11 @@ impl Running {
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(pause) => {}
                 }
-                match look().await {
-                    Ok(0) => {}
-                    Ok(found) => info!(found, "the {role}'s sweep took up {found}"),
-                    Err(problem) => warn!("the {role}'s sweep failed: {problem}"),
+                match caught(look()).await {
+                    Ok(Ok(0)) => {}
+                    Ok(Ok(found)) => info!(found, "the {role}'s sweep took up {found}"),
+                    Ok(Err(problem)) => warn!("the {role}'s sweep failed: {problem}"),
+                    Err(panicked) => error!("the {role}'s sweep failed: {panicked}"),
                 }
             }
         });
@@ -133,10 +183,4 @@ impl Running {
 
 fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
-}
-
-/// For people who ask who holds a lease: the container's name where there is one, and the process id.
-fn worker_name() -> String {
-    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "here".to_owned());
-    format!("{host}-{}", std::process::id())
 }

@@ -79,6 +79,23 @@ fn the_compose_file_fits_its_schema_and_a_slip_does_not() {
 }
 
 #[test]
+fn with_the_telemetry_file_every_role_is_told_of_the_collector() {
+    let file = "telemetry/compose.yaml";
+    let told: Value = serde_saphyr::from_str(&text(file)).unwrap();
+    assert_fits(&serde_json::from_str(COMPOSE_SCHEMA).unwrap(), file, &told);
+    for role in services().into_iter().filter(|process| process.name != "migrate") {
+        let endpoint = &told["services"][&role.name]["environment"]["RETRO_OTLP_ENDPOINT"];
+        assert_eq!(*endpoint, "http://collector:4318", "{}", role.name);
+    }
+    let known = retro_config::keys::keys::<retro_config::Config>();
+    assert!(known.iter().any(|key| key.name == "otlp_endpoint"));
+    let collector: Value = serde_saphyr::from_str(&text("telemetry/collector.yaml")).unwrap();
+    for signal in ["traces", "metrics"] {
+        assert_eq!(collector["service"]["pipelines"][signal]["receivers"], json!(["otlp"]), "{signal}");
+    }
+}
+
+#[test]
 fn every_manifest_fits_the_schema_of_its_kind_and_a_slip_does_not() {
     let manifests = manifests();
     for (file, object) in &manifests {

@@ -1,23 +1,33 @@
 //! The whole program, tried from outside: the built binary, a real broker, real files.
 
+mod backstop;
 mod bodies;
 mod broker;
+mod chaos;
+mod controls;
+mod crash;
 mod equal;
+mod faults;
 mod intake;
 mod keep;
 mod killed;
+mod letters;
 mod manual;
 mod memories;
+mod meters;
 mod named;
 mod openapi;
+mod poison;
 mod policy;
 mod refused;
+mod replay;
 mod road;
 mod roles;
 mod rolling;
 mod secrets;
 mod steer;
 mod tenants;
+mod traces;
 mod unreadable;
 mod users;
 mod world;

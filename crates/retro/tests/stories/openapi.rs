@@ -33,10 +33,17 @@ async fn every_route_is_served_and_answers_as_it_is_described() {
     let letter = world.until(letters, letter).await;
     let memory = items(&world.ask(&["memories", "list"]).await)[0].clone();
     let retrospective = world.ask(&["retrospectives", "list"]).await[0]["retrospective"].clone();
+    world.ask(&["dead-letters", "replay", "--all", "--detach", "--reason", "to see a batch"]).await;
+    let batch = items(&world.ask(&["dead-letters", "batches"]).await)[0].clone();
     let mut asked = BTreeSet::new();
     for (path, _) in document["paths"].as_object().unwrap().iter().filter(|(_, item)| item["get"].is_object())
     {
-        let owner = [("dead-letters", &letter), ("memories", &memory), ("re", &retrospective)];
+        let owner = [
+            ("dead-letters/batches", &batch),
+            ("dead-letters", &letter),
+            ("memories", &memory),
+            ("re", &retrospective),
+        ];
         let id = owner
             .iter()
             .find(|(kind, _)| path.starts_with(&format!("/v1/{kind}")))
@@ -107,7 +114,8 @@ fn fits(document: &Value, path: &str, method: &str, status: &str, body: &str) {
         answer["content"].as_object().unwrap_or_else(|| panic!("{method} {path} {status} is not described"));
     let json = ["application/json", "application/problem+json"].iter().find_map(|form| forms.get(*form));
     let Some(form) = json else {
-        assert!(forms.contains_key("text/plain"), "{method} {path} {status}: {forms:?}");
+        let texts = ["text/plain", "application/x-ndjson"];
+        assert!(texts.iter().any(|form| forms.contains_key(*form)), "{method} {path} {status}: {forms:?}");
         return;
     };
     let value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"));

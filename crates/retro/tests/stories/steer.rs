@@ -70,21 +70,6 @@ async fn replaying_over_http_answers_in_the_same_words_and_only_the_owner_s_lett
 }
 
 #[tokio::test]
-async fn a_letter_of_another_code_says_that_its_replay_is_not_built_yet() {
-    let mut world = World::start().await;
-    world.publish("default", "shop", &event("a bad one", &json!({"workflow": "shop"}))).await;
-    let letter = letter_of(&world).await;
-    let refused = world.retro(&["dead-letters", "replay", text(&letter, "id"), "--reason", "try"]).await;
-    let code = text(&letter, "code");
-    assert_eq!(refused.code, Some(4), "{refused:?}");
-    assert!(refused.out.contains("is not built yet") && refused.out.contains(code), "{refused:?}");
-    let missing = "00000000-0000-8000-8000-000000000000";
-    let unknown = world.retro(&["dead-letters", "replay", missing, "--reason", "try"]).await;
-    assert_eq!(unknown.code, Some(3), "{unknown:?}");
-    world.stop().await;
-}
-
-#[tokio::test]
 async fn a_cancelled_retrospective_releases_its_runs_and_fences_who_was_at_work() {
     let mut world = World::empty();
     world.retro(&["migrate"]).await;
@@ -179,7 +164,7 @@ fn incoming(key: &WorkflowKey, number: u64) -> IncomingRun {
     let event = EventKey { tenant: key.tenant.clone(), source: "/tests/composed".to_owned(), id };
     let run = serde_json::from_value(json!({"run_id": run_id, "outcome": "success"})).expect("facts");
     let arrival = Arrival { event, key: key.clone(), content_hash: number.to_string(), run };
-    IncomingRun { arrival, position: number, body: IncomingBody::None }
+    IncomingRun { arrival, position: number, body: IncomingBody::None, trace: None }
 }
 
 fn drawn(retrospective: &Retrospective, window: Vec<u64>) -> Sampling {

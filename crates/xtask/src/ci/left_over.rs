@@ -53,6 +53,7 @@ fn marked() -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::process::Stdio;
 
     use super::*;
@@ -60,7 +61,10 @@ mod tests {
     #[test]
     fn a_process_that_is_still_there_is_named_and_one_that_ended_is_not() {
         let mut command = Command::new("cat");
-        let mut left = mark(&mut command).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut left = mark(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // The kernel lets `spawn` return before it shows the new program's environment: an answer is proof of it.
+        left.stdin.as_mut().unwrap().write_all(b"?").unwrap();
+        left.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let found = marked();
         assert_eq!(found, [format!("{} cat", left.id())]);
         drop(left.stdin.take());

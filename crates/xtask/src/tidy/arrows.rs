@@ -27,15 +27,20 @@ enum Layer {
 const LAYERS: &[(&str, Layer)] = &[
     ("retro-core", Layer::Core),
     ("retro-events", Layer::Port),
+    ("retro-fault", Layer::Port),
+    ("retro-watchdog", Layer::Port),
+    ("retro-meter", Layer::Port),
     ("retro-store", Layer::Port),
     ("retro-store-sql", Layer::Port),
     ("retro-redact", Layer::Port),
+    ("retro-trace", Layer::Port),
     ("retro-config", Layer::Port),
     ("retro-adapters", Layer::Adapter),
     ("retro-bus", Layer::Adapter),
     ("retro-store-postgres", Layer::Adapter),
     ("retro-fetch", Layer::Adapter),
     ("retro-store-sqlite", Layer::Adapter),
+    ("retro-telemetry", Layer::Adapter),
     ("retro-counter", Layer::Consumer),
     ("retro-sampler", Layer::Consumer),
     ("retro-investigator", Layer::Consumer),
@@ -43,6 +48,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-http", Layer::Http),
     ("retro-gateway", Layer::Edge),
     ("retro-operator", Layer::Edge),
+    ("retro-checker", Layer::Testkit),
     ("retro-testkit", Layer::Testkit),
     ("retro", Layer::Root),
     ("xtask", Layer::Root),
@@ -71,11 +77,17 @@ impl Layer {
 const CONFINED: &[(&str, &[&str], &str)] = &[
     (
         "sqlx",
-        &["retro-store-postgres", "retro-store-sql", "retro-store-sqlite"],
+        // The checker reads what is stored without the program's code, whose mistakes it looks for.
+        &["retro-store-postgres", "retro-store-sql", "retro-store-sqlite", "retro-checker"],
         "SQL is held by the store crates alone",
     ),
     ("rusqlite", &[], "the store speaks through sqlx"),
-    ("async-nats", &["retro-bus"], "the broker is spoken to by the bus alone"),
+    ("async-nats", &["retro-bus", "retro-checker"], "the broker is spoken to by the bus alone"),
+    (
+        "opentelemetry_sdk",
+        &["retro-telemetry"],
+        "what is measured goes through the `opentelemetry` API, which does nothing until the program sets the SDK up",
+    ),
     ("anyhow", &["retro", "xtask"], "a library's errors are types that callers can branch on"),
 ];
 

@@ -114,16 +114,32 @@ fn every_source(tree: &Tree) -> impl Iterator<Item = &Source> {
 fn named(source: &Source, lines: &[(usize, &str)], words: &[&str], advice: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, line) in lines {
-        for word in words.iter().filter(|word| line.contains(**word)) {
+        for word in words.iter().filter(|word| names(line, word)) {
             problems.push(format!("{}:{number} has `{word}`: {advice}", source.path));
         }
     }
     problems
 }
 
+/// Whether a line has this word, and not a longer one that begins so.
+fn names(line: &str, word: &str) -> bool {
+    let is_longer = |rest: &str| {
+        word.ends_with(char::is_alphanumeric)
+            && rest.starts_with(|next: char| next.is_alphanumeric() || next == '_')
+    };
+    line.match_indices(word).any(|(at, _)| !is_longer(&line[at + word.len()..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_longer_word_is_another() {
+        assert!(names("use retro_store::Store;", "retro_store::Store"));
+        assert!(!names("use retro_store::StoreError;", "retro_store::Store"));
+        assert!(names("Instant::now()", "::now("));
+    }
 
     fn tree(name: &str, path: &str, text: &str) -> Tree {
         let sources = vec![Source { path: path.to_owned(), text: text.to_owned() }];

@@ -16,8 +16,12 @@ pub(crate) struct Tree {
     pub(crate) crates: Vec<Crate>,
     /// Names of everything that the core links, its own dependencies' dependencies included.
     pub(crate) core_closure: Vec<String>,
-    /// Stem and text of each page in `deploy/runbooks`.
+    /// Stem and text of each page in `deploy/runbooks`: one a code of a dead letter.
     pub(crate) runbooks: Vec<(String, String)>,
+    /// Stem and text of each page in `deploy/runbooks/alerts`.
+    pub(crate) alert_pages: Vec<(String, String)>,
+    /// The rules of alerts, as they ship.
+    pub(crate) alerts: String,
     /// Folder and name of each file in the folders of `migrations`: `("sqlite", "0001_one_road.sql")`.
     pub(crate) migrations: Vec<(String, String)>,
     /// Every Markdown file outside hidden and built folders.
@@ -69,12 +73,14 @@ pub(crate) type CodeLine<'a> = (usize, &'a str);
 impl Source {
     /// The lines that are compiled into the program.
     pub(crate) fn production(&self) -> Vec<CodeLine<'_>> {
-        self.lines().into_iter().take_while(|(number, _)| *number < self.tests_from()).collect()
+        let tests_from = self.tests_from();
+        self.lines().into_iter().take_while(|(number, _)| *number < tests_from).collect()
     }
 
     /// The lines that only tests, examples and benches compile.
     pub(crate) fn tests(&self) -> Vec<CodeLine<'_>> {
-        self.lines().into_iter().filter(|(number, _)| *number >= self.tests_from()).collect()
+        let tests_from = self.tests_from();
+        self.lines().into_iter().filter(|(number, _)| *number >= tests_from).collect()
     }
 
     /// Every line of code.
@@ -117,6 +123,8 @@ impl Tree {
             core_closure: closure(root, "retro-core")?,
             migrations: read_migrations(&root.join("migrations"))?,
             runbooks: read_runbooks(&root.join("deploy/runbooks"))?,
+            alert_pages: read_runbooks(&root.join("deploy/runbooks/alerts"))?,
+            alerts: read(&root.join("deploy/telemetry/alerts.yaml"))?,
             manuals: read_manuals(root, root)?,
         })
     }
@@ -174,7 +182,7 @@ fn read_runbooks(folder: &Path) -> Result<Vec<(String, String)>> {
     for entry in read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))? {
         let path = entry?.path();
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if stem != "README" {
+        if stem != "README" && !path.is_dir() {
             pages.push((stem, read(&path)?));
         }
     }

@@ -17,8 +17,8 @@ use Act::{Publish, Subscribe};
 
 /// What can be wanted, and who may. Written by hand and not taken from the code under test: everybody else is refused.
 const TABLE: &[(&str, Act, &[&str])] = &[
-    ("emit a run of acme", Publish("retro.run.completed.acme.ci"), &["engine-acme", "gateway"]),
-    ("emit a run of other", Publish("retro.run.completed.other.ci"), &["engine-other", "gateway"]),
+    ("emit a run of acme", Publish("retro.run.completed.acme.ci"), &["engine-acme", "gateway", "relay"]),
+    ("emit a run of other", Publish("retro.run.completed.other.ci"), &["engine-other", "gateway", "relay"]),
     ("emit a run of nobody", Publish("retro.run.completed"), &[]),
     ("announce a change of memory", Publish("retro.memory.changed.acme.ci"), &["relay"]),
     ("announce a report", Publish("retro.report.ready.acme.ci"), &["relay"]),
@@ -42,8 +42,19 @@ const TABLE: &[(&str, Act, &[&str])] = &[
         &["investigator"],
     ),
     ("acknowledge for the writer", Publish("$JS.ACK.RETRO_WORK.writer.1.9.9.1.0"), &["writer"]),
-    ("read any event", Publish("$JS.API.STREAM.MSG.GET.RETRO_INTAKE"), &[]),
-    ("read any event directly", Publish("$JS.API.DIRECT.GET.RETRO_INTAKE"), &[]),
+    ("read any event", Publish("$JS.API.STREAM.MSG.GET.RETRO_INTAKE"), &["counter"]),
+    ("read any event directly", Publish("$JS.API.DIRECT.GET.RETRO_INTAKE"), &["counter", "relay"]),
+    (
+        "ask how far the counter is",
+        Publish("$JS.API.CONSUMER.INFO.RETRO_INTAKE.counter"),
+        &["counter", "relay", "setup"],
+    ),
+    (
+        "read any wake-up",
+        Publish("$JS.API.STREAM.MSG.GET.RETRO_WORK"),
+        &["sampler", "investigator", "writer"],
+    ),
+    ("read any wake-up directly", Publish("$JS.API.DIRECT.GET.RETRO_WORK"), &[]),
     ("read any announcement", Publish("$JS.API.STREAM.MSG.GET.RETRO_ANNOUNCEMENTS"), &[]),
     ("read a body", Publish("$JS.API.DIRECT.GET.OBJ_retro-bodies"), &["investigator"]),
     (
@@ -76,6 +87,12 @@ const TABLE: &[(&str, Act, &[&str])] = &[
     ("hear changes of acme's memories", Subscribe("retro.memory.changed.acme.>"), &["reader-acme"]),
     ("hear changes of other's memories", Subscribe("retro.memory.changed.other.>"), &["reader-other"]),
     ("hear changes of everybody's", Subscribe("retro.memory.changed.>"), &[]),
+    (
+        "hear that the counter's message was given up",
+        Subscribe("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.RETRO_INTAKE.counter"),
+        &["counter"],
+    ),
+    ("hear every advisory", Subscribe("$JS.EVENT.ADVISORY.>"), &[]),
     ("hear wake-ups", Subscribe("retro.work.>"), &[]),
     ("hear bodies", Subscribe("$O.retro-bodies.>"), &[]),
     ("hear everything", Subscribe(">"), &[]),

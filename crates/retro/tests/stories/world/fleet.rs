@@ -2,13 +2,18 @@
 
 use std::ops::Deref;
 use std::process::Stdio;
+use std::time::Duration;
 
+use retro_bus::server::State as BrokerState;
 use retro_bus::{NatsServer, ServerConfig};
 use retro_testkit::TestPostgres;
 use tokio::process::Child;
 
-use super::process::{free_port, interrupt, terminate};
-use super::{PATIENCE, World};
+use super::process::{free_port, freeze, interrupt, is_stopped, kill_at_once, terminate, wake};
+use super::{PATIENCE, World, carry_out};
+
+/// What a fleet waits for half a minute in production, it waits for a second or two.
+const IMPATIENT: [(&str, &str); 2] = [("RETRO_ACK_WAIT_S", "2"), ("RETRO_RETRY_FIRST_MS", "100")];
 
 /// Which database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,11 +83,49 @@ impl Fleet {
         fleet
     }
 
+    /// Broker and database, migrated, and no process: for stories that would wait long for a broker that waits half a
+    /// minute before it delivers again.
+    pub(crate) async fn impatient(kind: Kind) -> Self {
+        let mut fleet = Self::nowhere(kind).await;
+        fleet.start_broker().await;
+        fleet.start_database().await;
+        fleet.migrate_impatient().await;
+        fleet
+    }
+
+    /// Tables, streams and consumers of such a fleet.
+    pub(crate) async fn migrate_impatient(&self) {
+        let migrated = carry_out(self.world.command(&["migrate"]).envs(IMPATIENT)).await;
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+    }
+
+    /// Kills the broker by SIGKILL; it is back, with what it had, when this returns.
+    pub(crate) async fn kill_broker(&self) {
+        let broker = self.broker.as_ref().expect("it runs");
+        let killed = broker.pid().expect("it is healthy before it is killed");
+        kill_at_once(killed);
+        let mut state = broker.watch();
+        let back = state.wait_for(|state| matches!(state, BrokerState::Healthy { pid } if *pid != killed));
+        let back = tokio::time::timeout(PATIENCE, back).await;
+        back.expect("a killed broker is started again").expect("its supervisor lives");
+    }
+
+    /// Starts a process as impatient as its fleet.
+    pub(crate) fn serve_impatient(&mut self, roles: &str, environment: &[(&str, &str)]) -> usize {
+        self.serve_with(roles, &[&IMPATIENT, environment].concat())
+    }
+
     /// Starts the broker at its address.
     pub(crate) async fn start_broker(&mut self) {
         let port = Some(self.nats_port);
         let config = ServerConfig { binary: None, data_dir: self.world.path("nats"), port };
         self.broker = Some(NatsServer::start(config).await.expect("a nats-server; run .ci/install-tools"));
+    }
+
+    /// Ends the broker and removes everything that it had: a new disk.
+    pub(crate) async fn wipe_broker(&mut self) {
+        self.broker.take().expect("it runs").stop().await;
+        std::fs::remove_dir_all(self.world.path("nats")).expect("it is there");
     }
 
     /// Another broker than the fleet's own, by the address of whoever may set it up.
@@ -95,6 +138,11 @@ impl Fleet {
         if let Some(postgres) = &mut self.postgres {
             postgres.start_again().await;
         }
+    }
+
+    /// The server of its database.
+    pub(crate) fn postgres(&self) -> &TestPostgres {
+        self.postgres.as_ref().expect("a file has no server")
     }
 
     /// The address of Postgres.
@@ -113,6 +161,17 @@ impl Fleet {
         self.world.up_on(&broker).await;
     }
 
+    /// The same with more in its environment.
+    pub(crate) async fn up_with(&mut self, variables: &[(&str, &str)]) {
+        let broker = self.world.nats_url().to_owned();
+        self.world.up_on_with(&broker, variables).await;
+    }
+
+    /// Waits until it has died of a SIGKILL that is not ours.
+    pub(crate) async fn up_died(&mut self, of: &str) {
+        self.world.died(of).await;
+    }
+
     /// Ends it in order.
     pub(crate) async fn stop_up(&mut self) {
         self.world.stop().await;
@@ -120,10 +179,16 @@ impl Fleet {
 
     /// `retro migrate`: tables, streams, consumers.
     pub(crate) async fn migrate(&self) {
-        self.world.ask(&["migrate"]).await;
+        self.migrate_with(&[]).await;
     }
 
-    /// Starts a process with these roles and returns its number.
+    /// The same, with more in its environment.
+    pub(crate) async fn migrate_with(&self, environment: &[(&str, &str)]) {
+        let migrated = carry_out(self.world.command(&["migrate"]).envs(environment.iter().copied())).await;
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+    }
+
+    /// Starts a process with these roles, or `retro up`, and returns its number.
     pub(crate) fn serve(&mut self, roles: &str) -> usize {
         self.serve_with(roles, &[])
     }
@@ -131,7 +196,11 @@ impl Fleet {
     /// The same, with more in its environment.
     pub(crate) fn serve_with(&mut self, roles: &str, environment: &[(&str, &str)]) -> usize {
         let health = format!("127.0.0.1:{}", free_port());
-        let mut command = self.world.command(&["serve", "--role", roles, "--health-listen", &health]);
+        let mut command = match roles {
+            // It answers for its health where it answers everything else.
+            "up" => self.world.command(&["up", "--http-listen", &health]),
+            _ => self.world.command(&["serve", "--role", roles, "--health-listen", &health]),
+        };
         if roles.split(',').any(|role| role == "gateway") {
             let http = format!("127.0.0.1:{}", free_port());
             command.args(["--http-listen", &http]);
@@ -186,6 +255,38 @@ impl Fleet {
     /// The other way to ask.
     pub(crate) fn interrupt(&self, nth: usize) {
         interrupt(self.pid_of(nth));
+    }
+
+    /// Stops a process where it stands, in whatever it does.
+    pub(crate) fn freeze(&self, nth: usize) {
+        freeze(self.pid_of(nth));
+    }
+
+    /// Lets a stopped process go on.
+    pub(crate) fn wake(&self, nth: usize) {
+        wake(self.pid_of(nth));
+    }
+
+    /// Waits until a process has stopped where it stands.
+    pub(crate) async fn stopped(&self, nth: usize) {
+        let pid = self.pid_of(nth);
+        let what = format!("the process of {} is stopped", self.processes[nth].roles);
+        self.world.until(&what, async || is_stopped(pid).then_some(())).await;
+    }
+
+    /// Whether a process is ended by a signal, its own or another's, within a time.
+    pub(crate) async fn dies_within(&mut self, nth: usize, time: Duration) -> bool {
+        let process = self.processes[nth].process.as_mut().expect("it runs");
+        let Ok(status) = tokio::time::timeout(time, process.wait()).await else { return false };
+        assert_eq!(status.expect("our own child").code(), None, "a signal ended it");
+        self.processes[nth].process = None;
+        true
+    }
+
+    /// Ends a process by SIGKILL.
+    pub(crate) async fn kill(&mut self, nth: usize) {
+        kill_at_once(self.pid_of(nth));
+        assert_eq!(self.ended(nth).await, None, "a signal ended it");
     }
 
     fn pid_of(&self, nth: usize) -> u32 {

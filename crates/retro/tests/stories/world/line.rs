@@ -41,6 +41,11 @@ impl Line {
     pub(crate) fn freeze(&self) {
         self.frozen.send_replace(true);
     }
+
+    /// What stood still goes on.
+    pub(crate) fn thaw(&self) {
+        self.frozen.send_replace(false);
+    }
 }
 
 impl Drop for Line {

@@ -1,43 +1,46 @@
 //! A `retro up` of a test's own: its folder, its ports, its commands. When the test ends, nothing of it runs on.
 
 mod asked;
+mod awaited;
+mod cut;
 mod fleet;
 mod line;
 mod process;
 mod runs;
+mod spoken;
+mod supervised;
+mod wire;
+mod witness;
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use retro_bus::{Bus, BusConfig, EventPublisher, OutgoingEvent};
-use retro_core::id::{Tenant, Workflow, WorkflowKey};
-use retro_events::subject;
 use retro_store::Store;
 use retro_store_postgres::PostgresStore;
 use retro_store_sqlite::SqliteStore;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
+pub(crate) use asked::Posted;
+pub(crate) use cut::{Cut, Loses};
 pub(crate) use fleet::{Fleet, Kind};
 pub(crate) use line::Line;
 pub(crate) use process::{Nats, free_port};
 pub(crate) use runs::{Run, event, mending};
+pub(crate) use supervised::{Supervised, causes};
+pub(crate) use wire::{Sent, Wire};
+pub(crate) use witness::Witness;
 
 /// The built program.
 pub(crate) const RETRO: &str = env!("CARGO_BIN_EXE_retro");
 /// What is waited for happens within this on a busy machine, or the test fails and shows the program's log.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How often is looked, unless a test wants to hit a moment.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Lines of the program's log that a failed test shows.
-const LOG_LINES: usize = 40;
 /// What an environment could bring in from outside.
-const VARIABLES: [&str; 11] = [
+const VARIABLES: [&str; 14] = [
     "DATABASE_URL",
     "NATS_URL",
     "RETRO_CONFIG",
@@ -49,6 +52,9 @@ const VARIABLES: [&str; 11] = [
     "RETRO_DATABASE_URL",
     "RUST_LOG",
     "RETRO_NATS_URL",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "RETRO_OTLP_ENDPOINT",
+    "TRACEPARENT",
 ];
 
 /// What a command did.
@@ -118,9 +124,8 @@ impl World {
 
     /// The same with more in its environment.
     pub(crate) async fn up_with(&mut self, variables: &[(&str, &str)]) {
-        let mut up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
-        up.envs(variables.iter().copied());
-        self.start_up(up).await;
+        let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
+        self.start_up(up, variables).await;
         let pid = self.pid();
         let nats = self.until("its broker is there", async || Nats::of(pid)).await;
         self.up.as_mut().expect("it runs").nats = Some(nats);
@@ -128,12 +133,17 @@ impl World {
 
     /// Starts the program over a broker of somebody else's.
     pub(crate) async fn up_on(&mut self, nats_url: &str) {
-        self.nats_url = Some(nats_url.to_owned());
-        let up = self.command(&["up"]);
-        self.start_up(up).await;
+        self.up_on_with(nats_url, &[]).await;
     }
 
-    async fn start_up(&mut self, mut up: Command) {
+    /// The same with more in its environment.
+    pub(crate) async fn up_on_with(&mut self, nats_url: &str, variables: &[(&str, &str)]) {
+        self.nats_url = Some(nats_url.to_owned());
+        let up = self.command(&["up"]);
+        self.start_up(up, variables).await;
+    }
+
+    async fn start_up(&mut self, mut up: Command, variables: &[(&str, &str)]) {
         assert!(self.up.is_none(), "it runs already");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.path("retro.log"));
         let mut process = up
@@ -141,6 +151,7 @@ impl World {
             .env("RETRO_SWEEP_MS", "200")
             .env("RETRO_LEASE_S", "2")
             .env("NO_COLOR", "1")
+            .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .stderr(log.expect("the log can be written"))
             .spawn()
@@ -166,6 +177,27 @@ impl World {
         up.process.wait().await.expect("our own child");
         self.until("the broker of the killed program is gone", async || up.is_without_broker().then_some(()))
             .await;
+    }
+
+    /// Waits until the program has ended by itself, as a test asked it to, and its broker with it.
+    pub(crate) async fn crashed(&mut self) {
+        let mut up = self.up.take().expect("it runs");
+        let ended = tokio::time::timeout(PATIENCE, up.process.wait()).await;
+        let status = ended.unwrap_or_else(|_| panic!("`retro up` does not crash:\n{}", self.log()));
+        assert!(!status.expect("our own child").success(), "it ended in order");
+        self.until("the broker of the crashed program is gone", async || {
+            up.is_without_broker().then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until the program has died of a SIGKILL that is not ours.
+    pub(crate) async fn died(&mut self, of: &str) {
+        let mut up = self.up.take().expect("it runs");
+        let status = tokio::time::timeout(PATIENCE, up.process.wait()).await;
+        let status = status.unwrap_or_else(|_| panic!("it does not die at {of}:\n{}", self.log()));
+        let signal = status.expect("our own child").signal();
+        assert_eq!(signal, Some(9), "it ended otherwise at {of}:\n{}", self.log());
     }
 
     /// Ends the program in order: status 0, and its broker is gone.
@@ -269,6 +301,12 @@ impl World {
         self.still().await;
     }
 
+    /// The address of the database as the checker takes it.
+    pub(crate) fn database_address(&self) -> String {
+        let file = || format!("sqlite:{}", as_argument(&self.data().join("retro.db")));
+        self.database_url.clone().unwrap_or_else(file)
+    }
+
     /// The database, beside the program.
     pub(crate) async fn store(&self) -> Arc<dyn Store> {
         match &self.database_url {
@@ -287,115 +325,11 @@ impl World {
         answer.json()["checked"].take()
     }
 
-    /// Publishes a message to the broker by hand, as an engine does.
-    pub(crate) async fn publish(&self, tenant: &str, workflow: &str, event: &Value) {
-        let tenant = Tenant::new(tenant).expect("a name");
-        let key = WorkflowKey { tenant, workflow: Workflow::new(workflow).expect("a name") };
-        let headers = vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())];
-        let payload = event.to_string().into();
-        let outgoing = OutgoingEvent { subject: subject::run_completed(&key), headers, payload };
-        let mut publisher = self.publisher().await;
-        publisher.publish_event(outgoing).await.expect("the broker takes it");
-        publisher.finish().await.expect("the broker has it");
-    }
-
-    /// The broker refuses a message of this size before it is sent: by the broker's own protocol.
-    pub(crate) async fn not_carried(&self, subject: &str, bytes: usize) {
-        let address = self.nats_url().trim_start_matches("nats://").rsplit('@').next().expect("an address");
-        let mut stream = BufReader::new(TcpStream::connect(address).await.expect("the broker answers"));
-        let mut line = String::new();
-        stream.read_line(&mut line).await.expect("the broker answers");
-        let ask = format!("CONNECT {{\"verbose\":false}}\r\nPUB {subject} {bytes}\r\n");
-        stream.write_all(ask.as_bytes()).await.expect("the broker answers");
-        line.clear();
-        stream.read_line(&mut line).await.expect("the broker answers");
-        assert!(line.starts_with("-ERR 'Maximum Payload"), "{line}");
-    }
-
-    /// A publisher beside the program's own.
-    pub(crate) async fn publisher(&self) -> EventPublisher {
-        let bus = Bus::connect(BusConfig::new(self.nats_url(), "test")).await.expect("an address");
-        EventPublisher::new(bus)
-    }
-
     /// What `retro export --canonical` prints for the default tenant.
     pub(crate) async fn export(&self) -> String {
         let answer = self.retro(&["export", "--canonical"]).await;
         assert_eq!(answer.code, Some(0), "{answer:?}");
         answer.out
-    }
-
-    /// Waits until the tenant's counted runs are so many.
-    pub(crate) async fn counted(&self, tenant: &str, runs: u64) {
-        let store = self.store().await;
-        let tenant = Tenant::new(tenant).expect("a name");
-        let what = format!("{runs} counted runs of {tenant}");
-        self.until(&what, async || {
-            let rows = store.workflows(&tenant).await.ok()?;
-            let counted: u64 = rows.iter().map(|row| row.state.counted).sum();
-            assert!(counted <= runs, "{counted} runs of {tenant} are counted, {runs} were emitted");
-            (counted == runs).then_some(())
-        })
-        .await;
-    }
-
-    /// Waits until no retrospective of anyone is open or due and every message is sent.
-    pub(crate) async fn still(&self) {
-        let store = self.store().await;
-        self.until("nothing is left to do", async || {
-            if store.health().await.ok()?.outbox_unsent > 0 {
-                return None;
-            }
-            for tenant in store.tenants().await.ok()? {
-                let rows = store.workflows(&tenant).await.ok()?;
-                if rows.iter().any(|row| row.state.open || row.state.window() >= 10) {
-                    return None;
-                }
-            }
-            Some(())
-        })
-        .await;
-    }
-
-    /// Looks until something is there. Fails with what was waited for and the end of the log.
-    pub(crate) async fn until<T>(&self, what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
-        self.until_looked_every(LOOK_EVERY, what, look).await
-    }
-
-    /// The same for what may pass quickly.
-    pub(crate) async fn until_looked_every<T>(
-        &self,
-        pause: Duration,
-        what: &str,
-        mut look: impl AsyncFnMut() -> Option<T>,
-    ) -> T {
-        let mut ticks = tokio::time::interval(pause);
-        let looking = async {
-            loop {
-                ticks.tick().await;
-                if let Some(found) = look().await {
-                    return found;
-                }
-            }
-        };
-        let found = tokio::time::timeout(PATIENCE, looking).await;
-        found.unwrap_or_else(|_| panic!("not within {} s: {what}\n{}", PATIENCE.as_secs(), self.log()))
-    }
-
-    /// Waits until the program has told something.
-    pub(crate) async fn logged(&self, sentence: &str) {
-        let told = async || {
-            let log = std::fs::read_to_string(self.path("retro.log")).ok()?;
-            log.contains(sentence).then_some(())
-        };
-        self.until(sentence, told).await;
-    }
-
-    /// The end of the program's log.
-    pub(crate) fn log(&self) -> String {
-        let text = std::fs::read_to_string(self.path("retro.log")).unwrap_or_default();
-        let lines: Vec<_> = text.lines().collect();
-        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -38,6 +39,7 @@ impl Nats {
 struct Stat {
     name: String,
     lives: bool,
+    stopped: bool,
     parent: u32,
     started: u64,
 }
@@ -50,6 +52,7 @@ impl Stat {
         let fields: Vec<_> = after.split_whitespace().collect();
         Some(Self {
             name: name.to_owned(),
+            stopped: *fields.first()? == "T",
             lives: !matches!(*fields.first()?, "Z" | "X"),
             parent: fields.get(1)?.parse().ok()?,
             started: fields.get(19)?.parse().ok()?,
@@ -67,12 +70,41 @@ pub(crate) fn interrupt(pid: u32) {
     kill(id(pid), Signal::SIGINT).expect("our own child");
 }
 
+/// Stops a process where it stands.
+pub(crate) fn freeze(pid: u32) {
+    kill(id(pid), Signal::SIGSTOP).expect("our own child");
+}
+
+/// Lets a stopped process go on.
+pub(crate) fn wake(pid: u32) {
+    kill(id(pid), Signal::SIGCONT).expect("our own child");
+}
+
+/// Ends a process by SIGKILL.
+pub(crate) fn kill_at_once(pid: u32) {
+    kill(id(pid), Signal::SIGKILL).expect("our own child");
+}
+
+/// Whether a process is stopped where it stands.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    Stat::of(pid).is_some_and(|stat| stat.stopped)
+}
+
 fn id(pid: u32) -> Pid {
     Pid::from_raw(i32::try_from(pid).expect("a process id fits"))
 }
 
-/// A port that nobody listens on at this moment.
+/// A port that nobody listens on at this moment. It lies below those that the system hands out by itself, and each test
+/// process begins elsewhere: so nobody takes it before it is used.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("a bound port").port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 10_000;
+    const PORTS: u32 = 20_000;
+    let begin = std::process::id().wrapping_mul(37);
+    let mut ports =
+        std::iter::repeat_with(|| begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS);
+    let free =
+        |port: &u32| TcpListener::bind(("127.0.0.1", u16::try_from(FIRST + port).expect("a port"))).is_ok();
+    let port = ports.by_ref().take(PORTS as usize).find(free).expect("a free port");
+    u16::try_from(FIRST + port).expect("a port")
 }

@@ -1,0 +1,192 @@
+//! Events as their emitter knows them, and what the broker's messages say of theirs: read here anew, not by the
+//! program's code.
+
+use std::fmt::{self, Write as _};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// An event that was emitted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// The owner.
+    pub tenant: String,
+    /// The workflow that it was sent to.
+    pub workflow: String,
+    /// What it says of itself; `None`: it cannot be read, and has to end as a dead letter.
+    pub said: Option<Said>,
+    /// SHA-256 of the payload, hex.
+    pub payload_sha256: String,
+}
+
+/// What an event says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// CloudEvents source.
+    pub source: String,
+    /// CloudEvents id.
+    pub id: String,
+    /// The run.
+    pub run: String,
+    /// SHA-256 of `data` in canonical JSON, hex.
+    pub content_sha256: String,
+}
+
+/// An event's identity: tenant, source, id.
+pub(crate) type Identity<'a> = (&'a str, &'a str, &'a str);
+
+impl Event {
+    /// An event in structured mode, as it is sent.
+    pub fn of(tenant: &str, workflow: &str, payload: &[u8]) -> Self {
+        let said = serde_json::from_slice(payload).ok().and_then(|event| said(&event));
+        let (tenant, workflow) = (tenant.to_owned(), workflow.to_owned());
+        Self { tenant, workflow, said, payload_sha256: sha256_hex(payload) }
+    }
+
+    /// Its identity, if it can be read.
+    pub(crate) fn identity(&self) -> Option<Identity<'_>> {
+        self.said.as_ref().map(|said| (self.tenant.as_str(), said.source.as_str(), said.id.as_str()))
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tenant, workflow, .. } = self;
+        match &self.said {
+            Some(Said { source, id, run, .. }) => {
+                write!(f, "event {id:?} of {source:?} (tenant {tenant}, workflow {workflow}, run {run})")
+            }
+            None => write!(
+                f,
+                "a message of tenant {tenant}, workflow {workflow}, that nobody can read (sha256 {})",
+                self.payload_sha256
+            ),
+        }
+    }
+}
+
+fn said(event: &Value) -> Option<Said> {
+    let data = &event["data"];
+    Some(Said {
+        source: event["source"].as_str()?.to_owned(),
+        id: event["id"].as_str()?.to_owned(),
+        run: data["run_id"].as_str()?.to_owned(),
+        content_sha256: content_sha256(data),
+    })
+}
+
+/// Source and id in a message, in either mode of CloudEvents.
+pub(crate) fn source_and_id(headers: &[(String, String)], payload: &[u8]) -> Option<(String, String)> {
+    let header = |wanted: &str| {
+        let found = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.map(|(_, value)| value.clone())
+    };
+    if let (Some(source), Some(id)) = (header("ce-source"), header("ce-id")) {
+        return Some((source, id));
+    }
+    let event: Value = serde_json::from_slice(payload).ok()?;
+    Some((event["source"].as_str()?.to_owned(), event["id"].as_str()?.to_owned()))
+}
+
+/// The tenant in a subject: the last token but one, with `=41` for `A`.
+pub(crate) fn tenant_of(subject: &str) -> Option<String> {
+    let token = subject.rsplit('.').nth(1)?;
+    let mut bytes = Vec::with_capacity(token.len());
+    let mut rest = token.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = (*first == b'=').then(|| after.get(..2)).flatten();
+        match escaped {
+            Some(digits) => {
+                bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// SHA-256 of a value whose keys are sorted, without white space, whole numbers without a fraction.
+pub(crate) fn content_sha256(value: &Value) -> String {
+    let mut text = String::new();
+    canonical(value, &mut text);
+    sha256_hex(text.as_bytes())
+}
+
+fn canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<_> = map.keys().collect();
+            keys.sort_unstable();
+            separated(out, ['{', '}'], &keys, |key, out| {
+                let _ = write!(out, "{}:", Value::from(key.as_str()));
+                canonical(&map[*key], out);
+            });
+        }
+        Value::Array(items) => separated(out, ['[', ']'], items, canonical),
+        Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            Some(whole) if whole.fract() == 0.0 && whole.abs() < 9_007_199_254_740_992.0 => {
+                let _ = write!(out, "{}", if whole == 0.0 { 0.0 } else { whole });
+            }
+            _ => {
+                let _ = write!(out, "{number}");
+            }
+        },
+        plain => {
+            let _ = write!(out, "{plain}");
+        }
+    }
+}
+
+fn separated<T>(
+    out: &mut String,
+    [open, close]: [char; 2],
+    items: &[T],
+    mut each: impl FnMut(&T, &mut String),
+) {
+    out.push(open);
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        each(item, out);
+    }
+    out.push(close);
+}
+
+/// SHA-256 in lower-case hex.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_content_has_one_hash_however_it_was_written() {
+        let one: Value = serde_json::from_str(r#"{"b": [1.0, -0.0, 1.5], "a": "ü\n"}"#).unwrap();
+        let other: Value = serde_json::from_str(r#"{"a":"ü\n","b":[1,0,1.5]}"#).unwrap();
+        assert_eq!(content_sha256(&one), content_sha256(&other));
+        let mut text = String::new();
+        canonical(&one, &mut text);
+        assert_eq!(text, r#"{"a":"ü\n","b":[1,0,1.5]}"#);
+    }
+
+    #[test]
+    fn a_subject_tells_its_tenant_and_a_payload_its_identity_in_either_mode() {
+        assert_eq!(tenant_of("retro.run.completed.a=2Eb.flow").as_deref(), Some("a.b"));
+        let structured = source_and_id(&[], br#"{"source":"s","id":"1"}"#);
+        let headers = [("CE-Source".to_owned(), "s".to_owned()), ("ce-id".to_owned(), "1".to_owned())];
+        assert_eq!(structured, source_and_id(&headers, b"whatever"));
+        assert_eq!(source_and_id(&[], b"\xff"), None);
+        assert_eq!(Event::of("t", "w", b"poison").said, None);
+    }
+}

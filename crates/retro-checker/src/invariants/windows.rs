@@ -1,0 +1,59 @@
+//! Epochs and windows of the automatic retrospectives.
+
+use super::{Invariant, Judge};
+use crate::state::{Retrospective, State, Workflow};
+
+pub(super) fn check(judge: &mut Judge, state: &State) {
+    for workflow in &state.workflows {
+        let of = |one: &&Retrospective| {
+            one.tenant == workflow.tenant && one.workflow == workflow.workflow && !one.manual
+        };
+        let mut automatic: Vec<_> = state.retrospectives.iter().filter(of).collect();
+        automatic.sort_unstable_by_key(|one| one.epoch);
+        epochs(judge, workflow, &automatic);
+        windows(judge, workflow, &automatic);
+    }
+}
+
+fn epochs(judge: &mut Judge, workflow: &Workflow, automatic: &[&Retrospective]) {
+    let place = format!("retrospectives, {} {}", workflow.tenant, workflow.workflow);
+    let epochs: Vec<_> = automatic.iter().map(|one| one.epoch).collect();
+    if !epochs.iter().copied().eq(1..=workflow.epoch) {
+        let problem = format!("the last epoch is {}, and there are {epochs:?}", workflow.epoch);
+        judge.finds(Invariant::EpochsContiguous, place.clone(), problem);
+    }
+    let open = automatic.iter().filter(|one| is_open(one)).count();
+    if open != usize::from(workflow.open) {
+        let told = if workflow.open { "one is open" } else { "none is open" };
+        judge.finds(Invariant::EpochsContiguous, place, format!("its workflow says that {told}: {open} are"));
+    }
+}
+
+fn windows(judge: &mut Judge, workflow: &Workflow, automatic: &[&Retrospective]) {
+    let mut free = 1;
+    for one in automatic {
+        let place = format!("retrospectives, {}, epoch {} of {}", one.id, one.epoch, one.workflow);
+        if one.first_ordinal != free || one.last_ordinal < one.first_ordinal {
+            let problem =
+                format!("its window is {} to {}, and {free} is free", one.first_ordinal, one.last_ordinal);
+            judge.finds(Invariant::WindowsContiguous, place, problem);
+        }
+        if !is_released(one) {
+            free = one.last_ordinal + 1;
+        }
+    }
+    if workflow.claimed + 1 != free || workflow.claimed > workflow.counted {
+        let place = format!("workflows, {} {}", workflow.tenant, workflow.workflow);
+        let Workflow { claimed, counted, .. } = workflow;
+        let problem = format!("{claimed} of {counted} runs are claimed, and the windows end before {free}");
+        judge.finds(Invariant::WindowsContiguous, place, problem);
+    }
+}
+
+pub(super) fn is_open(one: &Retrospective) -> bool {
+    ["due", "investigating", "settling"].contains(&one.state.as_str())
+}
+
+fn is_released(one: &Retrospective) -> bool {
+    ["failed", "cancelled"].contains(&one.state.as_str())
+}

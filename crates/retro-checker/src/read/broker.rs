@@ -1,0 +1,70 @@
+use async_nats::jetstream::context::GetStreamErrorKind;
+use async_nats::jetstream::stream::{self, RawMessageErrorKind};
+use async_nats::jetstream::{self, Context, ErrorCode};
+use futures::{StreamExt as _, TryStreamExt as _};
+
+use crate::state::{Broker, Consumer, Stored, Stream};
+use crate::{CheckError, about};
+
+/// The program's streams, as its documents name them. Bodies by reference are no messages.
+const STREAMS: [&str; 3] = ["RETRO_INTAKE", "RETRO_WORK", "RETRO_ANNOUNCEMENTS"];
+/// Requests on their way at once.
+const AT_ONCE: usize = 32;
+
+/// Everything that the broker stores. Consumers are read before messages: what one has acknowledged is among them.
+pub(super) async fn read(url: &str) -> Result<Broker, CheckError> {
+    let client = async_nats::connect(url).await.map_err(about("the broker"))?;
+    let jetstream = jetstream::new(client);
+    let mut streams = Vec::new();
+    for name in STREAMS {
+        streams.extend(read_stream(&jetstream, name).await?);
+    }
+    Ok(Broker { streams })
+}
+
+async fn read_stream(jetstream: &Context, name: &str) -> Result<Option<Stream>, CheckError> {
+    let mut stream = match jetstream.get_stream(name).await {
+        Ok(stream) => stream,
+        Err(error) if is_missing(&error.kind()) => return Ok(None),
+        Err(error) => return Err(about(name)(error)),
+    };
+    let consumers: Vec<_> = stream.consumers().try_collect().await.map_err(about(name))?;
+    let consumers = consumers.into_iter().map(|info| Consumer {
+        name: info.name,
+        ack_floor: info.ack_floor.stream_sequence,
+        ack_pending: info.num_ack_pending as u64,
+        pending: info.num_pending,
+    });
+    let consumers = consumers.collect();
+    let state = stream.info().await.map_err(about(name))?.state.clone();
+    // A stream without a message begins behind its end, or at 0.
+    let places = state.first_sequence.max(1)..=state.last_sequence;
+    let found = futures::stream::iter(places).map(|sequence| message(&stream, name, sequence));
+    let messages: Vec<Option<Stored>> = found.buffered(AT_ONCE).try_collect().await?;
+    let messages = messages.into_iter().flatten().collect();
+    Ok(Some(Stream { name: name.to_owned(), last_sequence: state.last_sequence, messages, consumers }))
+}
+
+/// The message at a place; `None`: it was removed.
+async fn message(stream: &stream::Stream, name: &str, sequence: u64) -> Result<Option<Stored>, CheckError> {
+    let message = match stream.get_raw_message(sequence).await {
+        Ok(message) => message,
+        Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => return Ok(None),
+        Err(error) => return Err(about(format!("{name}, place {sequence}"))(error)),
+    };
+    Ok(Some(Stored {
+        sequence: message.sequence,
+        subject: message.subject.to_string(),
+        headers: headers(&message.headers),
+        payload: message.payload.to_vec(),
+    }))
+}
+
+fn is_missing(kind: &GetStreamErrorKind) -> bool {
+    matches!(kind, GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
+}
+
+fn headers(map: &async_nats::HeaderMap) -> Vec<(String, String)> {
+    let pairs = map.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, value)));
+    pairs.map(|(name, value)| (name.to_string(), value.as_str().to_owned())).collect()
+}

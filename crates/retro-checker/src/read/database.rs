@@ -1,0 +1,212 @@
+use serde::de::DeserializeOwned;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, SqliteConnection, SqlitePool};
+
+use crate::state::State;
+use crate::{CheckError, about};
+
+/// A database, whichever.
+#[derive(Debug)]
+pub(super) enum Database {
+    Sqlite(SqlitePool),
+    Postgres(PgPool),
+}
+
+/// A table: its name, its columns, how its rows are ordered. A column may say what it is: `hex:` bytes as hex digits,
+/// `utf8:` text that one database keeps as bytes, `bool:` a truth and `is:` whether there is
+/// something, the latter under another name.
+struct Table(&'static str, &'static [&'static str], &'static str);
+
+const WORKFLOWS: Table = Table(
+    "workflows",
+    &[
+        "tenant",
+        "workflow",
+        "recorded",
+        "counted",
+        "claimed",
+        "epoch",
+        "bool:open",
+        "events",
+        "is:paused_until:paused",
+    ],
+    "tenant, workflow",
+);
+const INBOX: Table = Table(
+    "inbox",
+    &["consumer", "tenant", "utf8:source", "utf8:event_id", "content_hash"],
+    "tenant, source, event_id",
+);
+const RUNS: Table =
+    Table("runs", &["tenant", "workflow", "run_id", "number", "ordinal"], "tenant, workflow, number");
+const RETROSPECTIVES: Table = Table(
+    "retrospectives",
+    &[
+        "tenant",
+        "id",
+        "workflow",
+        "epoch",
+        "first_ordinal",
+        "last_ordinal",
+        "as_of",
+        "state",
+        "sample",
+        "is:asked:manual",
+    ],
+    "tenant, workflow, epoch",
+);
+const INVESTIGATIONS: Table = Table(
+    "investigations",
+    &[
+        "tenant",
+        "retrospective",
+        "number",
+        "run_id",
+        "token",
+        "ended_token",
+        "attempts",
+        "is:result:ended",
+        "result",
+    ],
+    "tenant, retrospective, number",
+);
+const JOURNAL: Table = Table(
+    "journal",
+    &["tenant", "retrospective", "number", "stage", "token"],
+    "tenant, retrospective, number, written_ms, token",
+);
+const CHANGES: Table = Table(
+    "changes",
+    &["sequence", "tenant", "id", "workflow", "memory", "kind", "cause", "cause_id", "change"],
+    "sequence",
+);
+const MEMORIES: Table = Table("memories", &["tenant", "id", "status", "weight", "memory"], "tenant, id");
+const OUTBOX: Table = Table("outbox", &["id", "kind", "workflow", "is:sent_ms:sent"], "sequence");
+const ATTEMPTS: Table =
+    Table("attempts", &["consumer", "stream", "sequence", "attempts"], "consumer, stream, sequence");
+const LETTERS: Table = Table(
+    "dead_letters",
+    &[
+        "id",
+        "consumer",
+        "stream",
+        "sequence",
+        "utf8:subject",
+        "hex:payload",
+        "payload_sha256",
+        "code",
+        "attempts",
+        "status",
+    ],
+    "created_ms, id",
+);
+const ACTS: Table = Table("acts", &["tenant", "deed", "subject", "opened"], "sequence");
+
+const REPLAYS: Table = Table("replays", &["id", "letter", "number", "state"], "letter, number");
+
+impl Database {
+    pub(super) async fn open(url: &str) -> Result<Self, CheckError> {
+        if let Some(file) = url.strip_prefix("sqlite:") {
+            let options = SqliteConnectOptions::new().filename(file).read_only(true);
+            let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await;
+            return Ok(Self::Sqlite(pool.map_err(about(url))?));
+        }
+        let pool = PgPoolOptions::new().max_connections(1).connect(url).await;
+        Ok(Self::Postgres(pool.map_err(about("Postgres"))?))
+    }
+
+    /// Everything, as of one moment.
+    pub(super) async fn read(&self) -> Result<State, CheckError> {
+        match self {
+            Self::Sqlite(pool) => {
+                let mut connection = pool.acquire().await.map_err(about("SQLite"))?;
+                let mut moment = connection.begin().await.map_err(about("SQLite"))?;
+                read(&mut Reader::Sqlite(&mut moment)).await
+            }
+            Self::Postgres(pool) => {
+                let mut connection = pool.acquire().await.map_err(about("Postgres"))?;
+                let mut moment =
+                    connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await;
+                let moment = moment.as_mut().map_err(|error| about("Postgres")(error))?;
+                read(&mut Reader::Postgres(moment)).await
+            }
+        }
+    }
+}
+
+async fn read(reader: &mut Reader<'_>) -> Result<State, CheckError> {
+    let digests = reader.lines("seen_events", "SELECT CAST(count(*) AS TEXT) FROM seen_events").await?;
+    let tombstones: Table = Table("tombstones", &["tenant", "memory"], "tenant, memory");
+    let tombstones: Vec<serde_json::Value> = reader.rows(&tombstones).await?;
+    let word = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    Ok(State {
+        broker: crate::state::Broker::default(),
+        workflows: reader.rows(&WORKFLOWS).await?,
+        inbox: reader.rows(&INBOX).await?,
+        digests: digests.first().and_then(|count| count.parse().ok()).unwrap_or_default(),
+        runs: reader.rows(&RUNS).await?,
+        retrospectives: reader.rows(&RETROSPECTIVES).await?,
+        investigations: reader.rows(&INVESTIGATIONS).await?,
+        journal: reader.rows(&JOURNAL).await?,
+        changes: reader.rows(&CHANGES).await?,
+        memories: reader.rows(&MEMORIES).await?,
+        tombstones: tombstones.iter().map(|row| (word(row, "tenant"), word(row, "memory"))).collect(),
+        outbox: reader.rows(&OUTBOX).await?,
+        attempts: reader.rows(&ATTEMPTS).await?,
+        letters: reader.rows(&LETTERS).await?,
+        acts: reader.rows(&ACTS).await?,
+        replays: reader.rows(&REPLAYS).await?,
+    })
+}
+
+/// A transaction of either database.
+enum Reader<'a> {
+    Sqlite(&'a mut SqliteConnection),
+    Postgres(&'a mut PgConnection),
+}
+
+impl Reader<'_> {
+    /// Every row of a table.
+    async fn rows<T: DeserializeOwned>(&mut self, table: &Table) -> Result<Vec<T>, CheckError> {
+        let Table(name, columns, order) = table;
+        let pairs: Vec<String> = columns.iter().map(|column| self.pair(column)).collect();
+        let object = match self {
+            Self::Sqlite(_) => format!("json_object({})", pairs.join(", ")),
+            Self::Postgres(_) => format!("CAST(json_build_object({}) AS TEXT)", pairs.join(", ")),
+        };
+        let lines = self.lines(name, &format!("SELECT {object} FROM {name} ORDER BY {order}")).await?;
+        lines.iter().map(|line| serde_json::from_str(line).map_err(about(name))).collect()
+    }
+
+    async fn lines(&mut self, table: &str, sql: &str) -> Result<Vec<String>, CheckError> {
+        // Composed of this file's constants alone.
+        let sql = AssertSqlSafe(sql.to_owned());
+        let rows = match self {
+            Self::Sqlite(connection) => sqlx::query_scalar(sql).fetch_all(&mut **connection).await,
+            Self::Postgres(connection) => sqlx::query_scalar(sql).fetch_all(&mut **connection).await,
+        };
+        rows.map_err(about(table))
+    }
+
+    /// Name and expression of a column.
+    fn pair(&self, column: &str) -> String {
+        let parts: Vec<&str> = column.split(':').collect();
+        pair(&parts, matches!(self, Self::Sqlite(_)))
+    }
+}
+
+fn pair(parts: &[&str], sqlite: bool) -> String {
+    match (parts, sqlite) {
+        (["hex", name], true) => format!("'{name}_hex', lower(hex({name}))"),
+        (["hex", name], false) => format!("'{name}_hex', encode({name}, 'hex')"),
+        (["utf8", name], false) => format!("'{name}', convert_from({name}, 'UTF8')"),
+        (["bool", name], true) => format!("'{name}', json(iif({name}, 'true', 'false'))"),
+        (["is", name, called], true) => {
+            format!("'{called}', json(iif({name} IS NULL, 'false', 'true'))")
+        }
+        (["is", name, called], false) => format!("'{called}', {name} IS NOT NULL"),
+        (["utf8" | "bool", name], _) | ([name], _) => format!("'{name}', {name}"),
+        _ => unreachable!("a column of this file"),
+    }
+}

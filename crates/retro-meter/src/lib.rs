@@ -1,0 +1,7 @@
+#![doc = include_str!("../README.md")]
+
+mod catalogue;
+mod instrument;
+
+pub use catalogue::*;
+pub use instrument::{Count, Described, Kind, Level, Spread};

@@ -1,0 +1,48 @@
+//! The page of each code, as it lies in `deploy/runbooks`: what happened, what to look at, whether replay is safe.
+
+use retro_core::dead_letter::Code;
+
+macro_rules! pages {
+    ($($code:ident = $stem:literal,)*) => {
+        /// The page of a code, Markdown. A code without one does not compile.
+        pub const fn runbook(code: Code) -> &'static str {
+            match code {
+                $(Code::$code => include_str!(concat!("../../../../deploy/runbooks/", $stem, ".md")),)*
+            }
+        }
+    };
+}
+
+pages! {
+    NotJson = "not_json",
+    NotUtf8 = "not_utf8",
+    EncodingInvalid = "encoding_invalid",
+    NotCloudEvent = "not_cloud_event",
+    SpecVersionUnknown = "spec_version_unknown",
+    TypeUnknown = "type_unknown",
+    FieldInvalid = "field_invalid",
+    TrajectoryInvalid = "trajectory_invalid",
+    Oversized = "oversized",
+    TooDeep = "too_deep",
+    SubjectInvalid = "subject_invalid",
+    TenantMismatch = "tenant_mismatch",
+    WorkflowMismatch = "workflow_mismatch",
+    IdentityConflict = "identity_conflict",
+    DatarefRefused = "dataref_refused",
+    UnknownReference = "unknown_reference",
+    HandlerPanicked = "handler_panicked",
+    AttemptsExhausted = "attempts_exhausted",
+    RetrospectiveFailed = "retrospective_failed",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_the_page_of_its_own_name() {
+        for code in Code::ALL {
+            assert!(runbook(*code).starts_with(&format!("# {code}\n")), "{code}");
+        }
+    }
+}

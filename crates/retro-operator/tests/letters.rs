@@ -1,0 +1,349 @@
+//! Dead letters over a real database: mended, read exactly, exported, and never shown with a secret.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use retro_core::dead_letter::{Code, Rejection};
+use retro_core::id::{DeadLetterId, Tenant, Workflow};
+use retro_core::time::FixedClock;
+use retro_events::hosts::DatarefHosts;
+use retro_operator::{Edit, LetterSearch, MendError, Mended, Mending, SharedRedact, mend_router, router};
+use retro_redact::Redactor;
+use retro_store::{DeadLetterFilter, Deed, DeliveryStore, NewDeadLetter, OperatorStore, Position};
+use retro_store_sqlite::SqliteStore;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tower::ServiceExt;
+
+/// Fake secrets of upstreams' tests, in pieces.
+const FIXTURE: &str = include_str!("../../retro-redact/tests/fixtures/fake_secrets.jsonl");
+
+struct World {
+    store: SqliteStore,
+    mending: Mending,
+    _folder: TempDir,
+}
+
+async fn world() -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap();
+    let clock = Arc::new(FixedClock("2026-11-20T12:00:00Z".parse().unwrap()));
+    let mending = Mending::new(Arc::new(store.clone()), clock, DatarefHosts::default(), redact());
+    World { store, mending, _folder: folder }
+}
+
+fn redact() -> SharedRedact {
+    Arc::new(|text: &str| Redactor::shared().text(text).into_owned())
+}
+
+fn tenant(name: &str) -> Tenant {
+    Tenant::new(name).unwrap()
+}
+
+fn event(id: &str, data: &Value) -> Vec<u8> {
+    let event = json!({
+        "specversion": "1.0", "type": "dev.retrospect.run.completed.v1", "source": "engine", "id": id, "data": data,
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    });
+    event.to_string().into_bytes()
+}
+
+fn letter(sequence: u64, payload: Vec<u8>, rejection: Rejection) -> NewDeadLetter {
+    NewDeadLetter {
+        position: Position { consumer: "counter".to_owned(), stream: "RETRO_INTAKE".to_owned(), sequence },
+        tenant: Some(tenant("default")),
+        workflow: Some(Workflow::new("shop").unwrap()),
+        subject: "retro.run.completed.default.shop".to_owned(),
+        headers: vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())],
+        payload,
+        rejection,
+        attempts: 1,
+        stored_at: "2026-11-20T11:00:00Z".parse().unwrap(),
+    }
+}
+
+/// An event whose outcome is a word that nobody knows.
+fn fine(sequence: u64) -> NewDeadLetter {
+    let data = json!({"workflow": "shop", "run_id": format!("run-{sequence}"), "outcome": "fine"});
+    let rejection = Rejection::at(Code::FieldInvalid, "data.outcome", "unknown variant `fine`");
+    letter(sequence, event(&format!("event-{sequence}"), &data), rejection)
+}
+
+impl World {
+    async fn bury(&self, letter: &NewDeadLetter) -> DeadLetterId {
+        self.store.bury(letter).await.unwrap()
+    }
+
+    async fn mend(&self, id: DeadLetterId, edit: &Edit) -> Result<Mended, MendError> {
+        let mended = self.mending.mend(&tenant("default"), id, None, edit, "ann", "a typo", false).await;
+        mended.map(|mended| mended.expect("it is there"))
+    }
+
+    async fn deeds(&self, id: DeadLetterId) -> Vec<Deed> {
+        let acts = self.store.acts(&tenant("default"), id.0).await.unwrap();
+        acts.into_iter().map(|row| row.deed).collect()
+    }
+
+    async fn ask(&self, request: Request<Body>) -> (u16, String) {
+        let api = router(Arc::new(self.store.clone()), redact()).merge(mend_router(self.mending.clone()));
+        let response = retro_http::finished(api).oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let bytes = to_bytes(response.into_body(), 1 << 24).await.unwrap();
+        (status, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    async fn get(&self, of: &str, path: &str) -> (u16, String) {
+        self.ask(Request::get(path).header("Retro-Tenant", of).body(Body::empty()).unwrap()).await
+    }
+
+    async fn post(&self, of: &str, path: &str, body: &Value) -> (u16, String) {
+        let request =
+            Request::post(path).header("Retro-Tenant", of).header("Content-Type", "application/json");
+        self.ask(request.body(Body::from(body.to_string())).unwrap()).await
+    }
+}
+
+fn set(path: &str, value: Value) -> Edit {
+    Edit::Set(vec![(path.to_owned(), value)])
+}
+
+#[tokio::test]
+async fn a_mended_letter_has_a_version_that_would_be_taken_and_its_original_stays() {
+    let world = world().await;
+    let came = fine(1);
+    let id = world.bury(&came).await;
+    let first = world.mend(id, &set("data.outcome", json!("fin"))).await.unwrap();
+    assert_eq!((first.version, first.based_on, first.readable), (Some(1), 0, false));
+    assert!(
+        first.would.starts_with("it would be refused again: field_invalid at data.outcome"),
+        "{}",
+        first.would
+    );
+    let second = world.mend(id, &set("data.outcome", json!("success"))).await.unwrap();
+    assert_eq!((second.version, second.based_on, second.readable), (Some(2), 1, true));
+    assert_eq!(second.would, "it would be taken as run run-1 of workflow shop");
+    insta::assert_snapshot!(
+        second.text().replace(&id.to_string(), "ID").replace(&second.payload_sha256, "SHA")
+    );
+
+    let stored = world.store.dead_letter(&tenant("default"), id).await.unwrap().unwrap();
+    assert_eq!(stored.letter, came);
+    let exact = world.mending.exact(&tenant("default"), id, Some(2), "ann", "to see").await.unwrap().unwrap();
+    let expected = String::from_utf8(came.payload.clone()).unwrap().replace("\"fine\"", "\"success\"");
+    assert_eq!(String::from_utf8(exact.payload()).unwrap(), expected, "nothing else is another");
+    assert_eq!(world.deeds(id).await, [Deed::Edited, Deed::Edited, Deed::ReadRaw]);
+    let tried =
+        world.mending.mend(&tenant("default"), id, Some(0), &set("data.x", json!(1)), "a", "b", true).await;
+    assert_eq!(tried.unwrap().unwrap().version, None);
+    assert_eq!(world.deeds(id).await.len(), 3, "trying leaves nothing");
+}
+
+#[tokio::test]
+async fn what_an_edit_may_not_change_is_refused_in_a_sentence_and_nothing_is_stored() {
+    let world = world().await;
+    let id = world.bury(&fine(1)).await;
+    let wake_up = NewDeadLetter {
+        position: Position { consumer: "sampler".to_owned(), ..fine(2).position },
+        subject: "retro.retrospective.due.default.shop".to_owned(),
+        ..fine(2)
+    };
+    let wake_up = world.bury(&wake_up).await;
+    let copied =
+        json!({"specversion": "1.0", "id": "event-1", "source": "engine", "data": {"user": "[redacted:x]"}});
+    for (of, edit, why) in [
+        (id, set("id", json!("another")), "changes the event's source or id"),
+        (id, set("source", json!("another")), "changes the event's source or id"),
+        (id, set("tenant", json!("acme")), "what is one tenant's stays that tenant's"),
+        (id, set("data.outcome", json!("fine")), "changes nothing"),
+        (id, set("data.no.such", json!(1)), "there is no `data.no`"),
+        (id, Edit::Whole(copied.to_string().into_bytes()), "copied from what is shown"),
+        (id, Edit::Whole(vec![b' '; 2 << 20]), "at most 1048576"),
+        (wake_up, set("a", json!(1)), "only events can be mended"),
+    ] {
+        let error = world.mend(of, &edit).await.unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    let missing =
+        world.mending.mend(&tenant("default"), id, Some(7), &set("data.x", json!(1)), "a", "b", false).await;
+    assert!(missing.unwrap_err().to_string().contains("has no version 7"));
+    let nobody =
+        world.mending.mend(&tenant("default"), id, None, &set("data.x", json!(1)), "a", " ", false).await;
+    assert!(matches!(nobody, Err(MendError::Act(_))), "{nobody:?}");
+    assert_eq!(world.deeds(id).await, []);
+}
+
+#[tokio::test]
+async fn the_identity_may_change_where_it_was_what_is_wrong() {
+    let world = world().await;
+    let conflict = NewDeadLetter {
+        rejection: Rejection::whole(Code::IdentityConflict, "the same id came with other content"),
+        payload: event("event-1", &json!({"workflow": "shop", "run_id": "r", "outcome": "success"})),
+        ..fine(1)
+    };
+    let id = world.bury(&conflict).await;
+    assert!(world.mend(id, &set("id", json!("event-1b"))).await.unwrap().readable);
+}
+
+#[tokio::test]
+async fn a_packed_payload_is_mended_unpacked() {
+    let world = world().await;
+    let plain = fine(1);
+    let packed = NewDeadLetter {
+        payload: zstd::encode_all(plain.payload.as_slice(), 0).unwrap(),
+        headers: [plain.headers.clone(), vec![("Content-Encoding".to_owned(), "zstd".to_owned())]].concat(),
+        ..plain.clone()
+    };
+    let id = world.bury(&packed).await;
+    let mended = world.mend(id, &set("data.outcome", json!("success"))).await.unwrap();
+    assert!(mended.readable, "{}", mended.would);
+    let exact = world.mending.exact(&tenant("default"), id, Some(1), "ann", "to see").await.unwrap().unwrap();
+    assert_eq!(exact.headers, plain.headers);
+}
+
+#[tokio::test]
+async fn exact_bytes_are_for_whoever_says_why_and_it_is_written_down_first() {
+    let world = world().await;
+    let came = NewDeadLetter { payload: vec![0, 0xff, b'{'], ..fine(1) };
+    let id = world.bury(&came).await;
+    let path = format!("/v1/dead-letters/{id}/raw");
+    let (status, _) = world.post("default", &path, &json!({"reason": ""})).await;
+    assert_eq!(status, 400);
+    assert_eq!(world.deeds(id).await, []);
+    let (status, body) = world.post("acme", &path, &json!({"reason": "curious"})).await;
+    assert_eq!(status, 404, "{body}");
+    assert_eq!(world.deeds(id).await, [], "who reads nothing leaves nothing");
+    let (status, body) = world.post("default", &path, &json!({"reason": "to mend it", "by": "ann"})).await;
+    assert_eq!(status, 200, "{body}");
+    let exact: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&exact["payload_base64"], &exact["version"]), (&json!("AP97"), &json!(0)));
+    assert_eq!(world.deeds(id).await, [Deed::ReadRaw]);
+    // While nobody can write it down, nothing is shown: the record cannot be written in a database that only reads.
+    world.store.disconnect().await;
+    let (status, body) = world.post("default", &path, &json!({"reason": "again"})).await;
+    assert_eq!(status, 503, "{body}");
+}
+
+#[tokio::test]
+async fn an_export_goes_through_every_page_and_exact_ones_are_written_down() {
+    let world = world().await;
+    let mut ids = Vec::new();
+    for sequence in 1..=45 {
+        ids.push(world.bury(&fine(sequence)).await);
+    }
+    ids.reverse();
+    let (status, body) = world.get("default", "/v1/dead-letters/export").await;
+    assert_eq!(status, 200);
+    let exported: Vec<Value> = body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<DeadLetterId> =
+        exported.iter().map(|one| one["id"].as_str().unwrap().parse().unwrap()).collect();
+    assert_eq!(told, ids);
+    assert!(exported[0]["payload"].as_str().unwrap().contains("run-45"), "{}", exported[0]);
+    assert_eq!(world.deeds(ids[0]).await, []);
+    let (status, body) = world
+        .post("default", "/v1/dead-letters/export?limit=21&text=run-", &json!({"reason": "to move"}))
+        .await;
+    assert_eq!((status, body.lines().count()), (200, 21), "{body}");
+    assert!(body.lines().all(|line| line.contains("payload_base64")));
+    for (place, id) in ids.iter().enumerate() {
+        assert_eq!(world.deeds(*id).await.len(), usize::from(place < 21), "{place}");
+    }
+    let (status, body) = world.post("acme", "/v1/dead-letters/export", &json!({"reason": "curious"})).await;
+    assert_eq!((status, body.as_str()), (200, ""));
+    let (status, _) = world.post("default", "/v1/dead-letters/export", &json!({})).await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
+async fn versions_over_http_are_the_owner_s_and_say_what_is_another() {
+    let world = world().await;
+    let id = world.bury(&fine(1)).await;
+    let path = format!("/v1/dead-letters/{id}/versions");
+    let asked = json!({"reason": "a typo", "by": "ann", "set": {"data.outcome": "success"}});
+    let (status, foreign) = world.post("acme", &path, &asked).await;
+    let nobodys = path.replace(&id.to_string(), "ffffffff-ffff-8fff-bfff-ffffffffffff");
+    let missing = world.post("acme", &nobodys, &asked).await;
+    let hidden = foreign.replace(&id.to_string(), "ffffffff-ffff-8fff-bfff-ffffffffffff");
+    assert_eq!((status, hidden), missing);
+    assert_eq!(status, 404);
+    let (status, body) = world.post("default", &path, &asked).await;
+    let mended: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &mended["version"], &mended["readable"]), (200, &json!(1), &json!(true)), "{body}");
+    assert!(mended["difference"].as_str().unwrap().contains("+    \"outcome\": \"success\""), "{body}");
+    let large = json!({"reason": "whole", "payload": " ".repeat(1 << 19)});
+    assert_eq!(
+        world.post("default", &path, &large).await.0,
+        200,
+        "a payload may be larger than other requests"
+    );
+    for wrong in [
+        json!({"reason": "x"}),
+        json!({"reason": "x", "set": {}}),
+        json!({"reason": "x", "payload_base64": "!"}),
+    ] {
+        assert_eq!(world.post("default", &path, &wrong).await.0, 400, "{wrong}");
+    }
+    let (status, body) =
+        world.post("default", &path, &json!({"reason": "x", "set": {"id": "y"}, "from": 0})).await;
+    assert_eq!(status, 409, "{body}");
+    let (_, shown) = world.get("default", &format!("/v1/dead-letters/{id}")).await;
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["versions"].as_array().map(Vec::len), Some(2), "{shown}");
+    assert!(shown["runbook"].as_str().unwrap().starts_with("# field_invalid\n"));
+    assert_eq!(shown["history"][0]["code"], "field_invalid");
+}
+
+#[tokio::test]
+async fn no_view_shows_a_secret_of_any_kind_and_none_is_found_by_searching_for_it() {
+    let world = world().await;
+    let mut cases = 0;
+    for line in FIXTURE.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let joined = |name: &str| -> String {
+            case[name].as_array().unwrap().iter().map(|piece| piece.as_str().unwrap()).collect()
+        };
+        let (text, secret) = (joined("text"), joined("secret"));
+        cases += 1;
+        let data = json!({"workflow": "shop", "run_id": "r", "outcome": "fine", "note": text});
+        let rejection = Rejection::at(Code::FieldInvalid, text.clone(), format!("cannot be {text}"));
+        let mut telling = letter(cases, event("e", &data), rejection);
+        telling.headers.push(("x-note".to_owned(), text.clone()));
+        let id = world.bury(&telling).await;
+        let default = tenant("default");
+        let edit = set("data.note", json!(format!("{text} twice")));
+        let reason = if text.chars().count() > 1000 { "a long one" } else { &text };
+        let mended = world.mending.mend(&default, id, None, &edit, "ann", reason, false).await;
+        let mended = mended.unwrap().unwrap();
+        let page =
+            retro_operator::letter_page(&world.store, &default, id, &*redact()).await.unwrap().unwrap();
+        let filter = DeadLetterFilter { limit: 1, ids: vec![id], ..Default::default() };
+        let search = LetterSearch { filter, text: None };
+        let stats = search.stats(&world.store, &default, &*redact()).await.unwrap();
+        let mut views = vec![
+            mended.text(),
+            json!(mended).to_string(),
+            page.text(""),
+            json!(page).to_string(),
+            stats.text(200),
+            json!(stats).to_string(),
+        ];
+        for path in ["", "/export", "/stats", &format!("/{id}")] {
+            views.push(world.get("default", &format!("/v1/dead-letters{path}?limit=1")).await.1);
+        }
+        let escaped = json!(secret).to_string();
+        for view in &views {
+            assert!(
+                !view.contains(&secret) && !view.contains(escaped.trim_matches('"')),
+                "{}: {view}",
+                case["kind"]
+            );
+        }
+        assert!(page.text("").contains("[redacted:"), "{}", case["kind"]);
+        let sought = LetterSearch { text: Some(secret), ..search };
+        let found = sought.find(&world.store, &default, &*redact()).await.unwrap();
+        assert_eq!(found.letters, [], "{} is found by asking for it", case["kind"]);
+    }
+    assert!(cases > 10, "only {cases} kinds");
+}

@@ -1,0 +1,116 @@
+//! Rows of `streams` and `losses`.
+
+use std::ops::RangeInclusive;
+
+use retro_core::stream::Known;
+use retro_store::Result;
+use retro_store::broker::{Loss, WaitingMessage};
+
+use crate::at;
+
+/// A row of `streams`.
+#[derive(Debug, sqlx::FromRow)]
+pub struct StreamRecord {
+    stream: String,
+    number: i64,
+    made: String,
+    seen_to: i64,
+    handled_to: i64,
+    found_ms: i64,
+    seen_ms: i64,
+}
+
+/// A stream as it was last seen.
+#[derive(Debug)]
+pub struct StreamRow {
+    /// The how manieth of its name.
+    pub number: u64,
+    /// What the decision is told.
+    pub known: Known,
+    /// When it was first seen, Unix time in milliseconds.
+    pub found_ms: i64,
+    /// When it was last seen.
+    pub last_seen: jiff::Timestamp,
+}
+
+impl StreamRow {
+    /// A loss of this stream.
+    pub fn loss(
+        &self,
+        stream: &str,
+        positions: RangeInclusive<u64>,
+        message: Option<WaitingMessage>,
+    ) -> Loss {
+        Loss { stream: stream.to_owned(), number: self.number, positions, message }
+    }
+}
+
+impl StreamRecord {
+    /// What it says.
+    pub fn read(self) -> Result<StreamRow> {
+        let place = at("streams", &self.stream);
+        Ok(StreamRow {
+            number: place.unsigned(self.number)?,
+            known: Known {
+                made: self.made,
+                seen_to: place.unsigned(self.seen_to)?,
+                handled_to: place.unsigned(self.handled_to)?,
+            },
+            found_ms: self.found_ms,
+            last_seen: place.millis(self.seen_ms)?,
+        })
+    }
+}
+
+/// A row of `waiting`: the position, and what the message is called.
+pub fn waiting(row: &(i64, String)) -> Result<(u64, WaitingMessage)> {
+    let place = at("waiting.message", row.0);
+    Ok((place.unsigned(row.0)?, place.json(&row.1)?))
+}
+
+/// A row of `losses`.
+#[derive(Debug, sqlx::FromRow)]
+pub struct LossRecord {
+    stream: String,
+    number: i64,
+    first_sequence: i64,
+    last_sequence: i64,
+    message: Option<String>,
+}
+
+impl LossRecord {
+    /// What it says.
+    pub fn read(self) -> Result<Loss> {
+        let place = at("losses", format!("{}/{}/{}", self.stream, self.number, self.first_sequence));
+        let message = self.message.as_deref().map(|message| place.json(message)).transpose()?;
+        Ok(Loss {
+            number: place.unsigned(self.number)?,
+            positions: place.unsigned(self.first_sequence)?..=place.unsigned(self.last_sequence)?,
+            stream: self.stream,
+            message,
+        })
+    }
+}
+
+/// What is lost with a stream: of the messages known by name those that were not `handled`, and every position that is
+/// neither named nor handled, as ranges.
+pub fn losses(
+    stream: &str,
+    row: &StreamRow,
+    waiting: Vec<(u64, WaitingMessage)>,
+    handled: &[u64],
+) -> Vec<Loss> {
+    let mut known: Vec<u64> =
+        waiting.iter().map(|(position, _)| *position).chain(handled.iter().copied()).collect();
+    known.sort_unstable();
+    let unnamed = retro_core::stream::lost(&row.known, known)
+        .into_iter()
+        .map(|positions| row.loss(stream, positions, None));
+    let named = waiting.into_iter().filter(|(position, _)| !handled.contains(position));
+    let mut losses: Vec<Loss> = named
+        .map(|(position, message)| row.loss(stream, position..=position, Some(message)))
+        .chain(unnamed)
+        .collect();
+    losses.sort_by_key(|loss| *loss.positions.start());
+    losses
+}

@@ -1,0 +1,182 @@
+//! What the program does only now and then, and no story can wait for: renewing a lease and giving a claim back, retention,
+//! the record of what people did. Each is done through the same port by a process that does nothing else, this test binary
+//! itself, and dies of it; then the program goes on with what that left.
+
+use std::sync::Arc;
+
+use retro_core::id::Tenant;
+use retro_core::steer::Act;
+use retro_fault::Label;
+use retro_store::broker::{Feed, StreamSight};
+use retro_store::keep::Stage;
+use retro_store::{Deed, Position, Store};
+use retro_store_postgres::PostgresStore;
+use retro_store_sqlite::SqliteStore;
+use tokio::process::Command;
+use uuid::Uuid;
+
+use super::ground::{Ground, Point, RUNS, tell};
+use super::people::under_way;
+use crate::world::{Kind, carry_out, mending};
+
+pub(super) const LABELS: [Label; 14] = [
+    Label::HeartbeatCommit,
+    Label::RetryCommit,
+    Label::ReleaseCommit,
+    Label::NoteCommit,
+    Label::PurgeBodiesCommit,
+    Label::PurgeJournalsCommit,
+    Label::PurgeRunsCommit,
+    Label::PurgeEventsCommit,
+    Label::PurgeMessagesCommit,
+    Label::PurgeAttemptsCommit,
+    Label::LookCommit,
+    Label::NameWaitingCommit,
+    Label::CompareCommit,
+    Label::CheckedCommit,
+];
+/// So many of them are about a claim.
+const CLAIMS: usize = 3;
+/// Which step, and on which database, for the process that does nothing else.
+const STEP: &str = "CRASH_STEP";
+const DATABASE: &str = "CRASH_DATABASE";
+/// Rows of one call of retention.
+const ROWS: u32 = 1000;
+
+#[tokio::test]
+async fn killed_at_a_rare_step_on_sqlite_it_goes_on_with_what_that_left() {
+    println!("{}", tell(Kind::Sqlite, &LABELS, script).await);
+}
+
+#[tokio::test]
+async fn killed_at_a_rare_step_on_postgres_it_goes_on_with_what_that_left() {
+    println!("{}", tell(Kind::Postgres, &LABELS, script).await);
+}
+
+/// Claims while nobody else works, everything else beside the running program.
+async fn script(ground: &mut Ground) {
+    let (claims, others) = LABELS.split_at(CLAIMS);
+    ground.retro(&["migrate"]).await;
+    for point in Point::of(claims) {
+        under_way(&*ground.store().await, &point.workflow()).await;
+        taken(ground, point).await;
+    }
+    ground.up().await;
+    for point in Point::of(claims) {
+        ground.finished(&point.workflow(), RUNS).await;
+    }
+    for point in Point::of(others) {
+        let workflow = point.workflow();
+        ground.publish_all(&workflow, &mending(&workflow, "deploy_service", 0..RUNS)).await;
+        ground.finished(&workflow, RUNS).await;
+        grown_old(&*ground.store().await, point.label).await;
+        taken(ground, point).await;
+    }
+}
+
+/// What has to be there before there is something to purge.
+async fn grown_old(store: &dyn Store, label: Label) {
+    match label {
+        // What a run said goes after its body.
+        Label::PurgeRunsCommit => purge(store, Stage::Bodies).await,
+        Label::PurgeAttemptsCommit => {
+            let (consumer, stream) = ("counter".to_owned(), "RETRO_INTAKE".to_owned());
+            let position = Position { consumer, stream, sequence: 1_000_000 };
+            store.begin_attempt(&position).await.expect("it is counted");
+        }
+        _ => {}
+    }
+}
+
+/// By a process of its own, which dies of it, and once more.
+async fn taken(ground: &mut Ground, point: Point) {
+    if ground.is_killed() {
+        dies_alone(ground, point).await;
+    }
+    take(&*ground.store().await, point.label).await;
+    ground.recovered();
+}
+
+async fn dies_alone(ground: &mut Ground, point: Point) {
+    let database = match ground.kind() {
+        Kind::Sqlite => ground.data().join("retro.db").display().to_string(),
+        Kind::Postgres => ground.database_url().to_owned(),
+    };
+    let mut alone = Command::new(std::env::current_exe().expect("this test binary"));
+    alone.args(["--exact", "crash::alone::a_rare_step_is_taken_by_a_process_that_does_nothing_else"]);
+    alone.env("FAULT_CRASH", point.word()).env(STEP, point.label.as_str()).env(DATABASE, database);
+    let told = carry_out(&mut alone).await;
+    assert_eq!(told.code, None, "it does not die at {}: {told:?}", point.word());
+    ground.dead(point);
+}
+
+/// The process of its own. Undisturbed, it takes every rare step on a database of its own.
+#[tokio::test]
+async fn a_rare_step_is_taken_by_a_process_that_does_nothing_else() {
+    if let (Ok(step), Ok(database)) = (std::env::var(STEP), std::env::var(DATABASE)) {
+        let label = Label::ALL.iter().find(|label| label.as_str() == step).expect("a label");
+        return take(&*open(&database).await, *label).await;
+    }
+    let folder = tempfile::TempDir::new().expect("a temporary folder can be made");
+    let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.expect("a new file");
+    under_way(&store, "rare").await;
+    for label in LABELS {
+        take(&store, label).await;
+    }
+}
+
+async fn open(database: &str) -> Arc<dyn Store> {
+    if database.starts_with("postgres://") {
+        Arc::new(PostgresStore::open(database).await.expect("it is there"))
+    } else {
+        Arc::new(SqliteStore::open(database.as_ref()).await.expect("it is there"))
+    }
+}
+
+async fn take(store: &dyn Store, label: Label) {
+    match label {
+        Label::NoteCommit => note(store).await,
+        Label::PurgeBodiesCommit => purge(store, Stage::Bodies).await,
+        Label::PurgeJournalsCommit => purge(store, Stage::Journals).await,
+        Label::PurgeRunsCommit => purge(store, Stage::Runs).await,
+        Label::PurgeEventsCommit => purge(store, Stage::Events).await,
+        Label::PurgeMessagesCommit => purge(store, Stage::Messages).await,
+        Label::PurgeAttemptsCommit => purge(store, Stage::Attempts).await,
+        Label::LookCommit => look(store).await,
+        Label::NameWaitingCommit => store.name_waiting(LOOKED_AT, 1, &[]).await.expect("it is named"),
+        Label::CompareCommit => drop(store.begin_comparing(LOOKED_AT, 1, 0).await.expect("it is begun")),
+        Label::CheckedCommit => store.checked(LOOKED_AT, 1, 0).await.expect("it is remembered"),
+        _ => claimed(store, label).await,
+    }
+}
+
+/// A stream of no broker.
+const LOOKED_AT: &str = "ALONE";
+
+async fn look(store: &dyn Store) {
+    let (stream, made) = (LOOKED_AT.to_owned(), "then".to_owned());
+    let sight = StreamSight { stream, made, first: 1, last: 0, handled: 0 };
+    store.look(&sight, Feed::Nothing).await.expect("it is looked at");
+}
+
+async fn claimed(store: &dyn Store, label: Label) {
+    // One that died holds its claim for a second at most, and another investigation may be free meanwhile.
+    let Some(claim) = store.claim("alone", 1).await.expect("it can be read") else { return };
+    let done = match label {
+        Label::HeartbeatCommit => store.heartbeat(&claim, 1).await,
+        Label::RetryCommit => store.retry_later(&claim, 0, "the test wants it so").await,
+        _ => store.release(&claim).await,
+    };
+    done.expect("the claim is its own");
+}
+
+async fn purge(store: &dyn Store, stage: Stage) {
+    store.purge(stage, 0, ROWS).await.expect("it is purged");
+}
+
+async fn note(store: &dyn Store) {
+    let at = "2026-11-20T10:00:00Z".parse().expect("a moment");
+    let act = Act { by: "ann".to_owned(), reason: "to see".to_owned(), at };
+    let noted = store.note(&Tenant::default_tenant(), &[Uuid::nil()], Deed::ReadRaw, &act, None).await;
+    noted.expect("it is written down");
+}

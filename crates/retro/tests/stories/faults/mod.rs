@@ -1,0 +1,102 @@
+//! One fault a story: each ends in the state that an undisturbed run leaves, and none passes where nothing happened.
+
+mod broker;
+mod clock;
+mod database;
+mod disk;
+mod frozen;
+mod golden;
+mod lines;
+mod publishers;
+mod stopped;
+
+use std::collections::BTreeSet;
+
+use retro_core::id::Tenant;
+use retro_core::retrospective::State;
+use serde_json::{Value, json};
+
+use crate::world::{Run, Wire, World, items, text};
+
+/// Nothing was lost and nothing happened twice: so many runs of the default tenant are counted, each once, every window
+/// of ten has its report, memory is the fold of its log, nothing is dead, nothing is left to do.
+async fn all_is_well(world: &World, runs: u64) -> Value {
+    world.counted("default", runs).await;
+    world.still().await;
+    let checked = world.sound().await;
+    assert!(runs >= 10, "a story in which nothing is learned shows nothing");
+    assert_eq!(
+        (checked["runs"].as_u64(), checked["reports"].as_u64()),
+        (Some(runs), Some(runs / 10)),
+        "{checked}"
+    );
+    let known = world.ask(&["runs", "--limit", "100000"]).await;
+    let distinct: BTreeSet<_> = items(&known).iter().map(|run| text(&run["facts"], "run_id")).collect();
+    assert_eq!((items(&known).len() as u64, distinct.len() as u64), (runs, runs));
+    assert_eq!(world.ask(&["dead-letters", "list"]).await, json!([]), "{}", world.log());
+    let memories = world.ask(&["memories", "list"]).await;
+    assert!(!items(&memories).is_empty(), "something was learned");
+    let health = world.store().await.health().await.expect("it can be read");
+    assert_eq!(health.outbox_unsent, 0);
+    checked
+}
+
+/// Waits until the counter has answered for everything that engines have published.
+async fn intake_is_drained(world: &World) {
+    let mut wire = Wire::to(world.nats_url()).await;
+    let mut drained = async || {
+        let counter = wire.ask("CONSUMER.INFO.RETRO_INTAKE.counter", &Value::Null).await;
+        let left = ["num_pending", "num_ack_pending"].map(|count| counter[count].as_u64());
+        (left == [Some(0); 2]).then_some(())
+    };
+    world.until("every event is answered for", &mut drained).await;
+}
+
+/// What the broker holds of our own messages: as many as there are different ones. Returns how many.
+async fn each_said_once(world: &World) -> usize {
+    let mut wire = Wire::to(world.nats_url()).await;
+    let mut count = 0;
+    for stream in ["RETRO_WORK", "RETRO_ANNOUNCEMENTS"] {
+        let messages = wire.all(stream).await;
+        let ids: BTreeSet<_> = messages.iter().filter_map(|message| message.header("Nats-Msg-Id")).collect();
+        assert_eq!(ids.len(), messages.len(), "{stream} holds a message twice");
+        count += messages.len();
+    }
+    count
+}
+
+/// The retrospectives of the default tenant with what was drawn for each and how often each investigation was begun.
+async fn drawn(world: &World) -> Vec<(Value, Vec<u64>)> {
+    let store = world.store().await;
+    let tenant = Tenant::default_tenant();
+    let rows = store.retrospectives(&tenant, None, 1000).await.expect("it can be read");
+    let mut drawn = Vec::new();
+    for row in rows {
+        let id = row.retrospective.id;
+        let detail = store.retrospective(&tenant, id).await.expect("it can be read").expect("it was listed");
+        let report = store.report(&tenant, id).await.expect("it can be read");
+        let report =
+            report.map(|report| serde_json::to_value(report).expect("plain data")).unwrap_or_default();
+        let attempts = report["investigations"].as_array().into_iter().flatten();
+        let attempts = attempts.filter_map(|one| one["timing"]["attempts"].as_u64()).collect();
+        drawn.push((serde_json::to_value(detail.sample).expect("plain data"), attempts));
+    }
+    drawn
+}
+
+/// Waits until an investigation is held by somebody.
+async fn in_hand(world: &World) {
+    let store = world.store().await;
+    let held = async || {
+        let rows = store.retrospectives(&Tenant::default_tenant(), None, 1).await.ok()?;
+        let begun = rows.first()?.retrospective.state == State::Investigating;
+        (begun && store.claimable().await.ok()? == 0).then_some(())
+    };
+    world.until("the investigation is claimed", held).await;
+}
+
+/// Its body is too large for a message.
+fn large_run(number: u64) -> Value {
+    let said = format!("Deploy the service. {}", "It is the one that answers for checkout. ".repeat(2000));
+    Run::new("large", &format!("large-{number}")).told(&said).mends("deploy_service", "region").event()
+}

@@ -1,0 +1,148 @@
+//! What a fleet measures of itself, scraped as Prometheus does and received by a collector. What can be told beforehand is
+//! told exactly.
+
+mod scraped;
+
+use retro_testkit::Collector;
+use serde_json::{Value, json};
+
+use crate::world::{Fleet, Kind, items, mending};
+use scraped::Scraped;
+
+/// In no name of the program's own.
+const WORKFLOW: &str = "zebra";
+
+/// What the process looks at every second, and what the look after the end finds.
+const LOOKED_AT: [(&str, &[&str], f64); 6] = [
+    ("retro_dead_letters_open", &["not_cloud_event"], 1.0),
+    ("retro_retrospectives_open", &[], 0.0),
+    ("retro_outbox_unsent_messages", &[], 0.0),
+    ("retro_outbox_unsent_age_seconds", &[], 0.0),
+    ("retro_consumer_lag_messages", &["counter"], 0.0),
+    ("retro_consumer_lag_age_seconds", &["writer"], 0.0),
+];
+
+#[tokio::test]
+async fn ten_runs_two_deaths_a_takeover_and_a_dead_letter_are_told_in_numbers_and_nobody_is_named() {
+    let collector = Collector::start().await;
+    let told = [
+        ("RETRO_LEVELS_S", "1"),
+        // Longer than a busy machine keeps a worker from saying that it is alive: one death is one takeover.
+        ("RETRO_LEASE_S", "4"),
+        ("RETRO_OTLP_ENDPOINT", collector.url()),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "300"),
+    ];
+    let with = |fault: &'static str| [&told[..], &[("FAULT_CRASH", fault)]].concat();
+    let mut fleet = Fleet::impatient(Kind::Sqlite).await;
+    let dies = fleet.serve_impatient("counter", &with("count.commit:after"));
+    fleet.ready(dies).await;
+    let file = fleet.write_events("runs.jsonl", &mending(WORKFLOW, "deploy_service", 0..10));
+    fleet.ask(&["emit", &file]).await;
+    fleet.ended(dies).await;
+    let rest = fleet.serve_impatient("counter,sampler,writer,relay", &told);
+    let dies = fleet.serve_impatient("investigator", &with("finish.commit:before"));
+    fleet.ended(dies).await;
+    let investigator = fleet.serve_impatient("investigator", &told);
+    fleet.publish("default", WORKFLOW, &json!("no event at all")).await;
+    fleet.counted("default", 10).await;
+    fleet.still().await;
+
+    let rest = fleet
+        .until("a look at everything that is over stands in the metrics", async || {
+            let scraped = scrape(&fleet, rest).await?;
+            // What is looked at now and then may be from before the end.
+            let looked = LOOKED_AT.iter().all(|(name, labels, last)| scraped.value(name, labels) == Some(*last));
+            // What the dead had in hand has come again.
+            let again = scraped.value("retro_messages_redelivered_total", &["counter"]).is_some();
+            (looked && again).then_some(scraped)
+        })
+        .await;
+    counted_and_buried(&rest);
+    let memories = fleet.ask(&["memories", "list"]).await;
+    let active = items(&memories).iter().filter(|memory| memory["status"] == "active").count();
+    assert!(active > 0, "{memories}");
+    assert_eq!(rest.value("retro_memory_event_to_injectable_seconds_count", &[]), Some(active as f64));
+    let investigator = scrape(&fleet, investigator).await.expect("it answers");
+    taken_over(&investigator);
+    received(&collector).await;
+    fleet.stop_all().await;
+}
+
+async fn scrape(fleet: &Fleet, nth: usize) -> Option<Scraped> {
+    let (status, text) = fleet.health(nth, "/metrics").await?;
+    assert_eq!(status, 200, "{text}");
+    assert!(!text.contains(WORKFLOW), "a workflow or a run is named: {text}");
+    Some(Scraped::read(&text))
+}
+
+fn counted_and_buried(rest: &Scraped) {
+    let redelivered = rest.value("retro_messages_redelivered_total", &["counter"]);
+    assert!(redelivered.is_some_and(|messages| messages >= 1.0), "the first counter left some unanswered");
+    assert_eq!(redelivered, rest.value("retro_attempts_begun_total", &["counter"]), "each is an attempt");
+    let taken = ["counted", "duplicate"].map(|one| rest.value("retro_runs_taken_total", &[one]));
+    let taken: f64 = taken.into_iter().flatten().sum();
+    assert!(taken >= 10.0, "every run came to the second counter: {taken}");
+    for (name, labels, value) in [
+        ("retro_dead_letters_buried_total", &["counter", "not_cloud_event"][..], 1.0),
+        ("retro_messages_answered_total", &["counter", "dead_letter"], 1.0),
+        ("retro_dead_letters_open", &["not_json"], 0.0),
+        ("retro_retrospectives_closed_total", &["closed"], 1.0),
+        ("retro_outbox_failures_total", &[], 0.0),
+    ] {
+        assert_eq!(rest.value(name, labels), Some(value), "{name} {labels:?}");
+    }
+}
+
+fn taken_over(investigator: &Scraped) {
+    assert_eq!(investigator.value("retro_lease_takeovers_total", &[]), Some(1.0));
+    assert_eq!(investigator.value("retro_lease_fenced_total", &[]), Some(0.0));
+    assert_eq!(investigator.sum("retro_investigations_ended_total"), 4.0, "four of ten are looked into");
+    assert_eq!(investigator.value("retro_investigation_duration_seconds_count", &[]), Some(4.0));
+}
+
+/// Over OTLP under the names of the catalogue, with their units.
+async fn received(collector: &Collector) {
+    let wanted = ["retro.lease.takeovers", "retro.memory.event_to_injectable", "retro.dead_letters.open"];
+    let seen = collector
+        .metrics_once(|seen| wanted.iter().all(|name| seen.iter().any(|one| one.metric.name == *name)))
+        .await;
+    for one in &seen {
+        let known = retro_meter::ALL.iter().find(|known| known.name == one.metric.name);
+        let known = known.unwrap_or_else(|| panic!("{} stands in no list", one.metric.name));
+        assert_eq!((one.metric.unit.as_str(), one.metric.description.as_str()), (known.unit, known.says));
+    }
+}
+
+/// Every alert asks for metrics that there are, and has its page.
+#[test]
+fn alerts_ask_for_what_is_measured_and_each_has_a_page() {
+    let folder = std::path::PathBuf::from(crate::world::project("deploy"));
+    let read =
+        |path: &str| std::fs::read_to_string(folder.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let rules: Value = serde_saphyr::from_str(&read("telemetry/alerts.yaml")).expect("YAML");
+    let rules: Vec<&Value> =
+        items(&rules["groups"]).iter().flat_map(|group| items(&group["rules"])).collect();
+    let mut pages: Vec<String> = Vec::new();
+    for rule in rules {
+        let name = rule["alert"].as_str().expect("a name");
+        let asked = rule["expr"].as_str().expect("an expression");
+        assert!(scraped::names_in(asked).count() > 0, "{name} asks for nothing of ours: {asked}");
+        for metric in scraped::names_in(asked) {
+            assert!(scraped::described(metric).is_some(), "{name} asks for {metric}, which is not measured");
+        }
+        let page = format!("runbooks/alerts/{name}.md");
+        assert_eq!(rule["annotations"]["runbook"], json!(format!("deploy/{page}")), "{name}");
+        let text = read(&page);
+        assert!(text.starts_with(&format!("# {name}\n")), "{page}");
+        for question in ["\n## What it means\n", "\n## What to look at\n", "\n## What to do\n"] {
+            assert!(text.contains(question), "{page} does not answer {}", question.trim());
+        }
+        pages.push(format!("{name}.md"));
+    }
+    let found = std::fs::read_dir(folder.join("runbooks/alerts")).expect("a folder");
+    let mut found: Vec<_> =
+        found.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    pages.sort();
+    found.sort();
+    assert_eq!(pages, found, "one page an alert, one alert a page");
+}

@@ -1,0 +1,43 @@
+//! Speaking to the broker beside the program.
+
+use retro_bus::{Bus, BusConfig, EventPublisher, OutgoingEvent};
+use retro_core::id::{Tenant, Workflow, WorkflowKey};
+use retro_events::subject;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+
+use super::World;
+
+impl World {
+    /// Publishes a message to the broker by hand, as an engine does.
+    pub(crate) async fn publish(&self, tenant: &str, workflow: &str, event: &Value) {
+        let tenant = Tenant::new(tenant).expect("a name");
+        let key = WorkflowKey { tenant, workflow: Workflow::new(workflow).expect("a name") };
+        let headers = vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())];
+        let payload = event.to_string().into();
+        let outgoing = OutgoingEvent { subject: subject::run_completed(&key), headers, payload };
+        let mut publisher = self.publisher().await;
+        publisher.publish_event(outgoing).await.expect("the broker takes it");
+        publisher.finish().await.expect("the broker has it");
+    }
+
+    /// The broker refuses a message of this size before it is sent: by the broker's own protocol.
+    pub(crate) async fn not_carried(&self, subject: &str, bytes: usize) {
+        let address = self.nats_url().trim_start_matches("nats://").rsplit('@').next().expect("an address");
+        let mut stream = BufReader::new(TcpStream::connect(address).await.expect("the broker answers"));
+        let mut line = String::new();
+        stream.read_line(&mut line).await.expect("the broker answers");
+        let ask = format!("CONNECT {{\"verbose\":false}}\r\nPUB {subject} {bytes}\r\n");
+        stream.write_all(ask.as_bytes()).await.expect("the broker answers");
+        line.clear();
+        stream.read_line(&mut line).await.expect("the broker answers");
+        assert!(line.starts_with("-ERR 'Maximum Payload"), "{line}");
+    }
+
+    /// A publisher beside the program's own.
+    pub(crate) async fn publisher(&self) -> EventPublisher {
+        let bus = Bus::connect(BusConfig::new(self.nats_url(), "test")).await.expect("an address");
+        EventPublisher::new(bus)
+    }
+}

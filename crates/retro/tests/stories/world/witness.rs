@@ -1,0 +1,132 @@
+//! What is written down beside the program, for the checker: a history while it happens, states at chosen moments.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use retro_bus::{Bus, BusConfig, EventPublisher, OutgoingEvent};
+use retro_checker::{Begun, Checked, Event, Floor, History, Operation, Recorder, Source, State, check};
+use retro_core::id::{Tenant, Workflow, WorkflowKey};
+use retro_events::subject;
+
+use super::World;
+
+/// Reading a state takes some milliseconds.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// An engine that is not told that its events have arrived sends them again, so often.
+const EMISSIONS_MAX: u32 = 10;
+
+/// Writes down what happens in a world.
+pub(crate) struct Witness {
+    pub(crate) recorder: Recorder,
+    path: PathBuf,
+    source: Source,
+    moments: Vec<State>,
+    nats_url: String,
+}
+
+impl Witness {
+    /// Begins a history in a world whose database is migrated.
+    pub(crate) async fn of(world: &World, path: &Path) -> Self {
+        let recorder = Recorder::create(path).expect("a new file");
+        let nats_url = world.nats_url().to_owned();
+        let source = Source::open(&world.database_address(), Some(&nats_url)).await;
+        let (source, moments) = (source.expect("the database is there"), Vec::new());
+        Self { recorder, path: path.to_owned(), source, moments, nats_url }
+    }
+
+    /// The test does something to the world.
+    pub(crate) fn begin(&self, operation: Operation) -> Begun {
+        self.recorder.begin("the test", operation)
+    }
+
+    /// Something was broken, just now.
+    pub(crate) fn fault(&self, fault: &str, detail: impl Into<String>) {
+        self.begin(Operation::Fault { fault: fault.to_owned(), detail: detail.into() }).ok();
+    }
+
+    /// A process has died.
+    pub(crate) fn death(&self, fault: &str, target: impl Into<String>) {
+        self.begin(Operation::Kill { target: target.into(), fault: fault.to_owned() }).ok();
+    }
+
+    /// One who emits into this world, of this name.
+    pub(crate) fn emitter(&self, client: impl Into<String>) -> Emitter {
+        Emitter { recorder: self.recorder.clone(), client: client.into(), nats_url: self.nats_url.clone() }
+    }
+
+    /// Keeps what is there now.
+    pub(crate) async fn moment(&mut self) {
+        self.moments.push(self.source.read().await.expect("database and broker answer"));
+    }
+
+    /// The same without the broker, which may be away.
+    pub(crate) async fn moment_without_broker(&mut self) {
+        self.moments.extend(self.source.read_database_alone().await.ok());
+    }
+
+    /// What is there now, if it can be read.
+    pub(crate) async fn now(&self) -> Option<State> {
+        self.source.read().await.ok()
+    }
+
+    /// Waits until nothing is left to do, and judges.
+    pub(crate) async fn judge(&mut self, world: &World, floor: &Floor) -> Checked {
+        let rest = async || self.source.read().await.ok().filter(is_at_rest);
+        let rest = world.until_looked_every(LOOK_EVERY, "nothing is left to do", rest).await;
+        self.moments.push(rest);
+        check(&self.history(), &self.moments, floor)
+    }
+
+    /// What was written down so far.
+    pub(crate) fn history(&self) -> History {
+        History::read(&self.path).expect("our own file")
+    }
+}
+
+/// Whether nothing is left to do: nothing unsent, undelivered or unacknowledged, no retrospective open or due.
+fn is_at_rest(state: &State) -> bool {
+    let open = |state: &str| ["due", "investigating", "settling"].contains(&state);
+    let mut consumers = state.broker.streams.iter().flat_map(|stream| &stream.consumers);
+    let mut full = state.workflows.iter().filter(|row| !row.paused && row.counted - row.claimed >= 10);
+    state.outbox.iter().all(|row| row.sent)
+        && consumers.all(|one| one.pending + one.ack_pending == 0)
+        && !state.retrospectives.iter().any(|one| open(&one.state))
+        && full.next().is_none()
+}
+
+/// An engine: publishes events and writes down what it was told.
+#[derive(Debug, Clone)]
+pub(crate) struct Emitter {
+    recorder: Recorder,
+    client: String,
+    nats_url: String,
+}
+
+impl Emitter {
+    /// Publishes payloads of the default tenant until the broker has all of them.
+    pub(crate) async fn emit(&self, workflow: &str, payloads: &[Vec<u8>]) {
+        let events: Vec<_> = payloads.iter().map(|payload| Event::of("default", workflow, payload)).collect();
+        for _ in 0..EMISSIONS_MAX {
+            let operation = Operation::Emit { road: "nats".to_owned(), events: events.clone() };
+            let begun = self.recorder.begin(&self.client, operation);
+            match self.publish(workflow, payloads).await {
+                Ok(()) => return begun.ok(),
+                Err(reason) => begun.unknown(reason),
+            }
+        }
+        panic!("{}: the broker did not take {} events", self.client, events.len());
+    }
+
+    async fn publish(&self, workflow: &str, payloads: &[Vec<u8>]) -> Result<(), String> {
+        let workflow = Workflow::new(workflow).expect("a name");
+        let subject = subject::run_completed(&WorkflowKey { tenant: Tenant::default_tenant(), workflow });
+        let bus = Bus::connect(BusConfig::new(&self.nats_url, &self.client)).await;
+        let mut publisher = EventPublisher::new(bus.map_err(|error| error.to_string())?);
+        for payload in payloads {
+            let headers = vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())];
+            let event = OutgoingEvent { subject: subject.clone(), headers, payload: payload.clone().into() };
+            publisher.publish_event(event).await.map_err(|error| error.to_string())?;
+        }
+        publisher.finish().await.map(drop).map_err(|error| error.to_string())
+    }
+}
