@@ -5,6 +5,7 @@ pub mod consumer;
 pub mod encoding;
 pub mod envelope;
 pub mod field;
+pub mod github;
 pub mod hosts;
 pub mod json;
 pub mod rights;

@@ -2,6 +2,8 @@
 
 /// The stream of what engines publish.
 pub const INTAKE: &str = "RETRO_INTAKE";
+/// The stream of what happened at GitHub, as the bridge tells it.
+pub const GITHUB: &str = "RETRO_GITHUB";
 /// The stream in which our stages wake each other.
 pub const WORK: &str = "RETRO_WORK";
 /// The stream of what we announce: changes, reports, dead letters.

@@ -11,6 +11,8 @@ use retro_core::run::ObjectRef;
 
 /// Where engines publish finished runs, before tenant and workflow.
 pub const RUN_COMPLETED: &str = "retro.run.completed";
+/// Where the bridge says what happened at GitHub, before tenant and event.
+pub const GITHUB: &str = "retro.github";
 /// Where changes of memories are announced, before tenant and workflow.
 pub const MEMORY_CHANGED: &str = "retro.memory.changed";
 /// Where dead letters are announced, before tenant and workflow.
@@ -31,6 +33,11 @@ pub const OURS: [&str; 6] =
 /// The subject of a finished run.
 pub fn run_completed(key: &WorkflowKey) -> String {
     about(RUN_COMPLETED, &key.tenant, &key.workflow)
+}
+
+/// The subject of an event of GitHub's, by GitHub's own name of it.
+pub fn github(tenant: &Tenant, event: &str) -> String {
+    format!("{GITHUB}.{}.{}", encode(tenant.as_str()), encode(event))
 }
 
 /// The subject of a message of ours.
@@ -62,8 +69,26 @@ pub fn parse_run_completed(subject: &str) -> Result<WorkflowKey, Rejection> {
     Ok(WorkflowKey { tenant, workflow })
 }
 
+/// The tenant and event of a subject of GitHub's; refused as [`Code::SubjectInvalid`] otherwise.
+pub fn parse_github(subject: &str) -> Result<(Tenant, String), Rejection> {
+    let invalid = |detail: String| Rejection::at(Code::SubjectInvalid, "subject", detail);
+    let tokens =
+        below(GITHUB, subject).ok_or_else(|| invalid(format!("{subject:?} does not begin with {GITHUB}")))?;
+    let [tenant, event] = tokens[..] else {
+        let found = tokens.len();
+        return Err(invalid(format!(
+            "{subject:?} has {found} tokens after {GITHUB}; tenant and event are wanted"
+        )));
+    };
+    let tenant = name(tenant, "subject.tenant", |text| Tenant::new(text).map_err(|e| e.to_string()))?;
+    Ok((tenant, name(event, "subject.event", Ok)?))
+}
+
 /// Whose message it is, as far as its subject can be read: what a dead letter is filed under.
 pub fn owner(subject: &str) -> (Option<Tenant>, Option<Workflow>) {
+    if let Some([tenant, ..]) = below(GITHUB, subject).as_deref() {
+        return (decode(tenant).ok().and_then(|text| Tenant::new(text).ok()), None);
+    }
     let known = [RUN_COMPLETED].into_iter().chain(OURS);
     let Some(tokens) = known.into_iter().find_map(|prefix| below(prefix, subject)) else {
         return (None, None);
@@ -233,6 +258,7 @@ mod tests {
         assert_eq!(names("retro.run.completed.acme.=ZZ"), (some("acme"), None));
         assert_eq!(names("retro.run.completed.acme.a.b"), (some("acme"), None));
         assert_eq!(names("retro.run.completed.=ZZ.ci"), (None, some("ci")));
+        assert_eq!(names("retro.github.acme.push"), (some("acme"), None));
         assert_eq!(names("somebody.else"), (None, None));
     }
 

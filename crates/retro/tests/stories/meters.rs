@@ -51,7 +51,8 @@ async fn ten_runs_two_deaths_a_takeover_and_a_dead_letter_are_told_in_numbers_an
         .until("a look at everything that is over stands in the metrics", async || {
             let scraped = scrape(&fleet, rest).await?;
             // What is looked at now and then may be from before the end.
-            let looked = LOOKED_AT.iter().all(|(name, labels, last)| scraped.value(name, labels) == Some(*last));
+            let looked =
+                LOOKED_AT.iter().all(|(name, labels, last)| scraped.value(name, labels) == Some(*last));
             // What the dead had in hand has come again.
             let again = scraped.value("retro_messages_redelivered_total", &["counter"]).is_some();
             (looked && again).then_some(scraped)
