@@ -307,12 +307,18 @@ impl World {
     /// A person deletes a memory.
     pub(crate) fn delete(&mut self, id: MemoryId) {
         let request = format!("request {}", self.log.len());
+        assert!(self.delete_as(id, &request), "{id} lives");
+    }
+
+    /// A person deletes a memory by a request of this name; returns whether it can be deleted.
+    pub(crate) fn delete_as(&mut self, id: MemoryId, request: &str) -> bool {
         let memory = &self.memories[&id];
-        let done = delete_by_operator(&key(), memory, &request, "wrong", self.now, &self.policy);
-        let (change, memory, stone) = done.unwrap();
+        let done = delete_by_operator(&key(), memory, request, "wrong", self.now, &self.policy);
+        let Ok((change, memory, stone)) = done else { return false };
         self.log.push(change);
         self.tombstones.insert(stone.memory, stone);
         self.memories.insert(memory.id, memory);
+        true
     }
 
     /// The memories as their changes make them, from nothing.

@@ -2,11 +2,14 @@
 
 use futures::future::join;
 use retro_core::count::{Disposition, Effects, Facts};
-use retro_core::id::EventKey;
+use retro_core::id::{EventKey, RetrospectiveId};
+use retro_core::manual::Undecided;
+use retro_core::memory::Cause;
 use retro_core::retrospective::State;
 use retro_core::run::{BodyRef, RunKind};
 
 use super::Database;
+use super::close::closing_facts;
 use super::story::{LONG_S, Story, failed, found, moment, nothing, run_id};
 use crate::keep::Stage;
 use crate::{IncomingRun, JournalEntry, Position, Purged, RunFilter, Stage as Journalled, Step, StoredBody};
@@ -137,6 +140,37 @@ pub async fn a_run_that_was_not_counted_keeps_its_details_as_long_as_a_body(data
     assert_eq!(purge(database, Stage::Bodies, 0).await, 0, "it waits in the window");
     assert_eq!(body(&story, "internal").await, Some(BodyRef::Stored));
     assert_eq!(database.one.workflows(&story.key.tenant).await.expect("listing")[0].recorded, 1);
+}
+
+/// Law 4, for ever: what a replay is held against is never purged, so neither a run that is looked into again nor a
+/// person's request that comes again finds its effects forgotten.
+pub async fn effects_are_known_after_everything_was_purged(database: &Database) {
+    let story = Story::new(&*database.one, "t", "w");
+    let wrong = story.learn("Retry at once").await;
+    let kept = story.learn("List the tables before anything else").await;
+    super::write::delete(&story, wrong.id, "request 1").await.expect("it lives");
+    let proposal = super::manual::proposed(&story, "Wait 5 seconds").await;
+    super::manual::accepted(&story, proposal).await.expect("it is open");
+    // A run that is looked into now has caused something before.
+    let id = story.settle(["c", "d"], &|_| nothing()).await;
+    let cause = Cause::Run { workflow: story.key.workflow.clone(), run: run_id("c") };
+    let caused = super::write::delete_because_of(&story, kept.id, cause).await;
+    let before = closing_facts(&story, id).await.writer;
+    let history = database.one.changes(&story.key).await.expect("changes");
+    story.everything_sent().await;
+    for stage in Stage::ALL.into_iter().filter(|stage| *stage != Stage::Attempts) {
+        assert!(purge(database, stage, 0).await > 0, "nothing to purge of {}", stage.as_str());
+    }
+    let after = closing_facts(&story, id).await.writer;
+    assert_eq!(after.applied, [caused].into());
+    assert_eq!((&after.memories, &after.tombstones), (&before.memories, &before.tombstones));
+    assert_eq!(super::write::delete(&story, wrong.id, "request 1").await, Ok(Step::AlreadyDone));
+    let again = super::manual::accepted(&story, proposal).await;
+    assert!(matches!(again, Err(Undecided::Before(_))), "{again:?}");
+    let first = RetrospectiveId::automatic(&story.key, 1);
+    assert_eq!(story.close(first).await, Step::AlreadyDone);
+    assert_eq!(story.close(id).await, Step::Done);
+    assert_eq!(database.one.changes(&story.key).await.expect("changes"), history);
 }
 
 /// A takeover resumes from it until the very end.

@@ -189,6 +189,7 @@ macro_rules! conformance {
                 facts_go_after_their_bodies_and_identities_stay
                 a_run_that_was_not_counted_keeps_its_details_as_long_as_a_body
                 journals_are_kept_until_their_retrospective_has_ended
+                effects_are_known_after_everything_was_purged
                 messages_are_purged_only_after_they_were_sent
                 attempts_are_forgotten_by_age
                 purging_is_bounded_and_two_at_once_purge_what_one_would_have
