@@ -80,7 +80,7 @@ pub struct MemoryFilter {
 
 /// Which dead letters. What is not said does not matter; searching for a text is the business of whoever shows letters,
 /// since what is shown is redacted and what is stored is not.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetterFilter {
     /// Only these; empty: any.
     pub ids: Vec<DeadLetterId>,
@@ -100,6 +100,28 @@ pub struct DeadLetterFilter {
     pub behind: Option<DeadLetterId>,
     /// At most so many; the newest first.
     pub limit: u32,
+}
+
+impl DeadLetterFilter {
+    /// So many where nobody says how many: a page that a person can still read through, and enough that whoever looks
+    /// for any letter at all finds one. A limit of none would find none, whatever there is.
+    pub const LIMIT: u32 = 100;
+}
+
+impl Default for DeadLetterFilter {
+    fn default() -> Self {
+        Self {
+            ids: Vec::new(),
+            code: None,
+            consumer: None,
+            workflow: None,
+            since: None,
+            until: None,
+            status: None,
+            behind: None,
+            limit: Self::LIMIT,
+        }
+    }
 }
 
 /// A retrospective in one line.

@@ -31,8 +31,10 @@ pub struct Found {
 impl LetterSearch {
     /// Whether nothing narrows it but a status: who acts on such a one means every letter there is.
     pub fn is_empty(&self) -> bool {
-        let narrow = DeadLetterFilter { status: None, behind: None, limit: 0, ..self.filter.clone() };
-        self.text.is_none() && narrow == DeadLetterFilter::default()
+        let anything = DeadLetterFilter::default();
+        let limit = anything.limit;
+        let narrow = DeadLetterFilter { status: None, behind: None, limit, ..self.filter.clone() };
+        self.text.is_none() && narrow == anything
     }
 
     /// Finds them, at most as many as the filter's limit.
