@@ -25,7 +25,7 @@ pub(crate) fn fold(memory: Option<Value>, change: &Value) -> Result<Option<Value
 }
 
 fn created(change: &Value, effect: &Value) -> Value {
-    json!({
+    let mut memory = json!({
         "id": change["memory"],
         "scope": effect["scope"],
         "lesson": effect["lesson"],
@@ -38,7 +38,15 @@ fn created(change: &Value, effect: &Value) -> Value {
         "contradicted_by": [],
         "created_at": change["at"],
         "changed_at": change["at"],
-    })
+    });
+    for (key, value) in
+        [("quarantine", &effect["quarantine"]), ("authority", &effect["evidence"]["remark"]["standing"])]
+    {
+        if !value.is_null() {
+            memory[key] = value.clone();
+        }
+    }
+    memory
 }
 
 /// What may happen to a memory, by where it stands.
@@ -47,11 +55,14 @@ fn fits(memory: &Value, kind: &str, effect: &Value) -> Result<(), String> {
     let allowed: &[&str] = match status {
         "tentative" => &["promoted", "accepted", "observed", "deleted", "superseded"],
         "active" => &["observed", "reweighted", "exempted", "archived", "deleted", "superseded"],
-        "archived" => &["accepted", "revived", "deleted", "superseded"],
+        "archived" => &["promoted", "accepted", "revived", "deleted", "superseded"],
         _ => &[],
     };
     if !allowed.contains(&kind) {
         return Err(format!("{kind}, and the memory is {status}"));
+    }
+    if ["promoted", "revived"].contains(&kind) && !memory["quarantine"].is_null() {
+        return Err(format!("{kind}, and the memory is in quarantine"));
     }
     if kind != "reweighted" {
         return Ok(());
@@ -71,10 +82,16 @@ fn apply(memory: &mut Value, kind: &str, change: &Value, effect: &Value) {
     match kind {
         "promoted" => {
             (memory["status"], memory["weight"]) = (json!("active"), effect["weight"].clone());
+            forget(memory);
         }
         "accepted" => {
             (memory["status"], memory["weight"]) = (json!("active"), effect["weight"].clone());
             forget(memory);
+            if let Some(fields) = memory.as_object_mut() {
+                fields.remove("quarantine");
+                // A person vouches for a rule like an insider; what is no rule has no authority.
+                fields.entry("authority").and_modify(|authority| *authority = json!("insider"));
+            }
         }
         "observed" if memory["status"] == "tentative" => push(&mut memory["tentative_runs"], run, usize::MAX),
         "reweighted" => {
@@ -97,7 +114,17 @@ fn apply(memory: &mut Value, kind: &str, change: &Value, effect: &Value) {
     if ["promoted", "observed", "revived"].contains(&kind) {
         memory["observed_runs"] = json!(memory["observed_runs"].as_u64().unwrap_or_default() + 1);
         push(&mut memory["evidence"], effect["evidence"].clone(), EVIDENCE_MAX);
+        let standing = &effect["evidence"]["remark"]["standing"];
+        if greatness(standing) > greatness(&memory["authority"]) {
+            memory["authority"] = standing.clone();
+        }
     }
+}
+
+/// What somebody's word counts for, the least first; nothing for what came from a run.
+fn greatness(standing: &Value) -> Option<usize> {
+    let order = ["bot", "outsider", "contributor", "insider"];
+    order.iter().position(|known| standing == known)
 }
 
 fn forget(memory: &mut Value) {

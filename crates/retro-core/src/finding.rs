@@ -279,6 +279,7 @@ impl Brief {
             | Place::Reasoning { turn }
             | Place::Arguments { turn, .. }
             | Place::Answer { turn, .. } => Some(&self.trajectory.turns.get(turn as usize)?.step),
+            Place::Review => None,
         }
     }
 }

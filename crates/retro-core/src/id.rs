@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::review::{RemarkKey, ReviewKey};
 use crate::steer::Act;
 
 pub use memory_ref::{MemoryRef, MemoryRefError, SHORT_ID_DIGITS};
@@ -217,6 +218,31 @@ derived_id!(
     BatchId
 );
 
+derived_id!(
+    /// A decision about a review and its remarks: derived from the review and which time it is decided. Its report's
+    /// id, too.
+    ReviewBatchId
+);
+
+impl ReviewBatchId {
+    /// The id of the `round`th decision about a review, from 1: what is learnt later has it decided again.
+    pub fn of(tenant: &Tenant, review: &ReviewKey, round: u32) -> Self {
+        Self(derive("review_batch", &[tenant.as_str(), &review.to_string(), &round.to_string()]))
+    }
+
+    /// The id of what a run's verdicts on a repository's rules come to.
+    pub fn credit(keeper: &WorkflowKey, run_of: &Workflow, run: &RunId) -> Self {
+        let parts = [keeper.tenant.as_str(), keeper.workflow.as_str(), run_of.as_str(), run.as_str()];
+        Self(derive("rule_credit", &parts))
+    }
+
+    /// The id of the look for rules that nobody uses, at a moment.
+    pub fn expiry(keeper: &WorkflowKey, as_of: jiff::Timestamp) -> Self {
+        let parts = [keeper.tenant.as_str(), keeper.workflow.as_str(), &as_of.to_string()];
+        Self(derive("rule_expiry", &parts))
+    }
+}
+
 impl ReplayId {
     /// The id of the `number`th replay of a letter, from 1.
     pub fn of(letter: DeadLetterId, number: u32) -> Self {
@@ -265,7 +291,19 @@ impl MemoryId {
     }
 }
 
+impl MemoryId {
+    /// The id of the rule that one edition of a remark would make.
+    pub fn of_remark(tenant: &Tenant, remark: &RemarkKey, edition: &str) -> Self {
+        Self(derive("memory", &["remark", tenant.as_str(), &remark.to_string(), edition]))
+    }
+}
+
 impl MutationId {
+    /// The id of the `index`th mutation that a decision about a review asks for.
+    pub fn of_review(batch: ReviewBatchId, index: usize) -> Self {
+        Self(derive("mutation", &["review", &batch.to_string(), &index.to_string()]))
+    }
+
     /// The id of the `index`th mutation of `kind` that an investigation asks for.
     pub fn of(retrospective: RetrospectiveId, kind: &str, investigation: u32, index: u32) -> Self {
         let (retrospective, investigation, index) =

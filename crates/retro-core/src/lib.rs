@@ -16,6 +16,7 @@ pub mod recall;
 pub mod replay;
 pub mod report;
 pub mod retrospective;
+pub mod review;
 pub mod run;
 pub mod sample;
 pub mod similar;

@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Cue, Finding, Quote};
-use crate::id::{Epoch, MemoryId, RunId, Step, Workflow};
+use crate::id::{Epoch, MemoryId, RunId, Step, Tenant, Workflow};
+use crate::review::{RemarkKey, Repository, Standing};
 use crate::weight::Weight;
 
 pub use change::{Cause, Change, Despite, Effect, WeightPart, WeightReason, change_id};
@@ -85,6 +86,18 @@ impl Scope {
         }
     }
 
+    /// The name under which its memories are kept: whose lock they change under, whose log and tombstones they share. A
+    /// repository's is that of its keeper (`repo:owner/name`); `None` for scopes that nobody keeps yet.
+    pub fn kept_under(&self) -> Option<Workflow> {
+        match self {
+            Self::Step { workflow, .. } | Self::Workflow { workflow } => Some(workflow.clone()),
+            Self::Repository { repo, .. } => {
+                Some(Repository::new(repo).ok()?.keeper(&Tenant::default_tenant()).workflow)
+            }
+            Self::User { .. } | Self::Account { .. } | Self::Platform => None,
+        }
+    }
+
     /// The key as stored: canonical JSON, the same for the same scope.
     pub fn key(&self) -> String {
         crate::canonical::canonical_json(&serde_json::to_value(self).expect("a scope is plain data"))
@@ -142,6 +155,23 @@ pub struct Evidence {
     pub epoch: Option<Epoch>,
     /// The words.
     pub quote: Quote,
+    /// The remark of a review that shows it; then `run` is the name of its pull request (`owner/name#7`): as for runs,
+    /// another one is a separate one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<RemarkSource>,
+}
+
+/// Where a rule comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemarkSource {
+    /// The remark.
+    pub remark: RemarkKey,
+    /// Who wrote it.
+    pub by: String,
+    /// What their word counts for.
+    pub standing: Standing,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// Quotes kept on a memory; the change log keeps all of them.
@@ -205,6 +235,12 @@ pub struct Memory {
     /// last two retrospectives matter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradicted_by: Vec<(Epoch, RunId)>,
+    /// Why it is quarantined; only a person promotes it then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quarantine: Option<String>,
+    /// The greatest standing that speaks for a rule; `None` for what did not come from a review.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority: Option<Standing>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it last changed.

@@ -1,7 +1,7 @@
 //! The constants and choices of learning, per workflow. Every report shows the policy it was made under.
 
 use schemars::{JsonSchema, schema_for};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, to_value};
 
 use crate::canonical::content_hash;
@@ -80,7 +80,32 @@ pub struct Policy {
     /// Longest such pause, seconds.
     #[schemars(range(min = 0, max = SECONDS_MAX))]
     pub failure_pause_max_s: u64,
+    /// How sure it has to be that a remark is a rule, thousandths; below, it is none.
+    #[schemars(range(min = 1, max = 1000))]
+    pub rule_certainty_min: u16,
+    /// Similarity from which opposite advice about one subject is a contradiction, thousandths of a cosine.
+    #[schemars(range(min = 1, max = 1000))]
+    pub rule_contradiction_similarity: u16,
+    /// Runs that a rule is presented to, and used in none of, before it is archived.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub rule_presentations_max: u32,
+    /// Most rules in one context answer.
+    #[schemars(range(min = 1, max = 100))]
+    pub rule_inject_max: u32,
+    /// Most tokens of the rules in one context answer; memories have their own.
+    #[schemars(range(min = 50, max = 100_000))]
+    pub rule_tokens_max: u32,
 }
+
+/// Keys that came after the first policies were stored. One that has its default is left out of what is stored and hashed:
+/// a report from before keeps its bytes and its hash.
+const KEYS_ADDED: &[&str] = &[
+    "rule_certainty_min",
+    "rule_contradiction_similarity",
+    "rule_presentations_max",
+    "rule_inject_max",
+    "rule_tokens_max",
+];
 
 /// Which runs of a window are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -118,6 +143,11 @@ impl Default for Policy {
             investigation_attempts_max: 3,
             failure_pause_s: 3600,
             failure_pause_max_s: 24 * 3600,
+            rule_certainty_min: 600,
+            rule_contradiction_similarity: 500,
+            rule_presentations_max: 50,
+            rule_inject_max: 5,
+            rule_tokens_max: 200,
         }
     }
 }
@@ -196,8 +226,24 @@ impl Policy {
 
     /// SHA-256 of the policy in canonical JSON; two policies are the same if and only if their hashes are.
     pub fn hash(&self) -> String {
-        content_hash(&to_value(self).expect("a policy is plain data"))
+        content_hash(&self.stored())
     }
+
+    /// The policy as it is stored with what was made under it: every key but those that were added later and have their
+    /// default.
+    pub fn stored(&self) -> Value {
+        let mut value = to_value(self).expect("a policy is plain data");
+        let defaults = to_value(Self::default()).expect("a policy is plain data");
+        if let Value::Object(keys) = &mut value {
+            keys.retain(|key, value| !KEYS_ADDED.contains(&key.as_str()) || *value != defaults[key]);
+        }
+        value
+    }
+}
+
+/// Writes a policy as [`Policy::stored`] says.
+pub(crate) fn serialize_stored<S: Serializer>(policy: &Policy, to: S) -> Result<S::Ok, S::Error> {
+    policy.stored().serialize(to)
 }
 
 /// A number of a policy. One that is too large for an `i64` is out of every bound, and told as the greatest.

@@ -57,6 +57,7 @@ pub struct Report {
     /// The memories of the workflow after, what this retrospective deleted included.
     pub after: Memories,
     /// The policy it was made under.
+    #[serde(serialize_with = "crate::policy::serialize_stored")]
     pub policy: Policy,
     /// Its hash.
     pub policy_hash: String,
@@ -224,7 +225,7 @@ fn reported(one: &Investigation, timing: Timing) -> ReportedInvestigation {
     }
 }
 
-fn memories(all: &[Memory]) -> Memories {
+pub(crate) fn memories(all: &[Memory]) -> Memories {
     let mut by_status = BTreeMap::new();
     for memory in all {
         *by_status.entry(memory.status).or_insert(0) += 1;

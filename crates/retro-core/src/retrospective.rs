@@ -111,6 +111,7 @@ pub struct Retrospective {
     /// The policy moment, read once when it opened.
     pub as_of: Timestamp,
     /// The policy it began with and keeps.
+    #[serde(serialize_with = "crate::policy::serialize_stored")]
     pub policy: Policy,
     /// How far it is.
     pub state: State,

@@ -96,6 +96,8 @@ pub enum Place {
         /// Index of the remark, from 0.
         remark: u32,
     },
+    /// A remark of a review: what shows a rule stands in no run.
+    Review,
 }
 
 impl Trajectory {
@@ -108,7 +110,7 @@ impl Trajectory {
             Place::Reasoning { turn: at } => Some(turn(at)?.reasoning.as_str()),
             Place::Arguments { turn: at, call: nth } => Some(call(at, nth)?.arguments.as_str()),
             Place::Answer { turn: at, call: nth } => call(at, nth)?.answer.as_deref(),
-            Place::SelfFeedback { .. } => None,
+            Place::SelfFeedback { .. } | Place::Review => None,
         }
     }
 

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use retro_core::canonical::content_hash;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{EventKey, Tenant};
+pub use retro_core::review::{Association, ReviewState};
 use serde::{Deserialize, Serialize};
 
 use crate::consumer::Delivery;
@@ -117,24 +118,6 @@ pub struct Person {
     pub bot: bool,
 }
 
-/// How somebody stands to the repository, as GitHub says (`author_association`). For private members it says less than is
-/// true: a floor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Association {
-    /// Owns the repository.
-    Owner,
-    /// Member of the organisation that owns it.
-    Member,
-    /// Was invited to it.
-    Collaborator,
-    /// Has had a commit merged into it.
-    Contributor,
-    /// Anybody else, first-timers included, and every word that is not known.
-    #[default]
-    None,
-}
-
 /// A pull request as an event shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequest {
@@ -187,23 +170,6 @@ pub struct Review {
     /// The page for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-}
-
-/// The verdict of a review.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReviewState {
-    /// It may be merged.
-    Approved,
-    /// Something has to change first.
-    ChangesRequested,
-    /// Neither.
-    Commented,
-    /// Taken back.
-    Dismissed,
-    /// Begun and not sent, or a word that is not known.
-    #[serde(other)]
-    Pending,
 }
 
 /// A comment, on lines or in the conversation.

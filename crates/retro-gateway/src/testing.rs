@@ -223,9 +223,11 @@ pub(crate) fn memory(name: &str, weight: u16) -> Memory {
         weight: Weight::thousandths(weight),
         observed_runs: 2,
         tentative_runs: vec![run.clone()],
-        evidence: vec![Evidence { run, epoch: Some(1), quote }],
+        evidence: vec![Evidence { run, epoch: Some(1), quote, remark: None }],
         cue_not_met: 0,
         contradicted_by: Vec::new(),
+        quarantine: None,
+        authority: None,
         created_at: Timestamp::UNIX_EPOCH,
         changed_at: Timestamp::UNIX_EPOCH,
     }

@@ -100,6 +100,7 @@ pub(crate) fn place(place: Place) -> String {
         Place::Arguments { turn, call } => format!("arguments of call {call} of turn {turn}"),
         Place::Answer { turn, call } => format!("answer to call {call} of turn {turn}"),
         Place::SelfFeedback { remark } => format!("the agent's own remark {remark}"),
+        Place::Review => "a remark of a review".to_owned(),
     }
 }
 
@@ -109,6 +110,8 @@ pub(crate) fn cause(cause: &Cause) -> String {
         Cause::Run { run, .. } => format!("run {run}"),
         Cause::Retrospective { .. } => "the retrospective as a whole".to_owned(),
         Cause::Operator { request } => format!("a person's request {request}"),
+        Cause::Review { remark, .. } => format!("remark {remark}"),
+        Cause::Expiry { presentations } => format!("{presentations} presentations without use"),
     }
 }
 
@@ -116,7 +119,11 @@ pub(crate) fn cause(cause: &Cause) -> String {
 pub(crate) fn movement(effect: &Effect) -> String {
     match effect {
         Effect::Created { status: Status::Active, weight, .. } => format!("new → active {weight}"),
+        Effect::Created { status, quarantine: Some(_), .. } => format!("new → {status}, in quarantine"),
         Effect::Created { status, .. } => format!("new → {status}"),
+        Effect::Promoted { weight, evidence } if evidence.remark.is_some() => {
+            format!("confirmed → active {weight}")
+        }
         Effect::Promoted { weight, .. } => format!("tentative → active {weight}"),
         Effect::Accepted { weight, .. } => format!("accepted by a person → active {weight}"),
         Effect::Observed { .. } => "one more run shows it".to_owned(),

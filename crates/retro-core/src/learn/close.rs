@@ -126,7 +126,7 @@ pub(crate) fn nothing(batch: &[Mutation]) -> Applied {
     }
 }
 
-fn merged(mut before: Vec<Memory>, changed: &[Memory]) -> Vec<Memory> {
+pub(super) fn merged(mut before: Vec<Memory>, changed: &[Memory]) -> Vec<Memory> {
     for memory in changed {
         match before.iter_mut().find(|old| old.id == memory.id) {
             Some(old) => old.clone_from(memory),

@@ -19,8 +19,12 @@ impl Writer<'_> {
             self.explain(row, format!("this has happened before: run {run} has shown it"));
             return;
         }
-        let evidence =
-            Evidence { run: run.clone(), epoch: Some(self.facts.epoch), quote: finding.quote.clone() };
+        let evidence = Evidence {
+            run: run.clone(),
+            epoch: Some(self.facts.epoch),
+            quote: finding.quote.clone(),
+            remark: None,
+        };
         let known = self.best_match(&scope, &lesson, finding.contradicts);
         if !matches!(known, Some((_, Status::Active)))
             && let Some((stone, similarity)) =
@@ -78,7 +82,12 @@ impl Writer<'_> {
             (Status::Tentative, Weight::ZERO, "a separate run has to confirm it")
         };
         let reason = format!("first seen in run {}; {wait}", evidence.run);
-        self.see(row, id, Effect::Created { scope, lesson, status, weight, evidence }, reason);
+        self.see(
+            row,
+            id,
+            Effect::Created { scope, lesson, status, weight, evidence, quarantine: None },
+            reason,
+        );
     }
 
     /// Only runs other than those that have shown it since it became tentative confirm a tentative memory.

@@ -217,7 +217,7 @@ impl Making<'_> {
             let weight = Weight::thousandths(policy.confirmed_weight);
             // A proposal is accepted once for ever: that makes a better key than what a request calls itself.
             let cause = Cause::Operator { request: format!("accept {id}") };
-            let effect = Effect::Accepted { weight, proposal: id, by: by.clone(), despite };
+            let effect = Effect::Accepted { weight, proposal: Some(id), by: by.clone(), despite };
             self.make(cause, effect, reason)?;
         }
         for shown in rest {
@@ -239,6 +239,7 @@ impl Making<'_> {
             status: Status::Tentative,
             weight: Weight::ZERO,
             evidence: first.clone(),
+            quarantine: None,
         }
     }
 

@@ -54,7 +54,8 @@ pub fn propose(
         let looked = one.result.as_ref().and_then(|result| result.looked());
         let Some((checked, _)) = looked else { continue };
         for (index, finding) in (0u32..).zip(&checked.findings) {
-            let evidence = Evidence { run: one.run.clone(), epoch: None, quote: finding.quote.clone() };
+            let evidence =
+                Evidence { run: one.run.clone(), epoch: None, quote: finding.quote.clone(), remark: None };
             let lesson = Lesson::of(finding);
             let joined = proposals
                 .iter_mut()

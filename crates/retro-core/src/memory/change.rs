@@ -7,6 +7,7 @@ use super::{Evidence, Lesson, Scope, Status};
 use crate::id::{
     ChangeId, Epoch, MemoryId, MutationId, ProposalId, RetrospectiveId, RunId, Workflow, WorkflowKey, derive,
 };
+use crate::review::RemarkKey;
 use crate::weight::{Delta, Weight};
 
 /// What made a change happen. With the memory and the kind of change it is the effect key: it happens once.
@@ -29,6 +30,18 @@ pub enum Cause {
     Operator {
         /// The request's id, given or derived.
         request: String,
+    },
+    /// A remark of a review said so.
+    Review {
+        /// The remark.
+        remark: RemarkKey,
+        /// Which of its texts (`Remark::edition`).
+        edition: String,
+    },
+    /// It was presented again and again, and nobody used it.
+    Expiry {
+        /// The runs that it had been presented to, ever.
+        presentations: u64,
     },
 }
 
@@ -84,8 +97,11 @@ pub enum Effect {
         weight: Weight,
         /// What shows it.
         evidence: Evidence,
+        /// Why only a person may promote it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        quarantine: Option<String>,
     },
-    /// A tentative memory was confirmed by a separate run.
+    /// A tentative memory was confirmed by a separate run, or a rule by somebody whose word is enough.
     Promoted {
         /// Its weight from now on.
         weight: Weight,
@@ -96,8 +112,9 @@ pub enum Effect {
     Accepted {
         /// Its weight from now on.
         weight: Weight,
-        /// The proposal of a manual retrospective that they accepted.
-        proposal: ProposalId,
+        /// The proposal of a manual retrospective that they accepted; `None` for a rule, which waits under its own id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proposal: Option<ProposalId>,
         /// Who.
         by: String,
         /// The tombstone that forbade it, and why they did not mind.

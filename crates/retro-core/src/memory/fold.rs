@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::{CONTRADICTIONS_KEPT_MAX, Change, EVIDENCE_KEPT_MAX, Effect, Evidence, Memory, Status};
 use crate::id::{ChangeId, MemoryId};
+use crate::review::Standing;
 use crate::weight::Weight;
 
 /// A change that does not fit the memory it names: the log or the table is damaged.
@@ -56,7 +57,7 @@ pub const fn legal_after(status: Status) -> &'static [&'static str] {
     match status {
         Status::Tentative => &["promoted", "accepted", "observed", "deleted", "superseded"],
         Status::Active => &["observed", "reweighted", "exempted", "archived", "deleted", "superseded"],
-        Status::Archived => &["accepted", "revived", "deleted", "superseded"],
+        Status::Archived => &["promoted", "accepted", "revived", "deleted", "superseded"],
         Status::Deleted | Status::Superseded | Status::Graduated => &[],
     }
 }
@@ -97,6 +98,10 @@ fn misfit(memory: &Memory, change: &Change) -> Option<String> {
         Some("it exists already".to_owned())
     } else if !allowed.contains(&change.effect.kind()) {
         Some(format!("it is {}; legal then: {}", memory.status, allowed.join(", ")))
+    } else if let (Effect::Promoted { .. } | Effect::Revived { .. }, Some(why)) =
+        (&change.effect, &memory.quarantine)
+    {
+        Some(format!("it is quarantined, and only a person promotes it: {why}"))
     } else if let Effect::Reweighted { before, delta, after, .. } = &change.effect
         && (*before != memory.weight || *after != before.moved(*delta))
     {
@@ -107,9 +112,12 @@ fn misfit(memory: &Memory, change: &Change) -> Option<String> {
 }
 
 fn created(change: &Change) -> Result<Memory, String> {
-    let Effect::Created { scope, lesson, status, weight, evidence } = &change.effect else {
+    let Effect::Created { scope, lesson, status, weight, evidence, quarantine } = &change.effect else {
         return Err("it does not exist".to_owned());
     };
+    if quarantine.is_some() && *status != Status::Tentative {
+        return Err(format!("no memory is quarantined and begins as {status}"));
+    }
     if !legal_at_first().contains(status) {
         return Err(format!("no memory begins as {status}"));
     }
@@ -124,6 +132,8 @@ fn created(change: &Change) -> Result<Memory, String> {
         evidence: vec![evidence.clone()],
         cue_not_met: 0,
         contradicted_by: Vec::new(),
+        quarantine: quarantine.clone(),
+        authority: evidence.remark.as_ref().map(|source| source.standing),
         created_at: change.at,
         changed_at: change.at,
     })
@@ -136,12 +146,16 @@ fn step(memory: &mut Memory, effect: &Effect) {
     match effect {
         Effect::Promoted { weight, evidence } => {
             memory.weight = *weight;
+            memory.cue_not_met = 0;
+            memory.contradicted_by.clear();
             remember(memory, evidence);
         }
         Effect::Accepted { weight, .. } => {
             memory.weight = *weight;
             memory.cue_not_met = 0;
             memory.contradicted_by.clear();
+            memory.quarantine = None;
+            memory.authority = memory.authority.map(|_| Standing::Insider);
         }
         Effect::Observed { evidence } => {
             if memory.status == Status::Tentative {
@@ -172,6 +186,7 @@ fn step(memory: &mut Memory, effect: &Effect) {
 
 fn remember(memory: &mut Memory, evidence: &Evidence) {
     memory.observed_runs += 1;
+    memory.authority = memory.authority.max(evidence.remark.as_ref().map(|source| source.standing));
     memory.evidence.push(evidence.clone());
     if memory.evidence.len() > EVIDENCE_KEPT_MAX {
         memory.evidence.remove(0);

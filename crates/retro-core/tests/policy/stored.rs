@@ -82,6 +82,7 @@ fn a_change_that_does_not_fit_is_told_with_what_is_legal() {
         status,
         weight,
         evidence: evidence.clone(),
+        quarantine: None,
     };
     assert_eq!(problem(Some(&memory), created(Status::Active)), "it exists already");
     assert_eq!(problem(None, created(Status::Archived)), "no memory begins as archived");

@@ -174,7 +174,8 @@ impl World {
             lesson,
             status: Status::Active,
             weight: Weight::thousandths(weight),
-            evidence: Evidence { run: run("given"), epoch: None, quote: quote() },
+            evidence: Evidence { run: run("given"), epoch: None, quote: quote(), remark: None },
+            quarantine: None,
         };
         self.happen(id, effect);
         id
@@ -258,7 +259,7 @@ impl World {
         let ours = |change: &&Change| match &change.cause {
             Cause::Run { run, .. } => runs.contains(run),
             Cause::Retrospective { id } => *id == retrospective,
-            Cause::Operator { .. } => false,
+            Cause::Operator { .. } | Cause::Review { .. } | Cause::Expiry { .. } => false,
         };
         let applied: Vec<_> = self.log.iter().filter(ours).collect();
         let touched: HashSet<_> = applied.iter().map(|change| change.memory).collect();
@@ -362,6 +363,8 @@ pub(crate) fn told(change: &Change, after: Option<&Memory>) -> String {
         Cause::Run { run, .. } => run.to_string(),
         Cause::Retrospective { .. } => "retro".into(),
         Cause::Operator { request } => request.clone(),
+        Cause::Review { remark, .. } => remark.to_string(),
+        Cause::Expiry { .. } => "expiry".into(),
     };
     let detail = match &change.effect {
         Effect::Reweighted { parts, .. } => {

@@ -108,7 +108,7 @@ fn proposals(
 /// A change by which a person accepted names a proposal that says so.
 fn accepted_once(rows: &[ProposalRow], changes: &[Change], place: &str, look: &mut Look) {
     for change in changes {
-        let Effect::Accepted { proposal, .. } = &change.effect else { continue };
+        let Effect::Accepted { proposal: Some(proposal), .. } = &change.effect else { continue };
         let Some(row) = rows.iter().find(|row| row.proposal.id == *proposal) else { continue };
         let verdict = row.decision.as_ref().map(|decision| &decision.verdict);
         if !matches!(verdict, Some(Verdict::Accepted { memory, .. }) if *memory == change.memory) {

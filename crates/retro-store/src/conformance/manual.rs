@@ -145,7 +145,7 @@ pub async fn an_accepted_proposal_is_a_memory_with_its_changes_and_announcements
     assert_eq!(history, decided.changes);
     let kinds: Vec<_> = history.iter().map(|change| change.effect.kind()).collect();
     assert_eq!(kinds, ["created", "accepted", "observed"]);
-    assert!(matches!(&history[1].effect, Effect::Accepted { proposal, .. } if *proposal == id));
+    assert!(matches!(&history[1].effect, Effect::Accepted { proposal, .. } if *proposal == Some(id)));
     assert_eq!(story.notices().await.len(), 3, "each change is announced");
     let row = database.two.proposal(&story.key.tenant, id).await.expect("reading").expect("it stays");
     assert_eq!(row.decision, Some(decided.decision));
