@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use retro_core::finding::{Brief, EarlierFinding, KnownMemory};
 use retro_core::id::Step;
 use retro_core::memory::Memory;
@@ -29,22 +30,40 @@ pub struct Bodies {
     pub https: Arc<dyn Https>,
 }
 
-/// Fetches the trajectory of a claimed run, redacted. A run without one is looked at by its facts alone.
-pub(crate) async fn trajectory(claim: &Claim, bodies: &Bodies) -> Result<Trajectory, NoBody> {
+/// A body as it was fetched; reading it takes a while.
+pub(crate) enum Fetched {
+    /// There is none: the run is looked at by its facts alone.
+    Nothing,
+    /// Our own JSON of a [`Trajectory`].
+    Stored(Vec<u8>),
+    /// The emitter's ATIF document, unread.
+    Document(Bytes),
+}
+
+/// Fetches the body of a claimed run.
+pub(crate) async fn fetch(claim: &Claim, bodies: &Bodies) -> Result<Fetched, NoBody> {
     let fetched = match &claim.body {
-        StoredBody::None => return Ok(Trajectory::default()),
+        StoredBody::None => return Ok(Fetched::Nothing),
         StoredBody::Gone(problem) => return Err(NoBody::Gone(problem.clone())),
-        StoredBody::Inline(bytes) => {
-            return serde_json::from_slice(bytes)
-                .map_err(|error| NoBody::Gone(format!("the stored body is unreadable: {error}")));
-        }
+        StoredBody::Inline(bytes) => return Ok(Fetched::Stored(bytes.clone())),
         StoredBody::Object(object) => bodies.objects.get(object).await,
         StoredBody::Https(body) => bodies.https.get(body).await,
     };
-    match fetched {
-        Ok(bytes) => parsed(&bytes).map_err(NoBody::Gone),
-        Err(ObjectError::Gone { name, problem }) => Err(NoBody::Gone(format!("{name}: {problem}"))),
-        Err(ObjectError::Unavailable(problem)) => Err(NoBody::Unavailable(problem)),
+    fetched.map(Fetched::Document).map_err(|error| match error {
+        ObjectError::Gone { name, problem } => NoBody::Gone(format!("{name}: {problem}")),
+        ObjectError::Unavailable(problem) => NoBody::Unavailable(problem),
+    })
+}
+
+impl Fetched {
+    /// The trajectory, redacted; fails with why it cannot be read.
+    fn read(self) -> Result<Trajectory, String> {
+        match self {
+            Self::Nothing => Ok(Trajectory::default()),
+            Self::Stored(bytes) => serde_json::from_slice(&bytes)
+                .map_err(|error| format!("the stored body is unreadable: {error}")),
+            Self::Document(bytes) => parsed(&bytes),
+        }
     }
 }
 
@@ -56,17 +75,18 @@ fn parsed(bytes: &[u8]) -> Result<Trajectory, String> {
 }
 
 /// Puts the brief together: our own injected blocks, and what the memories told the agent, are taken out of the trace
-/// first.
-pub(crate) fn brief(claim: &Claim, trajectory: Trajectory) -> Brief {
+/// first. Fails with why the body cannot be read. Computes for as long as the body is large.
+pub(crate) fn brief(claim: &Claim, fetched: Fetched) -> Result<Brief, String> {
+    let trajectory = fetched.read()?;
     let met = |memory: &&Memory| claim.presented.iter().any(|shown| shown.memory == memory.id);
     let met: Vec<_> = claim.memories.iter().filter(met).collect();
-    Brief {
+    Ok(Brief {
         run: claim.run.clone().without_injected_blocks(),
         trajectory: trajectory.without_injected_blocks().without_told(&met),
         memories: claim.memories.iter().filter_map(|memory| known(memory, &claim.presented)).collect(),
         earlier: claim.earlier.iter().flat_map(earlier).collect(),
         focus: claim.retrospective.asked.as_ref().and_then(|asked| asked.focus.clone()),
-    }
+    })
 }
 
 fn known(memory: &Memory, presented: &[Presented]) -> Option<KnownMemory> {

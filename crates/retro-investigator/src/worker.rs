@@ -24,7 +24,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::brief::{Bodies, NoBody, brief, trajectory};
+use crate::apart::apart;
+use crate::brief::{Bodies, NoBody, brief, fetch};
 use crate::engine::Engine;
 
 /// Bounds of a worker's waiting; the defaults suit production, tests shorten them.
@@ -231,12 +232,18 @@ impl Worker {
     }
 
     async fn attempt(&self, claim: &Claim, watch: Watch) -> Result<Attempt, StoreError> {
-        let brief = match trajectory(claim, &self.bodies).await {
-            Ok(trajectory) => Arc::new(brief(claim, trajectory)),
+        let fetched = match fetch(claim, &self.bodies).await {
+            Ok(fetched) => fetched,
             Err(NoBody::Gone(reason)) => return Ok(Attempt::Ended(InvestigationResult::BodyGone { reason })),
             Err(NoBody::Unavailable(reason)) => {
                 return Ok(Attempt::Failed(InvestigationResult::Failed { reason }));
             }
+        };
+        let of = claim.clone();
+        let (brief, watch) = apart(move || (brief(&of, fetched), watch)).await;
+        let brief = match brief {
+            Ok(brief) => Arc::new(brief),
+            Err(reason) => return Ok(Attempt::Ended(InvestigationResult::BodyGone { reason })),
         };
         self.journal(claim, Stage::Briefed, &seen(&brief)).await?;
         let answer = match journalled_answer(claim) {
@@ -247,7 +254,7 @@ impl Worker {
             Answer::Looked { findings, verdicts } => {
                 let answer = Answer::Looked { findings: findings.clone(), verdicts: verdicts.clone() };
                 self.journal(claim, Stage::Answered, &answer).await?;
-                let checked = check(&brief, findings, verdicts);
+                let checked = apart(move || check(&brief, findings, verdicts)).await;
                 let presented = claim.presented.clone();
                 Ok(Attempt::Ended(if checked.findings.is_empty() {
                     InvestigationResult::Nothing { checked, presented }
