@@ -45,7 +45,7 @@ async fn without_fencing_two_workers_hold_one_investigation_and_that_is_named() 
             control.emit(0..RUNS).await;
             control.fleet.stopped(zombie).await;
             // Its lease runs out, and another one takes over and comes no further.
-            let heir = control.serve("investigator", &stop).await;
+            let heir = control.start("investigator", &stop);
             control.fleet.stopped(heir).await;
             control.witness.fault("stop", "two workers, each with the same investigation claimed");
             control.witness.moment().await;
@@ -133,11 +133,15 @@ impl Control {
 
     /// Starts a process, which is ready when this returns.
     async fn serve(&mut self, roles: &str, environment: &[(&str, &str)]) -> usize {
-        let guard = self.guard.map_or("", Guard::as_str);
-        let environment = [environment, &[("FAULT_BREAK", guard)]].concat();
-        let process = self.fleet.serve_impatient(roles, &environment);
+        let process = self.start(roles, environment);
         self.fleet.ready(process).await;
         process
+    }
+
+    fn start(&mut self, roles: &str, environment: &[(&str, &str)]) -> usize {
+        let guard = self.guard.map_or("", Guard::as_str);
+        let environment = [environment, &[("FAULT_BREAK", guard)]].concat();
+        self.fleet.serve_impatient(roles, &environment)
     }
 
     async fn emit(&self, runs: std::ops::Range<u64>) {
@@ -146,9 +150,10 @@ impl Control {
         self.witness.emitter("an engine").emit("deploy", &payloads).await;
     }
 
-    /// A process that dies at a point is given work until it does.
+    /// A process that dies at a point is given work until it does; perhaps before it says that it is ready, since there may be
+    /// work for it already.
     async fn dies_at(&mut self, point: &str) {
-        let process = self.serve(ALL, &[("FAULT_CRASH", point)]).await;
+        let process = self.start(ALL, &[("FAULT_CRASH", point)]);
         self.emit(0..RUNS).await;
         assert_eq!(self.fleet.ended(process).await, None, "a signal ended it");
         self.witness.death("crash", point);
