@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::dead_letter::Code;
 use crate::id::{
-    ChangeId, DeadLetterId, Epoch, MemoryId, MessageId, RetrospectiveId, Tenant, Workflow, WorkflowKey,
-    derive,
+    ChangeId, DeadLetterId, Epoch, MemoryId, MessageId, RetrospectiveId, ReviewBatchId, Tenant, Workflow,
+    WorkflowKey, derive,
 };
 use crate::trace::TraceContext;
 
@@ -48,6 +48,11 @@ pub enum Notice {
         /// Of which retrospective.
         retrospective: RetrospectiveId,
     },
+    /// A batch that asks something of a repository's rules waits for the writer.
+    RulesDue {
+        /// Which.
+        batch: ReviewBatchId,
+    },
     /// A memory changed.
     MemoryChanged {
         /// The change.
@@ -76,7 +81,8 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// The kinds that wake our own stages; each names a retrospective.
+    /// The kinds that wake our own stages; each names a retrospective. Not among them is `rules.due`: a batch of rules whose wake-up
+    /// is lost with the broker is found by the writer.
     pub const WAKE_UPS: [&str; 3] = ["retrospective.due", "investigation.due", "mutations.due"];
     /// The kinds that tell others what happened.
     pub const ANNOUNCEMENTS: [&str; 3] = ["memory.changed", "dead_letter.stored", "report.ready"];
@@ -87,6 +93,7 @@ impl Notice {
             Self::RetrospectiveDue { .. } => "retrospective.due",
             Self::InvestigationDue { .. } => "investigation.due",
             Self::MutationsDue { .. } => "mutations.due",
+            Self::RulesDue { .. } => "rules.due",
             Self::MemoryChanged { .. } => "memory.changed",
             Self::DeadLettered { .. } => "dead_letter.stored",
             Self::ReportReady { .. } => "report.ready",

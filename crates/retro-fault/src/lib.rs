@@ -80,6 +80,14 @@ words! {
         CloseCommit = "close.commit",
         /// What woke the writer is acknowledged.
         WriteAck = "write.ack",
+        // Reviews.
+        /// The reviewer's batch of what people said.
+        HearCommit = "hear.commit",
+        /// What was decided about a pull request's remarks is stored, and the writer is to be told.
+        ReviewCommit = "review.commit",
+        /// The writer closes such a batch: changes and report.
+        RulesCommit = "rules.commit",
+        // The relay.
         /// The relay hands a message to the broker.
         RelayPublish = "relay.publish",
         /// The relay marks messages as sent.
@@ -146,6 +154,8 @@ words! {
         TriggerCommit = "trigger.commit",
         /// A person decides about a proposal.
         DecideCommit = "decide.commit",
+        /// A person promotes a rule.
+        PromoteCommit = "promote.commit",
         /// A person deletes a memory.
         DeleteCommit = "delete.commit",
         /// A person calls a retrospective off.

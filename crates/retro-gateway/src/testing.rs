@@ -10,6 +10,7 @@ use retro_core::finding::{Cue, Quote};
 use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, Workflow, WorkflowKey, derive};
 use retro_core::memory::{Evidence, Lesson, Memory, Scope, Status};
 use retro_core::recall::Candidate;
+use retro_core::review::Repository;
 use retro_core::run::ObjectRef;
 use retro_core::time::FixedClock;
 use retro_core::trajectory::Place;
@@ -171,6 +172,19 @@ impl RecallStore for Shelf {
             presentations: presented.get(&memory.id).copied().unwrap_or_default(),
         });
         Ok(found.collect())
+    }
+
+    async fn rules(&self, tenant: &Tenant, repo: &Repository, weight_min: u16) -> Result<Vec<Candidate>> {
+        self.read().await?;
+        let keeper = repo.keeper(tenant).workflow;
+        let fits = |(owner, memory): &&(Tenant, Memory)| {
+            owner == tenant
+                && memory.scope.kept_under().as_ref() == Some(&keeper)
+                && memory.status == Status::Active
+                && memory.weight.get() >= weight_min
+        };
+        let found = self.memories.iter().filter(fits);
+        Ok(found.map(|(_, memory)| Candidate { memory: memory.clone(), presentations: 0 }).collect())
     }
 
     async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()> {

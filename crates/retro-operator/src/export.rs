@@ -1,7 +1,7 @@
 //! `retro export --canonical`: what was learnt, as bytes that two stores can be compared by (law 3).
 //!
 //! One canonical JSON object a line: `{"kind": "memory" | "change" | "report" | "proposal", "workflow": …, "value": …}`.
-//! Workflows by name; within one the memories by id, the changes in the order of the log, the reports by epoch with
+//! Workflows by name, whoever keeps a repository's rules among them; within one the memories by id, the changes in the order of the log, the reports by epoch with
 //! those of manual retrospectives after them by id, and the proposals by id with what was decided. Memories that
 //! belong to no workflow stand at the end, by id, without `workflow`.
 //!
@@ -11,7 +11,9 @@
 //! - what it took: `timing` of each investigation and `total` of a report (attempts, durations, costs). Attempts are
 //!   among them because a process that was killed has spent one;
 //! - moments inside sentences: in `reason` and `why` a timestamp is written `<moment>`;
-//! - global sequences: no stored type carries one.
+//! - global sequences: no stored type carries one;
+//! - reports about reviews, and which mutation made a change of a rule: a pull request is decided upon anew when somebody says
+//!   more, and how often that is depends on how quickly it was said.
 //!
 //! Runs, sampled order, seeds, quotes, policy and every id stay.
 
@@ -21,6 +23,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use retro_core::canonical::canonical_json;
 use retro_core::id::{Tenant, WorkflowKey};
+use retro_core::memory::Cause;
 use retro_core::retrospective::State;
 use retro_store::{MemoryFilter, OperatorStore, ProposalFilter, Result};
 use serde::Serialize;
@@ -48,13 +51,15 @@ const SENTENCES: &[&str] = &["reason", "why"];
 pub async fn export_canonical(store: &dyn OperatorStore, tenant: &Tenant) -> Result<String> {
     let mut lines = String::new();
     let mut workflows: Vec<_> = store.workflows(tenant).await?.into_iter().map(|row| row.key).collect();
+    workflows.extend(store.keepers(tenant).await?);
     workflows.sort();
+    workflows.dedup();
     for key in &workflows {
         export_workflow(store, key, &mut lines).await?;
     }
-    let homes: BTreeSet<_> = workflows.iter().map(|key| &key.workflow).collect();
+    let homes: BTreeSet<_> = workflows.iter().map(|key| key.workflow.clone()).collect();
     let mut homeless = store.memories(tenant, &everything()).await?;
-    homeless.retain(|memory| memory.scope.workflow().is_none_or(|home| !homes.contains(home)));
+    homeless.retain(|memory| memory.scope.kept_under().is_none_or(|home| !homes.contains(&home)));
     homeless.sort_by_key(|memory| memory.id);
     for memory in &homeless {
         push(&mut lines, "memory", None, memory);
@@ -72,7 +77,10 @@ async fn export_workflow(store: &dyn OperatorStore, key: &WorkflowKey, lines: &m
     for memory in &memories {
         push(lines, "memory", Some(key), memory);
     }
-    for change in store.changes(key).await? {
+    for mut change in store.changes(key).await? {
+        if matches!(change.cause, Cause::Review { .. }) {
+            change.mutation = None;
+        }
         push(lines, "change", Some(key), &change);
     }
     let rows = store.retrospectives(&key.tenant, Some(&key.workflow), u32::MAX).await?;

@@ -131,7 +131,7 @@ async fn memories(
 ) -> Result<Json<List<Memory>>, Problem> {
     let limit = Limit::of(asked.limit)?;
     let MemoriesAsked { workflow, step, status, .. } = asked;
-    let filter = MemoryFilter { workflow, step, status, limit: limit.to_fetch() };
+    let filter = MemoryFilter { workflow, step, status, limit: limit.to_fetch(), rules: false };
     Ok(limit.list(operator.store.memories(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?))
 }
 

@@ -11,6 +11,7 @@ mod memory;
 mod proposals;
 mod replay;
 mod requests;
+pub mod reviews;
 mod steer;
 mod verify;
 mod why;

@@ -75,6 +75,28 @@ pub fn memories(rows: &[Memory], columns: u16) -> String {
     grid(columns, head, rows.iter().map(row).collect())
 }
 
+/// Rules, with where they stand, who asked for them, and whether one is quarantined.
+pub fn rules(rows: &[Memory], columns: u16) -> String {
+    if rows.is_empty() {
+        return "no rules\n".to_owned();
+    }
+    let row = |memory: &Memory| {
+        let status = match &memory.quarantine {
+            Some(_) => "quarantined".to_owned(),
+            None => memory.status.to_string(),
+        };
+        let by = memory
+            .evidence
+            .iter()
+            .find_map(|shown| shown.remark.as_ref())
+            .map(|source| words::line(&source.by));
+        let (home, title) = (words::line(&words::home(&memory.scope)), words::line(&memory.lesson.title));
+        [memory.weight.to_string(), status, by.unwrap_or_default(), title, home, memory.id.short()]
+    };
+    let head = ["weight", "status", "asked by", "rule", "about", "id"];
+    grid(columns, head, rows.iter().map(row).collect())
+}
+
 /// Retrospectives, one a line.
 pub fn retrospectives(rows: &[RetrospectiveRow], columns: u16) -> String {
     if rows.is_empty() {

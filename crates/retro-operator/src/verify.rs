@@ -182,6 +182,11 @@ pub async fn verify(store: &dyn OperatorStore) -> Result<Verification> {
             all.checked.add(&look.checked);
             all.violations.extend(look.violations);
         }
+        for keeper in memories::keepers(store, &tenant).await? {
+            let look = settled(store, Subject::Keeper(&keeper)).await?;
+            all.checked.add(&look.checked);
+            all.violations.extend(look.violations);
+        }
         let look = settled(store, Subject::Homeless(&tenant)).await?;
         all.checked.add(&look.checked);
         all.violations.extend(look.violations);
@@ -198,6 +203,8 @@ pub async fn verify(store: &dyn OperatorStore) -> Result<Verification> {
 enum Subject<'a> {
     /// A workflow with everything that belongs to it.
     Workflow(&'a WorkflowKey),
+    /// The rules of a repository, with their changes and tombstones.
+    Keeper(&'a WorkflowKey),
     /// The memories of a tenant that belong to no workflow that the store knows.
     Homeless(&'a Tenant),
 }
@@ -236,6 +243,7 @@ async fn look(store: &dyn OperatorStore, subject: Subject<'_>) -> Result<Look> {
             windows::check(store, key, &mut look).await?;
             memories::check(store, key, &mut look).await?;
         }
+        Subject::Keeper(key) => memories::check(store, key, &mut look).await?,
         Subject::Homeless(tenant) => memories::check_homeless(store, tenant, &mut look).await?,
     }
     Ok(look)

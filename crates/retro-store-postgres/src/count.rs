@@ -45,7 +45,7 @@ impl CounterStore for PostgresStore {
     async fn seen(&self, events: &[EventKey]) -> Result<Vec<Option<Seen>>> {
         let asked: Vec<&EventKey> = events.iter().collect();
         let mut connection = self.pool().acquire().await.on("inbox")?;
-        in_order(events.len(), seen_events(&mut connection, &asked).await?)
+        in_order(events.len(), seen_events(&mut connection, CONSUMER, &asked).await?)
     }
 
     async fn known(&self, arrivals: &[Arrival]) -> Result<Facts> {
@@ -121,15 +121,16 @@ async fn look_up(
 
 async fn known_events(connection: &mut PgConnection, arrivals: &[Arrival], known: &mut Known) -> Result<()> {
     let events: Vec<&EventKey> = arrivals.iter().map(|arrival| &arrival.event).collect();
-    let seen = seen_events(connection, &events).await?;
+    let seen = seen_events(connection, CONSUMER, &events).await?;
     seen.into_iter().try_for_each(|(index, seen)| known.event(arrivals, index, seen))
 }
 
-/// What is remembered of events: the place of each that was seen among those asked for, and of its content. Looks each up by
+/// What a consumer remembers of events: the place of each that was seen among those asked for, and of its content. Looks each up by
 /// the inbox's key. `LATERAL … OFFSET 0` leaves no other way: a plain join that was planned while the table was small is
 /// kept, and reads the whole inbox for every batch until the server has looked at its size.
 pub(crate) async fn seen_events(
     connection: &mut PgConnection,
+    consumer: &str,
     events: &[&EventKey],
 ) -> Result<Vec<(i64, Seen)>> {
     const SEEN: &str = "
@@ -141,7 +142,7 @@ pub(crate) async fn seen_events(
         return Ok(Vec::new());
     }
     let rows: Vec<(i64, String)> = sqlx::query_as(SEEN)
-        .bind(CONSUMER)
+        .bind(consumer)
         .bind(column(events, |event| event.tenant.as_str()))
         .bind(column(events, |event| event.source.as_bytes()))
         .bind(column(events, |event| event.id.as_bytes()))
@@ -150,7 +151,7 @@ pub(crate) async fn seen_events(
         .on("inbox")?;
     let whole = rows.into_iter().map(|(index, hash)| (index, Seen::Whole(hash)));
     // In this order: an event that is purged between the two questions is found by the second.
-    let purged = keep::purged_events(connection, events).await?;
+    let purged = keep::purged_events(connection, consumer, events).await?;
     Ok(whole.chain(purged.into_iter().map(|(index, content)| (index, Seen::Purged(content)))).collect())
 }
 

@@ -11,7 +11,6 @@ use retro_core::keep::{ContentDigest, EventDigest};
 use retro_core::run::BodyRef;
 use retro_store::keep::Stage;
 use retro_store::{PurgeRow, Purged, Result, RetentionStore};
-use retro_store_sql::count::CONSUMER;
 use retro_store_sql::step::purging;
 use retro_store_sql::{at, integer, json};
 use sqlx::PgConnection;
@@ -347,13 +346,14 @@ async fn events(connection: &mut PgConnection, age_s: i64, limit: i64) -> Result
 /// The events that are known by their digests alone: place among those asked for, and what is left of the content.
 pub(crate) async fn purged_events(
     connection: &mut PgConnection,
+    consumer: &str,
     events: &[&EventKey],
 ) -> Result<Vec<(i64, ContentDigest)>> {
     const SEEN: &str = "
         SELECT asked.place - 1, seen_events.content
         FROM unnest($1::bytea[]) WITH ORDINALITY AS asked (digest, place)
         JOIN seen_events ON seen_events.digest = asked.digest";
-    let digest = |event: &&EventKey| EventDigest::of(CONSUMER, event).0.into_bytes();
+    let digest = |event: &&EventKey| EventDigest::of(consumer, event).0.into_bytes();
     let digests: Vec<[u8; 16]> = events.iter().map(digest).collect();
     let rows: Vec<(i64, Vec<u8>)> = sqlx::query_as(SEEN)
         .bind(column(&digests, |digest| digest.as_slice()))

@@ -22,6 +22,8 @@ mod recall;
 mod replay;
 mod request;
 mod retrospective;
+mod review;
+mod rules;
 mod run;
 mod sample;
 mod steer;

@@ -13,6 +13,8 @@ pub mod memory;
 mod place;
 pub mod replay;
 pub mod retrospective;
+pub mod review;
+pub mod rules;
 pub mod run;
 pub mod step;
 pub mod trace;

@@ -8,6 +8,7 @@ use retro_fault::Label;
 use retro_store::Result;
 use retro_store::broker::{Anew, BrokerStore, Feed, Look, Loss, StreamSight, WaitingMessage};
 use retro_store_sql::broker::{LossRecord, StreamRecord, StreamRow, losses, waiting};
+use retro_store_sql::count::CONSUMER;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
@@ -320,7 +321,7 @@ async fn known<'a>(
     events: impl Iterator<Item = &'a EventKey>,
 ) -> Result<Vec<EventKey>> {
     let events: Vec<&EventKey> = events.collect();
-    let seen = seen_events(connection, &events).await?;
+    let seen = seen_events(connection, CONSUMER, &events).await?;
     let found = seen.into_iter().map(|(index, _)| {
         let index: usize = at("inbox", index).unsigned(index)?;
         events

@@ -48,7 +48,7 @@ impl CounterStore for SqliteStore {
     async fn seen(&self, events: &[EventKey]) -> Result<Vec<Option<Seen>>> {
         let asked: Vec<&EventKey> = events.iter().collect();
         let mut reader = self.reader().acquire().await.on("inbox")?;
-        in_order(events.len(), seen_events(&mut reader, &asked).await?)
+        in_order(events.len(), seen_events(&mut reader, CONSUMER, &asked).await?)
     }
 
     async fn known(&self, arrivals: &[Arrival]) -> Result<Facts> {
@@ -90,13 +90,14 @@ async fn known_events(
     known: &mut Known,
 ) -> Result<()> {
     let events: Vec<&EventKey> = arrivals.iter().map(|arrival| &arrival.event).collect();
-    let seen = seen_events(connection, &events).await?;
+    let seen = seen_events(connection, CONSUMER, &events).await?;
     seen.into_iter().try_for_each(|(index, seen)| known.event(arrivals, index, seen))
 }
 
-/// What is remembered of events: the place of each that was seen among those asked for, and of its content.
+/// What a consumer remembers of events: the place of each that was seen among those asked for, and of its content.
 pub(crate) async fn seen_events(
     connection: &mut SqliteConnection,
+    consumer: &str,
     events: &[&EventKey],
 ) -> Result<Vec<(i64, Seen)>> {
     const SEEN: &str = "
@@ -105,13 +106,13 @@ pub(crate) async fn seen_events(
             AND inbox.source = asked.value ->> 1 AND inbox.event_id = asked.value ->> 2";
     let asked: Value = events.iter().map(|event| event_row(event)).collect();
     let rows: Vec<(i64, String)> = sqlx::query_as(SEEN)
-        .bind(CONSUMER)
+        .bind(consumer)
         .bind(asked.to_string())
         .fetch_all(&mut *connection)
         .await
         .on("inbox")?;
     let whole = rows.into_iter().map(|(index, hash)| (index, Seen::Whole(hash)));
-    let purged = keep::purged_events(connection, events).await?;
+    let purged = keep::purged_events(connection, consumer, events).await?;
     Ok(whole.chain(purged.into_iter().map(|(index, content)| (index, Seen::Purged(content)))).collect())
 }
 

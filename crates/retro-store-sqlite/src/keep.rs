@@ -7,7 +7,6 @@ use retro_core::keep::{ContentDigest, EventDigest};
 use retro_core::run::BodyRef;
 use retro_store::keep::Stage;
 use retro_store::{PurgeRow, Purged, Result, RetentionStore};
-use retro_store_sql::count::CONSUMER;
 use retro_store_sql::step::purging;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
@@ -335,12 +334,13 @@ async fn events(connection: &mut SqliteConnection, age_s: i64, limit: u32) -> Re
 /// The events that are known by their digests alone: place among those asked for, and what is left of the content.
 pub(crate) async fn purged_events(
     connection: &mut SqliteConnection,
+    consumer: &str,
     events: &[&EventKey],
 ) -> Result<Vec<(i64, ContentDigest)>> {
     const SEEN: &str = "
         SELECT asked.key, seen_events.content FROM json_each(?2) AS asked
         CROSS JOIN seen_events ON seen_events.digest = substr(?1, asked.key * 16 + 1, 16)";
-    let digest = |event: &&EventKey| EventDigest::of(CONSUMER, event).0.into_bytes();
+    let digest = |event: &&EventKey| EventDigest::of(consumer, event).0.into_bytes();
     let asked: Vec<u8> = events.iter().flat_map(digest).collect();
     let places: Value = (0..events.len()).collect();
     let rows: Vec<(i64, Vec<u8>)> = sqlx::query_as(SEEN)

@@ -21,6 +21,8 @@ mod recall;
 mod replay;
 mod request;
 mod retrospective;
+mod review;
+mod rules;
 mod run;
 mod sample;
 mod steer;

@@ -1,9 +1,12 @@
 //! The people's questions.
 
 use async_trait::async_trait;
-use retro_core::id::{DeadLetterId, MemoryId, Ordinal, RetrospectiveId, Tenant, Workflow, WorkflowKey};
+use retro_core::id::{
+    DeadLetterId, MemoryId, Ordinal, RetrospectiveId, ReviewBatchId, Tenant, Workflow, WorkflowKey,
+};
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
+use retro_core::review::ReviewReport;
 use retro_store::{
     ActRow, DeadLetter, DeadLetterFilter, Health, LetterStatus, MemoryFilter, OperatorStore, Result,
     RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, WorkflowRow,
@@ -23,6 +26,7 @@ impl OperatorStore for SqliteStore {
         const TENANTS: &str = "
             SELECT tenant FROM workflows
             UNION SELECT tenant FROM memories
+            UNION SELECT tenant FROM review_reports
             UNION SELECT coalesce(tenant, ?1) FROM dead_letters
             ORDER BY 1";
         let rows: Vec<String> = sqlx::query_scalar(TENANTS)
@@ -81,7 +85,7 @@ impl OperatorStore for SqliteStore {
         const LOAD: &str = "
             SELECT id, memory FROM memories
             WHERE tenant = ?1 AND (?2 IS NULL OR workflow = ?2) AND (?3 IS NULL OR step = ?3)
-                AND (?4 IS NULL OR status = ?4)
+                AND (?4 IS NULL OR status = ?4) AND (NOT ?6 OR scope_kind = 'repository')
             ORDER BY weight DESC, id LIMIT ?5";
         let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
@@ -89,6 +93,7 @@ impl OperatorStore for SqliteStore {
             .bind(filter.step.as_ref().map(|step| step.as_str()))
             .bind(filter.status.map(|status| status.as_str()))
             .bind(filter.limit)
+            .bind(filter.rules)
             .fetch_all(self.reader())
             .await
             .on("memories")?;
@@ -212,6 +217,46 @@ impl OperatorStore for SqliteStore {
 
     async fn acts(&self, tenant: &Tenant, subject: Uuid) -> Result<Vec<ActRow>> {
         audit::acts(&mut *self.snapshot().await?, tenant, subject).await
+    }
+
+    async fn review_report(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<Option<ReviewReport>> {
+        const LOAD: &str = "SELECT report FROM review_reports WHERE tenant = ?1 AND review = ?2";
+        let report: Option<String> = sqlx::query_scalar(LOAD)
+            .bind(tenant.as_str())
+            .bind(id.to_string())
+            .fetch_optional(self.reader())
+            .await
+            .on("review_reports")?;
+        report.map(|report| at("review_reports.report", id).json(&report)).transpose()
+    }
+
+    async fn review_reports(
+        &self,
+        tenant: &Tenant,
+        keeper: Option<&Workflow>,
+        limit: u32,
+    ) -> Result<Vec<ReviewReport>> {
+        const LOAD: &str = "
+            SELECT review, report FROM review_reports WHERE tenant = ?1 AND (?2 IS NULL OR workflow = ?2)
+            ORDER BY written_ms DESC, review LIMIT ?3";
+        let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(keeper.map(Workflow::as_str))
+            .bind(limit)
+            .fetch_all(self.reader())
+            .await
+            .on("review_reports")?;
+        rows.iter().map(|(id, report)| at("review_reports.report", id).json(report)).collect()
+    }
+
+    async fn keepers(&self, tenant: &Tenant) -> Result<Vec<WorkflowKey>> {
+        const LOAD: &str = "SELECT DISTINCT workflow FROM rule_batches WHERE tenant = ?1 AND state = 'closed' ORDER BY workflow";
+        let rows: Vec<String> = sqlx::query_scalar(LOAD)
+            .bind(tenant.as_str())
+            .fetch_all(self.reader())
+            .await
+            .on("rule_batches")?;
+        rows.iter().map(|workflow| retro_store_sql::workflow_key(tenant.as_str(), workflow)).collect()
     }
 
     async fn health(&self) -> Result<Health> {

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
 use retro_core::recall::Candidate;
+use retro_core::review::Repository;
 use retro_fault::Label;
 use retro_store::{NameStore, RecallStore, Result};
 use retro_store_sql::memory::read_memory;
@@ -37,6 +38,27 @@ impl RecallStore for SqliteStore {
         rows.iter().map(candidate).collect()
     }
 
+    async fn rules(&self, tenant: &Tenant, repo: &Repository, weight_min: u16) -> Result<Vec<Candidate>> {
+        const LOAD: &str = "
+            SELECT memories.id, memories.memory, coalesce(memory_use.presentations, 0) FROM memories
+            LEFT JOIN memory_use ON memory_use.tenant = memories.tenant AND memory_use.memory = memories.id
+            WHERE memories.tenant = ?1 AND memories.workflow = ?2 AND memories.scope_kind = 'repository'
+                AND memories.status = 'active' AND memories.weight >= ?3
+            ORDER BY memories.weight DESC, memories.id";
+        let rows: Vec<(String, String, i64)> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(repo.keeper(tenant).workflow.as_str())
+            .bind(weight_min)
+            .fetch_all(self.reader())
+            .await
+            .on("memories")?;
+        let candidate = |(id, memory, count): &(String, String, i64)| {
+            let presentations = at("memory_use.presentations", id).unsigned(*count)?;
+            Ok(Candidate { memory: read_memory(id, memory)?, presentations })
+        };
+        rows.iter().map(candidate).collect()
+    }
+
     async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()> {
         if memories.is_empty() {
             return Ok(());
@@ -50,9 +72,9 @@ impl RecallStore for SqliteStore {
     async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()> {
         const READ: &str = concat!(
             "INSERT INTO presentations (tenant, workflow, run_id, memory, read_ms)
-             SELECT tenant, workflow, ?3, id, ",
+             SELECT tenant, ?2, ?3, id, ",
             now_ms!(),
-            " FROM memories WHERE tenant = ?1 AND workflow = ?2 AND id = ?4
+            " FROM memories WHERE tenant = ?1 AND (workflow = ?2 OR scope_kind = 'repository') AND id = ?4
              ON CONFLICT (tenant, workflow, run_id, memory) DO UPDATE SET read_ms = excluded.read_ms
              WHERE presentations.read_ms IS NULL"
         );
@@ -108,10 +130,10 @@ async fn present(
 ) -> Result<Vec<String>> {
     const PRESENT: &str = concat!(
         "INSERT INTO presentations (tenant, workflow, run_id, memory, presented_ms)
-         SELECT tenant, workflow, ?3, id, ",
+         SELECT tenant, ?2, ?3, id, ",
         now_ms!(),
         " FROM memories
-         WHERE tenant = ?1 AND workflow = ?2 AND id IN (SELECT value FROM json_each(?4))
+         WHERE tenant = ?1 AND (workflow = ?2 OR scope_kind = 'repository') AND id IN (SELECT value FROM json_each(?4))
          ON CONFLICT (tenant, workflow, run_id, memory) DO UPDATE SET presented_ms = excluded.presented_ms
          WHERE presentations.presented_ms IS NULL
          RETURNING memory"

@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use retro_core::id::{ChangeId, MemoryId, ProposalId, RetrospectiveId, Tenant, WorkflowKey};
+use retro_core::id::{ChangeId, MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
+use retro_core::learn::Unpromoted;
 use retro_core::manual::{Decided, Undecided};
-use retro_core::memory::{FoldError, Memory};
+use retro_core::memory::{Cause, FoldError, Memory, change_id};
 use retro_core::retrospective::State;
 use retro_fault::Label;
 use retro_store::manual::DecideProposal;
-use retro_store::write::{Decide, DecideDeletion};
+use retro_store::write::{Decide, DecideDeletion, DecidePromotion, DecideRules};
 use retro_store::{Result, Step, WriterStore};
 use retro_store_sql::memory::read_memory;
 use retro_store_sql::workflow_key;
@@ -17,7 +18,7 @@ use sqlx::SqliteConnection;
 use crate::damage::{OnTable, at};
 use crate::memory::{append_changes, store_memories, store_tombstones};
 use crate::open::commit;
-use crate::{SqliteStore, close, manual, outbox, retrospective};
+use crate::{SqliteStore, close, manual, outbox, retrospective, rules};
 
 #[async_trait]
 impl WriterStore for SqliteStore {
@@ -48,6 +49,48 @@ impl WriterStore for SqliteStore {
         limit: u32,
     ) -> Result<Vec<(Tenant, RetrospectiveId)>> {
         self.waiting_in(State::Settling, older_than_s, limit).await
+    }
+
+    async fn close_rules(&self, tenant: &Tenant, id: ReviewBatchId, decide: DecideRules<'_>) -> Result<Step> {
+        let mut transaction = self.write().await?;
+        let Some(batch) = rules::load(&mut transaction, tenant, id).await? else { return Ok(Step::Unknown) };
+        if !batch.waits {
+            return Ok(Step::AlreadyDone);
+        }
+        let keeper = batch.keeper.clone();
+        let closed = decide(rules::facts(&mut transaction, id, batch).await?);
+        rules::store(&mut transaction, &keeper, id, &closed).await?;
+        commit(transaction, Label::RulesCommit).await?;
+        Ok(Step::Done)
+    }
+
+    async fn overdue_rules(&self, older_than_s: u64, limit: u32) -> Result<Vec<(Tenant, ReviewBatchId)>> {
+        self.waiting_rules(older_than_s, limit).await
+    }
+
+    async fn promote_rule(
+        &self,
+        tenant: &Tenant,
+        id: MemoryId,
+        request: &str,
+        decide: DecidePromotion<'_>,
+    ) -> Result<std::result::Result<Step, Unpromoted>> {
+        let mut transaction = self.write().await?;
+        let Some((keeper, memory)) = load_memory(&mut transaction, tenant, id).await? else {
+            return Ok(Ok(Step::Unknown));
+        };
+        let cause = Cause::Operator { request: request.to_owned() };
+        if happened(&mut transaction, tenant, change_id(&keeper, id, &cause, "accepted")).await? {
+            return Ok(Ok(Step::AlreadyDone));
+        }
+        let facts = rules::promote_facts(&mut transaction, keeper, memory).await?;
+        let promotion = match decide(&facts) {
+            Ok(promotion) => promotion,
+            Err(unpromoted) => return Ok(Err(unpromoted)),
+        };
+        rules::store_promotion(&mut transaction, &facts.keeper, &promotion).await?;
+        commit(transaction, Label::PromoteCommit).await?;
+        Ok(Ok(Step::Done))
     }
 
     async fn delete_memory(

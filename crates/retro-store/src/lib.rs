@@ -16,6 +16,7 @@ pub mod operate;
 pub mod recall;
 pub mod replay;
 pub mod request;
+pub mod review;
 pub mod sample;
 pub mod schema;
 pub mod steer;
@@ -42,6 +43,9 @@ pub use replay::{
     ReplayStore, Replayed, Resent, Sending,
 };
 pub use request::{Begun, KeptAnswer, RequestName, RequestStore, RequestTimes};
+pub use review::{
+    Collected, DecidedReview, Heard, PullRequestKey, ReviewerStore, Said, SettledReview, Taken,
+};
 pub use sample::{SamplerStore, Sampling};
 pub use schema::SchemaStore;
 pub use steer::{Cancelled, Reopened, SteerStore};
@@ -68,6 +72,7 @@ pub trait Store:
     + ReplayStore
     + HandStore
     + RequestStore
+    + ReviewerStore
     + TraceStore
     + MendStore
 {
@@ -93,6 +98,7 @@ impl<T> Store for T where
         + HandStore
         + ReplayStore
         + RequestStore
+        + ReviewerStore
         + TraceStore
         + MendStore
 {

@@ -4,11 +4,13 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::dead_letter::Code;
 use retro_core::id::{
-    DeadLetterId, MemoryId, Ordinal, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey,
+    DeadLetterId, MemoryId, Ordinal, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow,
+    WorkflowKey,
 };
 use retro_core::memory::{Change, Memory, Status, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::{Investigation, Retrospective, WorkflowState};
+use retro_core::review::ReviewReport;
 use retro_core::run::{BodyRef, HttpsRef, RunFacts};
 use retro_core::sample::Sample;
 use serde::{Deserialize, Serialize, Serializer};
@@ -74,6 +76,8 @@ pub struct MemoryFilter {
     pub step: Option<Step>,
     /// Only of this status.
     pub status: Option<Status>,
+    /// Only rules of repositories.
+    pub rules: bool,
     /// At most so many; heaviest first, then id.
     pub limit: u32,
 }
@@ -193,6 +197,17 @@ pub trait OperatorStore: NameStore + ProposalStore + LetterStore {
     ) -> Result<Option<RetrospectiveDetail>>;
     /// One report.
     async fn report(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Option<Report>>;
+    /// One report about reviews.
+    async fn review_report(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<Option<ReviewReport>>;
+    /// Reports about reviews, of one repository or of all; the newest first, at most `limit`.
+    async fn review_reports(
+        &self,
+        tenant: &Tenant,
+        keeper: Option<&Workflow>,
+        limit: u32,
+    ) -> Result<Vec<ReviewReport>>;
+    /// Whoever keeps a repository's rules: the names under which their changes stand, in order.
+    async fn keepers(&self, tenant: &Tenant) -> Result<Vec<WorkflowKey>>;
     /// Dead letters of the tenant, and those whose tenant could not be read when `tenant` is the default one.
     async fn dead_letters(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<DeadLetter>>;
     /// One dead letter.

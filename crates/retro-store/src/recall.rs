@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use retro_core::id::{MemoryId, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
 use retro_core::recall::Candidate;
+use retro_core::review::Repository;
 
 use crate::{NameStore, Result};
 
@@ -14,7 +15,11 @@ pub trait RecallStore: NameStore {
     /// to.
     async fn candidates(&self, key: &WorkflowKey, step: &Step, weight_min: u16) -> Result<Vec<Candidate>>;
 
-    /// Records that these memories stood in the prompt of a run; once a run and memory, however often it is said.
+    /// Every active rule of the repository with a weight of at least `weight_min`, whatever path it is confined to, with how
+    /// many runs it was presented to.
+    async fn rules(&self, tenant: &Tenant, repo: &Repository, weight_min: u16) -> Result<Vec<Candidate>>;
+
+    /// Records that these memories of the run's workflow, and rules of repositories, stood in the prompt of a run; once a run and memory, however often it is said.
     async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()>;
 
     /// Records that a run opened a memory; once. Nothing happens when the tenant has no such memory.

@@ -2,13 +2,15 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use retro_core::id::{MemoryId, ProposalId, RetrospectiveId, Tenant, WorkflowKey};
-use retro_core::learn::{Closing, ClosingFacts};
+use retro_core::id::{MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
+use retro_core::learn::{Applied, Closing, ClosingFacts, PromoteFacts, Promotion, RuleFacts, Unpromoted};
 use retro_core::manual::{Decided, Undecided};
 use retro_core::memory::{Change, FoldError, Memory, Tombstone};
 use retro_core::message::Message;
+use retro_core::review::{ReviewReport, RuleMutation};
 
 use crate::manual::DecideProposal;
+use crate::review::DecidedReview;
 use crate::{LevelStore, Result, Step, TraceStore};
 
 /// What a writer decides with: everything about a settling retrospective in, its closing out.
@@ -26,6 +28,37 @@ pub struct Deletion {
     /// The announcement.
     pub message: Message,
 }
+
+/// Everything about a batch that asks something of a repository's rules.
+#[derive(Debug, Clone)]
+pub struct RuleBatchFacts {
+    /// The batch.
+    pub id: ReviewBatchId,
+    /// What was decided about the reviews of a pull request; `None` for what a run or the clock asks.
+    pub review: Option<DecidedReview>,
+    /// What is asked.
+    pub mutations: Vec<RuleMutation>,
+    /// What the writer knows.
+    pub rules: RuleFacts,
+}
+
+/// What such a batch does.
+#[derive(Debug, Clone)]
+pub struct RulesClosed {
+    /// To memory.
+    pub applied: Applied,
+    /// The report, of reviews.
+    pub report: Option<ReviewReport>,
+    /// Announcements.
+    pub messages: Vec<Message>,
+}
+
+/// What such a batch is decided with.
+pub type DecideRules<'a> = &'a (dyn Fn(RuleBatchFacts) -> RulesClosed + Send + Sync);
+
+/// What a person's promotion of a rule is decided with.
+pub type DecidePromotion<'a> =
+    &'a (dyn Fn(&PromoteFacts) -> std::result::Result<Promotion, Unpromoted> + Send + Sync);
 
 /// What a deletion is decided with.
 pub type DecideDeletion<'a> =
@@ -48,6 +81,24 @@ pub trait WriterStore: TraceStore + LevelStore {
     /// Retrospectives that have been settling for `older_than_s` seconds: their wake-up was lost. At most `limit`.
     async fn overdue_closings(&self, older_than_s: u64, limit: u32)
     -> Result<Vec<(Tenant, RetrospectiveId)>>;
+
+    /// One transaction under the lock of the repository's keeper: if the batch still waits, loads everything, lets `decide`
+    /// apply it, and stores changes, memories, tombstones, report and messages. All or nothing.
+    async fn close_rules(&self, tenant: &Tenant, id: ReviewBatchId, decide: DecideRules<'_>) -> Result<Step>;
+
+    /// Batches of rules that have waited for `older_than_s` seconds: their wake-up was lost. At most `limit`.
+    async fn overdue_rules(&self, older_than_s: u64, limit: u32) -> Result<Vec<(Tenant, ReviewBatchId)>>;
+
+    /// One transaction under the lock of the repository's keeper: promotes a rule as `decide` says. The inner result tells
+    /// why it cannot be promoted as it stands. `Unknown` when the tenant has no such memory, `AlreadyDone` when this very
+    /// request promoted it before.
+    async fn promote_rule(
+        &self,
+        tenant: &Tenant,
+        id: MemoryId,
+        request: &str,
+        decide: DecidePromotion<'_>,
+    ) -> Result<std::result::Result<Step, Unpromoted>>;
 
     /// One transaction under the lock of the workflow: deletes a memory as `decide` says. The inner result tells
     /// why the memory cannot be deleted as it stands. `Unknown` when the tenant has no such memory.

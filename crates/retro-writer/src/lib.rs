@@ -2,6 +2,7 @@
 
 mod measure;
 mod proposals;
+mod rules;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -54,7 +55,7 @@ impl Writer {
         Self { store, policies, embedder, clock, outbox }
     }
 
-    /// Closes what a lost wake-up left. Returns how many retrospectives were taken up.
+    /// Closes what a lost wake-up left. Returns how many retrospectives and batches of rules were taken up.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let overdue = self.store.overdue_closings(OVERDUE_S, CLOSINGS_PER_SWEEP).await?;
         for (tenant, id) in &overdue {
@@ -74,7 +75,7 @@ impl Writer {
                 Ok(Ok(_)) => {}
             }
         }
-        Ok(overdue.len())
+        Ok(overdue.len() + self.sweep_rules().await?)
     }
 
     async fn close(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Step, StoreError> {
@@ -133,9 +134,13 @@ impl Writer {
     }
 
     async fn answer(&self, message: &Message, work: &Work) -> Verdict {
-        let Notice::MutationsDue { retrospective } = message.notice else {
-            let detail = format!("the writer was sent {}", message.notice.kind());
-            return Verdict::DeadLetter(Rejection::at(Code::FieldInvalid, "notice", detail));
+        let retrospective = match &message.notice {
+            Notice::MutationsDue { retrospective } => *retrospective,
+            Notice::RulesDue { batch } => return self.answer_rules(&message.tenant, *batch).await,
+            other => {
+                let detail = format!("the writer was sent {}", other.kind());
+                return Verdict::DeadLetter(Rejection::at(Code::FieldInvalid, "notice", detail));
+            }
         };
         work.note("retro.retrospective.id", retrospective.to_string());
         match self.close(&message.tenant, retrospective).await {

@@ -5,6 +5,7 @@ mod letter_filter;
 mod letters;
 mod memories;
 mod retrospectives;
+mod rules;
 mod who;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub(crate) use self::letter_filter::LetterFilterArgs;
 pub(crate) use self::letters::{EditLetter, ExportLetters, ListLetters, ShowLetter};
 pub(crate) use self::memories::Memories;
 pub(crate) use self::retrospectives::{Proposals, Retrospectives, Trigger};
+pub(crate) use self::rules::Rules;
 pub(crate) use self::who::ActArgs;
 
 /// Looks back at the runs of agent workflows, keeps what recurs, and hands it to the next run.
@@ -76,6 +78,9 @@ pub(crate) enum Command {
     /// Memories: what they say, why they are there, and how to be rid of one.
     #[command(subcommand)]
     Memories(Memories),
+    /// Rules of repositories, which reviews have taught: who asked for each, and what people do about them.
+    #[command(subcommand)]
+    Rules(Rules),
     /// Retrospectives: windows, samples and how far they are.
     #[command(subcommand)]
     Retrospectives(Retrospectives),

@@ -10,6 +10,7 @@ mod pipeline;
 mod read;
 mod ready;
 mod replay;
+mod rules;
 mod steer;
 
 use std::process::ExitCode;
@@ -85,6 +86,7 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded, metrics: Scrape) -> anyhow::R
         Command::Memories(command) => {
             memories::run(&asked, &config, store::open(&config).await?, command).await
         }
+        Command::Rules(command) => rules::run(&asked, &config, store::open(&config).await?, command).await,
         Command::Retrospectives(command) => {
             read::retrospectives(&asked, &config, store::open(&config).await?, command).await
         }

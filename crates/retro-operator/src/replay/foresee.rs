@@ -226,6 +226,10 @@ impl Replays {
             Notice::RetrospectiveDue { retrospective } => (Role::Sampler, retrospective),
             Notice::InvestigationDue { retrospective, .. } => (Role::Investigator, retrospective),
             Notice::MutationsDue { retrospective } => (Role::Writer, retrospective),
+            Notice::RulesDue { batch } => {
+                let why = format!("the writer wakes, and applies batch {batch} of rules unless it has");
+                return Ok(Read::Known(Will::Wake, why));
+            }
             ref other => {
                 let detail = format!("the {consumer} was sent {}", other.kind());
                 return Ok(Read::Refused(Rejection::at(Code::FieldInvalid, "notice", detail)));

@@ -24,16 +24,26 @@ pub(super) async fn check(store: &dyn OperatorStore, key: &WorkflowKey, look: &m
     Ok(())
 }
 
+/// Whoever keeps rules of a repository and is no workflow with runs beside it: that is looked at as one.
+pub(super) async fn keepers(store: &dyn OperatorStore, tenant: &Tenant) -> Result<Vec<WorkflowKey>> {
+    let known: BTreeSet<_> = store.workflows(tenant).await?.into_iter().map(|row| row.key).collect();
+    let mut keepers = store.keepers(tenant).await?;
+    keepers.retain(|keeper| !known.contains(keeper));
+    Ok(keepers)
+}
+
 /// Memories of the scopes that belong to no workflow are folded from their own histories.
 pub(super) async fn check_homeless(
     store: &dyn OperatorStore,
     tenant: &Tenant,
     look: &mut Look,
 ) -> Result<()> {
-    let known: BTreeSet<_> = store.workflows(tenant).await?.into_iter().map(|row| row.key.workflow).collect();
+    let workflows = store.workflows(tenant).await?.into_iter().map(|row| row.key.workflow);
+    let kept = keepers(store, tenant).await?.into_iter().map(|keeper| keeper.workflow);
+    let known: BTreeSet<_> = workflows.chain(kept).collect();
     let all = store.memories(tenant, &all_memories(None)).await?;
     let homeless =
-        all.into_iter().filter(|memory| memory.scope.workflow().is_none_or(|home| !known.contains(home)));
+        all.into_iter().filter(|memory| memory.scope.kept_under().is_none_or(|home| !known.contains(&home)));
     for memory in homeless {
         let history = store.history(tenant, memory.id).await?;
         look.checked.changes += history.len() as u64;

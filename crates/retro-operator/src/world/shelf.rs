@@ -2,11 +2,13 @@
 
 use async_trait::async_trait;
 use retro_core::id::{
-    DeadLetterId, MemoryId, MemoryRef, Ordinal, ProposalId, RetrospectiveId, Tenant, Workflow, WorkflowKey,
+    DeadLetterId, MemoryId, MemoryRef, Ordinal, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, Workflow,
+    WorkflowKey,
 };
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::Retrospective;
+use retro_core::review::ReviewReport;
 use retro_store::{
     ActRow, Attempt, DeadLetter, DeadLetterFilter, Health, LetterCount, LetterStore, LetterVersion,
     MemoryFilter, NameStore, OperatorStore, ProposalFilter, ProposalRow, ProposalStore, Result,
@@ -101,7 +103,10 @@ impl OperatorStore for World {
             all.push(half_way);
         }
         all.retain(|memory| {
-            filter.workflow.as_ref().is_none_or(|workflow| memory.scope.workflow() == Some(workflow))
+            filter
+                .workflow
+                .as_ref()
+                .is_none_or(|workflow| memory.scope.kept_under().as_ref() == Some(workflow))
                 && filter.step.as_ref().is_none_or(|step| memory.scope.step() == Some(step))
                 && filter.status.is_none_or(|status| memory.status == status)
         });
@@ -184,6 +189,18 @@ impl OperatorStore for World {
     }
 
     async fn acts(&self, _: &Tenant, _: Uuid) -> Result<Vec<ActRow>> {
+        Ok(Vec::new())
+    }
+
+    async fn review_report(&self, _: &Tenant, _: ReviewBatchId) -> Result<Option<ReviewReport>> {
+        Ok(None)
+    }
+
+    async fn review_reports(&self, _: &Tenant, _: Option<&Workflow>, _: u32) -> Result<Vec<ReviewReport>> {
+        Ok(Vec::new())
+    }
+
+    async fn keepers(&self, _: &Tenant) -> Result<Vec<WorkflowKey>> {
         Ok(Vec::new())
     }
 

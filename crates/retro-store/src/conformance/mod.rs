@@ -26,6 +26,7 @@ pub mod operate;
 pub mod recall;
 pub mod replay;
 pub mod request;
+pub mod review;
 pub mod sample;
 pub mod samples;
 pub mod steer;
@@ -151,6 +152,19 @@ macro_rules! conformance {
                 a_request_that_ends_without_an_answer_can_be_begun_again
                 requests_of_other_tenants_and_routes_are_others
                 old_requests_are_forgotten_in_bounded_stages
+            }
+            review {
+                an_event_of_github_is_taken_once
+                two_that_hear_the_same_at_once_leave_what_one_would_have_left
+                a_pull_request_is_due_once_its_wait_is_over
+                the_newest_of_a_remark_stays_whatever_came_first
+                threads_and_authors_are_known_whenever_they_are_told
+                what_was_decided_upon_an_older_state_is_not_stored
+                requests_are_told_to_the_other_pull_requests_of_the_repository
+                closing_a_batch_of_rules_stores_everything_once
+                what_a_remark_has_caused_is_told_to_the_next_round
+                a_person_promotes_a_quarantined_rule_once
+                reviewing_keeps_tenants_apart
             }
             delivery {
                 messages_wait_in_order_until_they_are_sent
@@ -288,6 +302,7 @@ mod tests {
             include_str!("recall.rs"),
             include_str!("replay.rs"),
             include_str!("request.rs"),
+            include_str!("review.rs"),
             include_str!("sample.rs"),
             include_str!("steer.rs"),
             include_str!("tenants.rs"),

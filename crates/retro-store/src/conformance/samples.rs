@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use retro_core::id::{MemoryId, WorkflowKey};
 use retro_core::memory::{Memory, fold};
 
-use crate::{DeadLetterFilter, MemoryFilter, ProposalFilter, RunFilter, Store, StoredBody};
+use crate::{DeadLetterFilter, MemoryFilter, ProposalFilter, PullRequestKey, RunFilter, Store, StoredBody};
 
 /// More rows than the samples hold of anything.
 const ALL: u32 = 1000;
@@ -31,6 +31,7 @@ pub async fn read_everything(store: &dyn Store) {
     let (mut reports, mut letters, mut proposals) = (0, 0, 0);
     let (mut attempts, mut versions) = (0, 0);
     let (mut replays, mut batches) = (0, 0);
+    let mut reviews = 0;
     for tenant in &tenants {
         let runs = store.runs(tenant, &RunFilter { limit: ALL, ..Default::default() }).await.expect("runs");
         assert!(!runs.is_empty(), "{tenant}");
@@ -63,6 +64,12 @@ pub async fn read_everything(store: &dyn Store) {
             assert_eq!(of.len(), row.progress.letters() as usize);
             batches += 1;
         }
+        for report in store.review_reports(tenant, None, ALL).await.expect("reports about reviews") {
+            reviews += 1;
+            let of = PullRequestKey { tenant: tenant.clone(), pull_request: report.review.pull_request };
+            let known = store.collected(&of).await.expect("reading").expect("it was spoken of");
+            assert_eq!((known.remarks.len(), known.resolved), (2, vec![11]));
+        }
         let all = ProposalFilter { limit: ALL, ..Default::default() };
         proposals += store.proposals(tenant, &all).await.expect("proposals").len();
     }
@@ -71,6 +78,8 @@ pub async fn read_everything(store: &dyn Store) {
     let losses = store.losses().await.expect("losses");
     assert_eq!(losses.iter().map(|loss| loss.message.is_some()).collect::<Vec<_>>(), [true, false]);
     assert_eq!((replays, batches), (1, 1));
+    let (due, waiting) = (store.due_reviews(ALL).await, store.overdue_rules(0, ALL).await);
+    assert_eq!((reviews, due.expect("reviews").len(), waiting.expect("batches").len()), (1, 1, 1));
     assert!(!store.unsent(ALL).await.expect("the outbox").is_empty());
     let claim = store.claim("tests", 60).await.expect("claiming").expect("one is due");
     assert!(matches!(claim.body, StoredBody::Inline(_)), "{:?}", claim.body);

@@ -44,7 +44,7 @@ pub(crate) enum Memories {
     },
 }
 
-fn status(text: &str) -> Result<Status, String> {
+pub(super) fn status(text: &str) -> Result<Status, String> {
     let known = || Status::ALL.map(Status::as_str).join(", ");
     Status::ALL.into_iter().find(|one| one.as_str() == text).ok_or_else(|| format!("one of: {}", known()))
 }

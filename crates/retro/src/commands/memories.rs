@@ -31,6 +31,7 @@ pub(crate) async fn run(
                 step: step.clone(),
                 status: *status,
                 limit: *limit,
+                ..Default::default()
             };
             let rows = store.memories(asked.tenant, &filter).await?;
             output::data(asked.output, &rows, || lists::memories(&rows, terminal_columns()))?;
@@ -54,7 +55,7 @@ pub(crate) async fn run(
 }
 
 /// The memory that was named, or how the command ends without one.
-async fn meant(
+pub(super) async fn meant(
     asked: &Asked<'_>,
     store: &dyn Store,
     name: MemoryRef,
@@ -69,7 +70,7 @@ async fn meant(
     })
 }
 
-async fn why(asked: &Asked<'_>, store: &dyn Store, id: MemoryId) -> anyhow::Result<Exit> {
+pub(super) async fn why(asked: &Asked<'_>, store: &dyn Store, id: MemoryId) -> anyhow::Result<Exit> {
     let why = Why::of(id, &store.history(asked.tenant, id).await?);
     shown(asked, why, "memory", &id, |why| why.text(terminal_columns()))
 }

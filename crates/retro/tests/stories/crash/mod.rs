@@ -15,6 +15,7 @@ mod ground;
 mod letters;
 mod people;
 mod replays;
+mod reviews;
 mod road;
 mod start;
 
@@ -23,12 +24,13 @@ use std::collections::BTreeMap;
 use retro_fault::Label;
 
 /// The labels of each story.
-const STORIES: [(&str, &[Label]); 7] = [
+const STORIES: [(&str, &[Label]); 8] = [
     ("start", &start::LABELS),
     ("road", &road::LABELS),
     ("letters", &letters::LABELS),
     ("agents", &agents::LABELS),
     ("people", &people::LABELS),
+    ("reviews", &reviews::LABELS),
     ("replays", &replays::LABELS),
     ("alone", &alone::LABELS),
 ];

@@ -1,0 +1,369 @@
+//! What people say about pull requests: taking it, and what was decided about it.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use retro_core::id::EventKey;
+use retro_core::keep::Seen;
+use retro_core::review::{REMARKS_MAX, Remark, RemarkKey};
+use retro_fault::Label;
+use retro_store::review::{
+    Collected, Heard, OTHERS_MAX, PullRequestKey, ReviewerStore, Said, SettledReview, Taken,
+};
+use retro_store::{Result, Step};
+use retro_store_sql::review::{CONSUMER, collected, known, pull_request_key};
+use serde_json::{Value, json};
+use sqlx::SqliteConnection;
+
+use crate::count::seen_events;
+use crate::damage::{self, OnTable, at, integer, policy_time};
+use crate::open::commit;
+use crate::{SqliteStore, now_ms, outbox};
+
+#[async_trait]
+impl ReviewerStore for SqliteStore {
+    async fn hear(&self, heard: &[Heard], wait_s: u64) -> Result<Vec<Taken>> {
+        let mut transaction = self.write().await?;
+        let events: Vec<&EventKey> = heard.iter().map(|one| &one.event).collect();
+        let mut seen: Vec<Option<Seen>> = vec![None; heard.len()];
+        for (place, one) in seen_events(&mut transaction, CONSUMER, &events).await? {
+            seen[at("inbox", place).unsigned::<usize>(place)?] = Some(one);
+        }
+        let mut taken = Vec::with_capacity(heard.len());
+        for (one, seen) in heard.iter().zip(seen) {
+            taken.push(match seen {
+                Some(seen) => known(one, seen),
+                None => take(&mut transaction, one, wait_s).await?,
+            });
+        }
+        commit(transaction, Label::HearCommit).await?;
+        Ok(taken)
+    }
+
+    async fn due_reviews(&self, limit: u32) -> Result<Vec<PullRequestKey>> {
+        const DUE: &str = concat!(
+            "SELECT tenant, repo, number FROM reviews WHERE due_ms IS NOT NULL AND due_ms <= ",
+            now_ms!(),
+            " ORDER BY due_ms, tenant, repo, number LIMIT ?1"
+        );
+        let rows: Vec<(String, String, i64)> =
+            sqlx::query_as(DUE).bind(limit).fetch_all(self.reader()).await.on("reviews")?;
+        rows.iter().map(pull_request_key).collect()
+    }
+
+    async fn collected(&self, key: &PullRequestKey) -> Result<Option<Collected>> {
+        const REVIEW: &str =
+            "SELECT revision, rounds, author FROM reviews WHERE tenant = ?1 AND repo = ?2 AND number = ?3";
+        const REMARKS: &str = "
+            SELECT remark, thumbs_up FROM remarks WHERE tenant = ?1 AND repo = ?2 AND number = ?3
+            ORDER BY kind, length(remark_id), remark_id";
+        const RESOLVED: &str = "
+            SELECT first_id FROM review_threads WHERE tenant = ?1 AND repo = ?2 AND number = ?3 AND resolved
+            ORDER BY length(first_id), first_id";
+        const OTHERS: &str = "
+            SELECT remark, request FROM remarks
+            WHERE tenant = ?1 AND repo = ?2 AND request IS NOT NULL AND number <> ?3 AND NOT deleted
+            ORDER BY changed_at DESC, number, kind, remark_id LIMIT ?4";
+        let (tenant, repo) = (key.tenant.as_str(), key.pull_request.repo.as_str());
+        let number = integer(key.pull_request.number);
+        let mut snapshot = self.snapshot().await?;
+        let review: Option<(i64, i64, Option<String>)> = sqlx::query_as(REVIEW)
+            .bind(tenant)
+            .bind(repo)
+            .bind(number)
+            .fetch_optional(&mut *snapshot)
+            .await
+            .on("reviews")?;
+        let Some(review) = review else { return Ok(None) };
+        let remarks: Vec<(String, i64)> = sqlx::query_as(REMARKS)
+            .bind(tenant)
+            .bind(repo)
+            .bind(number)
+            .fetch_all(&mut *snapshot)
+            .await
+            .on("remarks")?;
+        let resolved: Vec<String> = sqlx::query_scalar(RESOLVED)
+            .bind(tenant)
+            .bind(repo)
+            .bind(number)
+            .fetch_all(&mut *snapshot)
+            .await
+            .on("review_threads")?;
+        let others: Vec<(String, String)> = sqlx::query_as(OTHERS)
+            .bind(tenant)
+            .bind(repo)
+            .bind(number)
+            .bind(OTHERS_MAX)
+            .fetch_all(&mut *snapshot)
+            .await
+            .on("remarks")?;
+        collected(key, review, &remarks, &resolved, &others).map(Some)
+    }
+
+    async fn settle_review(
+        &self,
+        key: &PullRequestKey,
+        revision: u64,
+        settled: Option<&SettledReview>,
+    ) -> Result<Step> {
+        const SETTLE: &str = "
+            UPDATE reviews SET due_ms = NULL, rounds = rounds + ?5
+            WHERE tenant = ?1 AND repo = ?2 AND number = ?3 AND revision = ?4 AND due_ms IS NOT NULL";
+        let mut transaction = self.write().await?;
+        let done = sqlx::query(SETTLE)
+            .bind(key.tenant.as_str())
+            .bind(key.pull_request.repo.as_str())
+            .bind(integer(key.pull_request.number))
+            .bind(integer(revision))
+            .bind(i64::from(settled.is_some()))
+            .execute(&mut *transaction)
+            .await
+            .on("reviews")?;
+        if done.rows_affected() == 0 {
+            return Ok(Step::AlreadyDone);
+        }
+        if let Some(settled) = settled {
+            set_requests(&mut transaction, key, &settled.requests).await?;
+            store_batch(&mut transaction, key, settled).await?;
+            outbox::put(&mut transaction, std::iter::once(&settled.message)).await?;
+        }
+        commit(transaction, Label::ReviewCommit).await?;
+        Ok(Step::Done)
+    }
+}
+
+/// Takes one event that is in no inbox row of before.
+async fn take(connection: &mut SqliteConnection, heard: &Heard, wait_s: u64) -> Result<Taken> {
+    const KEEP: &str = concat!(
+        "INSERT INTO inbox (consumer, tenant, source, event_id, content_hash, received_ms) VALUES (?1, ?2, ?3, ?4, ?5, ",
+        now_ms!(),
+        ") ON CONFLICT (consumer, tenant, source, event_id) DO NOTHING"
+    );
+    const KEPT: &str = "
+        SELECT content_hash FROM inbox WHERE consumer = ?1 AND tenant = ?2 AND source = ?3 AND event_id = ?4";
+    let event = &heard.event;
+    let kept = sqlx::query(KEEP)
+        .bind(CONSUMER)
+        .bind(event.tenant.as_str())
+        .bind(&event.source)
+        .bind(&event.id)
+        .bind(&heard.content_hash)
+        .execute(&mut *connection)
+        .await
+        .on("inbox")?;
+    if kept.rows_affected() == 0 {
+        // The same event stands in this batch before.
+        let hash: String = sqlx::query_scalar(KEPT)
+            .bind(CONSUMER)
+            .bind(event.tenant.as_str())
+            .bind(&event.source)
+            .bind(&event.id)
+            .fetch_one(connection)
+            .await
+            .on("inbox")?;
+        return Ok(known(heard, Seen::Whole(hash)));
+    }
+    let told = author(connection, heard, wait_s).await?;
+    let taken = match &heard.said {
+        None => Taken::Nothing,
+        Some(Said::Remark { remark, thumbs_up, changed_at }) => {
+            say(connection, heard, remark, *thumbs_up, *changed_at).await?
+        }
+        Some(Said::Thread { first, resolved, at }) => {
+            thread(connection, heard, *first, *resolved, *at).await?
+        }
+    };
+    if taken == Taken::New {
+        due(connection, heard, wait_s).await?;
+    }
+    Ok(if told && taken == Taken::Nothing { Taken::New } else { taken })
+}
+
+/// Sees that the pull request has a row, and who opened it. Returns whether that was not known, and matters to a remark.
+async fn author(connection: &mut SqliteConnection, heard: &Heard, wait_s: u64) -> Result<bool> {
+    const MAKE: &str = "
+        INSERT INTO reviews (tenant, repo, number, revision, rounds) VALUES (?1, ?2, ?3, 0, 0)
+        ON CONFLICT (tenant, repo, number) DO NOTHING";
+    const TELL: &str = concat!(
+        "UPDATE reviews SET author = ?4, revision = revision + 1, due_ms = CASE WHEN EXISTS (
+             SELECT 1 FROM remarks WHERE remarks.tenant = ?1 AND remarks.repo = ?2 AND remarks.number = ?3)
+             THEN coalesce(due_ms, ",
+        now_ms!(),
+        " + ?5 * 1000) ELSE due_ms END
+         WHERE tenant = ?1 AND repo = ?2 AND number = ?3 AND author IS NULL AND ?4 IS NOT NULL"
+    );
+    let (repo, number) = (heard.pull_request.repo.as_str(), integer(heard.pull_request.number));
+    sqlx::query(MAKE)
+        .bind(heard.event.tenant.as_str())
+        .bind(repo)
+        .bind(number)
+        .execute(&mut *connection)
+        .await
+        .on("reviews")?;
+    let told = sqlx::query(TELL)
+        .bind(heard.event.tenant.as_str())
+        .bind(repo)
+        .bind(number)
+        .bind(&heard.author)
+        .bind(integer(wait_s))
+        .execute(connection)
+        .await
+        .on("reviews")?;
+    Ok(told.rows_affected() > 0)
+}
+
+/// Stores a remark as it is now, unless something newer is known of it.
+async fn say(
+    connection: &mut SqliteConnection,
+    heard: &Heard,
+    remark: &Remark,
+    thumbs_up: u64,
+    changed_at: Timestamp,
+) -> Result<Taken> {
+    const SAY: &str = concat!(
+        "INSERT INTO remarks (tenant, repo, number, kind, remark_id, changed_at, remark, deleted, thumbs_up, stored_ms)
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?10, ",
+        now_ms!(),
+        " WHERE ?8 > (SELECT count(*) FROM remarks WHERE tenant = ?1 AND repo = ?2 AND number = ?3
+             AND NOT (kind = ?4 AND remark_id = ?5))
+         ON CONFLICT (tenant, repo, number, kind, remark_id) DO UPDATE SET changed_at = excluded.changed_at,
+             remark = excluded.remark, deleted = excluded.deleted, thumbs_up = excluded.thumbs_up, stored_ms = excluded.stored_ms
+         WHERE NOT remarks.deleted AND (excluded.deleted
+             OR (excluded.changed_at, excluded.remark, excluded.thumbs_up)
+                > (remarks.changed_at, remarks.remark, remarks.thumbs_up))"
+    );
+    const KNOWN: &str = "
+        SELECT count(*) FROM remarks
+        WHERE tenant = ?1 AND repo = ?2 AND number = ?3 AND kind = ?4 AND remark_id = ?5";
+    let (tenant, repo) = (heard.event.tenant.as_str(), heard.pull_request.repo.as_str());
+    let (number, kind, id) =
+        (integer(heard.pull_request.number), remark.key.kind.as_str(), remark.key.id.to_string());
+    let said = sqlx::query(SAY)
+        .bind(tenant)
+        .bind(repo)
+        .bind(number)
+        .bind(kind)
+        .bind(&id)
+        .bind(policy_time(changed_at))
+        .bind(damage::json(remark))
+        .bind(REMARKS_MAX as i64)
+        .bind(remark.deleted)
+        .bind(integer(thumbs_up))
+        .execute(&mut *connection)
+        .await
+        .on("remarks")?;
+    if said.rows_affected() > 0 {
+        return Ok(Taken::New);
+    }
+    let known: i64 = sqlx::query_scalar(KNOWN)
+        .bind(tenant)
+        .bind(repo)
+        .bind(number)
+        .bind(kind)
+        .bind(&id)
+        .fetch_one(connection)
+        .await
+        .on("remarks")?;
+    Ok(if known > 0 { Taken::Nothing } else { Taken::Full })
+}
+
+/// Stores how a thread stands, unless something newer is known of it.
+async fn thread(
+    connection: &mut SqliteConnection,
+    heard: &Heard,
+    first: u64,
+    resolved: bool,
+    at: Timestamp,
+) -> Result<Taken> {
+    const STAND: &str = "
+        INSERT INTO review_threads (tenant, repo, number, first_id, resolved, changed_at)
+        SELECT ?1, ?2, ?3, ?4, ?5, ?6
+        WHERE ?7 > (SELECT count(*) FROM review_threads WHERE tenant = ?1 AND repo = ?2 AND number = ?3
+            AND first_id <> ?4)
+        ON CONFLICT (tenant, repo, number, first_id) DO UPDATE SET resolved = excluded.resolved,
+            changed_at = excluded.changed_at
+        WHERE (excluded.changed_at, excluded.resolved) > (review_threads.changed_at, review_threads.resolved)";
+    let done = sqlx::query(STAND)
+        .bind(heard.event.tenant.as_str())
+        .bind(heard.pull_request.repo.as_str())
+        .bind(integer(heard.pull_request.number))
+        .bind(first.to_string())
+        .bind(resolved)
+        .bind(policy_time(at))
+        .bind(REMARKS_MAX as i64)
+        .execute(connection)
+        .await
+        .on("review_threads")?;
+    Ok(if done.rows_affected() > 0 { Taken::New } else { Taken::Nothing })
+}
+
+/// The pull request is due after the wait, unless it is already.
+async fn due(connection: &mut SqliteConnection, heard: &Heard, wait_s: u64) -> Result<()> {
+    const DUE: &str = concat!(
+        "UPDATE reviews SET revision = revision + 1, due_ms = coalesce(due_ms, ",
+        now_ms!(),
+        " + ?4 * 1000) WHERE tenant = ?1 AND repo = ?2 AND number = ?3"
+    );
+    let done = sqlx::query(DUE)
+        .bind(heard.event.tenant.as_str())
+        .bind(heard.pull_request.repo.as_str())
+        .bind(integer(heard.pull_request.number))
+        .bind(integer(wait_s))
+        .execute(connection)
+        .await
+        .on("reviews")?;
+    at("reviews", &heard.pull_request).touched(done.rows_affected(), 1)
+}
+
+async fn store_batch(
+    connection: &mut SqliteConnection,
+    key: &PullRequestKey,
+    settled: &SettledReview,
+) -> Result<()> {
+    const STORE: &str = concat!(
+        "INSERT INTO rule_batches (tenant, id, workflow, repo, number, round, as_of, policy, review, mutations, state,
+             settled_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'settling', ",
+        now_ms!(),
+        ")"
+    );
+    let done = sqlx::query(STORE)
+        .bind(key.tenant.as_str())
+        .bind(settled.id.to_string())
+        .bind(settled.keeper.workflow.as_str())
+        .bind(key.pull_request.repo.as_str())
+        .bind(integer(key.pull_request.number))
+        .bind(i64::from(settled.round))
+        .bind(policy_time(settled.as_of))
+        .bind(damage::json(&settled.policy))
+        .bind(damage::json(&settled.review))
+        .bind(damage::json(&settled.mutations))
+        .execute(connection)
+        .await
+        .on("rule_batches")?;
+    at("rule_batches", settled.id).touched(done.rows_affected(), 1)
+}
+
+/// Keeps which of the remarks ask for something, and for what.
+async fn set_requests(
+    connection: &mut SqliteConnection,
+    key: &PullRequestKey,
+    requests: &[(RemarkKey, String)],
+) -> Result<()> {
+    const SET: &str = "
+        UPDATE remarks SET request = (SELECT value ->> 2 FROM json_each(?4)
+            WHERE value ->> 0 = remarks.kind AND value ->> 1 = remarks.remark_id)
+        WHERE tenant = ?1 AND repo = ?2 AND number = ?3";
+    let rows: Value = requests
+        .iter()
+        .map(|(remark, title)| json!([remark.kind.as_str(), remark.id.to_string(), title]))
+        .collect();
+    sqlx::query(SET)
+        .bind(key.tenant.as_str())
+        .bind(key.pull_request.repo.as_str())
+        .bind(integer(key.pull_request.number))
+        .bind(rows.to_string())
+        .execute(connection)
+        .await
+        .on("remarks")?;
+    Ok(())
+}
