@@ -1,5 +1,5 @@
-//! Events for the intake stream from somebody who waits for the answer: one message and its acknowledgement, or an
-//! atomic batch, of which the broker stores all or nothing. Neither carries a message id: the inbox deduplicates.
+//! Events for the intake stream, and for that of GitHub's, from somebody who waits for the answer: one message and its
+//! acknowledgement, or an atomic batch, of which the broker stores all or nothing. Neither carries a message id: the inbox deduplicates.
 //!
 //! The first message of a batch is answered before the others are sent, so that a full stream or a missing right is
 //! told by its name, and not as the broken batch that would come of it. What fails before the commit leaves nothing: the
@@ -16,7 +16,7 @@ use async_nats::header::{
 use async_nats::jetstream::{ErrorCode, publish::PublishAck, response::Response};
 use async_trait::async_trait;
 use bytes::Bytes;
-use retro_events::{CheckedEvent, Intake, IntakeError, subject};
+use retro_events::{CheckedEvent, GithubIntake, GithubMessage, Intake, IntakeError, subject};
 use retro_fault::Label;
 use tokio::sync::Semaphore;
 
@@ -41,6 +41,14 @@ impl EventIntake {
         Self { bus, open: Arc::new(Semaphore::new(BATCHES_MAX)) }
     }
 
+    /// What is given to a client that is not connected is sent later all the same.
+    fn check_connected(&self) -> Result<(), IntakeError> {
+        match self.bus.is_connected() {
+            true => Ok(()),
+            false => Err(IntakeError::Unavailable("there is no connection to it".to_owned())),
+        }
+    }
+
     async fn take_batch(
         &self,
         first: &CheckedEvent,
@@ -60,10 +68,7 @@ impl EventIntake {
 #[async_trait]
 impl Intake for EventIntake {
     async fn take(&self, events: &[CheckedEvent]) -> Result<(), IntakeError> {
-        // What is given to a client that is not connected is sent later all the same.
-        if !self.bus.is_connected() {
-            return Err(IntakeError::Unavailable("there is no connection to it".to_owned()));
-        }
+        self.check_connected()?;
         match events {
             [] => Ok(()),
             [event] => {
@@ -72,6 +77,16 @@ impl Intake for EventIntake {
             }
             [first, between @ .., last] => self.take_batch(first, between, last).await,
         }
+    }
+}
+
+#[async_trait]
+impl GithubIntake for EventIntake {
+    async fn tell(&self, message: GithubMessage) -> Result<(), IntakeError> {
+        self.check_connected()?;
+        let GithubMessage { subject, payload } = message;
+        let answer = ask_at(&self.bus, Label::BridgePublish, subject, payload, headers()).await?;
+        stored(&answer).map(|_| ())
     }
 }
 
@@ -132,8 +147,18 @@ async fn ask(
     event: &CheckedEvent,
     headers: HeaderMap,
 ) -> Result<Bytes, IntakeError> {
-    let request = Request::new().headers(headers).payload(event.payload.clone()).timeout(Some(ANSWER_MAX));
-    let answer = bus.call(label, subject::run_completed(&event.key).into(), request).await;
+    ask_at(bus, label, subject::run_completed(&event.key), event.payload.clone(), headers).await
+}
+
+async fn ask_at(
+    bus: &Bus,
+    label: Label,
+    subject: String,
+    payload: Bytes,
+    headers: HeaderMap,
+) -> Result<Bytes, IntakeError> {
+    let request = Request::new().headers(headers).payload(payload).timeout(Some(ANSWER_MAX));
+    let answer = bus.call(label, subject.into(), request).await;
     answer.map(|message| message.payload).map_err(|error| match error.kind() {
         RequestErrorKind::NoResponders => IntakeError::Unavailable("no stream takes events".to_owned()),
         RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {

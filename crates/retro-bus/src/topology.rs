@@ -16,7 +16,7 @@ use std::time::Duration;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
 use async_nats::jetstream::stream;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
-pub use retro_events::stream::{ANNOUNCEMENTS, BODIES, BODIES_BUCKET, INTAKE, WORK};
+pub use retro_events::stream::{ANNOUNCEMENTS, BODIES, BODIES_BUCKET, GITHUB, INTAKE, WORK};
 use retro_events::{Role, subject};
 
 use crate::{Bus, BusError, Subscription};
@@ -38,6 +38,8 @@ const MIB: u64 = 1024 * 1024;
 pub struct StreamSizes {
     /// Events of engines, kept two weeks.
     pub intake_bytes: u64,
+    /// What happened at GitHub, kept two weeks.
+    pub github_bytes: u64,
     /// Wake-ups of our own stages.
     pub work_bytes: u64,
     /// Announcements.
@@ -47,10 +49,12 @@ pub struct StreamSizes {
 }
 
 impl Default for StreamSizes {
-    /// Fits a small disk: about 30,000 events of the largest inline size, and as much again in bodies.
+    /// Fits a small disk: about 30,000 events of the largest inline size, and as much again in bodies; and 100,000 comments of
+    /// 2 KB.
     fn default() -> Self {
         Self {
             intake_bytes: 2048 * MIB,
+            github_bytes: 256 * MIB,
             work_bytes: 256 * MIB,
             announcements_bytes: 256 * MIB,
             bodies_bytes: 2048 * MIB,
@@ -114,7 +118,7 @@ pub(crate) async fn look_for(
     look::consumer(bus, name, stream).await
 }
 
-fn streams(sizes: &StreamSizes) -> [Config; 4] {
+fn streams(sizes: &StreamSizes) -> [Config; 5] {
     let intake = vec![subject::all_below(subject::RUN_COMPLETED)];
     let work = [subject::RETROSPECTIVE_DUE, subject::INVESTIGATION_DUE, subject::MUTATIONS_DUE];
     let announcements = [subject::MEMORY_CHANGED, subject::REPORT_READY, subject::DEAD_LETTER_STORED];
@@ -126,6 +130,17 @@ fn streams(sizes: &StreamSizes) -> [Config; 4] {
             // For the reconciler, which reads beside the consumer.
             allow_direct: true,
             ..stream(INTAKE, "Finished runs, as engines publish them", intake, sizes.intake_bytes)
+        },
+        Config {
+            // As at intake: whether a delivery was seen before is told by the inbox of whoever takes it.
+            duplicate_window: INTAKE_DEDUPE,
+            allow_direct: true,
+            ..stream(
+                GITHUB,
+                "What happened at GitHub, as the bridge tells it",
+                below(&[subject::GITHUB]),
+                sizes.github_bytes,
+            )
         },
         stream(WORK, "Wake-ups between our own stages; internal", below(&work), sizes.work_bytes),
         stream(

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use retro_events::github::tenants::{EntryError, GithubTenants};
 use retro_events::hosts::{DatarefHosts, HostError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,22 @@ pub struct Config {
     /// machines reach, and port 0 takes a free one. Without it only the gateway's HTTP side tells.
     #[schemars(example = "0.0.0.0:7718")]
     pub health_listen: Option<SocketAddr>,
+    /// Address of the bridge, which takes GitHub's webhooks at `/github/webhook` and nothing else. Each is signed, so it may be an
+    /// address that other machines reach; TLS is somebody's in front of it. Port 0 takes a free one.
+    #[schemars(example = "0.0.0.0:7719")]
+    pub bridge_listen: SocketAddr,
+    /// The secret of GitHub's webhooks, at least 8 bytes; while it is changed several, one a line. Without one there is no
+    /// bridge. Whoever knows it may say anything of every repository that `github_tenants` names.
+    #[schemars(example = "a long random text")]
+    pub github_secret: Option<Secret>,
+    /// A file that holds `github_secret`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_github_secret")]
+    pub github_secret_file: Option<PathBuf>,
+    /// Whose a repository is, entries separated by commas or lines: `owner/name = tenant`, `owner/* = tenant`, with the host
+    /// before it for an Enterprise host, the number of a GitHub App's installation, or `* = tenant` for everything else. The most
+    /// precise holds. What belongs to nobody is left alone.
+    #[schemars(example = "acme/shop = shop, acme/* = acme, 4242 = acme")]
+    pub github_tenants: String,
     /// A Postgres database to use instead of SQLite under `data_dir`. `DATABASE_URL` in the environment means the same.
     #[schemars(example = "postgres://retro@127.0.0.1:5432/retro")]
     pub database_url: Option<Secret>,
@@ -90,6 +107,9 @@ pub struct Config {
     /// a few times its size in memory, and the largest has 17 MiB.
     #[schemars(range(min = 17, max = 65536))]
     pub intake_mib: u32,
+    /// Webhooks of GitHub that are in hand at once, MiB; beyond it one is answered 503, which GitHub shows. The largest has 25 MB.
+    #[schemars(range(min = 25, max = 65536))]
+    pub bridge_mib: u32,
     /// The same of one tenant, MiB, so that one that sends much leaves room for the others.
     #[schemars(range(min = 17, max = 65536))]
     pub intake_tenant_mib: u32,
@@ -125,6 +145,10 @@ impl Default for Config {
             data_dir: PathBuf::from(".retro"),
             http_listen: SocketAddr::from(([127, 0, 0, 1], 7717)),
             health_listen: None,
+            bridge_listen: SocketAddr::from(([127, 0, 0, 1], 7719)),
+            github_secret: None,
+            github_secret_file: None,
+            github_tenants: String::new(),
             database_url: None,
             database_url_file: None,
             nats_url: None,
@@ -145,6 +169,7 @@ impl Default for Config {
             replay_lost_s: 600,
             levels_s: 15,
             intake_mib: 64,
+            bridge_mib: 64,
             intake_tenant_mib: 40,
             keep_bodies_days: 30,
             keep_journals_days: 30,
@@ -168,7 +193,12 @@ pub const ALIASES: [(&str, &str); 3] = [
 pub const OTHER_VARIABLES: [&str; 3] = ["RETRO_CONFIG", "RETRO_TENANT", "RETRO_EVAL_DATA"];
 
 /// Secrets that a file may hold. The key of the file is the secret's and `_file`.
-pub const SECRETS: [&str; 2] = ["database_url", "nats_url"];
+pub const SECRETS: [&str; 3] = ["github_secret", "database_url", "nats_url"];
+
+/// The shortest secret of a webhook, in bytes: what is shorter is found by trying.
+const GITHUB_SECRET_BYTES_MIN: usize = 8;
+/// The most secrets at once: an old and a new one, for a few hooks. Each costs a hash over the whole body.
+const GITHUB_SECRETS_MAX: usize = 8;
 
 /// How the address of a database begins.
 const DATABASES: [&str; 2] = ["postgres://", "postgresql://"];
@@ -193,6 +223,17 @@ impl Config {
         DatarefHosts::parse(&entries.collect::<Vec<_>>())
     }
 
+    /// The secrets of `github_secret`, the newest first as they stand there; none means that there is no bridge.
+    pub fn github_secrets(&self) -> Vec<Secret> {
+        let text = self.github_secret.as_ref().map(Secret::expose).unwrap_or_default();
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(Secret::new).collect()
+    }
+
+    /// The entries of `github_tenants`; fails with the one that cannot be read, which [`load`] has refused already.
+    pub fn github_tenants(&self) -> Result<GithubTenants, EntryError> {
+        GithubTenants::parse(&self.github_tenants)
+    }
+
     /// What no type forbids: key and sentence. A secret is not shown.
     pub(crate) fn refused(&self) -> Vec<(&'static str, String)> {
         let mut refused = Vec::new();
@@ -208,6 +249,27 @@ impl Config {
         }
         if let Err(error) = self.hosts() {
             refused.push(("dataref_hosts", format!("names what is no host: {error}")));
+        }
+        if let Err(error) = self.github_tenants() {
+            refused.push(("github_tenants", format!("has an entry that cannot be used: {error}")));
+        }
+        let secrets = self.github_secrets();
+        if self.github_secret.is_some() && secrets.is_empty() {
+            refused.push(("github_secret", "holds no secret, only blanks".to_owned()));
+        }
+        if secrets.iter().any(|secret| secret.expose().len() < GITHUB_SECRET_BYTES_MIN) {
+            let wanted = format!("has a line of less than {GITHUB_SECRET_BYTES_MIN} bytes");
+            refused.push((
+                "github_secret",
+                format!("{wanted}, which anybody can guess; one secret a line is wanted"),
+            ));
+        }
+        if secrets.len() > GITHUB_SECRETS_MAX {
+            let found = secrets.len();
+            refused.push((
+                "github_secret",
+                format!("has {found} lines; at most {GITHUB_SECRETS_MAX} are tried"),
+            ));
         }
         refused
     }

@@ -153,6 +153,22 @@ pub trait Intake: Send + Sync + 'static {
     async fn take(&self, events: &[CheckedEvent]) -> Result<(), IntakeError>;
 }
 
+/// Something that happened at GitHub, read and ready for its stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GithubMessage {
+    /// Whose it is and what it is: [`crate::github::subject_of`].
+    pub subject: String,
+    /// The event as one JSON object: structured mode.
+    pub payload: Bytes,
+}
+
+/// Takes what happened at GitHub for somebody who waits for the answer.
+#[async_trait]
+pub trait GithubIntake: Send + Sync + 'static {
+    /// Stores one event, and returns when it is on disk.
+    async fn tell(&self, message: GithubMessage) -> Result<(), IntakeError>;
+}
+
 /// How many events are taken at once: the broker's own limit of an atomic batch.
 pub const INTAKE_EVENTS_MAX: usize = 1000;
 

@@ -4,6 +4,8 @@
 //! somebody who may be hostile: it is data, never an instruction, and nothing in here has been screened or redacted.
 //! GitHub adds fields now and then; ours change only with a new version of the event's type.
 
+pub mod tenants;
+
 use jiff::Timestamp;
 use retro_core::canonical::content_hash;
 use retro_core::dead_letter::{Code, Rejection};

@@ -17,7 +17,7 @@ pub mod subject;
 pub mod testing;
 
 pub use consumer::{
-    Accountable, CheckedEvent, Consumer, Delivery, Https, INTAKE_EVENTS_MAX, Intake, IntakeError,
-    ObjectError, Objects, PublishError, Publisher, Verdict,
+    Accountable, CheckedEvent, Consumer, Delivery, GithubIntake, GithubMessage, Https, INTAKE_EVENTS_MAX,
+    Intake, IntakeError, ObjectError, Objects, PublishError, Publisher, Verdict,
 };
 pub use role::{Durable, Role};

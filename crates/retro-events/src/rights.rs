@@ -29,7 +29,7 @@ use std::fmt;
 
 use retro_core::id::Tenant;
 
-use crate::stream::{ANNOUNCEMENTS, BODIES, BODIES_BUCKET, INTAKE, WORK};
+use crate::stream::{ANNOUNCEMENTS, BODIES, BODIES_BUCKET, GITHUB, INTAKE, WORK};
 use crate::{Durable, Role, subject};
 
 /// A user of the broker.
@@ -116,6 +116,8 @@ fn of_role(role: Role) -> Vec<String> {
             format!("$O.{BODIES_BUCKET}.C.*"),
             format!("$O.{BODIES_BUCKET}.M.*"),
         ],
+        // A workflow of GitHub's that is over is a run of ours.
+        Role::Bridge => vec![all_below(subject::GITHUB), all_below(subject::RUN_COMPLETED)],
         // Dead letters go back to where they came from, whoever sent them at first; the bytes are stored ones.
         // It looks how far the counter is, and what the events are called that wait for one: also when no counter runs.
         Role::Relay => {
@@ -156,7 +158,7 @@ fn of_durable(Durable { name, stream, .. }: Durable) -> Vec<String> {
 }
 
 fn of_setup() -> Vec<String> {
-    let streams = [INTAKE, WORK, ANNOUNCEMENTS, BODIES].into_iter().flat_map(|stream| {
+    let streams = [INTAKE, GITHUB, WORK, ANNOUNCEMENTS, BODIES].into_iter().flat_map(|stream| {
         ["INFO", "CREATE", "UPDATE"].map(|verb| format!("$JS.API.STREAM.{verb}.{stream}"))
     });
     let durables = Role::ALL.into_iter().filter_map(Role::durable).flat_map(|durable| {

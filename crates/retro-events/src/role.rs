@@ -20,6 +20,8 @@ pub enum Role {
     Writer,
     /// Answers agents and people, and takes events over HTTP.
     Gateway,
+    /// Takes GitHub's webhooks.
+    Bridge,
     /// Says what the transactions of all others left in the outbox, and sends dead letters again.
     Relay,
 }
@@ -39,8 +41,15 @@ pub struct Durable {
 
 impl Role {
     /// Every role, in the order in which a run meets them.
-    pub const ALL: [Self; 6] =
-        [Self::Counter, Self::Sampler, Self::Investigator, Self::Writer, Self::Gateway, Self::Relay];
+    pub const ALL: [Self; 7] = [
+        Self::Counter,
+        Self::Sampler,
+        Self::Investigator,
+        Self::Writer,
+        Self::Gateway,
+        Self::Bridge,
+        Self::Relay,
+    ];
 
     /// Its name: of the role, its consumer and its user at the broker.
     pub const fn as_str(self) -> &'static str {
@@ -50,6 +59,7 @@ impl Role {
             Self::Investigator => "investigator",
             Self::Writer => "writer",
             Self::Gateway => "gateway",
+            Self::Bridge => "bridge",
             Self::Relay => "relay",
         }
     }
@@ -61,7 +71,7 @@ impl Role {
             Self::Sampler => (stream::WORK, subject::RETROSPECTIVE_DUE, Label::SampleAck),
             Self::Investigator => (stream::WORK, subject::INVESTIGATION_DUE, Label::InvestigateAck),
             Self::Writer => (stream::WORK, subject::MUTATIONS_DUE, Label::WriteAck),
-            Self::Gateway | Self::Relay => return None,
+            Self::Gateway | Self::Bridge | Self::Relay => return None,
         };
         Some(Durable { name: self.as_str(), stream, prefix, acknowledging })
     }
@@ -74,6 +84,7 @@ impl Role {
             Self::Counter => &[stream::INTAKE],
             Self::Investigator => &[stream::BODIES],
             Self::Gateway => &[stream::INTAKE, stream::BODIES],
+            Self::Bridge => &[stream::INTAKE, stream::GITHUB],
             // It sends dead letters again, to wherever they came from, and watches what the broker has.
             Self::Relay => &[stream::INTAKE, stream::WORK, stream::ANNOUNCEMENTS, stream::BODIES],
         }

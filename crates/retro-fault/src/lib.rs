@@ -49,6 +49,8 @@ words! {
         IntakeNextPublish = "intake.next.publish",
         /// The last event, with which the broker stores the whole batch.
         IntakeLastPublish = "intake.last.publish",
+        /// The bridge hands over what happened at GitHub.
+        BridgePublish = "bridge.publish",
         /// A body is stored in the broker's object store.
         ObjectPut = "object.put",
         // The road.

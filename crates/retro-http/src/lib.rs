@@ -17,4 +17,6 @@ pub use idempotency::{
     Asked, Idempotency, IdempotencyKey, KEPT_S, KEY_BYTES_MAX, KEY_HEADER, UNDER_WAY_S_MAX,
 };
 pub use problem::Problem;
-pub use serve::{STOP_S_MAX, ServeError, finished, listen, listen_for_health, serve, serve_health};
+pub use serve::{
+    STOP_S_MAX, ServeError, finished, listen, listen_anywhere, serve, serve_health, serve_signed,
+};

@@ -46,11 +46,11 @@ pub enum ServeError {
 /// Listens on a loopback address; port 0 takes a free one. Fails on any other address before it opens a socket.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     loopback_only(address)?;
-    listen_for_health(address).await
+    listen_anywhere(address).await
 }
 
-/// Listens on any address, for [`serve_health`] alone; port 0 takes a free one.
-pub async fn listen_for_health(address: SocketAddr) -> Result<TcpListener, ServeError> {
+/// Listens on any address, for [`serve_health`] and [`serve_signed`] alone; port 0 takes a free one.
+pub async fn listen_anywhere(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })
 }
 
@@ -72,6 +72,18 @@ pub async fn serve_health(
     let address = listener.local_addr()?;
     info!(http.address = %address, "serving /livez, /readyz and /metrics on {address}");
     until_stopped(listener, with_problems(health(probes).only_routes()), stop).await
+}
+
+/// Serves routes of which each asks for a credential of its own with every request, until `stop`, on whatever address and under
+/// whatever name, and nothing else.
+pub async fn serve_signed(
+    listener: TcpListener,
+    api: Api,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
+    let address = listener.local_addr()?;
+    info!(http.address = %address, "serving signed requests on {address}");
+    until_stopped(listener, with_problems(api.only_routes()), stop).await
 }
 
 async fn until_stopped(

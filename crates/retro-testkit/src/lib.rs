@@ -2,6 +2,7 @@
 
 mod clock;
 mod collector;
+mod github;
 mod memory;
 mod nats;
 mod postgres;
@@ -9,6 +10,7 @@ mod users;
 
 pub use clock::MovableClock;
 pub use collector::{Collector, SeenLink, SeenMetric, SeenSpan};
+pub use github::signature;
 pub use memory::{MemoryDeliveries, MemoryOutbox};
 pub use nats::TestNats;
 pub use postgres::TestPostgres;

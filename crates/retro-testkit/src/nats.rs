@@ -86,6 +86,7 @@ impl TestNats {
 pub(crate) const fn small_streams() -> StreamSizes {
     StreamSizes {
         intake_bytes: 64 * MIB,
+        github_bytes: 32 * MIB,
         work_bytes: 16 * MIB,
         announcements_bytes: 16 * MIB,
         bodies_bytes: 64 * MIB,

@@ -125,7 +125,7 @@ pub(crate) struct Up {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// What this process does: counter, sampler, investigator, writer, gateway, relay. Several by commas or by
+    /// What this process does: counter, sampler, investigator, writer, gateway, bridge, relay. Several by commas or by
     /// repeating it; every role may run in any number of processes.
     #[arg(long = "role", required = true, value_delimiter = ',', value_name = "ROLE")]
     pub(crate) roles: Vec<retro_bus::Role>,

@@ -17,6 +17,9 @@ pub(crate) struct Instance {
     pub(crate) nats_url: String,
     /// Address of its HTTP side.
     pub(crate) http_url: String,
+    /// Where GitHub's webhooks are taken, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bridge_url: Option<String>,
 }
 
 impl Instance {
@@ -65,7 +68,8 @@ mod tests {
     fn what_may_hold_a_password_is_readable_by_its_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
         let nats_url = "nats://me:hunter2@host:4222".to_owned();
-        let instance = Instance { pid: 1, nats_url, http_url: "http://127.0.0.1:1".to_owned() };
+        let instance =
+            Instance { pid: 1, nats_url, http_url: "http://127.0.0.1:1".to_owned(), bridge_url: None };
         instance.write(folder.path()).unwrap();
         assert_eq!(Instance::read(folder.path()).unwrap(), instance);
         let mode = std::fs::metadata(path(folder.path())).unwrap().permissions().mode();

@@ -22,10 +22,11 @@ pub(crate) async fn serve(config: Config, roles: BTreeSet<Role>, metrics: Scrape
     let names = roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
     let name = format!("retro {names}");
     let bus = Bus::connect(BusConfig { upkeep: Upkeep::Look, ..BusConfig::new(url.expose(), name) }).await?;
-    let doors = Doors::open(&config, roles.contains(&Role::Gateway)).await?;
+    let doors = Doors::open(&config, &roles).await?;
     let at = |what, url: Option<String>| url.map_or(String::new(), |url| format!("; {what} at {url}"));
     let (http, health) = (at("HTTP", doors.http_url()), at("health", doors.health_url()));
-    output::told(&format!("retro serve: {names}; on {}{http}{health}", store::name(&config)));
+    let bridge = at("webhooks", doors.bridge_url());
+    output::told(&format!("retro serve: {names}; on {}{http}{bridge}{health}", store::name(&config)));
     let store = store::lazy(&config)?;
     let process = Process { config, roles, store, bus, policies, supervised: None, metrics };
     process.run(doors, || Ok(())).await

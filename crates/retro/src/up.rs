@@ -1,5 +1,6 @@
 //! `retro up`: every role in one process, which also keeps the broker running and the database migrated.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,8 +32,10 @@ pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> 
         (None, None) => unreachable!("without an address a server is supervised"),
     };
     store::migrate(&config).await?;
-    let doors = Doors::open(&config, true).await?;
+    let roles = roles(&config);
+    let doors = Doors::open(&config, &roles).await?;
     let http_url = doors.http_url().context("a gateway has an HTTP side")?;
+    let bridge_url = doors.bridge_url();
     let bus = Bus::connect(BusConfig::new(&nats_url, "retro-up")).await?;
     topology::ensure(&bus, Duration::from_secs(config.ack_wait_s))
         .await
@@ -40,8 +43,8 @@ pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> 
     let store = store::lazy(&config)?;
     let data_dir = config.data_dir.clone();
     let supervised = server.as_ref().map(NatsServer::watch);
-    let process = Process { config, roles: Role::ALL.into(), store, bus, policies, supervised, metrics };
-    let ended = process.run(doors, || at_work(&data_dir, nats_url, http_url)).await;
+    let process = Process { config, roles, store, bus, policies, supervised, metrics };
+    let ended = process.run(doors, || at_work(&data_dir, nats_url, http_url, bridge_url)).await;
     if let (Some(server), Ok(Exit::Done) | Err(_)) = (server, &ended) {
         server.stop().await;
     }
@@ -49,9 +52,21 @@ pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> 
     ended
 }
 
-fn at_work(data_dir: &Path, nats_url: String, http_url: String) -> anyhow::Result<()> {
-    let told = format!("retro is up: {http_url} (data in {})", data_dir.display());
-    Instance { pid: std::process::id(), nats_url, http_url }.write(data_dir)?;
+/// All of them; a bridge only where there is a secret for it.
+fn roles(config: &Config) -> BTreeSet<Role> {
+    let bridged = config.github_secret.is_some();
+    Role::ALL.into_iter().filter(|role| *role != Role::Bridge || bridged).collect()
+}
+
+fn at_work(
+    data_dir: &Path,
+    nats_url: String,
+    http_url: String,
+    bridge_url: Option<String>,
+) -> anyhow::Result<()> {
+    let webhooks = bridge_url.as_ref().map_or(String::new(), |url| format!("; webhooks at {url}"));
+    let told = format!("retro is up: {http_url} (data in {}){webhooks}", data_dir.display());
+    Instance { pid: std::process::id(), nats_url, http_url, bridge_url }.write(data_dir)?;
     output::told(&told);
     Ok(())
 }

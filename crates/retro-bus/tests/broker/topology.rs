@@ -14,7 +14,9 @@ async fn the_topology_is_made_once_and_making_it_again_changes_nothing() {
     let bus = nats.bus("test").await;
     let jetstream = outside(nats.url()).await;
     let mut before = Vec::new();
-    for name in [topology::INTAKE, topology::WORK, topology::ANNOUNCEMENTS, "OBJ_retro-bodies"] {
+    for name in
+        [topology::INTAKE, topology::GITHUB, topology::WORK, topology::ANNOUNCEMENTS, "OBJ_retro-bodies"]
+    {
         let stream = jetstream.get_stream(name).await.unwrap();
         let config = &stream.cached_info().config;
         assert_eq!(config.storage, StorageType::File, "{name}");

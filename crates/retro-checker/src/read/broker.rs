@@ -7,7 +7,7 @@ use crate::state::{Broker, Consumer, Stored, Stream};
 use crate::{CheckError, about};
 
 /// The program's streams, as its documents name them. Bodies by reference are no messages.
-const STREAMS: [&str; 3] = ["RETRO_INTAKE", "RETRO_WORK", "RETRO_ANNOUNCEMENTS"];
+const STREAMS: [&str; 4] = ["RETRO_INTAKE", "RETRO_GITHUB", "RETRO_WORK", "RETRO_ANNOUNCEMENTS"];
 /// Requests on their way at once.
 const AT_ONCE: usize = 32;
 

@@ -150,7 +150,7 @@ async fn health_alone_is_served_to_other_machines_and_nothing_else_is() {
     use std::sync::Arc;
 
     use crate::{Probes, Readiness};
-    let listener = listen_for_health(([0, 0, 0, 0], 0).into()).await.unwrap();
+    let listener = listen_anywhere(([0, 0, 0, 0], 0).into()).await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
     let missing = || Readiness::NotReady("the broker is away".to_owned());

@@ -40,6 +40,7 @@ pub(crate) async fn run(config: &Config, output: Output) -> anyhow::Result<Exit>
         Check::of("lost", losses(config).await),
         Check::of("nats-server", broker(config).await),
         Check::of("HTTP address", address(config, running.as_ref()).await),
+        Check::of("webhooks", webhooks(config)),
         Check::of("pipelines", pipelines(config)),
     ];
     let in_order = checks.iter().all(|check| check.ok);
@@ -121,6 +122,20 @@ async fn address(config: &Config, running: Option<&Instance>) -> anyhow::Result<
             anyhow::bail!("{}: {problem}; choose another with --http-listen", config.http_listen)
         }
     }
+}
+
+/// Whether there is a bridge. None is no mistake; one that leaves everything alone is.
+fn webhooks(config: &Config) -> anyhow::Result<String> {
+    if config.github_secret.is_none() {
+        return Ok("none are taken: there is no github_secret".to_owned());
+    }
+    if config.github_tenants()?.is_empty() {
+        anyhow::bail!(
+            "github_tenants is empty, so every webhook is left alone; say whose each repository is"
+        );
+    }
+    let secrets = config.github_secrets().len();
+    Ok(format!("taken at {}{}, signed by one of {secrets}", config.bridge_listen, retro_github::ROUTE))
 }
 
 fn pipelines(config: &Config) -> anyhow::Result<String> {

@@ -1,12 +1,14 @@
 //! Where the process can be asked: HTTP for agents and people, and its health for whoever runs it.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::Context;
-use retro_bus::{BodyStore, EventIntake};
-use retro_config::Config;
+use anyhow::{Context, bail};
+use retro_bus::{BodyStore, EventIntake, Role};
+use retro_config::{Config, Secret};
 use retro_gateway::{Gate, GateBounds, Gateway, Reception};
+use retro_github::{Bridge, Outlets, Secrets};
 use retro_http::{Idempotency, Probes};
 use retro_operator::{
     Mending, Replays, SharedRedact, Steering, mend_router, replay_router, requests_router, steer_router,
@@ -14,7 +16,7 @@ use retro_operator::{
 use retro_redact::Redactor;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::error;
+use tracing::{error, warn};
 
 use super::{Process, Running};
 use crate::clock::SystemClock;
@@ -24,14 +26,16 @@ use crate::hands::Hands;
 pub(crate) struct Doors {
     /// Agents, people and health; of the gateway.
     http: Option<TcpListener>,
+    /// GitHub; of the bridge.
+    bridge: Option<TcpListener>,
     /// Health alone, for any role.
     health: Option<TcpListener>,
 }
 
 impl Doors {
-    /// Opens the HTTP side of a gateway, and the health side where one is configured.
-    pub(crate) async fn open(config: &Config, gateway: bool) -> anyhow::Result<Self> {
-        let http = match gateway {
+    /// Opens what these roles need, and the health side where one is configured. Fails when there is no secret for a bridge.
+    pub(crate) async fn open(config: &Config, roles: &BTreeSet<Role>) -> anyhow::Result<Self> {
+        let http = match roles.contains(&Role::Gateway) {
             true => Some(
                 retro_http::listen(config.http_listen)
                     .await
@@ -39,15 +43,19 @@ impl Doors {
             ),
             false => None,
         };
+        let bridge = match roles.contains(&Role::Bridge) {
+            true => Some(open_bridge(config).await?),
+            false => None,
+        };
         let health = match config.health_listen {
             Some(address) => Some(
-                retro_http::listen_for_health(address)
+                retro_http::listen_anywhere(address)
                     .await
                     .context("the health side cannot start; --health-listen chooses another address")?,
             ),
             None => None,
         };
-        Ok(Self { http, health })
+        Ok(Self { http, bridge, health })
     }
 
     /// The address of the HTTP side, with the port that was taken.
@@ -55,10 +63,26 @@ impl Doors {
         url(self.http.as_ref())
     }
 
+    /// Where GitHub's webhooks are taken, likewise.
+    pub(crate) fn bridge_url(&self) -> Option<String> {
+        Some(format!("{}{}", url(self.bridge.as_ref())?, retro_github::ROUTE))
+    }
+
     /// The address of the health side, likewise.
     pub(crate) fn health_url(&self) -> Option<String> {
         url(self.health.as_ref())
     }
+}
+
+/// Nobody's webhook would be believed without a secret, and everybody's must not be.
+async fn open_bridge(config: &Config) -> anyhow::Result<TcpListener> {
+    if config.github_secret.is_none() {
+        bail!(
+            "the role bridge needs the secret of GitHub's webhooks: set github_secret or github_secret_file"
+        );
+    }
+    let listener = retro_http::listen_anywhere(config.bridge_listen).await;
+    listener.context("the bridge cannot start; bridge_listen chooses another address")
 }
 
 fn url(listener: Option<&TcpListener>) -> Option<String> {
@@ -100,6 +124,14 @@ impl Running {
                 }
             });
         }
+        if let Some(listener) = doors.bridge {
+            let (router, stop) = (retro_github::router(self.bridge()), self.stop.clone());
+            self.tasks.spawn(async move {
+                if let Err(problem) = retro_http::serve_signed(listener, router, stop).await {
+                    error!("the bridge ended: {problem}");
+                }
+            });
+        }
         if let Some(listener) = doors.health {
             let (probes, closed) = (self.probes(), closed.clone());
             tokio::spawn(async move {
@@ -111,13 +143,29 @@ impl Running {
         closed
     }
 
+    fn bridge(&self) -> Bridge {
+        let Process { bus, config, .. } = &self.process;
+        let secrets = config.github_secrets();
+        let secrets = Secrets::new(&secrets.iter().map(Secret::expose).collect::<Vec<_>>());
+        let tenants = config.github_tenants();
+        let tenants =
+            tenants.expect("an entry that cannot be used was refused when the configuration was read");
+        if tenants.is_empty() {
+            warn!(
+                "github_tenants is empty: every webhook is left alone, since its repository belongs to no tenant"
+            );
+        }
+        let intake = Arc::new(EventIntake::new(bus.clone()));
+        let outlets = Outlets { events: intake.clone(), runs: intake };
+        Bridge::new(secrets, tenants, outlets, Arc::new(SystemClock), mib(config.bridge_mib))
+    }
+
     fn probes(&self) -> Probes {
         Probes { ready: self.ready.check(), metrics: self.process.metrics.clone() }
     }
 
     fn reception(&self, idempotency: Idempotency) -> Reception {
         let Process { bus, config, .. } = &self.process;
-        let mib = |mib: u32| u64::from(mib) * 1024 * 1024;
         let bounds =
             GateBounds { bytes_max: mib(config.intake_mib), tenant_bytes_max: mib(config.intake_tenant_mib) };
         let (intake, objects) = (EventIntake::new(bus.clone()), BodyStore::new(bus.clone()));
@@ -130,4 +178,8 @@ impl Running {
         )
         .taking_bodies_at(self.process.hosts())
     }
+}
+
+fn mib(mib: u32) -> u64 {
+    u64::from(mib) * 1024 * 1024
 }

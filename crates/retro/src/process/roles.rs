@@ -39,8 +39,8 @@ impl Running {
             Role::Investigator => self.start_investigators(),
             Role::Writer => self.start_writer(),
             Role::Relay => self.start_relay(),
-            // It answers since its door is open.
-            Role::Gateway => {}
+            // They answer since their doors are open.
+            Role::Gateway | Role::Bridge => {}
         }
     }
 

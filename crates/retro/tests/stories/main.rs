@@ -2,6 +2,7 @@
 
 mod backstop;
 mod bodies;
+mod bridge;
 mod broker;
 mod chaos;
 mod controls;

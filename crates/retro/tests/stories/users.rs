@@ -6,7 +6,7 @@ use retro_events::rights::User;
 use retro_testkit::GuardedNats;
 use serde_json::json;
 
-use crate::world::{Fleet, Kind, carry_out, mending};
+use crate::world::{Fleet, Kind, SECRET, carry_out, mending};
 
 #[tokio::test]
 async fn a_fleet_learns_with_each_role_as_its_own_user_of_the_broker() {
@@ -17,7 +17,8 @@ async fn a_fleet_learns_with_each_role_as_its_own_user_of_the_broker() {
     fleet.migrate().await;
     for role in Role::ALL {
         let url = nats.url(&User::Role(role));
-        let nth = fleet.serve_with(role.as_str(), &[("NATS_URL", &url)]);
+        let (bridge, secret) = (("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"), ("RETRO_GITHUB_SECRET", SECRET));
+        let nth = fleet.serve_with(role.as_str(), &[("NATS_URL", &url), bridge, secret]);
         fleet.ready(nth).await;
     }
     let events = fleet.write_events("runs.jsonl", &mending("release", "deploy_service", 0..20));

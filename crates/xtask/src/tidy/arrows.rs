@@ -47,6 +47,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-writer", Layer::Consumer),
     ("retro-http", Layer::Http),
     ("retro-gateway", Layer::Edge),
+    ("retro-github", Layer::Edge),
     ("retro-operator", Layer::Edge),
     ("retro-checker", Layer::Testkit),
     ("retro-testkit", Layer::Testkit),

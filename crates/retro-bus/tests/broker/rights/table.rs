@@ -17,9 +17,19 @@ use Act::{Publish, Subscribe};
 
 /// What can be wanted, and who may. Written by hand and not taken from the code under test: everybody else is refused.
 const TABLE: &[(&str, Act, &[&str])] = &[
-    ("emit a run of acme", Publish("retro.run.completed.acme.ci"), &["engine-acme", "gateway", "relay"]),
-    ("emit a run of other", Publish("retro.run.completed.other.ci"), &["engine-other", "gateway", "relay"]),
+    (
+        "emit a run of acme",
+        Publish("retro.run.completed.acme.ci"),
+        &["engine-acme", "gateway", "bridge", "relay"],
+    ),
+    (
+        "emit a run of other",
+        Publish("retro.run.completed.other.ci"),
+        &["engine-other", "gateway", "bridge", "relay"],
+    ),
     ("emit a run of nobody", Publish("retro.run.completed"), &[]),
+    ("say what happened at GitHub for acme", Publish("retro.github.acme.push"), &["bridge"]),
+    ("say what happened at GitHub for nobody", Publish("retro.github"), &[]),
     ("announce a change of memory", Publish("retro.memory.changed.acme.ci"), &["relay"]),
     ("announce a report", Publish("retro.report.ready.acme.ci"), &["relay"]),
     ("announce a dead letter", Publish("retro.dead_letter.stored.acme.ci"), &["relay"]),
@@ -72,6 +82,14 @@ const TABLE: &[(&str, Act, &[&str])] = &[
     ("make a stream", Publish("$JS.API.STREAM.CREATE.RETRO_INTAKE"), &["setup"]),
     ("make another stream", Publish("$JS.API.STREAM.CREATE.MINE"), &[]),
     ("change a stream", Publish("$JS.API.STREAM.UPDATE.RETRO_WORK"), &["setup"]),
+    ("make the stream of GitHub's events", Publish("$JS.API.STREAM.CREATE.RETRO_GITHUB"), &["setup"]),
+    (
+        "ask about the stream of GitHub's events",
+        Publish("$JS.API.STREAM.INFO.RETRO_GITHUB"),
+        &["bridge", "setup"],
+    ),
+    ("read what happened at GitHub", Publish("$JS.API.STREAM.MSG.GET.RETRO_GITHUB"), &[]),
+    ("read it directly", Publish("$JS.API.DIRECT.GET.RETRO_GITHUB"), &[]),
     ("purge a stream", Publish("$JS.API.STREAM.PURGE.RETRO_INTAKE"), &[]),
     ("delete a stream", Publish("$JS.API.STREAM.DELETE.RETRO_INTAKE"), &[]),
     ("delete a message", Publish("$JS.API.STREAM.MSG.DELETE.RETRO_INTAKE"), &[]),
@@ -94,6 +112,7 @@ const TABLE: &[(&str, Act, &[&str])] = &[
     ),
     ("hear every advisory", Subscribe("$JS.EVENT.ADVISORY.>"), &[]),
     ("hear wake-ups", Subscribe("retro.work.>"), &[]),
+    ("hear what happens at GitHub", Subscribe("retro.github.>"), &[]),
     ("hear bodies", Subscribe("$O.retro-bodies.>"), &[]),
     ("hear everything", Subscribe(">"), &[]),
     ("hear answers to everybody", Subscribe("_INBOX.>"), &[]),

@@ -1,19 +1,20 @@
-//! What agents ask over HTTP. Whoever gets no answer asks again.
+//! What agents ask over HTTP, and what GitHub posts. Whoever gets no answer asks again; at GitHub a person does.
 
 use retro_core::id::{Step, Tenant, Workflow, WorkflowKey};
 use retro_fault::{Label, Side};
 use serde_json::{Value, json};
 
 use super::ground::{Ground, Point, RUNS, tell};
-use crate::world::{Kind, Run, items, mending, text};
+use crate::world::{Kind, Run, Webhook, items, mending, text};
 
-pub(super) const LABELS: [Label; 9] = [
+pub(super) const LABELS: [Label; 10] = [
     Label::PresentedCommit,
     Label::ReadCommit,
     Label::IntakeOnePublish,
     Label::IntakeFirstPublish,
     Label::IntakeNextPublish,
     Label::IntakeLastPublish,
+    Label::BridgePublish,
     Label::ObjectPut,
     Label::RequestBeginCommit,
     Label::RequestEndCommit,
@@ -45,6 +46,7 @@ async fn script(ground: &mut Ground) {
             Label::PresentedCommit => presented(ground, point).await,
             Label::ReadCommit => read(ground, point).await,
             Label::IntakeOnePublish => posted(ground, point, &[], runs(point, 1)).await,
+            Label::BridgePublish => delivered(ground, point).await,
             Label::ObjectPut => posted(ground, point, &[], large(point)).await,
             Label::RequestBeginCommit | Label::RequestEndCommit => {
                 let key = point.workflow();
@@ -138,6 +140,17 @@ async fn posted(ground: &mut Ground, point: Point, headers: &[(&str, &str)], req
         assert_eq!(status, 202, "{answer}");
     }
     ground.finished(&point.workflow(), RUNS).await;
+}
+
+/// A webhook, delivered again when it failed: however often the broker has it, it is one event.
+async fn delivered(ground: &mut Ground, point: Point) {
+    let webhook = Webhook::real("pull_request", &point.workflow(), "opened");
+    let (status, answer) = asked(ground, point, |ground| ground.webhook_request(&webhook)).await;
+    assert_eq!((status, text(&answer, "outcome")), (202, "taken"), "{answer}");
+    ground.recovered();
+    let events = ground.github_events().await;
+    let ids = events.iter().map(|event| text(event, "id")).filter(|id| *id == point.workflow());
+    assert!(ids.count() >= 1, "what was answered 202 is there: {events:?}");
 }
 
 impl Ground {

@@ -9,7 +9,7 @@ use retro_fault::{Label, Side};
 use retro_store::DeadLetterFilter;
 use serde_json::Value;
 
-use crate::world::{Fleet, Kind, carry_out};
+use crate::world::{BRIDGED, Fleet, Kind, carry_out};
 
 /// Three runs make a window, and two of them are looked into: enough for a memory that is active.
 pub(super) const RUNS: u64 = 3;
@@ -114,7 +114,7 @@ impl Ground {
         let armed = format!("@{}", self.armed().display());
         let poison = format!("counter:panic:{POISONED}");
         let faults = [("FAULT_CRASH", armed.as_str()), ("FAULT_POISON", poison.as_str())];
-        let variables = [&QUICK[..], &faults].concat();
+        let variables = [&QUICK[..], &BRIDGED, &faults].concat();
         self.fleet.up_with(&variables).await;
     }
 

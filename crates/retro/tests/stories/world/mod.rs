@@ -4,6 +4,7 @@ mod asked;
 mod awaited;
 mod cut;
 mod fleet;
+mod github;
 mod line;
 mod process;
 mod runs;
@@ -28,6 +29,7 @@ use tokio::process::{Child, Command};
 pub(crate) use asked::Posted;
 pub(crate) use cut::{Cut, Loses};
 pub(crate) use fleet::{Fleet, Kind};
+pub(crate) use github::{BRIDGED, SECRET, Webhook, real};
 pub(crate) use line::Line;
 pub(crate) use process::{Nats, free_port};
 pub(crate) use runs::{Run, event, mending};
@@ -40,7 +42,7 @@ pub(crate) const RETRO: &str = env!("CARGO_BIN_EXE_retro");
 /// What is waited for happens within this on a busy machine, or the test fails and shows the program's log.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// What an environment could bring in from outside.
-const VARIABLES: [&str; 14] = [
+const VARIABLES: [&str; 17] = [
     "DATABASE_URL",
     "NATS_URL",
     "RETRO_CONFIG",
@@ -48,6 +50,9 @@ const VARIABLES: [&str; 14] = [
     "RETRO_DATA_DIR",
     "RETRO_HTTP_LISTEN",
     "RETRO_PIPELINES",
+    "RETRO_BRIDGE_LISTEN",
+    "RETRO_GITHUB_SECRET",
+    "RETRO_GITHUB_TENANTS",
     "RETRO_LOG",
     "RETRO_DATABASE_URL",
     "RUST_LOG",

@@ -1,0 +1,67 @@
+//! The trailers by which a commit names the run that made it.
+
+use retro_core::id::RunId;
+
+use crate::payload;
+use retro_events::github::Commit;
+
+/// The trailer that names a run.
+const RUN: &str = "Retro-Run";
+/// The trailer that names the version of its prompt.
+const PROMPT_VERSION: &str = "Retro-Prompt-Version";
+/// The most runs that one commit may name: those of the commits that were squashed into it.
+const RUNS_MAX: usize = 32;
+/// The longest version, in bytes, as in an event of a run.
+const VERSION_BYTES_MAX: usize = 256;
+
+/// The commit, when its message names a run. A trailer is looked for in every line and not only in the last paragraph: GitHub
+/// writes the messages of squashed commits one below the other.
+pub(crate) fn commit(commit: payload::Commit) -> Option<Commit> {
+    let message = commit.message.unwrap_or_default();
+    let mut runs: Vec<String> = Vec::new();
+    for run in values(&message, RUN).filter_map(|value| RunId::new(value).ok()) {
+        if runs.len() < RUNS_MAX && !runs.iter().any(|known| known == run.as_str()) {
+            runs.push(run.as_str().to_owned());
+        }
+    }
+    let prompt_version = values(&message, PROMPT_VERSION).last().map(str::to_owned);
+    let prompt_version = crate::text::short(prompt_version, VERSION_BYTES_MAX);
+    let id = crate::text::hash(commit.id)?;
+    (!runs.is_empty()).then_some(Commit { id, runs, prompt_version })
+}
+
+/// Keys of trailers do not differ by case.
+fn values<'a>(message: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
+    let lines = message.lines().filter_map(|line| line.split_once(':'));
+    lines.filter(move |(found, _)| found.trim_end().eq_ignore_ascii_case(key)).map(|(_, value)| value.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(message: &str) -> Option<(Vec<String>, Option<String>)> {
+        let id = Some("c9abcadf285659684c0975cead8bf982fa84e123".to_owned());
+        commit(payload::Commit { id, message: Some(message.to_owned()) })
+            .map(|commit| (commit.runs, commit.prompt_version))
+    }
+
+    #[test]
+    fn a_commit_names_its_runs_in_trailers() {
+        let runs = |runs: &[&str]| runs.iter().map(|run| (*run).to_owned()).collect::<Vec<_>>();
+        let one = of("Fix it\n\nRetro-Run: run-17\nRetro-Prompt-Version: 4\nSigned-off-by: A <a@b>\n");
+        assert_eq!(one, Some((runs(&["run-17"]), Some("4".to_owned()))));
+        let squashed =
+            "Fix it (#7)\n\n* First\r\n\r\nretro-run: a\r\n\n* Second\n\nRetro-Run: b\nRetro-Run: a\n";
+        assert_eq!(of(squashed), Some((runs(&["a", "b"]), None)));
+        assert_eq!(of("Fix it\n\nSee Retro-Run: run-17"), None, "that is a sentence");
+        assert_eq!(of("Fix it\n\nRetro-Run:\nRetro-Prompt-Version: 4"), None);
+        let many: String = (0..100).map(|run| format!("Retro-Run: {run}\n")).collect();
+        assert_eq!(of(&many).unwrap().0.len(), RUNS_MAX);
+    }
+
+    #[test]
+    fn a_commit_without_a_hash_names_nothing() {
+        assert_eq!(commit(payload::Commit { id: None, message: Some("x\n\nRetro-Run: a".to_owned()) }), None);
+    }
+}

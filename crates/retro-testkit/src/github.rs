@@ -1,0 +1,13 @@
+//! GitHub's side of a webhook.
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+/// The value of `X-Hub-Signature-256` as GitHub writes it, for a body under a secret.
+pub fn signature(secret: &str, body: &[u8]) -> String {
+    let keyed: Hmac<Sha256> =
+        Hmac::new_from_slice(secret.as_bytes()).expect("a key of any length makes an HMAC");
+    let signature = keyed.chain_update(body).finalize().into_bytes();
+    let digits: String = signature.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256={digits}")
+}
