@@ -1,11 +1,15 @@
 //! What a webhook says, decided from its bytes alone: taken, or left with the reason.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use retro_events::github::tenants::{HOST, is_host, is_name};
 use retro_events::github::{
     Association, COMMITS_MAX, Comment, GithubData, Happened, Person, PullRequest, Review, ReviewState,
 };
 use retro_events::run_completed::RunEvent;
+
+use serde::de::IgnoredAny;
 
 use crate::payload::{self, Payload};
 use crate::{run, text, trailer};
@@ -77,7 +81,7 @@ pub fn read(event: &str, delivery: &str, body: &[u8]) -> Result<Reading, String>
     match event {
         "ping" => return Ok(Reading::Ping),
         event if !EVENTS.contains(&event) => {
-            serde_json::from_slice::<Object>(body).map_err(|error| error.to_string())?;
+            serde_json::from_slice::<HashMap<String, IgnoredAny>>(body).map_err(|error| error.to_string())?;
             return Ok(Reading::Left(Left::Event));
         }
         _ => {}
@@ -102,10 +106,6 @@ pub(crate) const EVENTS: [&str; 7] = [
     "push",
     "workflow_run",
 ];
-
-/// Any JSON object.
-#[derive(serde::Deserialize)]
-struct Object {}
 
 fn taken(event: &str, delivery: &str, payload: Payload) -> Result<Taken, Left> {
     let action = action(event, payload.action.as_deref())?;
