@@ -7,6 +7,7 @@
 
 mod ci;
 mod demo;
+mod eval;
 mod fixtures;
 mod generate;
 mod tidy;
@@ -46,6 +47,11 @@ enum Task {
         #[arg(long, env = "RETRO_EVAL_DATA")]
         data: PathBuf,
     },
+    /// Measures on evaluation data what the program decides without a model.
+    Eval {
+        #[command(subcommand)]
+        eval: eval::Eval,
+    },
     /// Writes what is generated from the types: policy and configuration with their defaults.
     Gen {
         /// Writes nothing; fails when a file is not what would be written.
@@ -72,6 +78,7 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Tidy => tidy::run(&root),
         Task::Demo { retro } => demo::run(&root, retro.as_deref()),
         Task::Fixtures { data } => fixtures::run(&root, data),
+        Task::Eval { eval } => eval::run(eval),
         Task::Gen { check: true } => generate::check(&root),
         Task::Gen { check: false } => generate::write(&root),
     }

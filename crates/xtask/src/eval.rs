@@ -1,0 +1,63 @@
+//! `cargo xtask eval`: measures what decides without a model on evaluation data, so that a figure in a manual can be
+//! printed again by anybody who has the data.
+//!
+//! An evaluation calls the product's own functions and sees labels only to score what they answered. It decides
+//! nothing itself.
+
+mod webhooks;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
+
+/// What is measured.
+#[derive(Subcommand)]
+pub(crate) enum Eval {
+    /// GitHub's payloads: what the bridge reads in each; and posted to a running bridge.
+    Webhooks(webhooks::Options),
+}
+
+/// Where the evaluation data lies.
+#[derive(Args)]
+struct Data {
+    /// The folder of the evaluation data.
+    #[arg(long, env = "RETRO_EVAL_DATA")]
+    data: Option<PathBuf>,
+}
+
+impl Data {
+    /// The folder of one set. Fails with what to do when it is not known or not there.
+    fn set(&self, name: &str) -> Result<PathBuf> {
+        let data = self.data.as_deref().context("evaluation data is not part of the project: say where it lies with `--data DIR` or in RETRO_EVAL_DATA")?;
+        let folder = data.join(name);
+        ensure!(
+            folder.is_dir(),
+            "{} is not there: `--data` names the folder that holds {name}",
+            folder.display()
+        );
+        Ok(folder)
+    }
+}
+
+/// Runs one evaluation and prints what it measured.
+pub(crate) fn run(eval: &Eval) -> Result<()> {
+    match eval {
+        Eval::Webhooks(options) => webhooks::run(options),
+    }
+}
+
+/// Every row of a file with a JSON document on each line.
+fn rows<Row: DeserializeOwned>(file: &Path) -> Result<Vec<Row>> {
+    let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let lines = BufReader::new(opened).lines().enumerate();
+    lines
+        .map(|(nth, line)| {
+            let place = || format!("{}:{}", file.display(), nth + 1);
+            serde_json::from_str(&line.with_context(place)?).with_context(place)
+        })
+        .collect()
+}
