@@ -3,7 +3,6 @@
 
 mod acts;
 mod agent;
-mod instance;
 mod real;
 mod shown;
 
@@ -11,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use instance::Instance;
+use crate::instance::Instance;
 
 /// The tenant that everything of the demo belongs to.
 const TENANT: &str = "default";
@@ -24,7 +23,7 @@ pub(crate) fn run(root: &Path, binary: Option<&Path>) -> Result<()> {
 }
 
 /// The release build, wherever cargo was told to put it.
-fn built() -> Result<PathBuf> {
+pub(crate) fn built() -> Result<PathBuf> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let path = metadata.target_directory.join("release/retro").into_std_path_buf();
     ensure!(path.exists(), "{} is missing: run `make demo`, which builds it", path.display());
@@ -33,7 +32,7 @@ fn built() -> Result<PathBuf> {
 
 async fn tell(root: &Path, binary: &Path) -> Result<()> {
     let folder = root.join(".demo");
-    let retro = Instance::start(binary, &folder, &root.join("pipelines")).await?;
+    let retro = Instance::start(binary, &folder, &root.join("pipelines"), &[]).await?;
     println!(
         "Everything runs in {} (SQLite, a supervised nats-server, {}).\n",
         folder.display(),

@@ -10,6 +10,8 @@ mod demo;
 mod eval;
 mod fixtures;
 mod generate;
+mod instance;
+mod load;
 mod tidy;
 
 use std::env::var_os;
@@ -40,6 +42,14 @@ enum Task {
         /// The built program [default: `retro` of the release profile].
         #[arg(long)]
         retro: Option<PathBuf>,
+    },
+    /// Sends signed webhooks at a steady rate, kills the broker half-way, and says what was answered, stored and counted.
+    Load {
+        /// The built program [default: `retro` of the release profile].
+        #[arg(long)]
+        retro: Option<PathBuf>,
+        #[command(flatten)]
+        load: load::Load,
     },
     /// Makes the demo's real runs out of evaluation data; what it writes is committed.
     Fixtures {
@@ -77,6 +87,7 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Test => return ci::test(&root),
         Task::Tidy => tidy::run(&root),
         Task::Demo { retro } => demo::run(&root, retro.as_deref()),
+        Task::Load { retro, load } => load::run(&root, retro.as_deref(), *load),
         Task::Fixtures { data } => fixtures::run(&root, data),
         Task::Eval { eval } => eval::run(eval),
         Task::Gen { check: true } => generate::check(&root),

@@ -17,7 +17,7 @@ use retro_core::sample;
 use serde_json::Value;
 
 use super::TENANT;
-use super::instance::Instance;
+use crate::instance::Instance;
 
 /// So much of a reason fits into a line.
 const REASON_CHARS_MAX: usize = 110;

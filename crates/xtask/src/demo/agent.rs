@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::instance::Instance;
+use crate::instance::Instance;
 
 /// A run under way.
 pub(super) struct Run<'a> {

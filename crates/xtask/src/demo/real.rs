@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::instance::Instance;
+use crate::instance::Instance;
 
 /// Sends every file, a window at a time, so that a newcomer sees retrospectives follow each other. Returns how many
 /// events were sent.

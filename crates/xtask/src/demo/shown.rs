@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::instance::Instance;
+use crate::instance::Instance;
 
 /// Most memories shown of one workflow and status.
 const MEMORIES_SHOWN_MAX: usize = 8;

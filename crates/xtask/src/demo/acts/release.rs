@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{RUNS, close_act, sampled};
 use crate::demo::agent::{Advice, Run};
-use crate::demo::instance::Instance;
+use crate::instance::Instance;
 
 const WORKFLOW: &str = "composed-release";
 /// The memory that a person deletes says this.

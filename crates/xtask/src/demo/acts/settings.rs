@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{RUNS, close_act};
 use crate::demo::agent::Run;
-use crate::demo::instance::Instance;
+use crate::instance::Instance;
 
 const WORKFLOW: &str = "composed-settings";
 const ACTS: u64 = 6;

@@ -1,4 +1,4 @@
-//! A `retro up` of the demo's own, and its commands.
+//! A `retro up` of a task's own, and its commands.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,13 +10,13 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
-/// How long anything of the demo may take before it is called stuck.
+/// How long anything may take before it is called stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often is looked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A running `retro up`.
-pub(super) struct Instance {
+pub(crate) struct Instance {
     binary: PathBuf,
     folder: PathBuf,
     pipelines: PathBuf,
@@ -26,8 +26,13 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Starts in a fresh folder; what an interrupted demo left running there is stopped first.
-    pub(super) async fn start(binary: &Path, folder: &Path, pipelines: &Path) -> Result<Self> {
+    /// Starts in a fresh folder, with these variables; what an interrupted task left running there is stopped first.
+    pub(crate) async fn start(
+        binary: &Path,
+        folder: &Path,
+        pipelines: &Path,
+        variables: &[(&str, &str)],
+    ) -> Result<Self> {
         stop_left_over(folder).await?;
         if folder.exists() {
             std::fs::remove_dir_all(folder).with_context(|| format!("cannot clear {}", folder.display()))?;
@@ -40,6 +45,7 @@ impl Instance {
             .env("RETRO_PIPELINES", pipelines)
             .env("RETRO_SWEEP_MS", "500")
             .env_remove("NATS_URL")
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -58,8 +64,19 @@ impl Instance {
         Ok(instance)
     }
 
-    pub(super) fn http_url(&self) -> &str {
+    pub(crate) fn http_url(&self) -> &str {
         &self.http_url
+    }
+
+    /// The process's id.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.process.id()
+    }
+
+    /// What it recorded about itself under this key.
+    pub(crate) fn recorded(&self, key: &str) -> Result<String> {
+        let value = recorded(&self.folder, key).and_then(|value| value.as_str().map(str::to_owned));
+        value.with_context(|| format!("`retro up` recorded no {key} in {}", self.folder.display()))
     }
 
     async fn wait_for_address(&mut self) -> Result<String> {
@@ -83,7 +100,7 @@ impl Instance {
     }
 
     /// Carries out a command with what it prints going to the terminal.
-    pub(super) async fn say(&self, arguments: &[&str]) -> Result<()> {
+    pub(crate) async fn say(&self, arguments: &[&str]) -> Result<()> {
         let status = self.command(arguments).status().await?;
         if !status.success() {
             bail!("`retro {}` ended with {status}", arguments.join(" "));
@@ -92,7 +109,7 @@ impl Instance {
     }
 
     /// Carries out a command and reads its JSON.
-    pub(super) async fn ask(&self, arguments: &[&str]) -> Result<Value> {
+    pub(crate) async fn ask(&self, arguments: &[&str]) -> Result<Value> {
         let output = self.command(arguments).args(["-o", "json"]).stderr(Stdio::inherit()).output().await?;
         if !output.status.success() {
             bail!("`retro {}` ended with {}", arguments.join(" "), output.status);
@@ -114,21 +131,21 @@ impl Instance {
     }
 
     /// Asks for what the next run of a step is handed, as an agent does at the step's start.
-    pub(super) async fn context(&self, workflow: &str, step: &str, run: &str) -> Result<Value> {
+    pub(crate) async fn context(&self, workflow: &str, step: &str, run: &str) -> Result<Value> {
         let request = serde_json::json!({"workflow": workflow, "step": step, "run_id": run});
         let answer = self.http.post(format!("{}/v1/context", self.http_url)).json(&request).send().await?;
         Ok(answer.error_for_status()?.json().await?)
     }
 
     /// Opens a memory, as an agent does that wants to know more.
-    pub(super) async fn read(&self, memory: &str, run: &str) -> Result<()> {
+    pub(crate) async fn read(&self, memory: &str, run: &str) -> Result<()> {
         let url = format!("{}/v1/memories/{memory}?run={run}", self.http_url);
         self.http.get(url).send().await?.error_for_status()?;
         Ok(())
     }
 
     /// Waits until no retrospective is open and no full window waits for one.
-    pub(super) async fn wait_until_still(&self) -> Result<()> {
+    pub(crate) async fn wait_until_still(&self) -> Result<()> {
         for _ in 0..PATIENCE.as_millis() / LOOK_EVERY.as_millis() {
             let rows = self.ask(&["retrospectives", "list", "--limit", "1000"]).await?;
             let open = |row: &Value| {
@@ -147,7 +164,7 @@ impl Instance {
     }
 
     /// Stops in order.
-    pub(super) async fn stop(mut self) -> Result<()> {
+    pub(crate) async fn stop(mut self) -> Result<()> {
         if let Some(pid) = self.process.id() {
             kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGTERM)?;
         }
@@ -165,7 +182,7 @@ fn recorded(folder: &Path, key: &str) -> Option<Value> {
     serde_json::from_str::<Value>(&text).ok()?.get(key).cloned()
 }
 
-/// A demo that was killed may have left its `retro up` behind; its data folder is held by a lock until it ends.
+/// A task that was killed may have left its `retro up` behind; its data folder is held by a lock until it ends.
 async fn stop_left_over(folder: &Path) -> Result<()> {
     let Ok(lock) = std::fs::File::open(folder.join("lock")) else { return Ok(()) };
     let pid = recorded(folder, "pid").and_then(|pid| i32::try_from(pid.as_i64()?).ok());
@@ -174,7 +191,7 @@ async fn stop_left_over(folder: &Path) -> Result<()> {
             return Ok(());
         }
         if let (0, Some(pid)) = (look, pid) {
-            println!("An earlier demo is still running (pid {pid}): it is stopped first.");
+            println!("An earlier one is still running (pid {pid}): it is stopped first.");
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
         tokio::time::sleep(LOOK_EVERY).await;

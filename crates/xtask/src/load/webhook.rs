@@ -1,0 +1,70 @@
+//! Composed webhooks, each signed, each with an id of its own.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::json;
+use sha2::Sha256;
+
+const SECRET: &str = "a secret of a load and of nothing else";
+/// What the bridge is started with.
+pub(super) const CONFIGURED: [(&str, &str); 3] = [
+    ("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"),
+    ("RETRO_GITHUB_SECRET", SECRET),
+    ("RETRO_GITHUB_TENANTS", "acme/* = default"),
+];
+/// When GitHub gives up waiting for an answer.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(10);
+
+/// One delivery.
+#[derive(Debug)]
+pub(super) struct Webhook {
+    event: &'static str,
+    delivery: String,
+    body: String,
+}
+
+impl Webhook {
+    /// The delivery of this number: a finished workflow run, or a comment on a pull request.
+    pub(super) fn of(number: u32) -> Self {
+        let repository = json!({"full_name": "acme/shop", "html_url": "https://github.com/acme/shop"});
+        let (event, payload) = if number.is_multiple_of(2) {
+            let run = json!({"id": number, "run_attempt": 1, "name": "ci", "path": ".github/workflows/ci.yml",
+                "conclusion": "success", "status": "completed", "head_sha": format!("{number:040x}")});
+            ("workflow_run", json!({"action": "completed", "repository": repository, "workflow_run": run}))
+        } else {
+            let by = json!({"login": "ann", "type": "User"});
+            let comment = json!({"id": number, "body": "Looks good to me.", "user": by,
+                "author_association": "MEMBER", "created_at": "2026-01-01T00:00:00Z"});
+            let issue = json!({"number": 7, "pull_request": {}, "user": by});
+            (
+                "issue_comment",
+                json!({"action": "created", "repository": repository, "issue": issue,
+                "comment": comment, "sender": by}),
+            )
+        };
+        Self { event, delivery: format!("load-{number}"), body: payload.to_string() }
+    }
+}
+
+/// A client that waits as long as GitHub does.
+pub(super) fn client() -> Result<reqwest::Client> {
+    Ok(reqwest::Client::builder().timeout(GIVEN_UP_AFTER).build()?)
+}
+
+/// Delivers it once. The status; `None` when there was no answer in time.
+pub(super) async fn deliver(http: &reqwest::Client, url: &str, webhook: &Webhook) -> Option<u16> {
+    let keyed: Hmac<Sha256> =
+        Hmac::new_from_slice(SECRET.as_bytes()).expect("a key of any length makes an HMAC");
+    let signed = keyed.chain_update(&webhook.body).finalize().into_bytes();
+    let digits: String = signed.iter().map(|byte| format!("{byte:02x}")).collect();
+    let request = http
+        .post(url)
+        .header("Content-Type", "application/json")
+        .header("X-GitHub-Event", webhook.event)
+        .header("X-GitHub-Delivery", &webhook.delivery)
+        .header("X-Hub-Signature-256", format!("sha256={digits}"))
+        .body(webhook.body.clone());
+    Some(request.send().await.ok()?.status().as_u16())
+}
