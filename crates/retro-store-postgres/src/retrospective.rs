@@ -49,9 +49,15 @@ pub(crate) async fn open(connection: &mut PgConnection, opened: &[&Retrospective
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
              state, trace, opened_ms, state_ms)
          SELECT new.*,
-             -- It continues the run that filled its window.
-             (SELECT run_facts.trace FROM runs JOIN run_facts USING (tenant, workflow, number)
-                 WHERE runs.tenant = new.tenant AND runs.workflow = new.workflow AND runs.ordinal = new.last), ",
+             -- It continues the run that filled its window; a window that was claimed before is only linked to it, and
+             -- continues whatever opened it again.
+             CASE WHEN EXISTS (SELECT 1 FROM retrospectives AS before
+                     WHERE before.tenant = new.tenant AND before.workflow = new.workflow
+                         AND new.last BETWEEN before.first_ordinal AND before.last_ordinal)
+                 THEN $10
+                 ELSE (SELECT run_facts.trace FROM runs JOIN run_facts USING (tenant, workflow, number)
+                     WHERE runs.tenant = new.tenant AND runs.workflow = new.workflow AND runs.ordinal = new.last)
+             END, ",
         now_ms!(),
         ", ",
         now_ms!(),
@@ -74,6 +80,7 @@ pub(crate) async fn open(connection: &mut PgConnection, opened: &[&Retrospective
         .bind(column(opened, |one| policy_time(one.as_of)))
         .bind(column(opened, |one| json(&one.policy)))
         .bind(column(opened, |one| one.state.as_str()))
+        .bind(trace::current())
         .execute(connection)
         .await
         .on("retrospectives")?;

@@ -38,9 +38,16 @@ pub(crate) async fn open(connection: &mut SqliteConnection, opened: &[&Retrospec
              state, trace, opened_ms, state_ms)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
              value ->> 7, value ->> 8,
-             -- It continues the run that filled its window.
-             (SELECT run_facts.trace FROM runs JOIN run_facts USING (tenant, workflow, number)
-                 WHERE runs.tenant = value ->> 0 AND runs.workflow = value ->> 2 AND runs.ordinal = value ->> 5), ",
+             -- It continues the run that filled its window; a window that was claimed before is only linked to it, and
+             -- continues whatever opened it again.
+             CASE WHEN EXISTS (SELECT 1 FROM retrospectives AS before
+                     WHERE before.tenant = value ->> 0 AND before.workflow = value ->> 2
+                         AND value ->> 5 BETWEEN before.first_ordinal AND before.last_ordinal)
+                 THEN ?2
+                 ELSE (SELECT run_facts.trace FROM runs JOIN run_facts USING (tenant, workflow, number)
+                     WHERE runs.tenant = value ->> 0 AND runs.workflow = value ->> 2
+                         AND runs.ordinal = value ->> 5)
+             END, ",
         now_ms!(),
         ", ",
         now_ms!(),
@@ -66,7 +73,12 @@ pub(crate) async fn open(connection: &mut SqliteConnection, opened: &[&Retrospec
         ])
     };
     let rows: Value = opened.iter().map(row).collect();
-    let done = sqlx::query(OPEN).bind(rows.to_string()).execute(connection).await.on("retrospectives")?;
+    let done = sqlx::query(OPEN)
+        .bind(rows.to_string())
+        .bind(trace::current())
+        .execute(connection)
+        .await
+        .on("retrospectives")?;
     at("retrospectives", "a batch").touched(done.rows_affected(), opened.len())
 }
 

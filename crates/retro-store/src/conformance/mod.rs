@@ -76,6 +76,7 @@ macro_rules! conformance {
             }
             trace {
                 a_retrospective_continues_the_run_that_filled_its_window
+                a_window_that_is_opened_again_does_not_continue_the_run_that_filled_it
                 an_investigation_knows_the_run_that_it_looks_into
                 what_nobody_traced_goes_its_way_all_the_same
             }

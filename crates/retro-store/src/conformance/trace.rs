@@ -1,13 +1,14 @@
 //! Traces: stored beside what they belong to, found by whoever continues it, and never in the way.
 
+use retro_core::dead_letter::Code;
 use retro_core::id::RetrospectiveId;
 use retro_core::message::Message;
 use retro_core::trace::TraceContext;
 
 use super::Database;
-use super::story::{LONG_S, Story, moment, tenant};
-use crate::IncomingRun;
+use super::story::{LONG_S, Story, failed, moment, tenant};
 use crate::trace::InvestigationTraces;
+use crate::{DeadLetterFilter, IncomingRun, Reopened};
 
 /// The context of one run, as an emitter would send it.
 fn of(span: u64) -> TraceContext {
@@ -37,6 +38,29 @@ pub async fn a_retrospective_continues_the_run_that_filled_its_window(database: 
     let other = tenant("other");
     assert_eq!(trace(&other).await.expect("reading"), None);
     assert_eq!(window(&other, 10).await.expect("reading"), []);
+}
+
+/// What happens again is linked, not continued: the second look at the same runs is no part of what filled the window.
+pub async fn a_window_that_is_opened_again_does_not_continue_the_run_that_filled_it(database: &Database) {
+    let story = Story::new(&*database.one, "t", "w");
+    story.count_batch(&[traced(&story, "a", 1), traced(&story, "b", 2)], moment(0)).await;
+    let first = story.retrospective().await.id;
+    story.sample().await;
+    story.investigate(&|_| failed()).await;
+    story.close(first).await;
+    story.everything_sent().await;
+    let filter = DeadLetterFilter { code: Some(Code::RetrospectiveFailed), ..Default::default() };
+    let letters = story.store.dead_letters(&story.key.tenant, &filter).await.expect("listing");
+    let Reopened::Now(opened) = super::steer::reopen(&story, letters[0].id, "ann").await else {
+        panic!("nothing is in its way")
+    };
+    let owner = &story.key.tenant;
+    let trace = |id| database.two.trace_of_retrospective(owner, id);
+    assert_eq!(trace(first).await.expect("reading"), Some(of(2)));
+    assert_eq!(trace(opened.id).await.expect("reading"), None);
+    assert_eq!(first_unsent(&story).await.trace, None, "and neither does its message");
+    let window = database.two.traces_of_window(owner, opened.id, 10).await.expect("reading");
+    assert_eq!(window, [of(2), of(1)], "all of the window are there to be linked");
 }
 
 /// The run's is told beside what made the investigation due, which here nobody traced.

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use retro_bus::OutgoingEvent;
+use retro_core::id::{Tenant, Workflow, WorkflowKey};
+use retro_events::subject;
 use retro_testkit::{Collector, SeenSpan};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::world::{World, carry_out, mending};
+use crate::world::{World, carry_out, event, items, mending, text};
 
 const EMIT: &str = "retro emit";
 const SENT_EVENT: &str = "send retro.run.completed";
@@ -197,6 +200,96 @@ async fn what_is_delivered_again_is_linked_to_its_trace_and_does_not_continue_it
         .collect();
     assert!(links.contains(&(trace.as_str(), Some(&"again".to_owned()))), "{links:?}");
     world.stop().await;
+}
+
+#[tokio::test]
+async fn a_replayed_dead_letter_is_linked_to_its_trace_and_does_not_continue_it() {
+    let collector = Collector::start().await;
+    let mut world = World::empty();
+    up_traced(&mut world, &collector, &[]).await;
+    // A body at a host that is not allowed.
+    let body = json!({"url": "https://runs.example.com/one.json", "sha256": "0".repeat(64)});
+    let data = json!({"workflow": "shop", "run_id": "one", "outcome": "success", "dataref": body});
+    publish_traced(&world, "shop", &event("event of one", &data), 0xa15).await;
+    let letter = only_letter(&world).await;
+    world.stop().await;
+
+    up_traced(&mut world, &collector, &[("RETRO_DATAREF_HOSTS", "runs.example.com")]).await;
+    let told = world.ask(&["dead-letters", "replay", &letter, "--reason", "the host is allowed"]).await;
+    assert_eq!(told["did"], "done", "{told}");
+    world.counted("default", 1).await;
+    let spans = collector.spans_once(|spans| spans.iter().any(|span| span.name == COUNTED)).await;
+    let counted: Vec<_> = spans.iter().filter(|span| span.name == COUNTED).collect();
+    assert_eq!(counted.len(), 1, "what is refused is no run");
+    let trace = format!("{:032x}", 0xa15);
+    assert_eq!(counted[0].parent, "");
+    assert_ne!(counted[0].trace, trace);
+    assert_eq!(linked(counted[0], "again"), [trace]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_failed_retrospective_that_is_replayed_is_linked_to_its_runs_and_continues_none() {
+    let collector = Collector::start().await;
+    let mut world = World::empty();
+    up_traced(&mut world, &collector, &[]).await;
+    let runs = 0..10;
+    for number in runs.clone() {
+        // Bodies that are nowhere.
+        let body = json!({"name": format!("default/{number:064x}"), "sha256": format!("{number:064x}"), "bytes": 70_000});
+        let run = format!("shop-{number}");
+        let data = json!({"workflow": "shop", "run_id": run, "outcome": "success", "dataref": body});
+        publish_traced(&world, "shop", &event(&format!("event of {run}"), &data), 0xb00 + number).await;
+    }
+    let letter = only_letter(&world).await;
+    let told = world.ask(&["dead-letters", "replay", &letter, "--reason", "the bodies are back"]).await;
+    assert_eq!((&told["did"], &told["epoch"]), (&json!("done"), &json!(2)), "{told}");
+    let sampled = |spans: &[SeenSpan]| -> Vec<SeenSpan> {
+        spans.iter().filter(|span| span.name == SAMPLED).cloned().collect()
+    };
+    let spans = collector.spans_once(|spans| sampled(spans).len() == 2).await;
+    let traces: Vec<String> = runs.map(|number| format!("{:032x}", 0xb00 + number)).collect();
+    let (first, second): (Vec<_>, Vec<_>) =
+        sampled(&spans).into_iter().partition(|span| traces.contains(&span.trace));
+    assert_eq!((first.len(), second.len()), (1, 1), "only the first continues a run");
+    let (first, second) = (&first[0], &second[0]);
+    assert_ne!(first.parent, "");
+    assert_eq!(second.parent, "", "a replay is no part of what it repeats");
+    let mut window = linked(second, "window");
+    window.sort_unstable();
+    assert_eq!(window, traces);
+    world.stop().await;
+}
+
+/// The traces that a span is linked to in one way.
+fn linked(span: &SeenSpan, relation: &str) -> Vec<String> {
+    let links = span.links.iter().filter(|link| link.attributes["retro.relation"] == relation);
+    links.map(|link| link.trace.clone()).collect()
+}
+
+/// Publishes an event as an engine that traces does.
+async fn publish_traced(world: &World, workflow: &str, event: &Value, trace: u128) {
+    let workflow = Workflow::new(workflow).expect("a name");
+    let subject = subject::run_completed(&WorkflowKey { tenant: Tenant::default_tenant(), workflow });
+    let headers = vec![
+        ("content-type".to_owned(), "application/cloudevents+json".to_owned()),
+        ("traceparent".to_owned(), format!("00-{trace:032x}-00f067aa0ba902b7-01")),
+    ];
+    let event = OutgoingEvent { subject, headers, payload: event.to_string().into() };
+    let mut publisher = world.publisher().await;
+    publisher.publish_event(event).await.expect("the broker takes it");
+    publisher.finish().await.expect("the broker has it");
+}
+
+/// Waits for the only dead letter; returns its id.
+async fn only_letter(world: &World) -> String {
+    let listed = async || {
+        let listed = world.ask(&["dead-letters", "list"]).await;
+        (!items(&listed).is_empty()).then_some(listed)
+    };
+    let listed = world.until("a letter is there", listed).await;
+    assert_eq!(items(&listed).len(), 1, "{listed}");
+    text(&items(&listed)[0], "id").to_owned()
 }
 
 #[tokio::test]
