@@ -57,7 +57,7 @@ instruments! {
     LAG_AGE: Level["messaging.consumer.group.name"] = "retro.consumer.lag.age", "s";
     /// Messages that were delivered before.
     REDELIVERED: Count["messaging.consumer.group.name"] = "retro.messages.redelivered", "{message}";
-    /// What consumers answered: done, retry, snooze (put off without spending an attempt) or dead_letter.
+    /// What consumers answered: done, known (handled before: nothing changed), retry, snooze (put off without spending an attempt) or dead_letter.
     ANSWERED: Count["messaging.consumer.group.name", "retro.verdict"] = "retro.messages.answered", "{message}";
     /// Attempts at single messages that were counted in the database before the handler ran.
     ATTEMPTS: Count["messaging.consumer.group.name"] = "retro.attempts.begun", "{attempt}";
@@ -65,6 +65,8 @@ instruments! {
     BROKE: Count["messaging.consumer.group.name", "error.type"] = "retro.handler.broke", "{batch}";
     /// Messages that were given up and stored as dead letters.
     BURIED: Count["messaging.consumer.group.name", "retro.code"] = "retro.dead_letters.buried", "{message}";
+    /// Replays of dead letters that something came of: handled, known (handled before: nothing changed), failed (given up again) or refused (the broker does not take it).
+    REPLAYED: Count["retro.outcome"] = "retro.replays.ended", "{replay}";
     /// Dead letters that nobody has acted on.
     LETTERS_OPEN: Level["retro.code"] = "retro.dead_letters.open", "{message}";
     /// How long the oldest dead letter that nobody has acted on has been there; 0 when there is none.

@@ -95,13 +95,20 @@ impl Worker {
     /// Acknowledges a message whose effects are stored; of a replay, what came of it is stored first.
     async fn done(&self, one: &Incoming, known: bool, acks: &mut Acks<'_>) {
         let Delivery { subject, headers, payload, .. } = &one.delivery;
-        if let Some(resent) = Resent::of(self.consumer.name(), subject, headers, payload)
-            && let Err(problem) = self.store.settle(&resent, known).await
-        {
-            let wait = if matches!(problem, StoreError::Unavailable(_)) { STORE_AWAY } else { STORE_DAMAGED };
-            return self.snooze(one, wait, &format!("what came of a replay was not stored: {problem}")).await;
+        if let Some(resent) = Resent::of(self.consumer.name(), subject, headers, payload) {
+            match self.store.settle(&resent, known).await {
+                Ok(true) => retro_meter::REPLAYED.add(1, [if known { "known" } else { "handled" }]),
+                // It had ended before, or is none: whoever can publish can say that it is one.
+                Ok(false) => {}
+                Err(problem) => {
+                    let away = matches!(problem, StoreError::Unavailable(_));
+                    let wait = if away { STORE_AWAY } else { STORE_DAMAGED };
+                    let reason = format!("what came of a replay was not stored: {problem}");
+                    return self.snooze(one, wait, &reason).await;
+                }
+            }
         }
-        self.measure_answer("done");
+        self.measure_answer(if known { "known" } else { "done" });
         acks.push(one.reply.clone(), self.subscription.acknowledging).await;
     }
 
@@ -127,6 +134,10 @@ impl Worker {
                 warn!(consumer, subject, sequence, attempts, %code, path, dead_letter.id = %id, "buried message {sequence} as dead letter {id}: {code}");
                 self.measure_answer("dead_letter");
                 retro_meter::BURIED.add(1, [consumer, code.as_str()]);
+                // A replay has no letter of its own: the one that it was sent from is open again.
+                if id != letter.id() {
+                    retro_meter::REPLAYED.add(1, ["failed"]);
+                }
                 acks.push(one.reply.clone(), Label::BuryAck).await;
             }
             Err(StoreError::Unavailable(reason)) => self.snooze(one, STORE_AWAY, &reason).await,

@@ -93,6 +93,7 @@ impl Replayer {
                 Ok(()) => store.mark_replay_sent(id).await,
                 Err(ResendError::Refused(why)) => {
                     warn!(replay.id = %id, "replay {id} was refused: {why}");
+                    retro_meter::REPLAYED.add(1, ["refused"]);
                     store.refuse_replay(id, &why.to_string()).await
                 }
                 Err(ResendError::Unavailable(why)) => return Err(why.to_string()),

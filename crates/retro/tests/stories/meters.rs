@@ -3,9 +3,11 @@
 
 mod scraped;
 
+use retro_core::id::DeadLetterId;
 use retro_testkit::Collector;
 use serde_json::{Value, json};
 
+use crate::replay::{HOSTS, ROLES, came_of, letters, refused};
 use crate::world::{Fleet, Kind, items, mending};
 use scraped::Scraped;
 
@@ -112,6 +114,48 @@ async fn received(collector: &Collector) {
         let known = known.unwrap_or_else(|| panic!("{} stands in no list", one.metric.name));
         assert_eq!((one.metric.unit.as_str(), one.metric.description.as_str()), (known.unit, known.says));
     }
+}
+
+#[tokio::test]
+async fn what_came_of_replays_is_told_in_numbers() {
+    let mut fleet = Fleet::start(Kind::Sqlite, &[]).await;
+    let refuses = fleet.serve(ROLES);
+    fleet.ready(refuses).await;
+    for run in ["one", "two"] {
+        refused(&fleet, run).await;
+    }
+    let ids: Vec<_> = letters(&fleet, 2).await.iter().rev().map(|letter| letter.id).collect();
+    replayed(&fleet, ids[0], 1).await;
+    let told = scrape(&fleet, refuses).await.expect("it answers");
+    assert_eq!(ended(&told), [0.0, 0.0, 1.0]);
+    assert_eq!(told.value("retro_messages_answered_total", &["counter", "dead_letter"]), Some(3.0));
+    fleet.stop(refuses).await;
+
+    let takes = fleet.serve_with(ROLES, &[HOSTS]);
+    fleet.ready(takes).await;
+    // The second event comes by the other road first.
+    refused(&fleet, "two").await;
+    fleet.counted("default", 1).await;
+    replayed(&fleet, ids[0], 2).await;
+    replayed(&fleet, ids[1], 1).await;
+    let told = scrape(&fleet, takes).await.expect("it answers");
+    assert_eq!(ended(&told), [1.0, 1.0, 0.0]);
+    let answered = |verdict| told.value("retro_messages_answered_total", &["counter", verdict]);
+    assert_eq!((answered("done"), answered("known")), (Some(2.0), Some(1.0)), "what was known is told apart");
+    fleet.stop_all().await;
+}
+
+/// Replays a letter and waits until something came of it, for the how manieth time.
+async fn replayed(fleet: &Fleet, letter: DeadLetterId, number: u32) {
+    let told = fleet.ask(&["dead-letters", "replay", &letter.to_string(), "--reason", "a try"]).await;
+    assert_eq!(told["did"], "done", "{told}");
+    came_of(fleet, letter, number).await;
+}
+
+/// Replays that were handled, known and failed.
+fn ended(told: &Scraped) -> [f64; 3] {
+    let came = |outcome| told.value("retro_replays_ended_total", &[outcome]).unwrap_or_default();
+    ["handled", "known", "failed"].map(came)
 }
 
 /// Every alert asks for metrics that there are, and has its page.

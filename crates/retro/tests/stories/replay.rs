@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::world::{Fleet, Kind, World, carry_out, event, items, mending, text};
 
-const ROLES: &str = "counter,sampler,investigator,writer,relay,gateway";
+pub(crate) const ROLES: &str = "counter,sampler,investigator,writer,relay,gateway";
 /// With it the letters of these stories are taken; without it they are refused.
-const HOSTS: (&str, &str) = ("RETRO_DATAREF_HOSTS", "runs.example.com");
+pub(crate) const HOSTS: (&str, &str) = ("RETRO_DATAREF_HOSTS", "runs.example.com");
 
 #[tokio::test]
 async fn the_life_of_a_dead_letter_that_two_people_replay_at_once() {
@@ -233,7 +233,7 @@ fn wake_ups(retrospective: &Value) -> Vec<(&'static str, Value)> {
 }
 
 /// A run whose body lies at a host that is not allowed.
-async fn refused(world: &World, run: &str) {
+pub(crate) async fn refused(world: &World, run: &str) {
     let body = json!({"url": format!("https://runs.example.com/{run}.json"), "sha256": "0".repeat(64)});
     let data = json!({"workflow": "shop", "run_id": run, "outcome": "success", "dataref": body});
     world.publish("default", "shop", &event(&format!("event of {run}"), &data)).await;
@@ -251,7 +251,7 @@ async fn publish(world: &World, payload: &[u8]) {
 }
 
 /// The default tenant's dead letters, the newest first, when there are so many.
-async fn letters(world: &World, count: usize) -> Vec<DeadLetter> {
+pub(crate) async fn letters(world: &World, count: usize) -> Vec<DeadLetter> {
     let (store, tenant) = (world.store().await, Tenant::default_tenant());
     let filter = DeadLetterFilter { limit: 1000, ..DeadLetterFilter::default() };
     world
@@ -264,7 +264,7 @@ async fn letters(world: &World, count: usize) -> Vec<DeadLetter> {
 }
 
 /// Waits until something came of a letter's replay.
-async fn came_of(world: &World, letter: DeadLetterId, number: u32) -> ReplayRow {
+pub(crate) async fn came_of(world: &World, letter: DeadLetterId, number: u32) -> ReplayRow {
     let (store, tenant) = (world.store().await, Tenant::default_tenant());
     world
         .until(&format!("replay {number} of {letter} has ended"), async || {
