@@ -6,13 +6,19 @@ use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
+use retro_core::count::{self, Arrival};
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{DeadLetterId, Tenant, Workflow};
+use retro_core::policy::Policy;
 use retro_core::time::FixedClock;
 use retro_events::hosts::DatarefHosts;
+use retro_events::{Delivery, run_completed};
 use retro_operator::{Edit, LetterSearch, MendError, Mended, Mending, SharedRedact, mend_router, router};
 use retro_redact::Redactor;
-use retro_store::{DeadLetterFilter, Deed, DeliveryStore, NewDeadLetter, OperatorStore, Position};
+use retro_store::{
+    CounterStore, DeadLetterFilter, Deed, DeliveryStore, IncomingBody, IncomingRun, NewDeadLetter,
+    OperatorStore, Position,
+};
 use retro_store_sqlite::SqliteStore;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -185,6 +191,34 @@ async fn the_identity_may_change_where_it_was_what_is_wrong() {
     };
     let id = world.bury(&conflict).await;
     assert!(world.mend(id, &set("id", json!("event-1b"))).await.unwrap().readable);
+}
+
+/// Somebody sent the event once more, in order this time, and it was counted.
+#[tokio::test]
+async fn a_version_of_an_event_that_was_handled_meanwhile_says_so() {
+    let world = world().await;
+    let id = world.bury(&fine(1)).await;
+    world.mend(id, &set("data.outcome", json!("success"))).await.unwrap();
+    let exact = world.mending.exact(&tenant("default"), id, Some(1), "ann", "to see").await.unwrap().unwrap();
+    let NewDeadLetter { position, subject, headers, stored_at, .. } = fine(1);
+    let (stream, sequence, payload) = (position.stream, position.sequence, exact.payload().into());
+    let sent = Delivery { stream, subject, sequence, headers, payload, delivered: 1, stored_at };
+    let read = run_completed::read(&sent, &DatarefHosts::default()).unwrap();
+    let run_completed::RunCompleted { event, key, content_hash, run, .. } = read;
+    let arrival = Arrival { event, key, content_hash, run };
+    let run = IncomingRun { arrival, position: sequence, body: IncomingBody::None, trace: None };
+    let decide = |facts, arrivals: &[Arrival]| count::decide(facts, arrivals, &Policy::default(), stored_at);
+    world.store.count(&[run], &[], &decide).await.unwrap();
+    let would = async |outcome: &str| {
+        let edit = set("data.outcome", json!(outcome));
+        let tried = world.mending.mend(&tenant("default"), id, Some(0), &edit, "ann", "a typo", true).await;
+        let tried = tried.unwrap().unwrap();
+        (tried.readable, tried.would)
+    };
+    let (readable, same) = would("success").await;
+    assert!(readable && same.contains("handled before, with this content: nothing would change"), "{same}");
+    let (readable, other) = would("failure").await;
+    assert!(!readable && other.starts_with("it would be refused again: identity_conflict"), "{other}");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use retro_core::id::{DeadLetterId, Tenant, Workflow};
 use retro_core::steer::Act;
 use serde::{Deserialize, Serialize};
 
-use crate::{AuditStore, DeadLetterFilter, OperatorStore, Position, Result};
+use crate::{AuditStore, CounterStore, DeadLetterFilter, OperatorStore, Position, Result};
 
 /// Attempts that are kept of one letter: the first, and the newest. A life has five; replays add theirs.
 pub const ATTEMPTS_KEPT: u32 = 50;
@@ -152,7 +152,7 @@ pub struct LetterCount {
 
 /// Making versions of letters, which are read first and whose reading is written down. The letter itself is never touched.
 #[async_trait]
-pub trait MendStore: OperatorStore + AuditStore {
+pub trait MendStore: OperatorStore + AuditStore + CounterStore {
     /// One transaction: stores the next version of a letter, made from version `based_on`, and the act. Returns its
     /// number, from 1; `None` when the tenant has no such letter. Of two at once each has a number of its own.
     async fn mend(

@@ -69,7 +69,7 @@ pub struct Mended {
     pub based_on: u32,
     /// SHA-256 of its payload, hex.
     pub payload_sha256: String,
-    /// Whether the counter would take it.
+    /// Whether the counter would take it as things stand.
     pub readable: bool,
     /// What would become of it, in one sentence.
     pub would: String,
@@ -136,13 +136,14 @@ impl Mending {
                 "the version names another tenant than the subject: what is one tenant's stays that tenant's",
             );
         }
+        let (readable, would) = self.would(&read).await?;
         let mut mended = Mended {
             letter: id,
             version: None,
             based_on,
             payload_sha256: sha256_hex(&after.payload),
-            readable: read.is_ok(),
-            would: self.would(&letter, &read),
+            readable,
+            would,
             difference: self.difference(based_on, &before, &after),
         };
         if !dry_run {
@@ -185,19 +186,34 @@ impl Mending {
         }
     }
 
-    fn would(&self, letter: &DeadLetter, read: &Result<run_completed::RunCompleted, Rejection>) -> String {
-        match read {
+    /// Whether the counter would take a version as things stand, and what would become of it, in one sentence; redacted.
+    async fn would(
+        &self,
+        read: &Result<run_completed::RunCompleted, Rejection>,
+    ) -> Result<(bool, String), StoreError> {
+        let (readable, would) = match read {
+            Err(rejection) => (false, format!("it would be refused again: {rejection}")),
             Ok(run) => {
                 let (run_id, workflow) = (&run.run.run_id, &run.key.workflow);
-                let conflict = if letter.letter.rejection.code == Code::IdentityConflict {
-                    ", unless that identity was seen with other content"
-                } else {
-                    ""
-                };
-                (self.redact)(&format!("it would be taken as run {run_id} of workflow {workflow}{conflict}"))
+                match self.store.seen(std::slice::from_ref(&run.event)).await?.into_iter().flatten().next() {
+                    None => (true, format!("it would be taken as run {run_id} of workflow {workflow}")),
+                    Some(seen) if seen.is(&run.content_hash) => (
+                        true,
+                        "its event was handled before, with this content: nothing would change".to_owned(),
+                    ),
+                    Some(_) => {
+                        let code = Code::IdentityConflict;
+                        (
+                            false,
+                            format!(
+                                "it would be refused again: {code}: its event was handled before, with other content"
+                            ),
+                        )
+                    }
+                }
             }
-            Err(rejection) => (self.redact)(&format!("it would be refused again: {rejection}")),
-        }
+        };
+        Ok((readable, (self.redact)(&would)))
     }
 
     fn difference(&self, based_on: u32, before: &Content, after: &Content) -> String {

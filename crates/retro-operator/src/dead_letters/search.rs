@@ -1,5 +1,7 @@
 //! Searching dead letters by a text: in what would be shown, so that nobody finds out a secret by asking for it.
 
+use std::ops::ControlFlow;
+
 use retro_core::id::Tenant;
 use retro_store::{DeadLetter, DeadLetterFilter, OperatorStore, Result};
 
@@ -47,20 +49,40 @@ impl LetterSearch {
         let Some(text) = self.text.as_ref().map(|text| text.to_lowercase()) else {
             return Ok(Found { letters: store.dead_letters(tenant, &self.filter).await?, cut: false });
         };
-        let mut found = Found::default();
+        let (mut letters, wanted) = (Vec::new(), self.filter.limit as usize);
+        let take = |letter: DeadLetter| {
+            if letters.len() == wanted {
+                return ControlFlow::Break(());
+            }
+            letters.push(letter);
+            ControlFlow::Continue(())
+        };
+        let cut = self.each(&text, store, tenant, redact, take).await?;
+        Ok(Found { letters, cut })
+    }
+
+    /// Hands every letter that shows a text in lower case to `take`, the newest first, until it breaks off. Returns whether
+    /// the search ended before every letter was looked at.
+    pub(super) async fn each(
+        &self,
+        text: &str,
+        store: &dyn OperatorStore,
+        tenant: &Tenant,
+        redact: Redact<'_>,
+        mut take: impl FnMut(DeadLetter) -> ControlFlow<()> + Send,
+    ) -> Result<bool> {
         let mut page = DeadLetterFilter { limit: PAGE, ..self.filter.clone() };
         for _ in 0..LOOKED_AT_MAX / PAGE {
             let letters = store.dead_letters(tenant, &page).await?;
-            let Some(last) = letters.last() else { return Ok(found) };
+            let Some(last) = letters.last() else { return Ok(false) };
             page.behind = Some(last.id);
-            for letter in letters.into_iter().filter(|letter| shows(letter, &text, redact)) {
-                if found.letters.len() == self.filter.limit as usize {
-                    return Ok(found);
+            for letter in letters.into_iter().filter(|letter| shows(letter, text, redact)) {
+                if take(letter).is_break() {
+                    return Ok(false);
                 }
-                found.letters.push(letter);
             }
         }
-        Ok(Found { cut: true, ..found })
+        Ok(true)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Dead letters by mistake: a thousand letters of one broken emitter are one line.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use retro_core::dead_letter::shape;
@@ -50,18 +51,22 @@ pub struct LetterStats {
 }
 
 impl LetterSearch {
-    /// Groups what is searched. A text is searched in the newest letters alone, as many as the filter's limit; without one
-    /// all are counted.
+    /// Groups what is searched; the filter's limit does not matter. With a text each letter is read and redacted, so that
+    /// only the newest 20,000 are looked at; the answer says when there are older ones.
     pub async fn stats(
         &self,
         store: &dyn OperatorStore,
         tenant: &Tenant,
         redact: Redact<'_>,
     ) -> Result<LetterStats, StoreError> {
-        if self.text.is_some() {
-            let found = self.find(store, tenant, redact).await?;
-            let cut = found.cut || found.letters.len() == self.filter.limit as usize;
-            return Ok(LetterStats::of(found.letters.iter().map(counted), cut, redact));
+        if let Some(text) = self.text.as_ref().map(|text| text.to_lowercase()) {
+            let mut counts = Vec::new();
+            let take = |letter| {
+                counts.push(counted(&letter));
+                ControlFlow::Continue(())
+            };
+            let cut = self.each(&text, store, tenant, redact, take).await?;
+            return Ok(LetterStats::of(counts, cut, redact));
         }
         let filter = DeadLetterFilter { limit: SENTENCES_MAX, ..self.filter.clone() };
         let counts = store.counts(tenant, &filter).await?;

@@ -85,4 +85,8 @@ async fn a_text_is_searched_in_what_would_be_shown() {
     assert_eq!(find("data.outcome", 9).await, 9);
     assert_eq!(find("hunter2", 9).await, 0, "what is redacted is found by nobody");
     assert!(!search("a", 9).is_empty() && LetterSearch::default().is_empty());
+    let stats = search("data.outcome", 9).stats(&world, &tenant, &redact).await.unwrap();
+    assert_eq!((stats.letters, stats.cut), (250, false), "all that show it are counted, whatever the limit");
+    let few = search("number 24", 1).stats(&world, &tenant, &redact).await.unwrap();
+    assert_eq!(few.letters, 11, "24 and 240 to 249");
 }
