@@ -44,6 +44,18 @@ async fn what_somebody_acknowledged_without_handling_it_is_counted_all_the_same_
 
 #[tokio::test]
 async fn a_message_that_the_broker_gives_up_on_wakes_the_look_for_it() {
+    gives_up("+TERM by hand", &Value::Null).await;
+}
+
+/// Somebody has edited our consumer: it gives each message out once.
+#[tokio::test]
+async fn a_message_that_the_broker_has_given_out_too_often_wakes_the_look_for_it() {
+    gives_up("-NAK", &json!({"max_deliver": 1})).await;
+}
+
+/// While a counter stands still, somebody else takes the second message of the stream and answers for it, from a consumer
+/// that is `edited` before; the broker gives up on it, and it is counted all the same.
+async fn gives_up(answer: &str, edited: &Value) {
     let mut fleet = Fleet::start(Kind::Sqlite, &[]).await;
     let counter = fleet.serve_with("counter,relay", &RARE);
     fleet.ready(counter).await;
@@ -53,16 +65,25 @@ async fn a_message_that_the_broker_gives_up_on_wakes_the_look_for_it() {
     fleet.freeze(counter);
     let mut wire = Wire::to(fleet.nats_url()).await;
     let idle = format!("CONSUMER.INFO.{INTAKE}.counter");
-    fleet
+    let found = fleet
         .until("its requests have ended", async || {
-            (wire.ask(&idle, &Value::Null).await["num_waiting"] == json!(0)).then_some(())
+            let found = wire.ask(&idle, &Value::Null).await;
+            (found["num_waiting"] == json!(0)).then_some(found)
         })
         .await;
+    let mut config = found["config"].clone();
+    for (key, value) in edited.as_object().into_iter().flatten() {
+        config[key] = value.clone();
+    }
+    let edit = json!({"stream_name": INTAKE, "config": config});
+    let made = wire.ask(&format!("CONSUMER.DURABLE.CREATE.{INTAKE}.counter"), &edit).await;
+    assert_eq!(made["error"], Value::Null, "{made}");
     emit(&fleet, "second.jsonl", &mending("ci", "deploy", 1..2)).await;
-    wire.take(INTAKE, "counter", "+TERM by hand").await;
+    wire.take(INTAKE, "counter", answer).await;
     fleet.wake(counter);
     fleet.counted("default", 2).await;
     fleet.logged("the broker gave up on message 2").await;
+    assert_eq!(fleet.ask(&["dead-letters", "list"]).await, json!([]));
     fleet.stop_all().await;
 }
 
@@ -102,6 +123,48 @@ async fn consumers_that_are_deleted_under_a_fleet_are_told_and_nothing_is_lost_o
     fleet.counted("default", 20).await;
     fleet.still().await;
     everything_once(&fleet, 20, 2).await;
+    fleet.stop_all().await;
+}
+
+#[tokio::test]
+async fn streams_that_are_deleted_under_one_process_are_made_again_and_work_goes_on() {
+    let mut fleet = Fleet::start(Kind::Sqlite, &[]).await;
+    fleet.up_with(&QUICK).await;
+    emit(&fleet, "before.jsonl", &mending("ci", "deploy", 0..10)).await;
+    fleet.counted("default", 10).await;
+    fleet.still().await;
+    let mut wire = Wire::to(fleet.nats_url()).await;
+    for stream in [INTAKE, WORK] {
+        delete_stream(&mut wire, stream).await;
+    }
+    fleet.logged("the stream RETRO_INTAKE is not the one that it was").await;
+    emit(&fleet, "after.jsonl", &mending("ci", "deploy", 10..20)).await;
+    fleet.counted("default", 20).await;
+    fleet.still().await;
+    everything_once(&fleet, 20, 2).await;
+    fleet.stop_up().await;
+    fleet.stop_all().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_is_deleted_under_a_fleet_is_told_and_what_it_held_is_sent_once_more() {
+    let mut fleet = Fleet::start(Kind::Postgres, &[]).await;
+    let counter = fleet.serve_with("counter,relay", &QUICK);
+    fleet.ready(counter).await;
+    // A window that fills up while no sampler runs: its wake-up lies at the broker.
+    emit(&fleet, "runs.jsonl", &mending("ci", "deploy", 0..10)).await;
+    fleet.counted("default", 10).await;
+    unsent(&fleet, 0).await;
+    delete_stream(&mut Wire::to(fleet.nats_url()).await, WORK).await;
+    fleet.misses(counter, "the broker has no stream RETRO_WORK; `retro migrate` makes it").await;
+    fleet.migrate().await;
+    fleet.ready(counter).await;
+    fleet.logged("1 messages of ours are sent once more").await;
+    // Without a sweep: the wake-up that went with the stream is said again.
+    let others = fleet.serve_with("sampler,investigator,writer", &[("RETRO_SWEEP_MS", "600000")]);
+    fleet.ready(others).await;
+    fleet.still().await;
+    everything_once(&fleet, 10, 1).await;
     fleet.stop_all().await;
 }
 
@@ -195,6 +258,11 @@ async fn unsent(fleet: &Fleet, messages: u64) {
             (store.health().await.ok()?.outbox_unsent == messages).then_some(())
         })
         .await;
+}
+
+async fn delete_stream(wire: &mut Wire, stream: &str) {
+    let deleted = wire.ask(&format!("STREAM.DELETE.{stream}"), &Value::Null).await;
+    assert_eq!(deleted["success"], true, "{deleted}");
 }
 
 async fn delete_consumers(wire: &mut Wire) {
