@@ -7,9 +7,10 @@ use std::path::Path;
 use retro_bus::{NatsServer, ServerConfig};
 use retro_core::message::Message;
 use retro_events::{Delivery, run_completed, subject};
+use retro_fault::{Label, Side};
 use serde_json::{Value, json};
 
-use crate::world::{Fleet, Kind, Sent, Wire, World, items, project, text};
+use crate::world::{Fleet, Kind, Sent, Wire, World, carry_out, items, project, text};
 
 /// Counted runs of the default tenant, and those that its broker held uncounted.
 const COUNTED: u64 = 51;
@@ -17,10 +18,7 @@ const WAITING: u64 = 3;
 
 #[tokio::test]
 async fn the_first_roads_file_is_migrated_and_its_life_goes_on() {
-    let mut world = World::empty();
-    std::fs::create_dir_all(world.data()).expect("a folder");
-    std::fs::write(world.data().join("retro.db"), golden("retro.db.zst")).expect("a file");
-    world.write_policy(&golden_text("pipeline.toml"));
+    let mut world = with_the_first_roads_file();
     let config = world.write("retro.toml", golden("retro.toml"));
     let answer = world.retro(&["config", "check", "--config", &config]).await;
     assert_eq!(answer.code, Some(0), "{answer:?}");
@@ -37,14 +35,7 @@ async fn the_first_roads_file_is_migrated_and_its_life_goes_on() {
 
 #[tokio::test]
 async fn the_first_roads_rows_in_postgres_are_migrated_and_its_life_goes_on() {
-    let mut fleet = Fleet::nowhere(Kind::Postgres).await;
-    fleet.write_policy(&golden_text("pipeline.toml"));
-    fleet.start_database().await;
-    let tables =
-        std::fs::read_to_string(project("migrations/postgres/0001_one_road.sql")).expect("a migration");
-    fleet.postgres().execute(&tables).await;
-    fleet.postgres().execute(&golden_text("rows.sql.zst")).await;
-    fleet.start_broker().await;
+    let mut fleet = with_the_first_roads_rows().await;
     fill(fleet.nats_url()).await;
     kept_what_was_there(&fleet).await;
     for roles in ["counter", "sampler,investigator", "writer,relay"] {
@@ -55,11 +46,72 @@ async fn the_first_roads_rows_in_postgres_are_migrated_and_its_life_goes_on() {
     fleet.stop_all().await;
 }
 
-/// After migrating, before anything runs: nothing is missing and nothing reads otherwise than it did then.
+/// All migrations or none: whoever migrates the next time finds the file as it was, or as it has to be.
+#[tokio::test]
+async fn killed_while_it_migrates_the_first_roads_file_it_is_migrated_the_next_time() {
+    for label in [Label::MigrateFile, Label::MigrateCommit] {
+        for side in Side::ALL {
+            let world = with_the_first_roads_file();
+            dies_migrating(&world, label, *side).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn killed_while_it_migrates_the_first_roads_rows_in_postgres_they_are_migrated_the_next_time() {
+    for side in Side::ALL {
+        let fleet = with_the_first_roads_rows().await;
+        dies_migrating(&fleet, Label::MigrateCommit, *side).await;
+        fleet.stop_all().await;
+    }
+}
+
+/// Migrating dies there, and again; then it is done, and everything is as it was.
+async fn dies_migrating(world: &World, label: Label, side: Side) {
+    let point = format!("{}:{}", label.as_str(), side.as_str());
+    let is_migrated = label == Label::MigrateCommit && side == Side::After;
+    // What was committed is there the second time, and commits nothing that anybody would miss.
+    for _ in 0..2 {
+        let mut migrate = world.command(&["migrate"]);
+        let told = carry_out(migrate.env("FAULT_CRASH", &point)).await;
+        assert_eq!(told.code, None, "`retro migrate` does not die at {point}: {told:?}");
+    }
+    let told = world.ask(&["migrate"]).await.to_string();
+    assert_eq!(told.contains("0002_manual_retrospectives"), !is_migrated, "{point}: {told}");
+    reads_as_it_did(world).await;
+}
+
+fn with_the_first_roads_file() -> World {
+    let world = World::empty();
+    std::fs::create_dir_all(world.data()).expect("a folder");
+    std::fs::write(world.data().join("retro.db"), golden("retro.db.zst")).expect("a file");
+    world.write_policy(&golden_text("pipeline.toml"));
+    world
+}
+
+/// A database with the tables and rows of then, and a broker that is empty.
+async fn with_the_first_roads_rows() -> Fleet {
+    let mut fleet = Fleet::nowhere(Kind::Postgres).await;
+    fleet.write_policy(&golden_text("pipeline.toml"));
+    fleet.start_database().await;
+    let tables =
+        std::fs::read_to_string(project("migrations/postgres/0001_one_road.sql")).expect("a migration");
+    fleet.postgres().execute(&tables).await;
+    fleet.postgres().execute(&golden_text("rows.sql.zst")).await;
+    fleet.start_broker().await;
+    fleet
+}
+
+/// After migrating, before anything runs.
 async fn kept_what_was_there(world: &World) {
     let migrated = world.ask(&["migrate"]).await;
     assert!(migrated.to_string().contains("0002_manual_retrospectives"), "{migrated}");
     assert!(!migrated.to_string().contains("0001_one_road"), "{migrated}");
+    reads_as_it_did(world).await;
+}
+
+/// Nothing is missing, and nothing reads otherwise than it did then.
+async fn reads_as_it_did(world: &World) {
     let checked = world.sound().await;
     assert_eq!(
         (&checked["runs"], &checked["reports"], &checked["memories"]),
