@@ -1,9 +1,10 @@
 //! Answers that get lost on the line between the program and its broker.
 
+use retro_checker::Floor;
 use serde_json::{Value, json};
 
-use super::{all_is_well, each_said_once, intake_is_drained};
-use crate::world::{Cut, Fleet, Kind, Loses, Wire, mending, text};
+use super::{all_is_well, each_said_once, intake_is_drained, payloads};
+use crate::world::{Cut, Fleet, Kind, Loses, Wire, Witness, mending, text};
 
 const RUNS: u64 = 20;
 
@@ -28,10 +29,13 @@ async fn acks(kind: Kind) {
         let nth = fleet.serve_with(roles, &quick);
         fleet.ready(nth).await;
     }
+    let mut witness = Witness::of(&fleet, &fleet.path("history.jsonl")).await;
     line.cut();
-    let file = fleet.write_events("runs.jsonl", &mending("release", "deploy_service", 0..RUNS));
-    fleet.ask(&["emit", &file]).await;
+    witness.fault("cut", "acknowledgements");
+    let runs = payloads(&mending("release", "deploy_service", 0..RUNS));
+    witness.emitter("an engine").emit("release", &runs).await;
     fleet.counted("default", RUNS).await;
+    witness.moment().await;
     let redelivered = async || {
         let mut wire = Wire::to(fleet.nats_url()).await;
         let counter = wire.ask("CONSUMER.INFO.RETRO_INTAKE.counter", &Value::Null).await;
@@ -46,6 +50,8 @@ async fn acks(kind: Kind) {
     assert!(line.lost() >= 6 * RUNS);
     all_is_well(&fleet, RUNS).await;
     each_said_once(&fleet).await;
+    let floor = Floor { counted: RUNS, closed: RUNS / 10, ..Floor::default() };
+    witness.judge(&fleet, &floor.with_fault("cut", 1)).await.assert();
     fleet.stop_all().await;
 }
 

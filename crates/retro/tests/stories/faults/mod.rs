@@ -95,6 +95,11 @@ async fn in_hand(world: &World) {
     world.until("the investigation is claimed", held).await;
 }
 
+/// Events as they go over the wire.
+fn payloads(events: &[Value]) -> Vec<Vec<u8>> {
+    events.iter().map(|event| event.to_string().into_bytes()).collect()
+}
+
 /// Its body is too large for a message.
 fn large_run(number: u64) -> Value {
     let said = format!("Deploy the service. {}", "It is the one that answers for checkout. ".repeat(2000));

@@ -1,7 +1,9 @@
 //! A relay that is stopped in the very step in which it says something, until another has said it.
 
-use super::{all_is_well, each_said_once};
-use crate::world::{Fleet, Kind, mending};
+use retro_checker::Floor;
+
+use super::{all_is_well, each_said_once, payloads};
+use crate::world::{Fleet, Kind, Witness, mending};
 
 const RUNS: u64 = 10;
 
@@ -12,9 +14,12 @@ async fn a_relay_that_wakes_up_within_its_step_says_nothing_that_was_not_said() 
         let mut fleet = Fleet::start(Kind::Postgres, &[("counter,sampler,investigator,writer", 1)]).await;
         let zombie = fleet.serve_with("relay", &[("FAULT_STOP", moment)]);
         fleet.ready(zombie).await;
-        let file = fleet.write_events("runs.jsonl", &mending("release", "deploy_service", 0..RUNS));
-        fleet.ask(&["emit", &file]).await;
+        let mut witness = Witness::of(&fleet, &fleet.path("history.jsonl")).await;
+        let engine = witness.emitter("an engine");
+        engine.emit("release", &payloads(&mending("release", "deploy_service", 0..RUNS))).await;
         fleet.stopped(zombie).await;
+        witness.fault("stop", moment);
+        witness.moment().await;
         let heir = fleet.serve("relay");
         fleet.ready(heir).await;
         fleet.still().await;
@@ -22,8 +27,10 @@ async fn a_relay_that_wakes_up_within_its_step_says_nothing_that_was_not_said() 
         fleet.wake(zombie);
         // It answers when it has gone on.
         fleet.ready(zombie).await;
-        fleet.emit("default", "more.jsonl", &mending("more", "deploy_service", 0..RUNS)).await;
+        engine.emit("more", &payloads(&mending("more", "deploy_service", 0..RUNS))).await;
         all_is_well(&fleet, 2 * RUNS).await;
+        let floor = Floor { counted: 2 * RUNS, closed: 2, ..Floor::default() };
+        witness.judge(&fleet, &floor.with_fault("stop", 1)).await.assert();
         assert_eq!(
             each_said_once(&fleet).await,
             2 * before.1,
