@@ -145,7 +145,9 @@ fn answer(done: &Done) -> (&'static str, Response) {
     let (status, outcome, why) = match done {
         Done::Taken => (StatusCode::ACCEPTED, "taken", None),
         Done::Ping => (StatusCode::OK, "ping", None),
-        Done::Left(left @ Left::Incomplete(_)) => (StatusCode::OK, "incomplete", Some(left.to_string())),
+        Done::Left(left @ (Left::Incomplete(_) | Left::Shape(_))) => {
+            (StatusCode::OK, "incomplete", Some(left.to_string()))
+        }
         Done::Left(left) => (StatusCode::OK, "not_taken", Some(left.to_string())),
         Done::Unmapped => {
             let why =

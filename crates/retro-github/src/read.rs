@@ -9,7 +9,7 @@ use retro_events::github::{
 };
 use retro_events::run_completed::RunEvent;
 
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::payload::{self, Payload};
 use crate::{run, text, trailer};
@@ -49,6 +49,9 @@ pub enum Left {
     /// Something is missing without which it says nothing.
     #[error("{0} is missing")]
     Incomplete(&'static str),
+    /// A field that is used has another shape than GitHub documents; its path. What stands there is not repeated.
+    #[error("`{0}` has another shape than GitHub documents")]
+    Shape(String),
 }
 
 /// What a webhook says, and of what.
@@ -75,25 +78,31 @@ pub enum Fact {
     Run(RunEvent),
 }
 
-/// Reads the body of the webhook of an event (`X-GitHub-Event`) whose delivery has this id. Fails when it is not a JSON object, or
-/// a field that is used has another shape than GitHub documents: with the path of the field.
+/// Reads the body of the webhook of an event (`X-GitHub-Event`) whose delivery has this id. Fails when it is not JSON, and says
+/// where.
 pub fn read(event: &str, delivery: &str, body: &[u8]) -> Result<Reading, String> {
-    match event {
-        "ping" => return Ok(Reading::Ping),
-        event if !EVENTS.contains(&event) => {
-            serde_json::from_slice::<HashMap<String, IgnoredAny>>(body).map_err(|error| error.to_string())?;
-            return Ok(Reading::Left(Left::Event));
-        }
-        _ => {}
+    if event == "ping" {
+        return Ok(Reading::Ping);
     }
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let payload: Payload = serde_path_to_error::deserialize(&mut deserializer)
-        .map_err(|error| format!("`{}`: {}", error.path(), error.inner()))?;
-    deserializer.end().map_err(|error| error.to_string())?;
-    Ok(match taken(event, delivery, payload) {
+    if !EVENTS.contains(&event) {
+        let object = parse::<HashMap<String, IgnoredAny>>(body)?;
+        return Ok(Reading::Left(object.err().unwrap_or(Left::Event)));
+    }
+    let read = parse::<Payload>(body)?.and_then(|payload| taken(event, delivery, payload));
+    Ok(match read {
         Ok(taken) => Reading::Taken(Box::new(taken)),
         Err(left) => Reading::Left(left),
     })
+}
+
+/// Reads JSON; what is JSON and of another shape is left.
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<Result<T, Left>, String> {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    match serde_path_to_error::deserialize(&mut deserializer) {
+        Ok(read) => deserializer.end().map(|()| Ok(read)).map_err(|error| error.to_string()),
+        Err(error) if error.inner().is_data() => Ok(Err(Left::Shape(error.path().to_string()))),
+        Err(error) => Err(error.inner().to_string()),
+    }
 }
 
 /// The events that are used, by GitHub's names.

@@ -110,7 +110,7 @@ instruments! {
     /// How long the tentative memory that has waited longest has waited for a second run; 0 when there is none.
     TENTATIVE_AGE: Level[] = "retro.memory.tentative.age", "s";
 
-    /// Webhooks of GitHub by what became of them: taken, ping, not_taken (an event or action that is not used), incomplete (without what it would have to say), unmapped (of no tenant), unsigned, refused (not to be read), busy or failed (the broker did not take it). Events that are not used are other.
+    /// Webhooks of GitHub by what became of them: taken, ping, not_taken (an event or action that is not used), incomplete (without what it would have to say, or in another shape), unmapped (of no tenant), unsigned, refused (not to be read), busy or failed (the broker did not take it). Events that are not used are other.
     WEBHOOKS: Count["retro.github.event", "retro.outcome"] = "retro.github.deliveries", "{delivery}";
 
     /// Answers to agents who asked for context: given, nothing_eligible or unavailable (the database was away or slow).

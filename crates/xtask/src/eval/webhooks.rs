@@ -101,7 +101,7 @@ fn print_read(payloads: &[Payload]) {
                 Fact::Run(_) => counts.runs += 1,
             },
             Ok(Reading::Ping) => counts.pings += 1,
-            Ok(Reading::Left(Left::Incomplete(_))) => counts.incomplete += 1,
+            Ok(Reading::Left(Left::Incomplete(_) | Left::Shape(_))) => counts.incomplete += 1,
             Ok(Reading::Left(_)) => counts.not_used += 1,
             Err(problem) => counts.refused.push(problem),
         }
