@@ -226,7 +226,7 @@ derived_id!(
 
 impl ReviewBatchId {
     /// The id of the `round`th decision about a review, from 1: what is learnt later has it decided again.
-    pub fn of(tenant: &Tenant, review: &ReviewKey, round: u32) -> Self {
+    pub fn of(tenant: &Tenant, review: &ReviewKey, round: u64) -> Self {
         Self(derive("review_batch", &[tenant.as_str(), &review.to_string(), &round.to_string()]))
     }
 

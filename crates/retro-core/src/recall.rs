@@ -1,11 +1,13 @@
 //! Recall: which memories the next run of a step is handed, and how they stand in its prompt.
 
 mod fence;
+mod rules;
 mod told;
 
 use serde::{Deserialize, Serialize};
 
 pub use fence::{FENCE_BEGIN, FENCE_END, strip_injected};
+pub use rules::choose_rules;
 pub use told::strip_told;
 
 use crate::id::MemoryId;

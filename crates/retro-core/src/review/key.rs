@@ -163,13 +163,13 @@ impl FromStr for RemarkKey {
     }
 }
 
-/// What is collected and decided together: a review with its remarks, or (without an id) the conversation of a pull
-/// request. Prints as `owner/name#7/review/5` or `owner/name#7/conversation`.
+/// What is collected and decided together: everything said on a pull request, or one review of it. Prints as
+/// `owner/name#7` or `owner/name#7/review/5`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReviewKey {
     /// The pull request.
     pub pull_request: PullRequestRef,
-    /// GitHub's id of the review; `None` for the conversation.
+    /// GitHub's id of the review; `None`: all of them, and the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<u64>,
 }
@@ -178,7 +178,7 @@ impl fmt::Display for ReviewKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.review {
             Some(review) => write!(f, "{}/review/{review}", self.pull_request),
-            None => write!(f, "{}/conversation", self.pull_request),
+            None => self.pull_request.fmt(f),
         }
     }
 }

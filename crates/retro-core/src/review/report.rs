@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Decided, Feature, ReadRemark, ReadingKind, Remark, RemarkKey, ReviewKey, Screening, Standing, Support,
+    Decided, Feature, ReadRemark, ReadingKind, Remark, RemarkKey, ReviewBatch, ReviewKey, Screening,
+    Standing, Support,
 };
 use crate::id::{ReviewBatchId, Tenant, Workflow, WorkflowKey};
 use crate::learn::{Applied, Did, MutationOutcome};
@@ -88,10 +89,8 @@ pub struct ReportedRemark {
 
 /// What a report is made from.
 pub(crate) struct Inputs<'a> {
-    pub(crate) id: ReviewBatchId,
     pub(crate) keeper: &'a WorkflowKey,
-    pub(crate) review: &'a ReviewKey,
-    pub(crate) remarks: &'a [ReadRemark],
+    pub(crate) batch: &'a ReviewBatch,
     pub(crate) decided: &'a [Decided],
     pub(crate) applied: &'a Applied,
     pub(crate) before: &'a [Memory],
@@ -105,14 +104,14 @@ pub(crate) struct Inputs<'a> {
 impl ReviewReport {
     pub(crate) fn write(inputs: Inputs<'_>) -> Self {
         let reported = |decided: &Decided| {
-            let read = inputs.remarks.iter().find(|read| read.remark.key == decided.remark)?;
+            let read = inputs.batch.remarks.iter().find(|read| read.remark.key == decided.remark)?;
             Some(reported(read, decided, inputs.applied))
         };
         Self {
-            id: inputs.id,
+            id: inputs.batch.id,
             tenant: inputs.keeper.tenant.clone(),
             workflow: inputs.keeper.workflow.clone(),
-            review: inputs.review.clone(),
+            review: inputs.batch.review.clone(),
             as_of: inputs.as_of,
             remarks: inputs.decided.iter().filter_map(reported).collect(),
             mutations: inputs.applied.outcomes.clone(),

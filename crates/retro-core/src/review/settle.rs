@@ -22,9 +22,9 @@ use crate::policy::Policy;
 use crate::similar::{Embedder, Vectors};
 use crate::trajectory::Place;
 
-/// Most remarks that are decided together: what the largest honest reviews hold, several times over. The shell hands in
-/// no more, the oldest first; the rest is decided with the next round.
-pub const REMARKS_MAX: usize = 200;
+/// Most remarks that are decided together: what the largest honest pull requests hold, several times over. The shell hands
+/// in no more, the oldest first.
+pub const REMARKS_MAX: usize = 500;
 
 /// What a resolved thread counts for, thousandths: many are resolved by whoever merges, whatever was said in them.
 pub const RESOLVED_COUNTS: u16 = 50;
@@ -60,7 +60,7 @@ pub struct OtherRequest {
 }
 
 /// A review whose wait is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewBatch {
     /// The decision's id.
     pub id: ReviewBatchId,
@@ -75,7 +75,7 @@ pub struct ReviewBatch {
 }
 
 /// What a review asks of memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
     /// Every remark with what was decided, by key.
     pub decided: Vec<Decided>,

@@ -21,6 +21,7 @@ mod law_05_the_log_folds_to_the_memories;
 mod law_06_a_separate_run_is_another_run_id;
 mod law_07_no_dead_state_and_no_limbo;
 mod law_13_two_workers_leave_what_one_would;
+mod rules;
 
 use proptest::test_runner::Config;
 

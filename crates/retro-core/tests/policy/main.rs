@@ -16,6 +16,7 @@ mod manual;
 mod observe;
 mod quotes;
 mod recall;
+mod rules;
 mod steer;
 mod stored;
 mod sweep;

@@ -1,6 +1,7 @@
 //! A store in memory: it keeps what [`retro_core`] decides, as a database would, and nothing else.
 
 mod manual;
+pub(crate) mod rules;
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -33,6 +33,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-store", Layer::Port),
     ("retro-store-sql", Layer::Port),
     ("retro-redact", Layer::Port),
+    ("retro-reviewer", Layer::Port),
     ("retro-trace", Layer::Port),
     ("retro-config", Layer::Port),
     ("retro-adapters", Layer::Adapter),

@@ -5,24 +5,17 @@ use jiff::Timestamp;
 use super::super::apply::Applied;
 use super::super::close::merged;
 use super::{RuleFacts, apply_rules};
-use crate::id::ReviewBatchId;
 use crate::message::{Message, Notice};
-use crate::review::{Decided, ReadRemark, ReviewKey, ReviewReport, RuleMutation};
+use crate::review::{ReviewBatch, ReviewReport, Settled};
 use crate::similar::Embedder;
 
 /// Everything about a decided review that waits for the writer.
 #[derive(Debug, Clone)]
 pub struct ReviewFacts {
-    /// The decision.
-    pub batch: ReviewBatchId,
-    /// The review.
-    pub review: ReviewKey,
-    /// Its remarks, as they were decided.
-    pub remarks: Vec<ReadRemark>,
-    /// What was decided about each.
-    pub decided: Vec<Decided>,
-    /// What is asked of memory.
-    pub mutations: Vec<RuleMutation>,
+    /// The review with its remarks, as it was decided.
+    pub batch: ReviewBatch,
+    /// What was decided, and what is asked of memory.
+    pub settled: Settled,
     /// What the writer knows.
     pub rules: RuleFacts,
 }
@@ -41,17 +34,15 @@ pub struct ReviewClosing {
 /// Decides what a review leaves. Pure: the same facts give the same report and changes. `now` is the writer's clock and
 /// stands in the report alone.
 pub fn close_review(facts: ReviewFacts, embedder: &dyn Embedder, now: Timestamp) -> ReviewClosing {
-    let ReviewFacts { batch, review, remarks, decided, mutations, rules } = facts;
+    let ReviewFacts { batch, settled, rules } = facts;
     let before: Vec<_> = rules.memories.iter().filter(|memory| memory.status.lives()).cloned().collect();
     let (keeper, policy, as_of) = (rules.keeper.clone(), rules.policy.clone(), rules.as_of);
-    let applied = apply_rules(rules, &mutations, embedder);
+    let applied = apply_rules(rules, &settled.mutations, embedder);
     let after = merged(before.clone(), &applied.memories);
     let report = ReviewReport::write(crate::review::Inputs {
-        id: batch,
+        batch: &batch,
+        decided: &settled.decided,
         keeper: &keeper,
-        review: &review,
-        remarks: &remarks,
-        decided: &decided,
         applied: &applied,
         before: &before,
         after: &after,

@@ -39,35 +39,26 @@ impl RuleWriter<'_> {
         }
         let becomes = match (known, seen.quarantine) {
             (Some((id, _)), Some(why)) => {
-                self.explain(row, format!("rule {id} says so already; nothing is added to it, since {why}"));
-                None
+                let why = format!("rule {id} says so already; nothing is added to it, since {why}");
+                self.refuse(row, seen, &cause, why)
             }
             (Some((id, Status::Active)), None) => self.add(row, id, seen, &cause),
             (Some((id, _)), None) if standing <= Standing::Bot => {
-                self.explain(
-                    row,
-                    format!(
-                        "a program asks for what rule {id} says, which is not active: that counts for nothing"
-                    ),
+                let why = format!(
+                    "a program asks for what rule {id} says, which is not active: that counts for nothing"
                 );
-                None
+                self.refuse(row, seen, &cause, why)
             }
             (Some((id, Status::Archived)), None) if standing < Standing::Insider => {
-                let reason =
-                    format!("asked for again by {} on {}: tentative once more", source.by, seen.evidence.run);
-                self.make(
-                    row,
-                    id,
-                    cause.clone(),
-                    Effect::Revived { evidence: seen.evidence.clone() },
-                    reason,
-                );
-                Some(id)
+                let (by, run) = (&source.by, &seen.evidence.run);
+                let reason = format!("asked for again by {by} on {run}: tentative once more");
+                let effect = Effect::Revived { evidence: seen.evidence.clone() };
+                self.make(row, id, cause.clone(), effect, reason).then_some(id)
             }
             (Some((id, _)), None) => self.confirm(row, id, standing, seen, &cause),
             (None, _) if standing <= Standing::Bot => {
-                self.explain(row, "a program asks for it, and programs make no rules by themselves");
-                None
+                let why = "a program asks for it, and programs make no rules by themselves".to_owned();
+                self.refuse(row, seen, &cause, why)
             }
             (None, _) => self.create(row, standing, seen, &cause),
         };
@@ -76,9 +67,18 @@ impl RuleWriter<'_> {
         }
     }
 
-    /// Whether an earlier pass over this text of the remark did anything with it, whatever became of the memory since.
+    /// Says why nothing is done for a remark, and keeps that: whatever becomes of the rules later, the same text is not
+    /// decided a second time.
+    fn refuse(&mut self, row: usize, seen: &Observation<'_>, cause: &Cause, why: String) -> Option<MemoryId> {
+        let effect = Effect::Refused { asked: "observe".to_owned() };
+        self.make(row, seen.candidate, cause.clone(), effect, why);
+        None
+    }
+
+    /// Whether an earlier pass over this text of the remark has decided it, whatever became of the memory since.
     fn shown_before(&self, candidate: MemoryId, cause: &Cause) -> bool {
-        let shown = |id: MemoryId| SHOWING.iter().any(|kind| self.happened(id, cause, kind));
+        let kinds = || SHOWING.iter().chain(&["refused"]);
+        let shown = |id: MemoryId| kinds().any(|kind| self.happened(id, cause, kind));
         shown(candidate) || self.memories.keys().any(|id| shown(*id))
     }
 
@@ -107,11 +107,9 @@ impl RuleWriter<'_> {
         let (memory, run) = (&self.memories[&id], &seen.evidence.run);
         let greater = seen.evidence.remark.as_ref().map(|source| source.standing) > memory.authority;
         if !greater && memory.evidence.iter().any(|known| known.run == *run) {
-            self.explain(
-                row,
-                format!("rule {id} says so already, and {run} has shown it: a pull request counts once"),
-            );
-            return Some(id);
+            let why =
+                format!("rule {id} says so already, and {run} has shown it: a pull request counts once");
+            return self.refuse(row, seen, cause, why);
         }
         let reason = format!("asked for again on {run}: evidence, not weight");
         self.make(row, id, cause.clone(), Effect::Observed { evidence: seen.evidence.clone() }, reason);
@@ -131,8 +129,8 @@ impl RuleWriter<'_> {
         let evidence = seen.evidence.clone();
         let insider = standing == Standing::Insider;
         if !insider && memory.tentative_runs.contains(run) {
-            self.explain(row, format!("{run} has asked for it already; only another pull request confirms"));
-            return None;
+            let why = format!("{run} has asked for it already; only another pull request confirms");
+            return self.refuse(row, seen, cause, why);
         }
         let authority = memory.authority.max(Some(standing));
         let older = self.opposing(id, &seen.scope, &memory.lesson);
@@ -141,11 +139,10 @@ impl RuleWriter<'_> {
                 "asked for again on {run}, but rule {} says the opposite and stands higher: it stays as it is",
                 older.id
             );
-            if memory.status == Status::Tentative {
-                self.make(row, id, cause.clone(), Effect::Observed { evidence }, reason);
-            } else {
-                self.explain(row, reason);
+            if memory.status != Status::Tentative {
+                return self.refuse(row, seen, cause, reason);
             }
+            self.make(row, id, cause.clone(), Effect::Observed { evidence }, reason);
             return None;
         }
         let reason = if insider {
@@ -171,8 +168,7 @@ impl RuleWriter<'_> {
             && let Some(memory) = self.known(seen, true)
         {
             let why = format!("rule {} says so already and is in quarantine", memory.id);
-            self.explain(row, why);
-            return None;
+            return self.refuse(row, seen, cause, why);
         }
         let (status, weight, wait) = match (seen.quarantine, standing) {
             (Some(why), _) => {

@@ -1,0 +1,266 @@
+//! Rules from reviews: who may be believed, what contradicts what, and what nobody uses.
+
+use std::collections::BTreeMap;
+
+use retro_core::finding::Verdict;
+use retro_core::id::{Tenant, Workflow};
+use retro_core::learn::{RuleUse, Unpromoted};
+use retro_core::memory::{Memory, Scope, Status};
+use retro_core::policy::Policy;
+use retro_core::recall::{Candidate, choose_rules, strip_injected};
+use retro_core::review::{OtherRequest, ReadingKind, Repository, RuleAsk, Standing};
+
+use crate::world::rules::{Shop, asks, repo, within};
+use crate::world::run;
+
+use Standing::{Bot, Contributor, Insider, Outsider};
+
+const WRAP: &str = "Wrap every error with context";
+const NEVER_WRAP: &str = "Never wrap every error with context";
+
+fn check(said: &[(Standing, u64, &str)], rules: &[&str]) {
+    let mut shop = Shop::new();
+    for (id, (standing, pull_request, title)) in said.iter().enumerate() {
+        shop.hear(&[asks(*standing, *pull_request, id as u64, title)]);
+    }
+    assert_eq!(shop.rules(), rules, "{said:?}");
+}
+
+#[test]
+fn authority_decides_how_a_rule_begins() {
+    check(&[(Insider, 1, WRAP)], &["Wrap every error with context: active"]);
+    check(&[(Contributor, 1, WRAP)], &["Wrap every error with context: tentative"]);
+    check(&[(Outsider, 1, WRAP)], &["Wrap every error with context: tentative (quarantine)"]);
+    check(&[(Bot, 1, WRAP)], &[]);
+}
+
+#[test]
+fn a_contributors_rule_waits_for_another_pull_request() {
+    check(&[(Contributor, 1, WRAP), (Contributor, 1, WRAP)], &["Wrap every error with context: tentative"]);
+    check(&[(Contributor, 1, WRAP), (Contributor, 2, WRAP)], &["Wrap every error with context: active"]);
+    check(&[(Contributor, 1, WRAP), (Outsider, 2, WRAP)], &["Wrap every error with context: tentative"]);
+    check(
+        &[(Contributor, 1, WRAP), (Bot, 2, WRAP), (Bot, 3, WRAP)],
+        &["Wrap every error with context: tentative"],
+    );
+    check(&[(Contributor, 1, WRAP), (Insider, 1, WRAP)], &["Wrap every error with context: active"]);
+}
+
+#[test]
+fn what_is_in_quarantine_is_promoted_by_a_person_alone_and_others_make_rules_of_their_own() {
+    check(
+        &[(Outsider, 1, WRAP), (Outsider, 2, WRAP)],
+        &["Wrap every error with context: tentative (quarantine)"],
+    );
+    check(
+        &[(Outsider, 1, WRAP), (Insider, 2, WRAP)],
+        &["Wrap every error with context: active", "Wrap every error with context: superseded (quarantine)"],
+    );
+    let mut shop = Shop::new();
+    shop.hear(&[asks(Outsider, 1, 1, WRAP)]);
+    let id = shop.named(WRAP).id;
+    shop.promote(id).unwrap();
+    assert_eq!(shop.rules(), ["Wrap every error with context: active"]);
+    assert_eq!(shop.memories[&id].authority, Some(Insider));
+    assert!(matches!(shop.promote(id), Err(Unpromoted::Status { .. })));
+}
+
+#[test]
+fn hostile_text_is_quarantined_whoever_wrote_it_and_adds_nothing_to_what_is_trusted() {
+    let mut hostile = asks(Insider, 1, 1, WRAP);
+    hostile.screening.hostile = vec!["it speaks to the agent".to_owned()];
+    let mut shop = Shop::new();
+    shop.hear(&[hostile.clone()]);
+    assert_eq!(shop.rules(), ["Wrap every error with context: tentative (quarantine)"]);
+    let why = shop.named(WRAP).quarantine.clone().unwrap();
+    assert!(why.ends_with("it speaks to the agent"), "{why}");
+    let mut trusted = Shop::new();
+    trusted.hear(&[asks(Insider, 2, 2, WRAP)]);
+    let before = trusted.memories.clone();
+    trusted.hear(&[hostile]);
+    assert_eq!(trusted.memories, before);
+}
+
+#[test]
+fn the_opposite_supersedes_the_older_when_it_ranks_no_lower_and_keeps_the_link() {
+    let won = ["Never wrap every error with context: active", "Wrap every error with context: superseded"];
+    check(&[(Insider, 1, WRAP), (Insider, 2, NEVER_WRAP)], &won);
+    check(&[(Contributor, 1, WRAP), (Insider, 2, NEVER_WRAP)], &won);
+    let kept = ["Never wrap every error with context: tentative", "Wrap every error with context: active"];
+    check(&[(Insider, 1, WRAP), (Contributor, 2, NEVER_WRAP)], &kept);
+    check(&[(Insider, 1, WRAP), (Contributor, 2, NEVER_WRAP), (Contributor, 3, NEVER_WRAP)], &kept);
+    let mut shop = Shop::new();
+    shop.hear(&[asks(Insider, 1, 1, WRAP)]);
+    let old = shop.named(WRAP).id;
+    shop.hear(&[asks(Insider, 2, 2, NEVER_WRAP)]);
+    let by = shop.named(NEVER_WRAP).id;
+    assert!(shop.log.iter().any(|change| change.memory == old
+        && matches!(change.effect, retro_core::memory::Effect::Superseded { by: to } if to == by)));
+}
+
+#[test]
+fn rules_for_different_paths_both_stay() {
+    let mut shop = Shop::new();
+    shop.hear(&[within("src", asks(Insider, 1, 1, WRAP)), within("tests", asks(Insider, 1, 2, NEVER_WRAP))]);
+    assert_eq!(
+        shop.rules(),
+        ["Never wrap every error with context: active", "Wrap every error with context: active"]
+    );
+}
+
+#[test]
+fn a_retired_rule_is_kept_away_and_its_opposite_is_not() {
+    let mut shop = Shop::new();
+    shop.hear(&[asks(Insider, 1, 1, WRAP)]);
+    shop.retire(shop.named(WRAP).id);
+    let report = shop.hear(&[asks(Insider, 2, 2, WRAP)]);
+    assert_eq!(report.remarks[0].did[0].kind, "suppressed");
+    shop.hear(&[asks(Insider, 3, 3, NEVER_WRAP)]);
+    assert_eq!(
+        shop.rules(),
+        ["Never wrap every error with context: active", "Wrap every error with context: deleted"]
+    );
+}
+
+#[test]
+fn a_remark_that_is_deleted_or_edited_takes_its_rule_with_it() {
+    let mut shop = Shop::new();
+    let said = asks(Insider, 1, 1, WRAP);
+    shop.hear(std::slice::from_ref(&said));
+    let mut edited = asks(Insider, 1, 1, NEVER_WRAP);
+    edited.remark.edited = true;
+    shop.hear(&[edited.clone()]);
+    assert_eq!(
+        shop.rules(),
+        ["Never wrap every error with context: active", "Wrap every error with context: superseded"]
+    );
+    edited.remark.deleted = true;
+    edited.remark.body.clear();
+    shop.hear(&[edited]);
+    assert_eq!(shop.named(NEVER_WRAP).status, Status::Deleted);
+    assert!(shop.tombstones.is_empty(), "nothing is kept away by that");
+}
+
+#[test]
+fn in_doubt_it_is_no_rule_until_the_same_is_asked_elsewhere() {
+    let mut doubtful = asks(Insider, 2, 2, WRAP);
+    (doubtful.reading.kind, doubtful.reading.certainty) = (ReadingKind::OneOff, 300);
+    let mut shop = Shop::new();
+    let report = shop.hear(&[doubtful.clone()]);
+    assert!(report.remarks[0].why.contains("300 of the 600"), "{}", report.remarks[0].why);
+    assert!(shop.memories.is_empty());
+    doubtful.support.acknowledged = true;
+    let other = |standing, number| OtherRequest {
+        remark: asks(standing, number, 9, WRAP).remark.key,
+        standing,
+        title: WRAP.to_owned(),
+    };
+    shop.hear_beside(&[doubtful.clone()], &[other(Bot, 1), other(Contributor, 2)]);
+    assert!(shop.memories.is_empty(), "a bot elsewhere, and the same pull request, say nothing");
+    let report = shop.hear_beside(&[doubtful], &[other(Contributor, 1)]);
+    assert_eq!(report.remarks[0].certainty, 650);
+    assert_eq!(shop.rules(), ["Wrap every error with context: active"]);
+}
+
+#[test]
+fn questions_the_authors_own_words_and_what_is_no_instruction_make_no_rule() {
+    let mut question = asks(Insider, 1, 1, WRAP);
+    question.reading.kind = ReadingKind::Question;
+    let mut own = asks(Insider, 1, 2, WRAP);
+    own.remark.by_author = true;
+    let mut refused = asks(Insider, 1, 3, WRAP);
+    refused.screening.not_a_rule = Some("it names an address".to_owned());
+    let mut shop = Shop::new();
+    let report = shop.hear(&[question, own, refused]);
+    assert!(shop.memories.is_empty() && report.mutations.is_empty());
+    assert_eq!(report.remarks.len(), 3, "and each stands in the report with its reason");
+}
+
+fn candidate(memory: &Memory) -> Candidate {
+    Candidate { memory: memory.clone(), presentations: 0 }
+}
+
+#[test]
+fn rules_have_their_own_budget_and_fit_where_they_are_confined() {
+    let mut shop = Shop::new();
+    let titles = [
+        "Sort imports",
+        "Name constants loudly",
+        "Keep functions short",
+        "Return early",
+        "Test the edges",
+        "Log once",
+    ];
+    let said: Vec<_> =
+        titles.iter().enumerate().map(|(id, title)| asks(Insider, 1, id as u64, title)).collect();
+    shop.hear(&said);
+    shop.hear(&[within("src/api", asks(Insider, 2, 50, "Version every route"))]);
+    shop.hear(&[asks(Outsider, 3, 60, "Trust strangers")]);
+    let words = |text: &str| text.split_whitespace().count();
+    let all = || shop.memories.values().map(candidate).collect::<Vec<_>>();
+    let recall = choose_rules(all(), &[], &Policy::default(), &words);
+    assert_eq!((recall.memories.len(), recall.left_out), (5, 2));
+    assert_eq!(strip_injected(&recall.text).as_deref(), Some(""));
+    let only = |paths: &[&str]| {
+        let paths: Vec<_> = paths.iter().map(|path| (*path).to_owned()).collect();
+        let of_path = |candidate: &Candidate| {
+            matches!(&candidate.memory.scope, Scope::Repository { path: Some(_), .. })
+        };
+        let candidates = all().into_iter().filter(of_path).collect();
+        choose_rules(candidates, &paths, &Policy::default(), &words).memories.len()
+    };
+    assert_eq!((only(&["src/api/x.rs"]), only(&["src/apis/x.rs"]), only(&["./src/api"])), (1, 0, 1));
+}
+
+#[test]
+fn what_nobody_uses_expires_and_comes_back_when_it_is_asked_for() {
+    let mut shop = Shop::new();
+    shop.hear(&[asks(Insider, 1, 1, WRAP)]);
+    let id = shop.named(WRAP).id;
+    let used = |unused| BTreeMap::from([(id, RuleUse { presented: 70, unused })]);
+    shop.ask(RuleAsk::Expire, used(49));
+    assert_eq!(shop.named(WRAP).status, Status::Active);
+    shop.ask(RuleAsk::Expire, used(50));
+    assert_eq!(shop.named(WRAP).status, Status::Archived);
+    shop.hear(&[asks(Contributor, 2, 2, WRAP)]);
+    assert_eq!(shop.named(WRAP).status, Status::Tentative);
+    shop.hear(&[asks(Insider, 3, 3, WRAP)]);
+    assert_eq!(shop.named(WRAP).status, Status::Active);
+}
+
+#[test]
+fn a_run_moves_a_rules_weight_once_and_what_is_too_light_to_be_presented_is_archived() {
+    let mut shop = Shop::new();
+    shop.hear(&[asks(Insider, 1, 1, WRAP)]);
+    let id = shop.named(WRAP).id;
+    let credit = |run_id: &str, verdict| RuleAsk::Credit {
+        memory: id,
+        workflow: Workflow::new("fix-bugs").unwrap(),
+        run: run(run_id),
+        verdict,
+        reason: "because".to_owned(),
+    };
+    shop.ask(credit("r1", Verdict::Helped), BTreeMap::new());
+    shop.ask(credit("r1", Verdict::Helped), BTreeMap::new());
+    assert_eq!(shop.memories[&id].weight.get(), 400);
+    for run_id in ["r2", "r3", "r4"] {
+        shop.ask(credit(run_id, Verdict::Harmed), BTreeMap::new());
+    }
+    assert_eq!((shop.memories[&id].weight.get(), shop.memories[&id].status), (0, Status::Archived));
+}
+
+#[test]
+fn a_workflow_that_is_named_like_a_keeper_shares_its_key_and_nothing_else() {
+    let mut shop = Shop::new();
+    let workflow = repo().keeper(&Tenant::default_tenant()).workflow;
+    let mut world = crate::world::World::new();
+    world.active("stranger", 300);
+    let mut stranger = world.named("stranger").clone();
+    stranger.scope = Scope::Workflow { workflow: workflow.clone() };
+    stranger.lesson.title = WRAP.to_owned();
+    shop.memories.insert(stranger.id, stranger.clone());
+    shop.hear(&[asks(Contributor, 1, 1, WRAP)]);
+    assert_eq!(shop.memories[&stranger.id], stranger);
+    assert_eq!(shop.memories.len(), 2);
+    assert_eq!(Repository::kept_by(&workflow), Some(repo()));
+}

@@ -1,0 +1,219 @@
+//! A repository's rules in memory: keeps what is decided about reviews, as a database would.
+
+use std::collections::{BTreeMap, HashSet};
+
+use jiff::Timestamp;
+use retro_core::id::{MemoryId, MutationId, ReviewBatchId, Tenant, WorkflowKey};
+use retro_core::learn::{
+    Applied, PromoteFacts, Promotion, ReviewFacts, RuleFacts, RuleUse, Unpromoted, apply_rules, close_review,
+    delete_by_operator, promote_rule,
+};
+use retro_core::memory::{Cause, Change, Memory, Status, Tombstone, fold};
+use retro_core::policy::Policy;
+use retro_core::review::{
+    Association, OtherRequest, PullRequestRef, ReadRemark, Reading, ReadingKind, Remark, RemarkKey,
+    RemarkKind, Repository, ReviewBatch, ReviewKey, ReviewReport, RuleAsk, RuleMutation, RuleText, Screening,
+    Settled, Standing, Support, settle,
+};
+use retro_core::similar::NgramEmbedder;
+use retro_core::time::after;
+
+use super::dawn;
+
+/// A store of one repository's rules.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Shop {
+    pub(crate) memories: BTreeMap<MemoryId, Memory>,
+    pub(crate) log: Vec<Change>,
+    pub(crate) tombstones: Vec<Tombstone>,
+    pub(crate) round: u64,
+}
+
+pub(crate) fn repo() -> Repository {
+    Repository::new("acme/shop").unwrap()
+}
+
+pub(crate) fn keeper() -> WorkflowKey {
+    repo().keeper(&Tenant::default_tenant())
+}
+
+/// A rule that somebody asks for with certainty; `id` tells remarks of one pull request apart.
+pub(crate) fn asks(standing: Standing, pull_request: u64, id: u64, title: &str) -> ReadRemark {
+    let pull_request = PullRequestRef { repo: repo(), number: pull_request };
+    let (association, bot) = match standing {
+        Standing::Bot => (Association::Member, true),
+        Standing::Outsider => (Association::None, false),
+        Standing::Contributor => (Association::Contributor, false),
+        Standing::Insider => (Association::Member, false),
+    };
+    let remark = Remark {
+        key: RemarkKey { pull_request, kind: RemarkKind::LineComment, id },
+        review: Some(1),
+        verdict: None,
+        reply_to: None,
+        by: standing.as_str().to_owned(),
+        bot,
+        association,
+        by_author: false,
+        body: title.to_owned(),
+        path: None,
+        line: None,
+        at: after(dawn(), id),
+        url: None,
+        edited: false,
+        deleted: false,
+    };
+    let rule = RuleText {
+        subject: "code".to_owned(),
+        title: title.to_owned(),
+        content: format!("{title}."),
+        path: None,
+    };
+    let reading = Reading {
+        kind: ReadingKind::Rule,
+        certainty: 800,
+        features: Vec::new(),
+        rule: Some(rule),
+        why: "it says so".to_owned(),
+    };
+    ReadRemark { remark, reading, support: Support::default(), screening: Screening::default() }
+}
+
+/// The same, confined to a path.
+pub(crate) fn within(path: &str, mut read: ReadRemark) -> ReadRemark {
+    read.reading.rule.as_mut().unwrap().path = Some(path.to_owned());
+    read
+}
+
+impl Shop {
+    pub(crate) fn new() -> Self {
+        Self { memories: BTreeMap::new(), log: Vec::new(), tombstones: Vec::new(), round: 0 }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        after(dawn(), 3600 * self.round)
+    }
+
+    /// Decides what was said on a pull request, and writes it.
+    pub(crate) fn hear(&mut self, remarks: &[ReadRemark]) -> ReviewReport {
+        self.hear_beside(remarks, &[])
+    }
+
+    /// The same, with what was asked for elsewhere.
+    pub(crate) fn hear_beside(&mut self, remarks: &[ReadRemark], others: &[OtherRequest]) -> ReviewReport {
+        self.round += 1;
+        let pull_request = remarks[0].remark.key.pull_request.clone();
+        let review = ReviewKey { pull_request, review: None };
+        let tenant = Tenant::default_tenant();
+        let id = ReviewBatchId::of(&tenant, &review, self.round);
+        let batch = ReviewBatch { id, tenant, review, remarks: remarks.to_vec(), others: others.to_vec() };
+        let settled = settle(&batch, &Policy::default(), &NgramEmbedder);
+        self.write(batch, settled)
+    }
+
+    fn write(&mut self, batch: ReviewBatch, settled: Settled) -> ReviewReport {
+        let causes: Vec<_> = batch.remarks.iter().map(|read| read.remark.key.clone()).collect();
+        let ours = |change: &&Change| matches!(&change.cause, Cause::Review { remark, .. } if causes.contains(remark));
+        let rules = self.facts(ours, BTreeMap::new());
+        let now = self.now();
+        let closing = close_review(ReviewFacts { batch, settled, rules }, &NgramEmbedder, now);
+        self.store(&closing.applied);
+        closing.report
+    }
+
+    fn facts(&self, ours: impl Fn(&&Change) -> bool, uses: BTreeMap<MemoryId, RuleUse>) -> RuleFacts {
+        let applied: Vec<_> = self.log.iter().filter(ours).collect();
+        let about: HashSet<_> = applied.iter().map(|change| change.memory).collect();
+        let load = |memory: &&Memory| memory.status.lives() || about.contains(&memory.id);
+        RuleFacts {
+            repo: repo(),
+            keeper: keeper(),
+            as_of: self.now(),
+            policy: Policy::default(),
+            memories: self.memories.values().filter(load).cloned().collect(),
+            tombstones: self.tombstones.clone(),
+            applied: applied.iter().map(|change| change.id).collect(),
+            uses,
+        }
+    }
+
+    pub(crate) fn ask(&mut self, ask: RuleAsk, uses: BTreeMap<MemoryId, RuleUse>) -> Applied {
+        self.round += 1;
+        let id = MutationId::of_review(ReviewBatchId::expiry(&keeper(), self.now()), 0);
+        let ours = |change: &&Change| match (&change.cause, &ask) {
+            (Cause::Run { run, .. }, RuleAsk::Credit { run: of, .. }) => run == of,
+            (Cause::Expiry { .. }, RuleAsk::Expire) => true,
+            _ => false,
+        };
+        let facts = self.facts(ours, uses);
+        let applied = apply_rules(facts, &[RuleMutation { id, ask }], &NgramEmbedder);
+        self.store(&applied);
+        applied
+    }
+
+    fn store(&mut self, applied: &Applied) {
+        self.append(&applied.changes, &applied.memories);
+    }
+
+    fn append(&mut self, changes: &[Change], memories: &[Memory]) {
+        for change in changes {
+            assert!(self.log.iter().all(|known| known.id != change.id), "{change:?} happened twice");
+        }
+        self.log.extend(changes.iter().cloned());
+        self.memories.extend(memories.iter().map(|memory| (memory.id, memory.clone())));
+    }
+
+    pub(crate) fn promote(&mut self, id: MemoryId) -> Result<Promotion, Unpromoted> {
+        self.round += 1;
+        let facts = PromoteFacts {
+            keeper: keeper(),
+            memory: self.memories[&id].clone(),
+            memories: self.memories.values().filter(|memory| memory.status.lives()).cloned().collect(),
+        };
+        let request = format!("promote {}", self.round);
+        let done =
+            promote_rule(&facts, &request, "ann", "read it", &Policy::default(), &NgramEmbedder, self.now())?;
+        self.append(&done.changes, &done.memories);
+        Ok(done)
+    }
+
+    pub(crate) fn retire(&mut self, id: MemoryId) {
+        self.round += 1;
+        let request = format!("retire {}", self.round);
+        let memory = &self.memories[&id];
+        let (change, memory, stone) =
+            delete_by_operator(&keeper(), memory, &request, "wrong", self.now(), &Policy::default()).unwrap();
+        self.append(&[change], &[memory]);
+        self.tombstones.push(stone);
+    }
+
+    /// Every memory as `status title`, with its quarantine, by title.
+    pub(crate) fn rules(&self) -> Vec<String> {
+        let told = |memory: &Memory| {
+            let quarantine = if memory.quarantine.is_some() { " (quarantine)" } else { "" };
+            format!("{}: {}{quarantine}", memory.lesson.title, memory.status)
+        };
+        let mut all: Vec<_> = self.memories.values().map(told).collect();
+        all.sort();
+        all
+    }
+
+    pub(crate) fn named(&self, title: &str) -> &Memory {
+        let found = self
+            .memories
+            .values()
+            .find(|memory| memory.lesson.title == title && memory.status != Status::Superseded);
+        found.or_else(|| self.memories.values().find(|memory| memory.lesson.title == title)).unwrap()
+    }
+
+    /// The memories as the log makes them.
+    #[allow(dead_code, reason = "the laws alone fold the log")]
+    pub(crate) fn folded(&self) -> BTreeMap<MemoryId, Memory> {
+        let mut all: BTreeMap<MemoryId, Memory> = BTreeMap::new();
+        for change in &self.log {
+            let after = fold(all.get(&change.memory).cloned(), change).unwrap();
+            all.extend(after.map(|after| (change.memory, after)));
+        }
+        all
+    }
+}

@@ -1,0 +1,22 @@
+#![doc = include_str!("../README.md")]
+
+mod heuristics;
+mod phrase;
+mod signs;
+mod text;
+mod topic;
+
+use async_trait::async_trait;
+use retro_core::review::{Reading, Remark};
+
+pub use heuristics::Heuristics;
+
+/// Says what a remark is. A reader may be wrong: what it says is screened and decided on, never believed.
+#[async_trait]
+pub trait Reader: Send + Sync {
+    /// Name and version, such as `heuristics-1`; it stands in reports.
+    fn name(&self) -> &str;
+
+    /// Reads one remark. Never fails: a reader that cannot say answers with noise, certainty 0, and why.
+    async fn read(&self, remark: &Remark) -> Reading;
+}
