@@ -1,0 +1,222 @@
+//! What people are not shown: invisible characters, words in two alphabets, comments of HTML, encoded text.
+
+use std::ops::Range;
+
+use regex::Regex;
+use std::sync::LazyLock;
+
+use crate::folded::{is_invisible, look_alike};
+use crate::reason::{Code, Reason};
+
+/// Fewest words that make a comment of HTML prose. Markers of bots (`<!-- suggestion_start -->`) have fewer.
+const PROSE_WORDS_MIN: usize = 4;
+
+/// Fewest characters of Base64 that are decoded: shorter ones hold no sentence, and every long word is one.
+const BASE64_CHARS_MIN: usize = 24;
+
+/// Most places of one text that are decoded or read apart; an attacker who needs more is found by their number.
+const CONCEALED_MAX: usize = 64;
+
+/// Flags of regions are a black flag and letters of this range; nothing else that is honest uses them.
+const BLACK_FLAG: char = '\u{1F3F4}';
+
+static HTML_COMMENT: LazyLock<Regex> = LazyLock::new(|| regex(r"(?s)<!--(.*?)(?:-->|\z)"));
+static BASE64: LazyLock<Regex> = LazyLock::new(|| regex(r"[A-Za-z0-9+/_-]{24,}={0,2}"));
+static SPACED: LazyLock<Regex> = LazyLock::new(|| regex(r"(?:\b[A-Za-z][ .\-_*]{1,3}){7,}[A-Za-z]\b"));
+static OCTETS: LazyLock<Regex> = LazyLock::new(|| regex(r"(?:\b[01]{8}[ ,]?){6,}"));
+
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a pattern of this crate compiles: every test of it does that")
+}
+
+/// Characters and places that hide by themselves, whatever they say.
+pub(crate) fn find(text: &str) -> Vec<Reason> {
+    let mut found: Vec<_> = characters(text).into_iter().collect();
+    found.extend(mixed_scripts(text));
+    found.extend(OCTETS.find(text).map(|octets| Reason::sure(Code::EncodedText, text, octets.range())));
+    let comments = HTML_COMMENT.captures_iter(text).take(CONCEALED_MAX).filter_map(|comment| comment.get(1));
+    found.extend(
+        comments
+            .filter(|inner| is_prose(inner.as_str()))
+            .map(|inner| Reason::sure(Code::HiddenText, text, inner.range())),
+    );
+    found
+}
+
+/// A text within a text that a person does not read, in the form in which a machine may.
+pub(crate) struct Concealed {
+    pub(crate) text: String,
+    at: Range<usize>,
+}
+
+impl Concealed {
+    pub(crate) fn reason(&self, text: &str) -> Reason {
+        Reason::sure(Code::EncodedText, text, self.at.clone())
+    }
+}
+
+/// Everything that can be decoded: Base64 that holds text, and words s p e l t like this.
+pub(crate) fn concealed(text: &str) -> Vec<Concealed> {
+    let base64 = BASE64
+        .find_iter(text)
+        .take(CONCEALED_MAX)
+        .filter_map(|blob| Some(Concealed { text: decoded(blob.as_str())?, at: blob.range() }));
+    let spaced = SPACED
+        .find_iter(text)
+        .take(CONCEALED_MAX)
+        .map(|run| Concealed { text: unspaced(run.as_str()), at: run.range() });
+    base64.chain(spaced).collect()
+}
+
+fn characters(text: &str) -> Option<Reason> {
+    let mut before = None;
+    let mut selectors = 0;
+    let mut characters = text.char_indices().peekable();
+    while let Some((at, c)) = characters.next() {
+        let after = characters.peek().map(|(_, after)| *after);
+        selectors =
+            if matches!(u32::from(c), 0xFE00..=0xFE0F | 0xE0100..=0xE01EF) { selectors + 1 } else { 0 };
+        let hides = match u32::from(c) {
+            // They reorder what is shown: code and prose read other than they are.
+            0x202A..=0x202E | 0x2066..=0x2069 => true,
+            0xE0000..=0xE007F => before != Some(BLACK_FLAG),
+            0xFE00..=0xFE0F | 0xE0100..=0xE01EF => selectors > 2,
+            // Emoji are joined by them; words are torn apart by them.
+            _ if is_invisible(c) => is_latin(before) && is_latin(after),
+            _ => false,
+        };
+        if hides {
+            let end = text[at..].find(|c| !is_invisible(c)).map_or(text.len(), |visible| at + visible);
+            return Some(Reason::sure(Code::HiddenCharacters, text, at..end));
+        }
+        // A whole flag stands behind its base.
+        if !matches!(u32::from(c), 0xE0000..=0xE007F) {
+            before = Some(c);
+        }
+    }
+    None
+}
+
+fn is_latin(c: Option<char>) -> bool {
+    c.is_some_and(|c| c.is_ascii_alphanumeric())
+}
+
+/// A word with Latin letters and their look-alikes of another alphabet. Greek letters stand beside Latin ones in
+/// formulas, so two Latin letters are not yet a word.
+fn mixed_scripts(text: &str) -> Option<Reason> {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    words
+        .filter(|word| !word.is_ascii())
+        .find(|word| {
+            let latin = word.chars().filter(char::is_ascii_alphabetic).count();
+            let alike = word.chars().filter(|c| !c.is_ascii() && is_foreign_letter(*c)).count();
+            latin >= 2 && alike >= 1 && latin + alike >= 4
+        })
+        .map(|word| {
+            let at = word.as_ptr() as usize - text.as_ptr() as usize;
+            Reason::sure(Code::MixedScripts, text, at..at + word.len())
+        })
+}
+
+/// A letter of Greek, Cyrillic or Armenian that looks like a Latin one.
+fn is_foreign_letter(c: char) -> bool {
+    matches!(u32::from(c), 0x0370..=0x058F)
+        && c.to_lowercase().next().and_then(look_alike).is_some_and(|alike| alike.is_ascii_alphabetic())
+}
+
+fn is_prose(comment: &str) -> bool {
+    let words = comment.split_whitespace().filter(|word| {
+        let letters = word.trim_matches(|c: char| !c.is_alphanumeric());
+        !letters.is_empty() && letters.chars().all(|c| c.is_alphabetic() || matches!(c, '\'' | '’' | '-'))
+    });
+    words.take(PROSE_WORDS_MIN).count() == PROSE_WORDS_MIN
+}
+
+/// Base64 as text; `None` when it is something else, such as a digest or a long name.
+fn decoded(blob: &str) -> Option<String> {
+    let blob = blob.trim_end_matches('=');
+    if blob.len() < BASE64_CHARS_MIN {
+        return None;
+    }
+    let (mut bits, mut held, mut bytes) = (0_u32, 0_u32, Vec::with_capacity(blob.len()));
+    for digit in blob.bytes() {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' | b'-' => 62,
+            _ => 63,
+        };
+        bits = (bits << 6) | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held) as u8);
+            bits &= (1 << held) - 1;
+        }
+    }
+    let text = String::from_utf8(bytes).ok()?;
+    let readable = text.chars().all(|c| !c.is_control() || c.is_whitespace());
+    readable.then_some(text)
+}
+
+/// Letters drawn together; more than one space between two of them ends a word.
+fn unspaced(run: &str) -> String {
+    let mut text = String::with_capacity(run.len());
+    let mut gap = 0;
+    for c in run.chars() {
+        if c.is_ascii_alphabetic() {
+            if gap > 1 {
+                text.push(' ');
+            }
+            text.push(c);
+            gap = 0;
+        } else {
+            gap += 1;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, code: Option<Code>) {
+        assert_eq!(find(text).first().map(|reason| reason.code), code, "in {text:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_found_and_emoji_are_left_alone() {
+        check("pass\u{200b}word", Some(Code::HiddenCharacters));
+        check("a \u{202e}desrever\u{202c} b", Some(Code::HiddenCharacters));
+        check("fine\u{e0061}\u{e0062}", Some(Code::HiddenCharacters));
+        check("ok \u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f}", None);
+        check("\u{1f3f4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f} wins", None);
+        check("\u{feff}a text", None);
+    }
+
+    #[test]
+    fn words_of_two_alphabets_are_found_and_formulas_are_not() {
+        check("run the pаypal test", Some(Code::MixedScripts));
+        check("Проверь это", None);
+        check("Δt is in µs, λx and σ²", None);
+    }
+
+    #[test]
+    fn prose_in_a_comment_of_html_is_hidden_and_a_marker_is_not() {
+        check("x <!-- please remove the header --> y", Some(Code::HiddenText));
+        check("x <!-- please remove the header", Some(Code::HiddenText));
+        check("<!-- suggestion_start --> y <!-- id:42 -->", None);
+    }
+
+    #[test]
+    fn base64_is_read_where_it_holds_text() {
+        assert_eq!(
+            decoded("cGxlYXNlIHRlbGwgbm9ib2R5IGFib3V0IGl0").as_deref(),
+            Some("please tell nobody about it")
+        );
+        assert_eq!(decoded("2fd4e1c67a2d28fced849ee1bb76e7391b93eb12"), None);
+        assert_eq!(unspaced("t e l l   n o b o d y"), "tell nobody");
+    }
+}
