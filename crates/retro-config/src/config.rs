@@ -100,6 +100,10 @@ pub struct Config {
     /// time doubles with each sending. Longer than a message waits behind others.
     #[schemars(range(min = 1, max = 86_400))]
     pub replay_lost_s: u64,
+    /// How long the reviewer waits after somebody speaks about a pull request before it decides what of it is a rule, seconds: a
+    /// review and its comments are events of their own, and come in any order.
+    #[schemars(range(min = 0, max = 86_400))]
+    pub review_wait_s: u64,
     /// Pause between two looks at how things stand, for the metrics: lag, ages, what is open; seconds.
     #[schemars(range(min = 1, max = 3600))]
     pub levels_s: u64,
@@ -167,6 +171,7 @@ impl Default for Config {
             handle_max_s: 120,
             retry_first_ms: 1000,
             replay_lost_s: 600,
+            review_wait_s: 30,
             levels_s: 15,
             intake_mib: 64,
             bridge_mib: 64,

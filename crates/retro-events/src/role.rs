@@ -18,6 +18,8 @@ pub enum Role {
     Investigator,
     /// Changes memory.
     Writer,
+    /// Decides what of a review is a rule.
+    Reviewer,
     /// Answers agents and people, and takes events over HTTP.
     Gateway,
     /// Takes GitHub's webhooks.
@@ -41,11 +43,12 @@ pub struct Durable {
 
 impl Role {
     /// Every role, in the order in which a run meets them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Counter,
         Self::Sampler,
         Self::Investigator,
         Self::Writer,
+        Self::Reviewer,
         Self::Gateway,
         Self::Bridge,
         Self::Relay,
@@ -58,6 +61,7 @@ impl Role {
             Self::Sampler => "sampler",
             Self::Investigator => "investigator",
             Self::Writer => "writer",
+            Self::Reviewer => "reviewer",
             Self::Gateway => "gateway",
             Self::Bridge => "bridge",
             Self::Relay => "relay",
@@ -71,6 +75,7 @@ impl Role {
             Self::Sampler => (stream::WORK, subject::RETROSPECTIVE_DUE, Label::SampleAck),
             Self::Investigator => (stream::WORK, subject::INVESTIGATION_DUE, Label::InvestigateAck),
             Self::Writer => (stream::WORK, subject::MUTATIONS_DUE, Label::WriteAck),
+            Self::Reviewer => (stream::GITHUB, subject::GITHUB, Label::HearAck),
             Self::Gateway | Self::Bridge | Self::Relay => return None,
         };
         Some(Durable { name: self.as_str(), stream, prefix, acknowledging })
@@ -80,7 +85,7 @@ impl Role {
     /// consumer answers for its own.
     pub const fn streams(self) -> &'static [&'static str] {
         match self {
-            Self::Sampler | Self::Writer => &[],
+            Self::Sampler | Self::Writer | Self::Reviewer => &[],
             Self::Counter => &[stream::INTAKE],
             Self::Investigator => &[stream::BODIES],
             Self::Gateway => &[stream::INTAKE, stream::BODIES],

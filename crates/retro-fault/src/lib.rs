@@ -85,6 +85,8 @@ words! {
         // Reviews.
         /// The reviewer's batch of what people said.
         HearCommit = "hear.commit",
+        /// What they said is acknowledged.
+        HearAck = "hear.ack",
         /// What was decided about a pull request's remarks is stored, and the writer is to be told.
         ReviewCommit = "review.commit",
         /// The writer closes such a batch: changes and report.

@@ -3,6 +3,7 @@
 use retro_core::id::{MemoryId, RunId, Step, Workflow};
 use retro_core::memory::{Evidence, Memory, Scope, Status};
 use retro_core::recall::Recalled;
+use retro_core::review::Repository;
 use retro_core::weight::Weight;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -21,7 +22,20 @@ pub struct ContextRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
+    /// The repository that the run works on, `owner/name`, after its host unless that is github.com: its rules are
+    /// answered as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub repo: Option<Repository>,
+    /// Paths that the run touches, at most 100: rules that are confined to other paths are left out. Without any, every rule of
+    /// the repository is eligible.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub paths: Vec<String>,
 }
+
+/// Paths that are looked at; more of them no step touches on purpose.
+pub(crate) const PATHS_MAX: usize = 100;
 
 /// What the run is handed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -35,11 +49,30 @@ pub struct ContextAnswer {
     pub tokens: u32,
     /// Eligible memories that found no place.
     pub left_out: u32,
+    /// Rules of the repository, when one was named: their own lines, their own block and their own budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<RulesAnswer>,
     /// Whether they are recorded as presented to the run.
     pub recorded: Recording,
     /// Why there is nothing, or why recording is not certain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// The rules of a repository that the run is handed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RulesAnswer {
+    /// The rules, best first; at most the policy's `rule_inject_max`.
+    #[schema(value_type = Vec<crate::described::Recalled>)]
+    pub rules: Vec<Recalled>,
+    /// The block to put into the prompt as it is, behind that of the memories; empty when there is nothing to say.
+    pub text: String,
+    /// Tokens of `text`; at most the policy's `rule_tokens_max`.
+    pub tokens: u32,
+    /// Eligible rules that found no place.
+    pub left_out: u32,
+    /// Rules that were kept back because their words are taken for hostile.
+    pub withheld: u32,
 }
 
 /// Whether what a run met was recorded.
@@ -64,6 +97,7 @@ impl ContextAnswer {
             text: String::new(),
             tokens: 0,
             left_out: 0,
+            rules: None,
             recorded: if run.is_some() { Recording::Nothing } else { Recording::Preview },
             reason: Some(reason),
         }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use retro_core::id::{MemoryRef, RunId, Tenant, Workflow, WorkflowKey};
+use retro_core::id::{MemoryId, MemoryRef, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::memory::Memory;
 use retro_core::policy::Policies;
 use retro_core::recall::{Recall, choose};
@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, Recording};
-use crate::tokens;
+use crate::{rules, tokens};
 
 /// How long an agent waits for an answer by default, milliseconds. A healthy database answers in about 1 ms; a step
 /// of an agent takes seconds, so a fifth of one is not felt, and memory is never worth more.
@@ -63,11 +63,25 @@ impl Gateway {
                 return ContextAnswer::nothing(run, format!("no memories: {reason}"));
             }
         };
-        let found = if recall.memories.is_empty() { "nothing_eligible" } else { "given" };
+        let rules = match &request.repo {
+            None => None,
+            Some(repo) => {
+                match self.in_time(deadline, self.store.rules(tenant, repo, policy.inject_weight_min)).await {
+                    Ok(candidates) => Some(rules::answer(candidates, &request.paths, &policy)),
+                    Err(reason) => {
+                        warn!(reason = reason.as_str(), "context: answered without rules, {reason}");
+                        None
+                    }
+                }
+            }
+        };
+        let handed = recall.memories.iter().chain(rules.iter().flat_map(|rules| &rules.rules));
+        let ids: Vec<MemoryId> = handed.map(|memory| memory.id).collect();
+        let found = if ids.is_empty() { "nothing_eligible" } else { "given" };
         retro_meter::CONTEXT.add(1, [found]);
-        let (recorded, reason) = self.present(deadline, &key, run, &recall).await;
+        let (recorded, reason) = self.present(deadline, &key, run, &ids).await;
         let Recall { memories, text, tokens, left_out } = recall;
-        ContextAnswer { memories, text, tokens, left_out, recorded, reason }
+        ContextAnswer { memories, text, tokens, left_out, rules, recorded, reason }
     }
 
     async fn present(
@@ -75,9 +89,9 @@ impl Gateway {
         deadline: Instant,
         key: &WorkflowKey,
         run: Option<&RunId>,
-        recall: &Recall,
+        ids: &[MemoryId],
     ) -> (Recording, Option<String>) {
-        let nothing = recall.memories.is_empty();
+        let nothing = ids.is_empty();
         let Some(run) = run else {
             let why =
                 if nothing { NONE_ELIGIBLE } else { "a preview: no run was named, so nothing is recorded" };
@@ -86,9 +100,7 @@ impl Gateway {
         if nothing {
             return (Recording::Nothing, Some(NONE_ELIGIBLE.to_owned()));
         }
-        let ids: Vec<_> = recall.memories.iter().map(|memory| memory.id).collect();
-        let recorded =
-            self.recorded(deadline, "presented", self.store.record_presented(key, run, &ids)).await;
+        let recorded = self.recorded(deadline, "presented", self.store.record_presented(key, run, ids)).await;
         if recorded.0 == Recording::Recorded {
             retro_meter::PRESENTED.add(ids.len() as u64, []);
         }

@@ -5,11 +5,12 @@ mod described;
 mod gateway;
 mod http;
 mod intake;
+mod rules;
 #[cfg(test)]
 mod testing;
 mod tokens;
 
-pub use answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryText, Recording};
+pub use answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryText, Recording, RulesAnswer};
 pub use gateway::{ANSWER_MS_MAX, Gateway};
 pub use http::{description, router};
 pub use intake::{Busy, EventsAnswer, EventsRefused, Gate, GateBounds, Pass, Reception, RefusedEvent};

@@ -95,7 +95,13 @@ async fn gateway(folder: &tempfile::TempDir) -> (Gateway, SqliteStore) {
 
 async fn ask(gateway: &Gateway, tenant: &str, run: Option<&str>) -> ContextAnswer {
     let run_id = run.map(|run| RunId::new(run).unwrap());
-    let request = ContextRequest { workflow: key(tenant).workflow, step: Step::main(), run_id };
+    let request = ContextRequest {
+        workflow: key(tenant).workflow,
+        step: Step::main(),
+        run_id,
+        repo: None,
+        paths: Vec::new(),
+    };
     gateway.context(&key(tenant).tenant, request).await
 }
 

@@ -119,6 +119,8 @@ instruments! {
     CONTEXT_DURATION: Spread[] = "retro.context.duration", "s", ANSWER_S;
     /// Memories that were handed to runs, previews left out.
     PRESENTED: Count[] = "retro.memories.presented", "{memory}";
+    /// Rules that were kept back from agents because their words are taken for hostile.
+    RULES_WITHHELD: Count[] = "retro.rules.withheld", "{rule}";
     /// Memories that runs opened.
     READ: Count[] = "retro.memories.read", "{memory}";
 

@@ -6,8 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use retro_core::id::{MemoryRef, RetrospectiveId, RunId, Step, Workflow};
+use retro_core::id::{MemoryRef, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow};
 use retro_core::memory::{Memory, Status};
+use retro_core::review::Repository;
 use retro_http::{Api, Caller, Id, Params, Problem, accepts};
 use retro_store::{
     MemoryFilter, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus, RetrospectiveDetail,
@@ -18,9 +19,9 @@ use tracing::error;
 use utoipa::IntoParams;
 use utoipa_axum::routes;
 
-use crate::report;
 use crate::steer::Acted;
 use crate::why::Why;
+use crate::{report, reviews};
 
 mod dead_letters;
 mod described;
@@ -63,6 +64,7 @@ fn routes() -> Api<Operator> {
     Api::new()
         .routes(routes!(memories))
         .routes(routes!(why))
+        .routes(routes!(rules))
         .routes(routes!(retrospectives))
         .routes(routes!(retrospective))
         .routes(routes!(proposals))
@@ -155,6 +157,39 @@ async fn why(
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
+struct RulesAsked {
+    /// Only of this repository: `owner/name`, after its host unless that is github.com.
+    #[param(value_type = Option<String>)]
+    repo: Option<Repository>,
+    /// Only of this status.
+    #[param(value_type = Option<String>)]
+    status: Option<Status>,
+    /// At most so many [default: 100].
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Rules of repositories, which reviews have taught; heaviest first. One with `quarantine` waits for a person.
+#[utoipa::path(get, path = "/v1/rules", tag = "people", params(RulesAsked), responses((status = 200, body = described::Memories)))]
+async fn rules(
+    State(operator): State<Operator>,
+    Caller(tenant): Caller,
+    Params(asked): Params<RulesAsked>,
+) -> Result<Json<List<Memory>>, Problem> {
+    let limit = Limit::of(asked.limit)?;
+    let workflow = asked.repo.map(|repo| repo.keeper(&tenant).workflow);
+    let filter = MemoryFilter {
+        workflow,
+        status: asked.status,
+        rules: true,
+        limit: limit.to_fetch(),
+        ..Default::default()
+    };
+    Ok(limit.list(operator.store.memories(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct RetrospectivesAsked {
     /// Only of this workflow.
     #[param(value_type = Option<String>)]
@@ -220,8 +255,8 @@ async fn proposals(
     Ok(limit.list(found))
 }
 
-/// The report of a retrospective, in the form that `Accept` asks for.
-#[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id")), responses((status = 200, content((described::Report = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
+/// The report of a retrospective, in the form that `Accept` asks for; or of reviews, as JSON or plain text.
+#[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id, or that of a report about reviews")), responses((status = 200, content((described::Report = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
 async fn report(
     State(operator): State<Operator>,
     Caller(tenant): Caller,
@@ -229,10 +264,25 @@ async fn report(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let found = operator.store.report(&tenant, id).await.map_err(|cause| not_answered(&cause))?;
-    let found = found.ok_or_else(|| Problem::not_found("report", id))?;
+    let Some(found) = found else { return about_reviews(&operator, &tenant, id, &headers).await };
     Ok(match accepts(&headers, &["application/json", "text/markdown", "text/plain"]) {
         "text/markdown" => as_text("text/markdown; charset=utf-8", report::markdown(&found)),
         "text/plain" => as_text("text/plain; charset=utf-8", report::table(&found, TEXT_COLUMNS)),
+        _ => Json(found).into_response(),
+    })
+}
+
+async fn about_reviews(
+    operator: &Operator,
+    tenant: &Tenant,
+    id: RetrospectiveId,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let found = operator.store.review_report(tenant, ReviewBatchId(id.0)).await;
+    let found =
+        found.map_err(|cause| not_answered(&cause))?.ok_or_else(|| Problem::not_found("report", id))?;
+    Ok(match accepts(headers, &["application/json", "text/plain"]) {
+        "text/plain" => as_text("text/plain; charset=utf-8", reviews::report(&found, TEXT_COLUMNS)),
         _ => Json(found).into_response(),
     })
 }

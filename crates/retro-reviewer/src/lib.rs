@@ -1,7 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+mod gather;
+mod heard;
 mod heuristics;
 mod phrase;
+mod reviewer;
 mod signs;
 mod text;
 mod topic;
@@ -10,6 +13,7 @@ use async_trait::async_trait;
 use retro_core::review::{Reading, Remark};
 
 pub use heuristics::Heuristics;
+pub use reviewer::{Judgement, Reviewer};
 
 /// Says what a remark is. A reader may be wrong: what it says is screened and decided on, never believed.
 #[async_trait]

@@ -31,10 +31,7 @@ pub(crate) fn of(sentence: &str) -> &'static str {
             .match_indices(*start)
             .any(|(at, _)| lower[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric()))
     };
-    TOPICS
-        .iter()
-        .find(|(_, starts)| starts.iter().any(|start| begins(start)))
-        .map_or("code", |(topic, _)| topic)
+    TOPICS.iter().find(|(_, starts)| starts.iter().any(&begins)).map_or("code", |(topic, _)| topic)
 }
 
 #[cfg(test)]

@@ -350,7 +350,7 @@ async fn store_batch(
         .bind(settled.keeper.workflow.as_str())
         .bind(key.pull_request.repo.as_str())
         .bind(integer(key.pull_request.number))
-        .bind(i64::from(settled.round))
+        .bind(integer(settled.round))
         .bind(policy_time(settled.as_of))
         .bind(json(&settled.policy))
         .bind(json(&settled.review))

@@ -86,7 +86,7 @@ pub struct Collected {
     /// Grows with whatever is said.
     pub revision: u64,
     /// Batches made before.
-    pub rounds: u32,
+    pub rounds: u64,
     /// Who opened it, if any event told.
     pub author: Option<String>,
     /// What was said, by key, each with its number of 👍; at most [`REMARKS_MAX`].
@@ -116,7 +116,7 @@ pub struct SettledReview {
     /// The name under which the writer keeps the repository's memories.
     pub keeper: WorkflowKey,
     /// Which decision about the pull request it is, from 1.
-    pub round: u32,
+    pub round: u64,
     /// The policy moment.
     pub as_of: Timestamp,
     /// The policy.

@@ -4,6 +4,7 @@ use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{MemoryId, ReviewBatchId, Tenant};
 use retro_core::learn::{PromoteFacts, ReviewFacts, Unpromoted, apply_rules, close_review, promote_rule};
 use retro_core::message::Notice;
+use retro_core::review::{ReviewBatch, Settled};
 use retro_events::Verdict;
 use retro_store::write::{RuleBatchFacts, RulesClosed};
 use retro_store::{DecidedReview, Step, StoreError};
@@ -45,7 +46,10 @@ impl Writer {
         let RuleBatchFacts { id, review, mutations, rules } = facts;
         let closed = match review {
             Some(DecidedReview { review, remarks, decided }) => {
-                let facts = ReviewFacts { batch: id, review, remarks, decided, mutations, rules };
+                let tenant = rules.keeper.tenant.clone();
+                // What was asked elsewhere had its say in the decision.
+                let batch = ReviewBatch { id, tenant, review, remarks, others: Vec::new() };
+                let facts = ReviewFacts { batch, settled: Settled { decided, mutations }, rules };
                 let closing = close_review(facts, &*self.embedder, self.clock.now());
                 RulesClosed {
                     applied: closing.applied,

@@ -12,13 +12,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use retro_core::id::{RetrospectiveId, RunId, Step, Tenant, Workflow};
+use retro_core::review::Repository;
 
 pub(crate) use self::dead_letters::{ChosenArgs, DeadLetters, Discard, Replay};
 pub(crate) use self::letter_filter::LetterFilterArgs;
 pub(crate) use self::letters::{EditLetter, ExportLetters, ListLetters, ShowLetter};
 pub(crate) use self::memories::Memories;
 pub(crate) use self::retrospectives::{Proposals, Retrospectives, Trigger};
-pub(crate) use self::rules::Rules;
+pub(crate) use self::rules::{Rules, repository};
 pub(crate) use self::who::ActArgs;
 
 /// Looks back at the runs of agent workflows, keeps what recurs, and hands it to the next run.
@@ -125,7 +126,7 @@ pub(crate) struct Up {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// What this process does: counter, sampler, investigator, writer, gateway, bridge, relay. Several by commas or by
+    /// What this process does: counter, sampler, investigator, writer, reviewer, gateway, bridge, relay. Several by commas or by
     /// repeating it; every role may run in any number of processes.
     #[arg(long = "role", required = true, value_delimiter = ',', value_name = "ROLE")]
     pub(crate) roles: Vec<retro_bus::Role>,
@@ -185,7 +186,7 @@ pub(crate) enum Reports {
     },
     /// Show one report.
     Show {
-        /// The retrospective's id.
+        /// The retrospective's id, or that of a report about reviews.
         id: RetrospectiveId,
         /// As Markdown instead of a table.
         #[arg(long)]
@@ -204,6 +205,12 @@ pub(crate) struct Context {
     /// The run that will see the answer: it is recorded as presented. Without one it is a preview.
     #[arg(long)]
     pub(crate) run: Option<RunId>,
+    /// The repository that the run works on, owner/name: its rules are handed out as well.
+    #[arg(long, value_parser = repository)]
+    pub(crate) repo: Option<Repository>,
+    /// Paths that it touches, separated by commas: rules for other paths are left out.
+    #[arg(long, value_delimiter = ',', value_name = "PATH,…", requires = "repo")]
+    pub(crate) paths: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -121,11 +121,20 @@ async fn context(asked: &read::Asked<'_>, config: &Config, args: &ContextArgs) -
         workflow: args.workflow.clone(),
         step: args.step.clone(),
         run_id: args.run.clone(),
+        repo: args.repo.clone(),
+        paths: args.paths.clone(),
     };
     let answer = gateway.context(asked.tenant, request).await;
-    output::data(asked.output, &answer, || match (&answer.reason, answer.text.as_str()) {
-        (Some(reason), "") => format!("nothing to hand out: {reason}"),
-        (_, text) => format!("{text}\n({} tokens, {} left out)", answer.tokens, answer.left_out),
+    output::data(asked.output, &answer, || {
+        let memories = match (&answer.reason, answer.text.as_str()) {
+            (Some(reason), "") => format!("nothing to hand out: {reason}"),
+            (_, text) => format!("{text}\n({} tokens, {} left out)", answer.tokens, answer.left_out),
+        };
+        let rules = answer.rules.as_ref().map(|rules| {
+            let retro_gateway::RulesAnswer { text, tokens, left_out, withheld, .. } = rules;
+            format!("\n{text}\n(rules: {tokens} tokens, {left_out} left out, {withheld} withheld)")
+        });
+        memories + &rules.unwrap_or_default()
     })?;
     Ok(Exit::Done)
 }

@@ -342,7 +342,9 @@ async fn close(store: &dyn Store, of: &str, id: ReviewBatchId) -> Step {
     let decide = |facts: RuleBatchFacts| {
         let RuleBatchFacts { id: batch, review, mutations, rules } = facts;
         let DecidedReview { review, remarks, decided } = review.expect("it is of reviews");
-        let facts = ReviewFacts { batch, review, remarks, decided, mutations, rules };
+        let tenant = rules.keeper.tenant.clone();
+        let batch = ReviewBatch { id: batch, tenant, review, remarks, others: Vec::new() };
+        let facts = ReviewFacts { batch, settled: Settled { decided, mutations }, rules };
         let closing = close_review(facts, &NgramEmbedder, moment(20));
         RulesClosed { applied: closing.applied, report: Some(closing.report), messages: closing.messages }
     };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use retro_config::Config;
-use retro_core::id::Tenant;
-use retro_operator::{Acted, acts, export_canonical, lists, report, terminal_columns};
+use retro_core::id::{ReviewBatchId, Tenant};
+use retro_operator::{Acted, acts, export_canonical, lists, report, reviews, terminal_columns};
 use retro_store::{ActRow, OperatorStore, ProposalFilter, RunFilter, Store};
 use uuid::Uuid;
 
@@ -71,6 +71,11 @@ pub(crate) async fn reports(
         }
         Reports::Show { id, markdown } => {
             let found = store.report(asked.tenant, *id).await?;
+            if found.is_none() {
+                // Of a retrospective, or of reviews: whoever has an id need not know.
+                let found = store.review_report(asked.tenant, ReviewBatchId(id.0)).await?;
+                return shown(asked, found, "report", id, |one| reviews::report(one, terminal_columns()));
+            }
             let text = |one: &_| {
                 if *markdown { report::markdown(one) } else { report::table(one, terminal_columns()) }
             };

@@ -13,6 +13,7 @@ use retro_counter::Counter;
 use retro_events::{Consumer, Publisher};
 use retro_fetch::Fetcher;
 use retro_investigator::{Bodies, Heuristics, Settings, Worker};
+use retro_reviewer::{Judgement, Reviewer};
 use retro_sampler::Sampler;
 use retro_store::{BrokerStore, DeliveryStore, StoreError};
 use retro_watchdog::caught;
@@ -38,6 +39,7 @@ impl Running {
             Role::Sampler => self.start_sampler(),
             Role::Investigator => self.start_investigators(),
             Role::Writer => self.start_writer(),
+            Role::Reviewer => self.start_reviewer(),
             Role::Relay => self.start_relay(),
             // They answer since their doors are open.
             Role::Gateway | Role::Bridge => {}
@@ -77,6 +79,24 @@ impl Running {
         self.sweep(Role::Writer, move || {
             let writer = writer.clone();
             async move { writer.sweep().await }
+        });
+    }
+
+    /// Its sweep is what decides: a pull request is due when its wait is over, of which no message tells.
+    fn start_reviewer(&self) {
+        let judgement = Judgement {
+            reader: Arc::new(retro_reviewer::Heuristics),
+            policies: self.process.policies.clone(),
+            embedder: Arc::new(NgramEmbedder),
+            clock: clock(),
+        };
+        let wait_s = self.process.config.review_wait_s;
+        let reviewer = Reviewer::new(self.process.store.clone(), judgement, self.outbox.clone(), wait_s);
+        let reviewer = Arc::new(reviewer);
+        self.consume(Role::Reviewer, reviewer.clone(), EVENTS_PER_BATCH);
+        self.sweep(Role::Reviewer, move || {
+            let reviewer = reviewer.clone();
+            async move { reviewer.sweep().await }
         });
     }
 

@@ -25,6 +25,7 @@ mod replay;
 mod road;
 mod roles;
 mod rolling;
+mod rules;
 mod secrets;
 mod steer;
 mod tenants;

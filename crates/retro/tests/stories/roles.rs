@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Fleet, Kind, Line, Run, items, mending};
 
-const ROLES: [&str; 6] = ["counter", "sampler", "investigator", "writer", "relay", "gateway"];
+const ROLES: [&str; 7] = ["counter", "sampler", "investigator", "writer", "reviewer", "relay", "gateway"];
 
 #[tokio::test]
 async fn roles_on_a_shared_file_wait_for_broker_and_database_say_so_and_begin_by_themselves() {

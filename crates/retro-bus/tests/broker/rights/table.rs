@@ -44,6 +44,8 @@ const TABLE: &[(&str, Act, &[&str])] = &[
         &["investigator"],
     ),
     ("take a writer's message", Publish("$JS.API.CONSUMER.MSG.NEXT.RETRO_WORK.writer"), &["writer"]),
+    ("take a reviewer's message", Publish("$JS.API.CONSUMER.MSG.NEXT.RETRO_GITHUB.reviewer"), &["reviewer"]),
+    ("acknowledge for the reviewer", Publish("$JS.ACK.RETRO_GITHUB.reviewer.1.9.9.1.0"), &["reviewer"]),
     ("acknowledge for the counter", Publish("$JS.ACK.RETRO_INTAKE.counter.1.9.9.1.0"), &["counter"]),
     ("acknowledge for the sampler", Publish("$JS.ACK.RETRO_WORK.sampler.1.9.9.1.0"), &["sampler"]),
     (

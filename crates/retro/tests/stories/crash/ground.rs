@@ -15,8 +15,12 @@ use crate::world::{BRIDGED, Fleet, Kind, carry_out};
 pub(super) const RUNS: u64 = 3;
 const POLICY: &str = "[policy]\nthreshold_runs = 3\nsample_permille = 1000\nsample_runs_max = 2\n";
 /// Seconds after which what the dead held is given to the living.
-const QUICK: [(&str, &str); 3] =
-    [("RETRO_ACK_WAIT_S", "1"), ("RETRO_LEASE_S", "1"), ("RETRO_RETRY_FIRST_MS", "10")];
+const QUICK: [(&str, &str); 4] = [
+    ("RETRO_ACK_WAIT_S", "1"),
+    ("RETRO_LEASE_S", "1"),
+    ("RETRO_RETRY_FIRST_MS", "10"),
+    ("RETRO_REVIEW_WAIT_S", "0"),
+];
 
 /// The counter panics over a message with these words.
 pub(super) const POISONED: &str = "the counter panics over this";

@@ -2,6 +2,7 @@
 
 use retro_bus::{Bus, BusConfig, EventPublisher, OutgoingEvent};
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
+use retro_events::github::{self, GithubData};
 use retro_events::subject;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -17,6 +18,18 @@ impl World {
         let headers = vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())];
         let payload = event.to_string().into();
         let outgoing = OutgoingEvent { subject: subject::run_completed(&key), headers, payload };
+        let mut publisher = self.publisher().await;
+        publisher.publish_event(outgoing).await.expect("the broker takes it");
+        publisher.finish().await.expect("the broker has it");
+    }
+
+    /// Says on the stream what happened at GitHub, as the bridge does, under the id of a delivery.
+    pub(crate) async fn say(&self, tenant: &str, delivery: &str, data: &GithubData) {
+        let tenant = Tenant::new(tenant).expect("a name");
+        let at = "2026-11-20T10:00:00Z".parse().expect("a moment");
+        let encoded = data.envelope(delivery, at).structured();
+        let subject = github::subject_of(&tenant, data);
+        let outgoing = OutgoingEvent { subject, headers: encoded.headers, payload: encoded.payload };
         let mut publisher = self.publisher().await;
         publisher.publish_event(outgoing).await.expect("the broker takes it");
         publisher.finish().await.expect("the broker has it");

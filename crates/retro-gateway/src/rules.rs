@@ -1,0 +1,31 @@
+//! Rules of a repository: screened once more before an agent is handed them, since what was let through once may be known
+//! for what it is by now.
+
+use retro_core::policy::Policy;
+use retro_core::recall::{Candidate, Recall, choose_rules};
+use tracing::warn;
+
+use crate::answer::{PATHS_MAX, RulesAnswer};
+use crate::tokens;
+
+/// Which of the candidates a run is handed. Those whose words are hostile, or are no instruction about code, are withheld,
+/// counted and told in the log.
+pub(crate) fn answer(mut candidates: Vec<Candidate>, paths: &[String], policy: &Policy) -> RulesAnswer {
+    let found = candidates.len();
+    candidates.retain(|candidate| {
+        let title = &candidate.memory.lesson.title;
+        let hostile = retro_screen::screen(title).is_hostile();
+        if hostile || retro_screen::instruction_about_code(title).is_err() {
+            let id = candidate.memory.id;
+            warn!(memory.id = %id, "rule {id} is withheld: its words are not fit for an agent");
+            return false;
+        }
+        true
+    });
+    let withheld = found - candidates.len();
+    retro_meter::RULES_WITHHELD.add(withheld as u64, []);
+    let paths = &paths[..paths.len().min(PATHS_MAX)];
+    let Recall { memories, text, tokens, left_out } = choose_rules(candidates, paths, policy, &tokens::count);
+    let withheld = u32::try_from(withheld).unwrap_or(u32::MAX);
+    RulesAnswer { rules: memories, text, tokens, left_out, withheld }
+}
