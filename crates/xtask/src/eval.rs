@@ -4,6 +4,7 @@
 //! An evaluation calls the product's own functions and sees labels only to score what they answered. It decides
 //! nothing itself.
 
+mod rules;
 mod webhooks;
 
 use std::fs::File;
@@ -17,6 +18,8 @@ use serde::de::DeserializeOwned;
 /// What is measured.
 #[derive(Subcommand)]
 pub(crate) enum Eval {
+    /// The reader of reviews: which remarks it calls rules, beside what people called them.
+    Rules(rules::Options),
     /// GitHub's payloads: what the bridge reads in each; and posted to a running bridge.
     Webhooks(webhooks::Options),
 }
@@ -46,6 +49,7 @@ impl Data {
 /// Runs one evaluation and prints what it measured.
 pub(crate) fn run(eval: &Eval) -> Result<()> {
     match eval {
+        Eval::Rules(options) => rules::run(options),
         Eval::Webhooks(options) => webhooks::run(options),
     }
 }
