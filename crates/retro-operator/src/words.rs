@@ -47,8 +47,9 @@ pub(crate) fn count(n: u64, noun: &str) -> String {
 
 fn plural(noun: &str) -> String {
     match noun.strip_suffix('y') {
-        Some(stem) => format!("{stem}ies"),
-        None => format!("{noun}s"),
+        // `memories`, but `days`.
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ => format!("{noun}s"),
     }
 }
 
