@@ -28,10 +28,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway that answers within [`ANSWER_MS_MAX`]. Reads the tokenizer's vocabulary if this process has not yet
-    /// (about 0.1 s).
+    /// A gateway that answers within [`ANSWER_MS_MAX`]. Reads the tokenizer's vocabulary and compiles the screen's patterns if
+    /// this process has not yet (some tenths of a second).
     pub fn new(store: Arc<dyn RecallStore>, policies: Arc<dyn Policies>) -> Self {
         tokens::count("");
+        rules::prepare();
         Self { store, policies, patience: Duration::from_millis(ANSWER_MS_MAX) }
     }
 

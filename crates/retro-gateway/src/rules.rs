@@ -8,14 +8,22 @@ use tracing::warn;
 use crate::answer::{PATHS_MAX, RulesAnswer};
 use crate::tokens;
 
+/// Compiles the screen's patterns if this process has not yet: the first agent's fifth of a second is not for that.
+pub(crate) fn prepare() {
+    let _ = fit("Never unwrap in library code");
+}
+
+/// Whether a rule's words may stand before an agent.
+fn fit(title: &str) -> bool {
+    !retro_screen::screen(title).is_hostile() && retro_screen::instruction_about_code(title).is_ok()
+}
+
 /// Which of the candidates a run is handed. Those whose words are hostile, or are no instruction about code, are withheld,
 /// counted and told in the log.
 pub(crate) fn answer(mut candidates: Vec<Candidate>, paths: &[String], policy: &Policy) -> RulesAnswer {
     let found = candidates.len();
     candidates.retain(|candidate| {
-        let title = &candidate.memory.lesson.title;
-        let hostile = retro_screen::screen(title).is_hostile();
-        if hostile || retro_screen::instruction_about_code(title).is_err() {
+        if !fit(&candidate.memory.lesson.title) {
             let id = candidate.memory.id;
             warn!(memory.id = %id, "rule {id} is withheld: its words are not fit for an agent");
             return false;
