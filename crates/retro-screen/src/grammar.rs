@@ -7,7 +7,8 @@
 use std::fmt;
 use std::sync::LazyLock;
 
-use regex::{Regex, RegexSet};
+use regex::Regex;
+use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use crate::folded::{Views, fold, is_invisible};
 use crate::reason::Strength;
@@ -170,7 +171,8 @@ const REFUSED: &[(NotARule, bool, &str)] = &[
 ];
 
 static REFUSALS: LazyLock<RegexSet> = LazyLock::new(|| {
-    RegexSet::new(REFUSED.iter().map(|(.., pattern)| pattern)).expect("the patterns of this file compile")
+    let patterns = RegexSetBuilder::new(REFUSED.iter().map(|(.., pattern)| pattern)).unicode(false).build();
+    patterns.expect("the patterns of this file compile")
 });
 
 /// A sentence that forbids. Not one that forbids to forget.
@@ -187,7 +189,7 @@ static FORBIDS_TO_FORGET: LazyLock<Regex> = LazyLock::new(|| {
 
 fn refused(plain: &str) -> Result<(), NotARule> {
     let forbids = FORBIDS.is_match(plain) && !FORBIDS_TO_FORGET.is_match(plain);
-    let matched = REFUSALS.matches(plain).into_iter().map(|index| &REFUSED[index]);
+    let matched = REFUSALS.matches(plain.as_bytes()).into_iter().map(|index| &REFUSED[index]);
     match matched.into_iter().find(|(_, may_be_forbidden, _)| !(forbids && *may_be_forbidden)) {
         Some((why, ..)) => Err(why.clone()),
         None => Ok(()),

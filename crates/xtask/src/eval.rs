@@ -4,6 +4,7 @@
 //! An evaluation calls the product's own functions and sees labels only to score what they answered. It decides
 //! nothing itself.
 
+mod injection;
 mod rules;
 mod webhooks;
 
@@ -18,6 +19,8 @@ use serde::de::DeserializeOwned;
 /// What is measured.
 #[derive(Subcommand)]
 pub(crate) enum Eval {
+    /// The screen against hostile text: recall by kind, false alarms on real reviews, beside a one-line expression.
+    Injection(injection::Options),
     /// The reader of reviews: which remarks it calls rules, beside what people called them.
     Rules(rules::Options),
     /// GitHub's payloads: what the bridge reads in each; and posted to a running bridge.
@@ -49,6 +52,7 @@ impl Data {
 /// Runs one evaluation and prints what it measured.
 pub(crate) fn run(eval: &Eval) -> Result<()> {
     match eval {
+        Eval::Injection(options) => injection::run(options),
         Eval::Rules(options) => rules::run(options),
         Eval::Webhooks(options) => webhooks::run(options),
     }
