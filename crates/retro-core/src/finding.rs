@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{MemoryId, RunId, Step};
+use crate::outcome::RunOutcome;
 use crate::run::RunFacts;
 use crate::trajectory::{Place, Trajectory};
 use crate::weight::Weight;
@@ -159,6 +160,9 @@ pub struct Brief {
     pub memories: Vec<KnownMemory>,
     /// Findings of this retrospective's earlier investigations.
     pub earlier: Vec<EarlierFinding>,
+    /// What is known by now of the run's pull requests: whether people wanted what it made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outcomes: Vec<RunOutcome>,
     /// A question that a person asked with a manual retrospective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,

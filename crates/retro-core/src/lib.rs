@@ -11,6 +11,7 @@ pub mod learn;
 pub mod manual;
 pub mod memory;
 pub mod message;
+pub mod outcome;
 pub mod policy;
 pub mod recall;
 pub mod replay;

@@ -9,6 +9,7 @@ use crate::id::{
     ChangeId, DeadLetterId, Epoch, MemoryId, MessageId, RetrospectiveId, ReviewBatchId, Tenant, Workflow,
     WorkflowKey, derive,
 };
+use crate::outcome::PullRequestRef;
 use crate::trace::TraceContext;
 
 /// A message of ours, with the workflow that it is about.
@@ -53,6 +54,13 @@ pub enum Notice {
         /// Which.
         batch: ReviewBatchId,
     },
+    /// Memories that were applied in runs of a pull request wait for the writer, since it has ended.
+    OutcomesDue {
+        /// The pull request.
+        pull_request: PullRequestRef,
+        /// What made it known: each of the things that have to come together asks for itself.
+        because: String,
+    },
     /// A memory changed.
     MemoryChanged {
         /// The change.
@@ -94,6 +102,7 @@ impl Notice {
             Self::InvestigationDue { .. } => "investigation.due",
             Self::MutationsDue { .. } => "mutations.due",
             Self::RulesDue { .. } => "rules.due",
+            Self::OutcomesDue { .. } => "outcomes.due",
             Self::MemoryChanged { .. } => "memory.changed",
             Self::DeadLettered { .. } => "dead_letter.stored",
             Self::ReportReady { .. } => "report.ready",

@@ -38,6 +38,12 @@ pub struct Policy {
     /// Per retrospective in which a memory was presented and never used, thousandths.
     #[schemars(range(min = -1000, max = 0))]
     pub ignored_delta: i32,
+    /// Once for each run in which a memory was applied and whose pull request was merged, thousandths.
+    #[schemars(range(min = 0, max = 1000))]
+    pub merged_delta: i32,
+    /// Once for each run in which a memory was applied and whose pull request was closed without a merge, thousandths.
+    #[schemars(range(min = -1000, max = 0))]
+    pub closed_unmerged_delta: i32,
     /// For a memory in limbo that its retrospective observed again, thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub limbo_observed_delta: i32,
@@ -129,6 +135,8 @@ impl Default for Policy {
             helped_delta: 100,
             harmed_delta: -150,
             ignored_delta: -20,
+            merged_delta: 50,
+            closed_unmerged_delta: -75,
             limbo_observed_delta: 100,
             cue_not_met_max: 5,
             inject_weight_min: 100,

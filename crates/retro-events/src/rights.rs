@@ -102,7 +102,7 @@ fn of_role(role: Role) -> Vec<String> {
     let own = role.durable().map(of_durable).unwrap_or_default();
     let asks = role.streams().iter().map(|stream| format!("$JS.API.STREAM.INFO.{stream}"));
     let more = match role {
-        Role::Sampler | Role::Writer | Role::Reviewer => Vec::new(),
+        Role::Sampler | Role::Writer | Role::Reviewer | Role::Tracker => Vec::new(),
         // It compares what its consumer believes to be done with what was done. It takes all of this stream anyway.
         Role::Counter => vec![format!("$JS.API.DIRECT.GET.{INTAKE}")],
         Role::Investigator => {

@@ -20,6 +20,8 @@ pub enum Role {
     Writer,
     /// Decides what of a review is a rule.
     Reviewer,
+    /// Follows pull requests to their end.
+    Tracker,
     /// Answers agents and people, and takes events over HTTP.
     Gateway,
     /// Takes GitHub's webhooks.
@@ -43,12 +45,13 @@ pub struct Durable {
 
 impl Role {
     /// Every role, in the order in which a run meets them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Counter,
         Self::Sampler,
         Self::Investigator,
         Self::Writer,
         Self::Reviewer,
+        Self::Tracker,
         Self::Gateway,
         Self::Bridge,
         Self::Relay,
@@ -62,6 +65,7 @@ impl Role {
             Self::Investigator => "investigator",
             Self::Writer => "writer",
             Self::Reviewer => "reviewer",
+            Self::Tracker => "tracker",
             Self::Gateway => "gateway",
             Self::Bridge => "bridge",
             Self::Relay => "relay",
@@ -76,6 +80,7 @@ impl Role {
             Self::Investigator => (stream::WORK, subject::INVESTIGATION_DUE, Label::InvestigateAck),
             Self::Writer => (stream::WORK, subject::MUTATIONS_DUE, Label::WriteAck),
             Self::Reviewer => (stream::GITHUB, subject::GITHUB, Label::HearAck),
+            Self::Tracker => (stream::GITHUB, subject::GITHUB, Label::TrackAck),
             Self::Gateway | Self::Bridge | Self::Relay => return None,
         };
         Some(Durable { name: self.as_str(), stream, prefix, acknowledging })
@@ -85,7 +90,7 @@ impl Role {
     /// consumer answers for its own.
     pub const fn streams(self) -> &'static [&'static str] {
         match self {
-            Self::Sampler | Self::Writer | Self::Reviewer => &[],
+            Self::Sampler | Self::Writer | Self::Reviewer | Self::Tracker => &[],
             Self::Counter => &[stream::INTAKE],
             Self::Investigator => &[stream::BODIES],
             Self::Gateway => &[stream::INTAKE, stream::BODIES],

@@ -175,7 +175,7 @@ pub const fn prefix_of(notice: &Notice) -> &'static str {
     match notice {
         Notice::RetrospectiveDue { .. } => RETROSPECTIVE_DUE,
         Notice::InvestigationDue { .. } => INVESTIGATION_DUE,
-        Notice::MutationsDue { .. } | Notice::RulesDue { .. } => MUTATIONS_DUE,
+        Notice::MutationsDue { .. } | Notice::RulesDue { .. } | Notice::OutcomesDue { .. } => MUTATIONS_DUE,
         Notice::MemoryChanged { .. } => MEMORY_CHANGED,
         Notice::DeadLettered { .. } => DEAD_LETTER_STORED,
         Notice::ReportReady { .. } => REPORT_READY,

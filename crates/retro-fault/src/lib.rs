@@ -80,6 +80,8 @@ words! {
         FinishCommit = "finish.commit",
         /// The writer closes a retrospective: changes, report, and the workflow is free.
         CloseCommit = "close.commit",
+        /// The writer credits memories with the end of a pull request.
+        CreditCommit = "credit.commit",
         /// What woke the writer is acknowledged.
         WriteAck = "write.ack",
         // Reviews.
@@ -96,6 +98,13 @@ words! {
         RelayPublish = "relay.publish",
         /// The relay marks messages as sent.
         RelayMarkCommit = "relay.mark.commit",
+        // Outcomes.
+        /// What an event says of a pull request is stored.
+        TrackCommit = "track.commit",
+        /// Where runs belong is stored.
+        FollowCommit = "follow.commit",
+        /// An event of a pull request is acknowledged.
+        TrackAck = "track.ack",
         // Dead letters.
         /// An attempt is counted, before the handler runs.
         AttemptCommit = "attempt.commit",

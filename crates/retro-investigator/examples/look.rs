@@ -110,6 +110,7 @@ fn brief_of(run: &Value) -> Result<Brief, Box<dyn Error>> {
         trajectory: Trajectory { turns },
         memories: Vec::new(),
         earlier: Vec::new(),
+        outcomes: Vec::new(),
         focus: None,
     })
 }

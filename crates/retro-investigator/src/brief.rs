@@ -85,6 +85,7 @@ pub(crate) fn brief(claim: &Claim, fetched: Fetched) -> Result<Brief, String> {
         trajectory: trajectory.without_injected_blocks().without_told(&met),
         memories: claim.memories.iter().filter_map(|memory| known(memory, &claim.presented)).collect(),
         earlier: claim.earlier.iter().flat_map(earlier).collect(),
+        outcomes: claim.outcomes.clone(),
         focus: claim.retrospective.asked.as_ref().and_then(|asked| asked.focus.clone()),
     })
 }

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use retro_core::id::{MemoryRef, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow};
 use retro_core::memory::{Memory, Status};
+use retro_core::outcome::WorkflowOutcomes;
 use retro_core::review::Repository;
 use retro_http::{Api, Caller, Id, Params, Problem, accepts};
 use retro_store::{
@@ -70,6 +71,7 @@ fn routes() -> Api<Operator> {
         .routes(routes!(proposals))
         .routes(routes!(report))
         .routes(routes!(runs))
+        .routes(routes!(outcomes))
         .routes(routes!(dead_letters::dead_letters))
         .routes(routes!(dead_letters::stats))
         .routes(routes!(dead_letters::dead_letter))
@@ -311,6 +313,25 @@ async fn runs(
     let limit = Limit::of(asked.limit)?;
     let filter = RunFilter { workflow: asked.workflow, run: asked.run, limit: limit.to_fetch() };
     Ok(limit.list(operator.store.runs(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct OutcomesAsked {
+    /// Only of this workflow.
+    #[param(value_type = Option<String>)]
+    workflow: Option<Workflow>,
+}
+
+/// What became of the runs' pull requests: approved, sent back, merged, closed; by workflow.
+#[utoipa::path(get, path = "/v1/outcomes", tag = "people", params(OutcomesAsked), responses((status = 200, body = described::Outcomes)))]
+async fn outcomes(
+    State(operator): State<Operator>,
+    Caller(tenant): Caller,
+    Params(asked): Params<OutcomesAsked>,
+) -> Result<Json<List<WorkflowOutcomes>>, Problem> {
+    let items = crate::outcomes(&*operator.store, &tenant, asked.workflow.as_ref()).await;
+    Ok(Json(List { items: items.map_err(|cause| not_answered(&cause))?, more: false }))
 }
 
 fn as_text(kind: &'static str, body: String) -> Response {

@@ -8,6 +8,7 @@ mod grid;
 mod http;
 pub mod lists;
 mod memory;
+mod outcomes;
 mod proposals;
 mod replay;
 mod requests;
@@ -29,6 +30,7 @@ pub use export::export_canonical;
 pub use grid::{COLUMNS_WITHOUT_TERMINAL, terminal_columns};
 pub use http::{LIST_DEFAULT, LIST_MAX, SharedRedact, description, router};
 pub use memory::memory;
+pub use outcomes::outcomes;
 pub use proposals::{proposal, proposals};
 pub use replay::{
     Chosen, Foreseen, Foresight, LetterTold, ReplayError, Replays, Started, Will, batch, batches, came_of,

@@ -2,6 +2,7 @@
 //! with the short form of their ids, which every command takes: a whole one leaves the title no room.
 
 use retro_core::memory::Memory;
+use retro_core::outcome::WorkflowOutcomes;
 use retro_core::recall::Recalled;
 use retro_core::retrospective::{Retrospective, State};
 use retro_store::{ProposalRow, RetrospectiveDetail, RetrospectiveRow, RunRow, WorkflowRow};
@@ -59,6 +60,38 @@ pub fn runs(rows: &[RunRow], columns: u16) -> String {
         ["workflow", "ordinal", "run", "outcome", "attempt", "received"],
         rows.iter().map(row).collect(),
     )
+}
+
+/// What became of runs, a workflow a line.
+pub fn outcomes(rows: &[WorkflowOutcomes], columns: u16) -> String {
+    if rows.is_empty() {
+        return "no run belongs to a pull request that was heard of\n".to_owned();
+    }
+    let row = |row: &WorkflowOutcomes| {
+        let rounds = row.review_rounds_mean_milli;
+        let hours = |seconds: u64| format!("{}.{} h", seconds / 3600, seconds % 3600 / 360);
+        [
+            words::line(row.workflow.as_str()),
+            row.runs.to_string(),
+            row.approved.to_string(),
+            row.changes_requested.to_string(),
+            rounds.map_or_else(String::new, |milli| format!("{}.{:02}", milli / 1000, milli % 1000 / 10)),
+            row.merged.to_string(),
+            row.closed_unmerged.to_string(),
+            row.time_to_merge_median_s.map_or_else(String::new, hours),
+        ]
+    };
+    let head = [
+        "workflow",
+        "runs with a pull request",
+        "approved",
+        "changes requested",
+        "rounds (mean)",
+        "merged",
+        "closed unmerged",
+        "to merge (median)",
+    ];
+    grid(columns, head, rows.iter().map(row).collect())
 }
 
 /// Memories, with where they stand and what they say.

@@ -110,6 +110,7 @@ pub(crate) fn cause(cause: &Cause) -> String {
     match cause {
         Cause::Run { run, .. } => format!("run {run}"),
         Cause::Retrospective { .. } => "the retrospective as a whole".to_owned(),
+        Cause::Outcome { run, .. } => format!("what became of run {run}"),
         Cause::Operator { request } => format!("a person's request {request}"),
         Cause::Review { remark, .. } => format!("remark {remark}"),
         Cause::Expiry { presentations } => format!("{presentations} presentations without use"),

@@ -18,7 +18,7 @@ use crate::count::column;
 use crate::memory::{
     append_changes, living_and_named, purge_tombstones, store_memories, store_tombstones, tombstones,
 };
-use crate::{count, delivery, investigate, manual, now_ms, outbox, retrospective, run};
+use crate::{count, credit, delivery, investigate, manual, now_ms, outbox, retrospective, run};
 
 /// Loads everything about a settling retrospective. Its workflow is locked.
 pub(crate) async fn load(
@@ -142,6 +142,7 @@ pub(crate) async fn store(
     purge_tombstones(connection, key, &applied.expired).await?;
     store_tombstones(connection, key, &applied.tombstones).await?;
     store_report(connection, retrospective, closing).await?;
+    credit::remember(connection, key, &closing.report).await?;
     manual::store_proposals(connection, key, &closing.proposals).await?;
     retrospective::move_on(connection, retrospective, closing.retrospective).await?;
     count::set_workflow_state(connection, key, &closing.state).await?;

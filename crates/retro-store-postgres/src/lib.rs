@@ -7,6 +7,7 @@ mod broker;
 mod claim;
 mod close;
 mod count;
+mod credit;
 mod delivery;
 mod investigate;
 mod keep;
@@ -28,6 +29,7 @@ mod run;
 mod sample;
 mod steer;
 mod trace;
+mod track;
 mod write;
 
 pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, migrate, name};

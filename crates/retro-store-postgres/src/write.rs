@@ -6,10 +6,11 @@ use retro_core::id::{ChangeId, MemoryId, ProposalId, RetrospectiveId, ReviewBatc
 use retro_core::learn::Unpromoted;
 use retro_core::manual::{Decided, Undecided};
 use retro_core::memory::{Cause, FoldError, Memory, change_id};
+use retro_core::outcome::PullRequestRef;
 use retro_core::retrospective::State;
 use retro_fault::Label;
 use retro_store::manual::DecideProposal;
-use retro_store::write::{Decide, DecideDeletion, DecidePromotion, DecideRules};
+use retro_store::write::{Decide, DecideCredit, DecideDeletion, DecidePromotion, DecideRules};
 use retro_store::{Result, Step, WriterStore};
 use retro_store_sql::memory::read_memory;
 use retro_store_sql::{at, workflow_key};
@@ -18,7 +19,7 @@ use sqlx::PgConnection;
 use crate::answer::OnTable;
 use crate::memory::{append_changes, store_memories, store_tombstones};
 use crate::open::commit;
-use crate::{PostgresStore, close, lock, manual, outbox, retrospective, rules};
+use crate::{PostgresStore, close, credit, lock, manual, outbox, retrospective, rules};
 
 #[async_trait]
 impl WriterStore for PostgresStore {
@@ -93,6 +94,34 @@ impl WriterStore for PostgresStore {
         rules::store_promotion(&mut transaction, &facts.keeper, &promotion).await?;
         commit(transaction, Label::PromoteCommit).await?;
         Ok(Ok(Step::Done))
+    }
+
+    async fn credit(
+        &self,
+        key: &WorkflowKey,
+        pull_request: &PullRequestRef,
+        decide: DecideCredit<'_>,
+    ) -> Result<std::result::Result<Step, FoldError>> {
+        let mut transaction = self.write().await?;
+        lock::workflow(&mut transaction, key).await?;
+        let Some(facts) = credit::load(&mut transaction, key, pull_request).await? else {
+            return Ok(Ok(Step::AlreadyDone));
+        };
+        let credited = match decide(&facts) {
+            Ok(credited) => credited,
+            Err(damage) => return Ok(Err(damage)),
+        };
+        credit::store(&mut transaction, &facts, &credited).await?;
+        commit(transaction, Label::CreditCommit).await?;
+        Ok(Ok(Step::Done))
+    }
+
+    async fn overdue_credits(
+        &self,
+        older_than_s: u64,
+        limit: u32,
+    ) -> Result<Vec<(WorkflowKey, PullRequestRef)>> {
+        credit::overdue(&mut *self.snapshot().await?, older_than_s, limit).await
     }
 
     async fn delete_memory(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use retro_core::id::{MemoryId, Ordinal, RetrospectiveId, RunId, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
+use retro_core::outcome::RunOutcome;
 use retro_core::retrospective::{Investigation, Presented, Retrospective};
 use retro_core::run::{MemoryUse, RunFacts};
 use retro_fault::{Guard, broken};
@@ -78,6 +79,8 @@ pub struct Parts {
     pub met: BTreeMap<MemoryId, bool>,
     /// Living memories of the workflow, and every one that was met, by id.
     pub memories: Vec<Memory>,
+    /// What is known by now of the run's pull requests.
+    pub outcomes: Vec<RunOutcome>,
     /// The ended investigations before it.
     pub earlier: Vec<Investigation>,
     /// What earlier attempts journalled.
@@ -86,7 +89,7 @@ pub struct Parts {
 
 /// Puts a claim together. A memory that was met and is none of this workflow's is left out: an event may name anything.
 pub fn claim(taken: &Taken, parts: Parts) -> Claim {
-    let Parts { retrospective, run: (run, body), met, memories, earlier, journal } = parts;
+    let Parts { retrospective, run: (run, body), met, memories, outcomes, earlier, journal } = parts;
     let own = |id: &MemoryId| memories.binary_search_by_key(id, |memory| memory.id).is_ok();
     let presented = met.into_iter().filter(|(id, _)| own(id));
     let presented = presented.map(|(memory, read)| Presented { memory, read }).collect();
@@ -100,6 +103,7 @@ pub fn claim(taken: &Taken, parts: Parts) -> Claim {
         body,
         presented,
         memories,
+        outcomes,
         earlier,
         journal,
     }

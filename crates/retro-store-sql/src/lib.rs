@@ -18,5 +18,6 @@ pub mod rules;
 pub mod run;
 pub mod step;
 pub mod trace;
+pub mod track;
 
 pub use place::{At, at, integer, json, policy_time, translate, workflow_key};

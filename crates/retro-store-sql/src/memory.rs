@@ -29,6 +29,7 @@ pub fn cause(cause: &Cause) -> (&'static str, String) {
     match cause {
         Cause::Run { run, .. } => ("run", run.to_string()),
         Cause::Retrospective { id } => ("retrospective", id.to_string()),
+        Cause::Outcome { run, .. } => ("outcome", run.to_string()),
         Cause::Operator { request } => ("operator", request.clone()),
         Cause::Review { remark, .. } => ("review", remark.to_string()),
         Cause::Expiry { presentations } => ("expiry", presentations.to_string()),

@@ -6,6 +6,7 @@ mod broker;
 mod claim;
 mod close;
 mod count;
+mod credit;
 mod damage;
 mod delivery;
 mod investigate;
@@ -27,6 +28,7 @@ mod run;
 mod sample;
 mod steer;
 mod trace;
+mod track;
 mod write;
 
 pub use open::{BUSY_WAIT, READERS_MAX, SqliteStore, migrate};

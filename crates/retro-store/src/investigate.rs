@@ -8,6 +8,7 @@ use retro_core::investigate::Next;
 use retro_core::learn::{Mutation, Timing};
 use retro_core::memory::Memory;
 use retro_core::message::Message;
+use retro_core::outcome::RunOutcome;
 use retro_core::retrospective::{Investigation, InvestigationResult, Presented, Retrospective};
 use retro_core::run::{HttpsRef, ObjectRef, RunFacts};
 use retro_core::sample::Sample;
@@ -36,6 +37,8 @@ pub struct Claim {
     pub presented: Vec<Presented>,
     /// Living memories of the workflow, and every presented one.
     pub memories: Vec<Memory>,
+    /// What is known by now of the run's pull requests.
+    pub outcomes: Vec<RunOutcome>,
     /// The investigations before this one, ended.
     pub earlier: Vec<Investigation>,
     /// What earlier attempts journalled.

@@ -21,6 +21,7 @@ pub mod sample;
 pub mod schema;
 pub mod steer;
 pub mod trace;
+pub mod track;
 pub mod write;
 
 pub use audit::{ActRow, AuditStore, Deed};
@@ -50,6 +51,7 @@ pub use sample::{SamplerStore, Sampling};
 pub use schema::SchemaStore;
 pub use steer::{Cancelled, Reopened, SteerStore};
 pub use trace::TraceStore;
+pub use track::{OutcomeStore, TrackerStore};
 pub use write::{Deletion, WriterStore};
 
 /// Everything a database has to offer.
@@ -75,6 +77,7 @@ pub trait Store:
     + ReviewerStore
     + TraceStore
     + MendStore
+    + TrackerStore
 {
 }
 
@@ -101,6 +104,7 @@ impl<T> Store for T where
         + ReviewerStore
         + TraceStore
         + MendStore
+        + TrackerStore
 {
 }
 

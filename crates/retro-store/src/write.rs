@@ -7,6 +7,7 @@ use retro_core::learn::{Applied, Closing, ClosingFacts, PromoteFacts, Promotion,
 use retro_core::manual::{Decided, Undecided};
 use retro_core::memory::{Change, FoldError, Memory, Tombstone};
 use retro_core::message::Message;
+use retro_core::outcome::{CreditFacts, Credited, PullRequestRef};
 use retro_core::review::{ReviewReport, RuleMutation};
 
 use crate::manual::DecideProposal;
@@ -64,6 +65,10 @@ pub type DecidePromotion<'a> =
 pub type DecideDeletion<'a> =
     &'a (dyn Fn(&WorkflowKey, &Memory) -> std::result::Result<Deletion, FoldError> + Send + Sync);
 
+/// What late credit is decided with.
+pub type DecideCredit<'a> =
+    &'a (dyn Fn(&CreditFacts) -> std::result::Result<Credited, FoldError> + Send + Sync);
+
 /// Writing.
 #[async_trait]
 pub trait WriterStore: TraceStore + LevelStore {
@@ -99,6 +104,22 @@ pub trait WriterStore: TraceStore + LevelStore {
         request: &str,
         decide: DecidePromotion<'_>,
     ) -> Result<std::result::Result<Step, Unpromoted>>;
+
+    /// One transaction under the lock of the workflow: if memories wait for credit behind this pull request, lets `decide`
+    /// credit them, and stores changes, memories and messages. `AlreadyDone` when nothing waits.
+    async fn credit(
+        &self,
+        key: &WorkflowKey,
+        pull_request: &PullRequestRef,
+        decide: DecideCredit<'_>,
+    ) -> Result<std::result::Result<Step, FoldError>>;
+
+    /// Credits that have been waiting for `older_than_s` seconds: their wake-up was lost. At most `limit`.
+    async fn overdue_credits(
+        &self,
+        older_than_s: u64,
+        limit: u32,
+    ) -> Result<Vec<(WorkflowKey, PullRequestRef)>>;
 
     /// One transaction under the lock of the workflow: deletes a memory as `decide` says. The inner result tells
     /// why the memory cannot be deleted as it stands. `Unknown` when the tenant has no such memory.

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod credit;
 mod measure;
 mod proposals;
 mod rules;
@@ -31,7 +32,7 @@ pub use proposals::Outcome;
 const STORE_AWAY: Duration = Duration::from_secs(2);
 /// A retrospective that is settling for longer has lost its wake-up.
 const OVERDUE_S: u64 = 5;
-/// Retrospectives taken up in one sweep.
+/// Retrospectives taken up in one sweep, and as many credits.
 const CLOSINGS_PER_SWEEP: u32 = 100;
 
 /// Writes memory.
@@ -55,7 +56,8 @@ impl Writer {
         Self { store, policies, embedder, clock, outbox }
     }
 
-    /// Closes what a lost wake-up left. Returns how many retrospectives and batches of rules were taken up.
+    /// Closes and credits what a lost wake-up left. Returns how many retrospectives, batches of rules and pull requests
+    /// were taken up.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let overdue = self.store.overdue_closings(OVERDUE_S, CLOSINGS_PER_SWEEP).await?;
         for (tenant, id) in &overdue {
@@ -75,7 +77,7 @@ impl Writer {
                 Ok(Ok(_)) => {}
             }
         }
-        Ok(overdue.len() + self.sweep_rules().await?)
+        Ok(overdue.len() + self.sweep_rules().await? + self.sweep_credits().await?)
     }
 
     async fn close(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Step, StoreError> {
@@ -137,6 +139,10 @@ impl Writer {
         let retrospective = match &message.notice {
             Notice::MutationsDue { retrospective } => *retrospective,
             Notice::RulesDue { batch } => return self.answer_rules(&message.tenant, *batch).await,
+            Notice::OutcomesDue { pull_request, .. } => {
+                let key = WorkflowKey { tenant: message.tenant.clone(), workflow: message.workflow.clone() };
+                return self.answer_credit(&key, pull_request).await;
+            }
             other => {
                 let detail = format!("the writer was sent {}", other.kind());
                 return Verdict::DeadLetter(Rejection::at(Code::FieldInvalid, "notice", detail));

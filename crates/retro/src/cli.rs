@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Workflows,
     /// Runs that were counted or recorded.
     Runs(Runs),
+    /// What became of the runs' pull requests: approved, sent back, merged, closed; by workflow.
+    Outcomes(Outcomes),
     /// Memories: what they say, why they are there, and how to be rid of one.
     #[command(subcommand)]
     Memories(Memories),
@@ -126,7 +128,7 @@ pub(crate) struct Up {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// What this process does: counter, sampler, investigator, writer, reviewer, gateway, bridge, relay. Several by commas or by
+    /// What this process does: counter, sampler, investigator, writer, reviewer, tracker, gateway, bridge, relay. Several by commas or by
     /// repeating it; every role may run in any number of processes.
     #[arg(long = "role", required = true, value_delimiter = ',', value_name = "ROLE")]
     pub(crate) roles: Vec<retro_bus::Role>,
@@ -171,6 +173,13 @@ pub(crate) struct Runs {
     /// At most so many, the newest first.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Outcomes {
+    /// Only of this workflow.
+    #[arg(long)]
+    pub(crate) workflow: Option<Workflow>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -83,6 +83,7 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded, metrics: Scrape) -> anyhow::R
         Command::Emit(args) => Box::pin(emit::emit(args, &config, &cli.global.tenant, output)).await,
         Command::Workflows => read::workflows(&asked, &*store::open(&config).await?).await,
         Command::Runs(args) => read::runs(&asked, &*store::open(&config).await?, args).await,
+        Command::Outcomes(args) => read::outcomes(&asked, &*store::open(&config).await?, args).await,
         Command::Memories(command) => {
             memories::run(&asked, &config, store::open(&config).await?, command).await
         }

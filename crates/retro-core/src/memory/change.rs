@@ -7,6 +7,7 @@ use super::{Evidence, Lesson, Scope, Status};
 use crate::id::{
     ChangeId, Epoch, MemoryId, MutationId, ProposalId, RetrospectiveId, RunId, Workflow, WorkflowKey, derive,
 };
+use crate::outcome::PullRequestEnd;
 use crate::review::RemarkKey;
 use crate::weight::{Delta, Weight};
 
@@ -25,6 +26,15 @@ pub enum Cause {
     Retrospective {
         /// Its id.
         id: RetrospectiveId,
+    },
+    /// The pull request of a run ended.
+    Outcome {
+        /// The run's workflow.
+        workflow: Workflow,
+        /// The run, in which the memory was applied.
+        run: RunId,
+        /// How.
+        end: PullRequestEnd,
     },
     /// A person asked for it.
     Operator {
@@ -223,6 +233,10 @@ pub enum WeightReason {
     Limbo,
     /// In limbo and observed again.
     Observed,
+    /// It was applied in a run whose pull request was merged.
+    Merged,
+    /// It was applied in a run whose pull request was closed without a merge.
+    ClosedUnmerged,
 }
 
 impl WeightReason {
@@ -237,6 +251,8 @@ impl WeightReason {
             Self::Ignored => "ignored",
             Self::Limbo => "limbo",
             Self::Observed => "observed",
+            Self::Merged => "merged",
+            Self::ClosedUnmerged => "closed unmerged",
         }
     }
 }

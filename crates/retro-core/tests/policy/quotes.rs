@@ -67,6 +67,7 @@ fn brief() -> Brief {
         trajectory: Trajectory { turns: vec![turn("main"), turn("review")] },
         memories: vec![memory("shown", true), memory("known", false)],
         earlier: Vec::new(),
+        outcomes: Vec::new(),
         focus: None,
     }
 }

@@ -260,7 +260,9 @@ impl World {
         let ours = |change: &&Change| match &change.cause {
             Cause::Run { run, .. } => runs.contains(run),
             Cause::Retrospective { id } => *id == retrospective,
-            Cause::Operator { .. } | Cause::Review { .. } | Cause::Expiry { .. } => false,
+            Cause::Outcome { .. } | Cause::Operator { .. } | Cause::Review { .. } | Cause::Expiry { .. } => {
+                false
+            }
         };
         let applied: Vec<_> = self.log.iter().filter(ours).collect();
         let touched: HashSet<_> = applied.iter().map(|change| change.memory).collect();
@@ -363,6 +365,7 @@ pub(crate) fn told(change: &Change, after: Option<&Memory>) -> String {
     let cause = match &change.cause {
         Cause::Run { run, .. } => run.to_string(),
         Cause::Retrospective { .. } => "retro".into(),
+        Cause::Outcome { run, end, .. } => format!("{run} {}", end.as_str()),
         Cause::Operator { request } => request.clone(),
         Cause::Review { remark, .. } => remark.to_string(),
         Cause::Expiry { .. } => "expiry".into(),

@@ -50,7 +50,14 @@ fn run(calls: &[Told<'_>]) -> Brief {
         memories: MemoryUse::default(),
         self_feedback: Vec::new(),
     };
-    Brief { run, trajectory: Trajectory { turns }, memories: Vec::new(), earlier: Vec::new(), focus: None }
+    Brief {
+        run,
+        trajectory: Trajectory { turns },
+        memories: Vec::new(),
+        earlier: Vec::new(),
+        outcomes: Vec::new(),
+        focus: None,
+    }
 }
 
 /// What is found; the core must accept all of it.

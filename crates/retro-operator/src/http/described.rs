@@ -48,6 +48,34 @@ pub(super) struct Runs {
     more: bool,
 }
 
+/// What became of runs, by workflow.
+#[derive(ToSchema)]
+pub(super) struct Outcomes {
+    items: Vec<WorkflowOutcomes>,
+    /// Never: all workflows are there.
+    more: bool,
+}
+
+/// What became of a workflow's runs.
+#[derive(ToSchema)]
+pub(super) struct WorkflowOutcomes {
+    workflow: String,
+    /// Runs that belong to a pull request.
+    runs: u64,
+    /// Of those, whose pull request was approved.
+    approved: u64,
+    /// Of those, whose pull request had changes requested.
+    changes_requested: u64,
+    /// Requests for changes in the mean, thousandths.
+    review_rounds_mean_milli: Option<u64>,
+    /// Of those, whose pull request was merged.
+    merged: u64,
+    /// Of those, whose pull request stands closed without a merge.
+    closed_unmerged: u64,
+    /// Seconds from opening to merge, the median.
+    time_to_merge_median_s: Option<u64>,
+}
+
 /// Dead letters, the newest first, redacted and without their messages.
 #[derive(ToSchema)]
 pub(super) struct DeadLetters {

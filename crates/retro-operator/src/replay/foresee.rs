@@ -230,6 +230,10 @@ impl Replays {
                 let why = format!("the writer wakes, and applies batch {batch} of rules unless it has");
                 return Ok(Read::Known(Will::Wake, why));
             }
+            Notice::OutcomesDue { pull_request, .. } => {
+                let why = format!("the writer wakes, and credits what waits behind {pull_request}");
+                return Ok(Read::Known(Will::Wake, why));
+            }
             ref other => {
                 let detail = format!("the {consumer} was sent {}", other.kind());
                 return Ok(Read::Refused(Rejection::at(Code::FieldInvalid, "notice", detail)));

@@ -9,9 +9,10 @@ use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::Retrospective;
 use retro_core::review::ReviewReport;
+use retro_store::track::RunLink;
 use retro_store::{
     ActRow, Attempt, DeadLetter, DeadLetterFilter, Health, LetterCount, LetterStore, LetterVersion,
-    MemoryFilter, NameStore, OperatorStore, ProposalFilter, ProposalRow, ProposalStore, Result,
+    MemoryFilter, NameStore, OperatorStore, OutcomeStore, ProposalFilter, ProposalRow, ProposalStore, Result,
     RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, VersionRow, WorkflowRow,
 };
 use uuid::Uuid;
@@ -62,6 +63,14 @@ impl LetterStore for World {
     async fn counts(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<LetterCount>> {
         let letters = self.dead_letters(tenant, filter).await?;
         Ok(letters.iter().map(crate::dead_letters::counted).collect())
+    }
+}
+
+/// Nothing is heard from GitHub there.
+#[async_trait]
+impl OutcomeStore for World {
+    async fn run_links(&self, _: &Tenant, _: Option<&Workflow>) -> Result<Vec<RunLink>> {
+        Ok(Vec::new())
     }
 }
 

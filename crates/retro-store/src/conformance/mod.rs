@@ -32,6 +32,7 @@ pub mod samples;
 pub mod steer;
 pub mod tenants;
 pub mod trace;
+pub mod track;
 pub mod write;
 
 use std::sync::Arc;
@@ -79,6 +80,14 @@ macro_rules! conformance {
                 a_window_that_is_opened_again_does_not_continue_the_run_that_filled_it
                 an_investigation_knows_the_run_that_it_looks_into
                 what_nobody_traced_goes_its_way_all_the_same
+            }
+            track {
+                what_is_heard_of_a_pull_request_grows_and_an_event_adds_once
+                a_run_belongs_by_its_event_by_its_commit_or_by_a_trailer
+                a_trailer_that_fits_several_runs_names_none_until_it_names_the_workflow
+                credit_comes_once_whatever_is_known_last
+                a_close_without_a_merge_costs_and_a_merge_after_it_credits
+                pull_requests_keep_tenants_apart
             }
             sample {
                 a_sample_is_stored_before_anything_is_investigated
@@ -307,6 +316,7 @@ mod tests {
             include_str!("sample.rs"),
             include_str!("steer.rs"),
             include_str!("tenants.rs"),
+            include_str!("track.rs"),
             include_str!("write.rs"),
         ];
         let mut cases = 0;

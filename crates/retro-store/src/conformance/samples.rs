@@ -30,7 +30,7 @@ pub async fn read_everything(store: &dyn Store) {
     assert_eq!(tenants.len(), 2, "{tenants:?}");
     let (mut reports, mut letters, mut proposals) = (0, 0, 0);
     let (mut attempts, mut versions) = (0, 0);
-    let (mut replays, mut batches) = (0, 0);
+    let (mut replays, mut batches, mut links) = (0, 0, 0);
     let mut reviews = 0;
     for tenant in &tenants {
         let runs = store.runs(tenant, &RunFilter { limit: ALL, ..Default::default() }).await.expect("runs");
@@ -70,10 +70,12 @@ pub async fn read_everything(store: &dyn Store) {
             let known = store.collected(&of).await.expect("reading").expect("it was spoken of");
             assert_eq!((known.remarks.len(), known.resolved), (2, vec![11]));
         }
+        links += store.run_links(tenant, None).await.expect("links").len();
         let all = ProposalFilter { limit: ALL, ..Default::default() };
         proposals += store.proposals(tenant, &all).await.expect("proposals").len();
     }
     assert_eq!((reports, letters, proposals), (4, 2, 1));
+    assert_eq!(links, 2, "one by its event and one by a trailer");
     assert_eq!((attempts, versions), (1, 1));
     let losses = store.losses().await.expect("losses");
     assert_eq!(losses.iter().map(|loss| loss.message.is_some()).collect::<Vec<_>>(), [true, false]);
@@ -81,6 +83,8 @@ pub async fn read_everything(store: &dyn Store) {
     let (due, waiting) = (store.due_reviews(ALL).await, store.overdue_rules(0, ALL).await);
     assert_eq!((reviews, due.expect("reviews").len(), waiting.expect("batches").len()), (1, 1, 1));
     assert!(!store.unsent(ALL).await.expect("the outbox").is_empty());
+    let waiting = store.overdue_credits(0, ALL).await.expect("credits");
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
     let claim = store.claim("tests", 60).await.expect("claiming").expect("one is due");
     assert!(matches!(claim.body, StoredBody::Inline(_)), "{:?}", claim.body);
 }

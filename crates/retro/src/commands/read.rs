@@ -9,7 +9,7 @@ use retro_store::{ActRow, OperatorStore, ProposalFilter, RunFilter, Store};
 use uuid::Uuid;
 
 use super::{Exit, steer};
-use crate::cli::{Output, Reports, Retrospectives, Runs};
+use crate::cli::{Outcomes, Output, Reports, Retrospectives, Runs};
 use crate::output;
 
 /// For whom, and how it is printed.
@@ -28,6 +28,16 @@ pub(crate) async fn runs(asked: &Asked<'_>, store: &dyn OperatorStore, args: &Ru
     let filter = RunFilter { workflow: args.workflow.clone(), run: args.run.clone(), limit: args.limit };
     let rows = store.runs(asked.tenant, &filter).await?;
     output::data(asked.output, &rows, || lists::runs(&rows, terminal_columns()))?;
+    Ok(Exit::Done)
+}
+
+pub(crate) async fn outcomes(
+    asked: &Asked<'_>,
+    store: &dyn OperatorStore,
+    args: &Outcomes,
+) -> anyhow::Result<Exit> {
+    let rows = retro_operator::outcomes(store, asked.tenant, args.workflow.as_ref()).await?;
+    output::data(asked.output, &rows, || lists::outcomes(&rows, terminal_columns()))?;
     Ok(Exit::Done)
 }
 

@@ -16,6 +16,7 @@ use retro_investigator::{Bodies, Heuristics, Settings, Worker};
 use retro_reviewer::{Judgement, Reviewer};
 use retro_sampler::Sampler;
 use retro_store::{BrokerStore, DeliveryStore, StoreError};
+use retro_tracker::Tracker;
 use retro_watchdog::caught;
 use retro_writer::Writer;
 use tracing::{error, info, warn};
@@ -40,6 +41,7 @@ impl Running {
             Role::Investigator => self.start_investigators(),
             Role::Writer => self.start_writer(),
             Role::Reviewer => self.start_reviewer(),
+            Role::Tracker => self.start_tracker(),
             Role::Relay => self.start_relay(),
             // They answer since their doors are open.
             Role::Gateway | Role::Bridge => {}
@@ -97,6 +99,15 @@ impl Running {
         self.sweep(Role::Reviewer, move || {
             let reviewer = reviewer.clone();
             async move { reviewer.sweep().await }
+        });
+    }
+
+    fn start_tracker(&self) {
+        let tracker = Arc::new(Tracker::new(self.process.store.clone(), self.outbox.clone()));
+        self.consume(Role::Tracker, tracker.clone(), NOTICES_PER_BATCH);
+        self.sweep(Role::Tracker, move || {
+            let tracker = tracker.clone();
+            async move { tracker.sweep().await }
         });
     }
 

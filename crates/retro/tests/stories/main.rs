@@ -18,6 +18,7 @@ mod memories;
 mod meters;
 mod named;
 mod openapi;
+mod outcomes;
 mod poison;
 mod policy;
 mod refused;

@@ -47,6 +47,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-sampler", Layer::Consumer),
     ("retro-investigator", Layer::Consumer),
     ("retro-writer", Layer::Consumer),
+    ("retro-tracker", Layer::Consumer),
     ("retro-http", Layer::Http),
     ("retro-gateway", Layer::Edge),
     ("retro-github", Layer::Edge),

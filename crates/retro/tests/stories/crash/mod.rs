@@ -13,6 +13,7 @@ mod agents;
 mod alone;
 mod ground;
 mod letters;
+mod outcomes;
 mod people;
 mod replays;
 mod reviews;
@@ -24,11 +25,12 @@ use std::collections::BTreeMap;
 use retro_fault::Label;
 
 /// The labels of each story.
-const STORIES: [(&str, &[Label]); 8] = [
+const STORIES: [(&str, &[Label]); 9] = [
     ("start", &start::LABELS),
     ("road", &road::LABELS),
     ("letters", &letters::LABELS),
     ("agents", &agents::LABELS),
+    ("outcomes", &outcomes::LABELS),
     ("people", &people::LABELS),
     ("reviews", &reviews::LABELS),
     ("replays", &replays::LABELS),

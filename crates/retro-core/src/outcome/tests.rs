@@ -1,0 +1,143 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).unwrap()
+}
+
+/// What one event may say.
+fn said() -> impl Strategy<Value = PullRequestFacts> {
+    let moment = || (0i64..6).prop_map(at);
+    let review =
+        (0u64..4, prop::option::of(prop::bool::ANY), prop::bool::ANY).prop_map(|(id, verdict, dismissed)| {
+            let verdict = verdict
+                .map(|good| if good { ReviewVerdict::Approved } else { ReviewVerdict::ChangesRequested });
+            (id, ReviewFacts { verdict, dismissed })
+        });
+    let heard = prop::option::of((moment(), prop::bool::ANY));
+    let closed = prop::collection::btree_set(moment(), 0..2);
+    let reviews = prop::collection::btree_map(0u64..4, Just(ReviewFacts::default()), 0..1);
+    let parts = (
+        prop::option::of(moment()),
+        prop::option::of(moment()),
+        closed,
+        heard,
+        reviews,
+        prop::option::of(review),
+    );
+    parts.prop_map(|(opened_at, merged_at, closed_at, heard, mut reviews, review)| {
+        reviews.extend(review);
+        PullRequestFacts { opened_at, merged_at, closed_at, heard, reviews }
+    })
+}
+
+fn folded(events: &[PullRequestFacts]) -> PullRequestFacts {
+    events.iter().fold(PullRequestFacts::default(), PullRequestFacts::join)
+}
+
+proptest! {
+    /// In any order, twice, and in any grouping: the same is known.
+    #[test]
+    fn what_is_known_of_a_pull_request_does_not_depend_on_the_order_in_which_it_came(
+        events in prop::collection::vec(said(), 0..8),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 0..24),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let once = folded(&events);
+        let mut again = events.clone();
+        if !events.is_empty() {
+            again.extend(order.iter().map(|one| one.get(&events).clone()));
+        }
+        again.reverse();
+        prop_assert_eq!(&folded(&again), &once);
+        let (front, back) = events.split_at(if events.is_empty() { 0 } else { cut.index(events.len()) });
+        prop_assert_eq!(folded(back).join(&folded(front)), once);
+    }
+
+    /// What is kept is bounded, and which part of it does not depend on the order either.
+    #[test]
+    fn reviews_and_closings_are_bounded_in_any_order(seed in 0u64..50) {
+        let one = |id: u64| PullRequestFacts {
+            reviews: [(id, ReviewFacts { verdict: Some(ReviewVerdict::Approved), dismissed: false })].into(),
+            closed_at: [at(id as i64)].into(),
+            ..PullRequestFacts::default()
+        };
+        let mut all: Vec<_> = (0..300).map(|id| one((id * 7 + seed) % 300)).collect();
+        let forward = folded(&all);
+        all.reverse();
+        prop_assert_eq!(&folded(&all), &forward);
+        prop_assert_eq!((forward.reviews.len(), forward.closed_at.len()), (REVIEWS_KEPT_MAX, CLOSINGS_KEPT_MAX));
+        prop_assert!(forward.reviews.contains_key(&0) && !forward.reviews.contains_key(&299));
+    }
+}
+
+#[test]
+fn a_pull_request_stands_where_it_was_last_heard_of_and_merged_is_for_good() {
+    let open = PullRequestFacts { opened_at: Some(at(0)), heard: Some((at(0), true)), ..Default::default() };
+    let closed = PullRequestFacts { closed_at: [at(5)].into(), heard: Some((at(5), false)), ..open.clone() };
+    let reopened = PullRequestFacts { heard: Some((at(6), true)), ..Default::default() };
+    let merged =
+        PullRequestFacts { merged_at: Some(at(90)), heard: Some((at(90), false)), ..Default::default() };
+    let known = open.join(&closed);
+    assert_eq!((known.standing(), known.ends()), (Standing::Closed, vec![PullRequestEnd::ClosedUnmerged]));
+    let known = reopened.join(&known);
+    assert_eq!(known.standing(), Standing::Open);
+    let known = merged.join(&known);
+    assert_eq!((known.standing(), known.time_to_merge_s()), (Standing::Merged, Some(90)));
+    assert_eq!(known.ends(), [PullRequestEnd::Merged, PullRequestEnd::ClosedUnmerged]);
+}
+
+#[test]
+fn an_approval_that_was_taken_back_is_none_and_a_round_stays_one() {
+    let review = |verdict, dismissed| PullRequestFacts {
+        reviews: [(1, ReviewFacts { verdict, dismissed })].into(),
+        ..Default::default()
+    };
+    let dismissal = review(None, true);
+    assert!(review(Some(ReviewVerdict::Approved), false).approved());
+    assert!(!dismissal.clone().join(&review(Some(ReviewVerdict::Approved), false)).approved());
+    let round = dismissal.join(&review(Some(ReviewVerdict::ChangesRequested), false));
+    assert_eq!((round.review_rounds(), round.approved()), (1, false));
+}
+
+#[test]
+fn a_trailer_is_read_in_every_way_it_may_be_meant() {
+    let read = |text| {
+        let names = trailer_names(text).into_iter();
+        names.map(|(workflow, run)| (workflow.map(String::from), run.to_string())).collect::<Vec<_>>()
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(read(" 42 "), [(None, "42".to_owned())]);
+    assert_eq!(read("ci/42"), [(None, "ci/42".to_owned()), (some("ci"), "42".to_owned())]);
+    assert_eq!(read("a/b/c")[1..], [(some("a"), "b/c".to_owned()), (some("a/b"), "c".to_owned())]);
+    assert_eq!(read(""), []);
+    assert_eq!(read(&"x/".repeat(100)).len(), TRAILER_READINGS_MAX);
+}
+
+#[test]
+fn runs_are_summed_up_by_workflow_and_a_pull_request_counts_its_time_once() {
+    let (ci, docs) = (Workflow::new("ci").unwrap(), Workflow::new("docs").unwrap());
+    let merged = PullRequestFacts {
+        opened_at: Some(at(0)),
+        merged_at: Some(at(60)),
+        reviews: [(1, ReviewFacts { verdict: Some(ReviewVerdict::ChangesRequested), dismissed: false })]
+            .into(),
+        ..Default::default()
+    };
+    let open = PullRequestFacts { opened_at: Some(at(0)), ..Default::default() };
+    let link = |workflow: &Workflow, run: &str, number, facts: &PullRequestFacts| {
+        (workflow.clone(), RunId::new(run).unwrap(), PullRequestRef::new("Acme/Shop", number), facts.clone())
+    };
+    let links = [
+        link(&ci, "a", 1, &merged),
+        link(&ci, "b", 1, &merged),
+        link(&ci, "b", 2, &open),
+        link(&docs, "a", 2, &open),
+    ];
+    let told = sum_up(&links);
+    assert_eq!((told[0].runs, told[0].merged, told[0].changes_requested), (2, 2, 2));
+    assert_eq!((told[0].review_rounds_mean_milli, told[0].time_to_merge_median_s), (Some(1000), Some(60)));
+    assert_eq!((told[1].workflow.as_str(), told[1].runs, told[1].merged), ("docs", 1, 0));
+    assert_eq!((told[1].review_rounds_mean_milli, told[1].time_to_merge_median_s), (None, None));
+}

@@ -1,0 +1,433 @@
+//! Following pull requests. A tenant's row in `tracked_tenants` is the lock of whoever does: taken first, and the rows of
+//! workflows after it. The writer takes only those, so nobody waits for each other.
+
+use async_trait::async_trait;
+use retro_core::id::{EventKey, Tenant, Workflow, WorkflowKey};
+use retro_core::keep::{ContentDigest, EventDigest, Seen};
+use retro_core::outcome::{PullRequestFacts, PullRequestRef, RunOutcome, RunReferences};
+use retro_fault::Label;
+use retro_store::track::{Heard, LINKS_MAX, RunLink, TRACKER, Tracked, Trailer};
+use retro_store::{OutcomeStore, Result, TrackerStore};
+use retro_store_sql::track::{
+    LinkRow, OutcomeRow, due as message, facts, link, outcome, pull_request, readings, references,
+};
+use retro_store_sql::{at, integer, json, workflow_key};
+use sqlx::PgConnection;
+
+use crate::answer::OnTable;
+use crate::count::column;
+use crate::open::commit;
+use crate::{PostgresStore, lock, now_ms, outbox};
+
+#[async_trait]
+impl TrackerStore for PostgresStore {
+    async fn track(&self, heard: &Heard) -> Result<Tracked> {
+        let mut transaction = self.write().await?;
+        let tenant = &heard.event.tenant;
+        lock_tenant(&mut transaction, tenant).await?;
+        if let Some(seen) = seen(&mut transaction, &heard.event).await? {
+            return Ok(if seen.is(&heard.content_hash) { Tracked::Before } else { Tracked::Conflict(seen) });
+        }
+        store_event(&mut transaction, heard).await?;
+        let mut new = false;
+        let mut touched = Vec::new();
+        if let Some((pull_request, said)) = &heard.pull_request {
+            new |= grow(&mut transaction, tenant, pull_request, said).await?;
+            new |= store_commits(&mut transaction, tenant, pull_request, &heard.commits).await?;
+            touched.push(pull_request.clone());
+        }
+        new |= store_trailers(&mut transaction, tenant, &heard.trailers).await?;
+        touched.extend(of_commits(&mut transaction, tenant, &heard.trailers).await?);
+        if new {
+            let because = format!("event {} of {}", heard.event.id, heard.event.source);
+            due(&mut transaction, tenant, &touched, &because).await?;
+        }
+        commit(transaction, Label::TrackCommit).await?;
+        Ok(Tracked::Now)
+    }
+
+    async fn unfollowed(&self, limit: u32) -> Result<Vec<WorkflowKey>> {
+        const UNFOLLOWED: &str = "
+            SELECT one.tenant, one.workflow FROM tracked_tenants JOIN workflows AS one USING (tenant)
+            LEFT JOIN following AS reached ON reached.tenant = one.tenant AND reached.workflow = one.workflow
+            WHERE one.recorded > coalesce(reached.number, 0) ORDER BY one.tenant, one.workflow LIMIT $1";
+        let rows: Vec<(String, String)> =
+            sqlx::query_as(UNFOLLOWED).bind(i64::from(limit)).fetch_all(self.pool()).await.on("following")?;
+        rows.iter().map(|(tenant, workflow)| workflow_key(tenant, workflow)).collect()
+    }
+
+    async fn follow(&self, key: &WorkflowKey, limit: u32) -> Result<usize> {
+        let mut transaction = self.write().await?;
+        lock_tenant(&mut transaction, &key.tenant).await?;
+        let (reached, recorded) = reached(&mut transaction, key).await?;
+        let runs = runs_behind(&mut transaction, key, reached, limit).await?;
+        let whole = runs.len() == limit as usize;
+        let last = runs.last().map_or(reached, |(number, _, _)| *number);
+        store_runs(&mut transaction, key, &runs).await?;
+        // Runs whose details were purged are not among them: what was recorded is behind us all the same.
+        reach(&mut transaction, key, if whole { last } else { recorded.max(last) }).await?;
+        let touched = ended_behind(&mut transaction, key, &runs).await?;
+        if let Some((_, run, _)) = runs.last() {
+            due(&mut transaction, &key.tenant, &touched, &format!("runs up to {run} of {key}")).await?;
+        }
+        commit(transaction, Label::FollowCommit).await?;
+        Ok(runs.len())
+    }
+}
+
+#[async_trait]
+impl OutcomeStore for PostgresStore {
+    async fn run_links(&self, tenant: &Tenant, workflow: Option<&Workflow>) -> Result<Vec<RunLink>> {
+        const LINKS: &str = "
+            SELECT link.workflow, link.run_id, link.repo, link.number, pull_requests.facts
+            FROM run_links AS link LEFT JOIN pull_requests USING (tenant, repo, number)
+            WHERE link.tenant = $1 AND ($2::text IS NULL OR link.workflow = $2)
+            ORDER BY link.workflow, link.run_id, link.repo, link.number LIMIT $3";
+        let rows: Vec<LinkRow> = sqlx::query_as(LINKS)
+            .bind(tenant.as_str())
+            .bind(workflow.map(Workflow::as_str))
+            .bind(i64::from(LINKS_MAX))
+            .fetch_all(self.pool())
+            .await
+            .on("run_links")?;
+        rows.into_iter().map(|row| link(tenant, row)).collect()
+    }
+}
+
+/// What is remembered of an event.
+async fn seen(connection: &mut PgConnection, event: &EventKey) -> Result<Option<Seen>> {
+    const WHOLE: &str = "
+        SELECT content_hash FROM inbox WHERE consumer = $1 AND tenant = $2 AND source = $3 AND event_id = $4";
+    const PURGED: &str = "SELECT content FROM seen_events WHERE digest = $1";
+    let whole: Option<String> = sqlx::query_scalar(WHOLE)
+        .bind(TRACKER)
+        .bind(event.tenant.as_str())
+        .bind(event.source.as_bytes())
+        .bind(event.id.as_bytes())
+        .fetch_optional(&mut *connection)
+        .await
+        .on("inbox")?;
+    if let Some(hash) = whole {
+        return Ok(Some(Seen::Whole(hash)));
+    }
+    let digest = EventDigest::of(TRACKER, event).0.into_bytes().to_vec();
+    let purged: Option<Vec<u8>> =
+        sqlx::query_scalar(PURGED).bind(digest).fetch_optional(connection).await.on("seen_events")?;
+    let content = |bytes: Vec<u8>| {
+        let place = at("seen_events.content", &event.id);
+        let content: [u8; 8] = bytes.as_slice().try_into().map_err(|error| place.damaged(error))?;
+        Ok(Seen::Purged(ContentDigest(content)))
+    };
+    purged.map(content).transpose()
+}
+
+async fn store_event(connection: &mut PgConnection, heard: &Heard) -> Result<()> {
+    const STORE: &str = concat!(
+        "INSERT INTO inbox (consumer, tenant, source, event_id, content_hash, received_ms)
+         VALUES ($1, $2, $3, $4, $5, ",
+        now_ms!(),
+        ")"
+    );
+    let done = sqlx::query(STORE)
+        .bind(TRACKER)
+        .bind(heard.event.tenant.as_str())
+        .bind(heard.event.source.as_bytes())
+        .bind(heard.event.id.as_bytes())
+        .bind(&heard.content_hash)
+        .execute(connection)
+        .await
+        .on("inbox")?;
+    at("inbox", &heard.event.id).touched(done.rows_affected(), 1)
+}
+
+/// Locks the row of a tenant until the transaction ends; it gets one when it has none.
+async fn lock_tenant(connection: &mut PgConnection, tenant: &Tenant) -> Result<()> {
+    const MAKE: &str = "INSERT INTO tracked_tenants (tenant) VALUES ($1) ON CONFLICT DO NOTHING";
+    const LOCK: &str = "SELECT FROM tracked_tenants WHERE tenant = $1 FOR UPDATE";
+    for statement in [MAKE, LOCK] {
+        let query = sqlx::query(statement).bind(tenant.as_str());
+        query.execute(&mut *connection).await.on("tracked_tenants")?;
+    }
+    Ok(())
+}
+
+/// Adds to what is known of a pull request. Returns whether it ended otherwise than was known.
+async fn grow(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    pull_request: &PullRequestRef,
+    said: &PullRequestFacts,
+) -> Result<bool> {
+    const STORE: &str = "
+        INSERT INTO pull_requests (tenant, repo, number, ended, facts) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (tenant, repo, number) DO UPDATE SET ended = excluded.ended, facts = excluded.facts";
+    let known = known(connection, tenant, pull_request).await?.unwrap_or_default();
+    let before = known.ends();
+    let known = known.join(said);
+    sqlx::query(STORE)
+        .bind(tenant.as_str())
+        .bind(&pull_request.repo)
+        .bind(integer(pull_request.number))
+        .bind(!known.ends().is_empty())
+        .bind(json(&known))
+        .execute(connection)
+        .await
+        .on("pull_requests")?;
+    Ok(known.ends() != before)
+}
+
+/// What is known of a pull request; `None` when nothing was heard of it.
+pub(crate) async fn known(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    pull_request: &PullRequestRef,
+) -> Result<Option<PullRequestFacts>> {
+    const LOAD: &str = "SELECT facts FROM pull_requests WHERE tenant = $1 AND repo = $2 AND number = $3";
+    let stored: Option<String> = sqlx::query_scalar(LOAD)
+        .bind(tenant.as_str())
+        .bind(&pull_request.repo)
+        .bind(integer(pull_request.number))
+        .fetch_optional(connection)
+        .await
+        .on("pull_requests")?;
+    stored.map(|stored| facts(pull_request, &stored)).transpose()
+}
+
+/// Returns whether one of them is new.
+async fn store_commits(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    pull_request: &PullRequestRef,
+    commits: &[String],
+) -> Result<bool> {
+    const STORE: &str = "
+        INSERT INTO pull_request_commits (tenant, commit_id, repo, number)
+        SELECT $1, commit_id, $2, $3 FROM unnest($4::text[]) AS new (commit_id) ON CONFLICT DO NOTHING";
+    let done = sqlx::query(STORE)
+        .bind(tenant.as_str())
+        .bind(&pull_request.repo)
+        .bind(integer(pull_request.number))
+        .bind(commits)
+        .execute(connection)
+        .await
+        .on("pull_request_commits")?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Returns whether one of them is new.
+async fn store_trailers(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    trailers: &[Trailer],
+) -> Result<bool> {
+    const STORE: &str = "
+        INSERT INTO commit_trailers (tenant, commit_id, named, workflow, run_id)
+        SELECT $1, commit_id, named, workflow, run_id
+        FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS new (commit_id, named, workflow, run_id)
+        ON CONFLICT DO NOTHING";
+    let read = |trailer: &Trailer| {
+        let (commit, named) = (trailer.commit.clone(), trailer.named.clone());
+        let read = readings(trailer).into_iter();
+        read.map(move |(workflow, run)| [commit.clone(), named.clone(), workflow, run]).collect::<Vec<_>>()
+    };
+    let rows: Vec<[String; 4]> = trailers.iter().flat_map(read).collect();
+    let stored = sqlx::query(STORE)
+        .bind(tenant.as_str())
+        .bind(column(&rows, |row| row[0].as_str()))
+        .bind(column(&rows, |row| row[1].as_str()))
+        .bind(column(&rows, |row| row[2].as_str()))
+        .bind(column(&rows, |row| row[3].as_str()))
+        .execute(connection)
+        .await
+        .on("commit_trailers")?;
+    Ok(stored.rows_affected() > 0)
+}
+
+/// The pull requests of commits that name runs.
+async fn of_commits(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    trailers: &[Trailer],
+) -> Result<Vec<PullRequestRef>> {
+    const OF: &str = "
+        SELECT DISTINCT repo, number FROM pull_request_commits
+        WHERE tenant = $1 AND commit_id = ANY($2::text[]) ORDER BY repo, number";
+    let commits: Vec<&str> = trailers.iter().map(|trailer| trailer.commit.as_str()).collect();
+    let rows: Vec<(String, i64)> = sqlx::query_as(OF)
+        .bind(tenant.as_str())
+        .bind(commits)
+        .fetch_all(connection)
+        .await
+        .on("pull_request_commits")?;
+    rows.into_iter().map(|(repo, number)| pull_request(repo, number)).collect()
+}
+
+/// Asks the writer for credit wherever a memory was applied behind one of these pull requests that have ended.
+async fn due(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    pull_requests: &[PullRequestRef],
+    because: &str,
+) -> Result<()> {
+    const DUE: &str = concat!(
+        "INSERT INTO credits_due (tenant, workflow, repo, number, due_ms)
+         SELECT DISTINCT link.tenant, link.workflow, link.repo, link.number, ",
+        now_ms!(),
+        " FROM pull_requests AS one
+         JOIN run_links AS link ON link.tenant = one.tenant AND link.repo = one.repo AND link.number = one.number
+         JOIN memory_uses AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
+             AND used.run_id = link.run_id
+         WHERE one.tenant = $1 AND one.repo = $2 AND one.number = $3 AND one.ended
+         ON CONFLICT (tenant, workflow, repo, number) DO NOTHING RETURNING workflow"
+    );
+    // Whoever closes a retrospective holds the same lock: one of the two sees what the other has stored.
+    lock_behind(connection, tenant, pull_requests).await?;
+    for pull_request in pull_requests {
+        let workflows: Vec<String> = sqlx::query_scalar(DUE)
+            .bind(tenant.as_str())
+            .bind(&pull_request.repo)
+            .bind(integer(pull_request.number))
+            .fetch_all(&mut *connection)
+            .await
+            .on("credits_due")?;
+        let messages = workflows.iter().map(|one| message(tenant, one, pull_request.clone(), because));
+        let messages = messages.collect::<Result<Vec<_>>>()?;
+        outbox::put(connection, messages.iter()).await?;
+    }
+    Ok(())
+}
+
+/// Locks the workflows of which runs belong to these pull requests, in the order of their keys.
+async fn lock_behind(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    pull_requests: &[PullRequestRef],
+) -> Result<()> {
+    const BEHIND: &str = "
+        SELECT DISTINCT link.workflow FROM unnest($2::text[], $3::bigint[]) AS asked (repo, number)
+        JOIN run_links AS link ON link.tenant = $1 AND link.repo = asked.repo AND link.number = asked.number
+        JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
+        WHERE one.ended";
+    let rows: Vec<String> = sqlx::query_scalar(BEHIND)
+        .bind(tenant.as_str())
+        .bind(column(pull_requests, |one| one.repo.as_str()))
+        .bind(column(pull_requests, |one| integer(one.number)))
+        .fetch_all(&mut *connection)
+        .await
+        .on("run_links")?;
+    let keys = rows.iter().map(|workflow| workflow_key(tenant.as_str(), workflow));
+    let keys = keys.collect::<Result<Vec<WorkflowKey>>>()?;
+    lock::workflows(connection, &[], &keys.iter().collect::<Vec<_>>()).await
+}
+
+/// How far a workflow is followed, and how many runs were recorded in it.
+async fn reached(connection: &mut PgConnection, key: &WorkflowKey) -> Result<(i64, i64)> {
+    const REACHED: &str = "
+        SELECT coalesce((SELECT number FROM following WHERE tenant = $1 AND workflow = $2), 0),
+            coalesce((SELECT recorded FROM workflows WHERE tenant = $1 AND workflow = $2), 0)";
+    let query = sqlx::query_as(REACHED).bind(key.tenant.as_str()).bind(key.workflow.as_str());
+    query.fetch_one(connection).await.on("following")
+}
+
+async fn reach(connection: &mut PgConnection, key: &WorkflowKey, number: i64) -> Result<()> {
+    const REACH: &str = "
+        INSERT INTO following (tenant, workflow, number) VALUES ($1, $2, $3)
+        ON CONFLICT (tenant, workflow) DO UPDATE SET number = excluded.number";
+    let query = sqlx::query(REACH).bind(key.tenant.as_str()).bind(key.workflow.as_str()).bind(number);
+    query.execute(connection).await.on("following").map(|_| ())
+}
+
+/// Place of arrival, run, and where it belongs.
+type FollowedRun = (i64, String, RunReferences);
+
+async fn runs_behind(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+    reached: i64,
+    limit: u32,
+) -> Result<Vec<FollowedRun>> {
+    const LOAD: &str = "
+        SELECT runs.number, runs.run_id, run_facts.facts FROM runs JOIN run_facts USING (tenant, workflow, number)
+        WHERE runs.tenant = $1 AND runs.workflow = $2 AND runs.number > $3 ORDER BY runs.number LIMIT $4";
+    let rows: Vec<(i64, String, String)> = sqlx::query_as(LOAD)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(reached)
+        .bind(i64::from(limit))
+        .fetch_all(connection)
+        .await
+        .on("run_facts")?;
+    let read =
+        |(number, run, facts): (i64, String, String)| Ok((number, run, references(key, number, &facts)?));
+    rows.into_iter().map(read).collect()
+}
+
+async fn store_runs(connection: &mut PgConnection, key: &WorkflowKey, runs: &[FollowedRun]) -> Result<()> {
+    const STORE: &str = "
+        INSERT INTO followed_runs (tenant, run_id, workflow, repo, number, commit_id)
+        SELECT $1, run_id, $2, repo, number, commit_id
+        FROM unnest($3::text[], $4::text[], $5::bigint[], $6::text[]) AS new (run_id, repo, number, commit_id)
+        ON CONFLICT (tenant, run_id, workflow)
+        DO UPDATE SET repo = excluded.repo, number = excluded.number, commit_id = excluded.commit_id";
+    sqlx::query(STORE)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(column(runs, |(_, run, _)| run.as_str()))
+        .bind(column(runs, |(_, _, says)| says.repo.as_deref()))
+        .bind(column(runs, |(_, _, says)| says.number.map(integer)))
+        .bind(column(runs, |(_, _, says)| says.commit.as_deref()))
+        .execute(connection)
+        .await
+        .on("followed_runs")
+        .map(|_| ())
+}
+
+/// The pull requests that have ended and to which one of these runs belongs.
+async fn ended_behind(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+    runs: &[FollowedRun],
+) -> Result<Vec<PullRequestRef>> {
+    let runs: Vec<&str> = runs.iter().map(|(_, run, _)| run.as_str()).collect();
+    ended_of(connection, key, &runs).await
+}
+
+async fn ended_of(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+    runs: &[&str],
+) -> Result<Vec<PullRequestRef>> {
+    const ENDED: &str = "
+        SELECT DISTINCT link.repo, link.number FROM run_links AS link
+        JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
+        WHERE link.tenant = $1 AND link.workflow = $2 AND link.run_id = ANY($3::text[]) AND one.ended
+        ORDER BY link.repo, link.number";
+    let rows: Vec<(String, i64)> = sqlx::query_as(ENDED)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(runs)
+        .fetch_all(connection)
+        .await
+        .on("run_links")?;
+    rows.into_iter().map(|(repo, number)| pull_request(repo, number)).collect()
+}
+
+/// What became of a run, as it is known now, by pull request.
+pub(crate) async fn outcomes_of(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+    run: &str,
+) -> Result<Vec<RunOutcome>> {
+    const OF: &str = "
+        SELECT link.repo, link.number, one.facts FROM run_links AS link
+        JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
+        WHERE link.tenant = $1 AND link.workflow = $2 AND link.run_id = $3 ORDER BY link.repo, link.number";
+    let rows: Vec<OutcomeRow> = sqlx::query_as(OF)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(run)
+        .fetch_all(connection)
+        .await
+        .on("run_links")?;
+    rows.into_iter().map(outcome).collect()
+}

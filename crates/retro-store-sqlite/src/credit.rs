@@ -1,0 +1,170 @@
+//! Late credit: which memories were applied in which run, and what waits for the writer.
+
+use retro_core::id::{MemoryId, WorkflowKey};
+use retro_core::memory::Cause;
+use retro_core::outcome::{CreditFacts, Credited, PullRequestEnd, PullRequestRef, Use, uses};
+use retro_core::report::Report;
+use retro_store::Result;
+use retro_store_sql::memory::cause;
+use retro_store_sql::track::{due as message, pull_request};
+use retro_store_sql::workflow_key;
+use serde_json::{Value, json};
+use sqlx::SqliteConnection;
+
+use crate::damage::{OnTable, at, integer};
+use crate::memory::{append_changes, living_and_named, store_memories};
+use crate::{close, now_ms, outbox, track};
+
+/// Loads everything about a credit that waits; `None` when it does not.
+pub(crate) async fn load(
+    connection: &mut SqliteConnection,
+    key: &WorkflowKey,
+    pull_request: &PullRequestRef,
+) -> Result<Option<CreditFacts>> {
+    const WAITS: &str = "
+        SELECT 1 FROM credits_due WHERE tenant = ?1 AND workflow = ?2 AND repo = ?3 AND number = ?4";
+    let waits: Option<i64> = sqlx::query_scalar(WAITS)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(&pull_request.repo)
+        .bind(integer(pull_request.number))
+        .fetch_optional(&mut *connection)
+        .await
+        .on("credits_due")?;
+    if waits.is_none() {
+        return Ok(None);
+    }
+    let uses = uses_behind(connection, key, pull_request).await?;
+    let named: Vec<MemoryId> = uses.iter().map(|one| one.memory).collect();
+    let causes = uses.iter().map(|one| {
+        let end = PullRequestEnd::Merged;
+        cause(&Cause::Outcome { workflow: key.workflow.clone(), run: one.run.clone(), end })
+    });
+    let causes: Vec<_> = causes.collect();
+    let (applied, _) = close::caused(connection, key, &causes).await?;
+    let known = track::known(connection, &key.tenant, pull_request).await?;
+    Ok(Some(CreditFacts {
+        key: key.clone(),
+        pull_request: pull_request.clone(),
+        facts: known.unwrap_or_default(),
+        memories: living_and_named(connection, key, &named).await?,
+        uses,
+        applied,
+    }))
+}
+
+async fn uses_behind(
+    connection: &mut SqliteConnection,
+    key: &WorkflowKey,
+    pull_request: &PullRequestRef,
+) -> Result<Vec<Use>> {
+    const USES: &str = "
+        SELECT DISTINCT used.run_id, used.memory FROM run_links AS link
+        JOIN memory_uses AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
+            AND used.run_id = link.run_id
+        WHERE link.tenant = ?1 AND link.workflow = ?2 AND link.repo = ?3 AND link.number = ?4
+        ORDER BY used.run_id, used.memory";
+    let rows: Vec<(String, String)> = sqlx::query_as(USES)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(&pull_request.repo)
+        .bind(integer(pull_request.number))
+        .fetch_all(connection)
+        .await
+        .on("memory_uses")?;
+    let place = at("memory_uses", key);
+    let read =
+        |(run, memory): &(String, String)| Ok(Use { run: place.parse(run)?, memory: place.parse(memory)? });
+    rows.iter().map(read).collect()
+}
+
+/// Stores what crediting does; nothing waits any more.
+pub(crate) async fn store(
+    connection: &mut SqliteConnection,
+    facts: &CreditFacts,
+    credited: &Credited,
+) -> Result<()> {
+    const DONE: &str = "
+        DELETE FROM credits_due WHERE tenant = ?1 AND workflow = ?2 AND repo = ?3 AND number = ?4";
+    let (key, pull_request) = (&facts.key, &facts.pull_request);
+    append_changes(connection, key, &credited.changes).await?;
+    store_memories(connection, key, &credited.memories).await?;
+    outbox::put(connection, credited.messages.iter()).await?;
+    let done = sqlx::query(DONE)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(&pull_request.repo)
+        .bind(integer(pull_request.number))
+        .execute(connection)
+        .await
+        .on("credits_due")?;
+    at("credits_due", key).touched(done.rows_affected(), 1)
+}
+
+/// Credits that have waited for so long, the oldest first.
+pub(crate) async fn overdue(
+    connection: &mut SqliteConnection,
+    older_than_s: u64,
+    limit: u32,
+) -> Result<Vec<(WorkflowKey, PullRequestRef)>> {
+    const OVERDUE: &str = concat!(
+        "SELECT tenant, workflow, repo, number FROM credits_due WHERE due_ms <= ",
+        now_ms!(),
+        " - ?1 * 1000 ORDER BY due_ms, tenant, workflow, repo, number LIMIT ?2"
+    );
+    let rows: Vec<(String, String, String, i64)> = sqlx::query_as(OVERDUE)
+        .bind(integer(older_than_s))
+        .bind(limit)
+        .fetch_all(connection)
+        .await
+        .on("credits_due")?;
+    let read = |(tenant, workflow, repo, number): (String, String, String, i64)| {
+        Ok((workflow_key(&tenant, &workflow)?, pull_request(repo, number)?))
+    };
+    rows.into_iter().map(read).collect()
+}
+
+/// Remembers what a closed retrospective found applied; where the pull request of such a run has ended before, credit
+/// is due.
+pub(crate) async fn remember(
+    connection: &mut SqliteConnection,
+    key: &WorkflowKey,
+    report: &Report,
+) -> Result<()> {
+    const STORE: &str = "
+        INSERT INTO memory_uses (tenant, workflow, run_id, memory, retrospective)
+        SELECT ?1, ?2, value ->> 0, value ->> 1, ?3 FROM json_each(?4) WHERE true
+        ON CONFLICT (tenant, workflow, run_id, memory) DO NOTHING";
+    const DUE: &str = concat!(
+        "INSERT INTO credits_due (tenant, workflow, repo, number, due_ms)
+         SELECT DISTINCT ?1, ?2, link.repo, link.number, ",
+        now_ms!(),
+        " FROM json_each(?3) AS asked
+         CROSS JOIN run_links AS link ON link.tenant = ?1 AND link.workflow = ?2 AND link.run_id = asked.value ->> 0
+         JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
+         WHERE one.ended
+         ON CONFLICT (tenant, workflow, repo, number) DO NOTHING RETURNING repo, number"
+    );
+    let used = uses(report);
+    if used.is_empty() {
+        return Ok(());
+    }
+    let rows: Value = used.iter().map(|one| json!([one.run, one.memory])).collect();
+    let rows = rows.to_string();
+    let of = |sql| sqlx::query(sql).bind(key.tenant.as_str()).bind(key.workflow.as_str());
+    of(STORE).bind(report.id.to_string()).bind(&rows).execute(&mut *connection).await.on("memory_uses")?;
+    let due: Vec<(String, i64)> = sqlx::query_as(DUE)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(&rows)
+        .fetch_all(&mut *connection)
+        .await
+        .on("credits_due")?;
+    let because = format!("retrospective {}", report.id);
+    let messages = due.into_iter().map(|(repo, number)| {
+        message(&key.tenant, key.workflow.as_str(), pull_request(repo, number)?, &because)
+    });
+    let messages = messages.collect::<Result<Vec<_>>>()?;
+    outbox::put(connection, messages.iter()).await?;
+    Ok(())
+}
