@@ -106,6 +106,8 @@ pub struct Policy {
 /// Keys that came after the first policies were stored. One that has its default is left out of what is stored and hashed:
 /// a report from before keeps its bytes and its hash.
 const KEYS_ADDED: &[&str] = &[
+    "merged_delta",
+    "closed_unmerged_delta",
     "rule_certainty_min",
     "rule_contradiction_similarity",
     "rule_presentations_max",
