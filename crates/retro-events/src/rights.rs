@@ -124,7 +124,8 @@ fn of_role(role: Role) -> Vec<String> {
             let looks = Role::Counter
                 .durable()
                 .map(|one| format!("$JS.API.CONSUMER.INFO.{}.{}", one.stream, one.name));
-            let ours = subject::OURS.iter().copied().chain([subject::RUN_COMPLETED]).map(all_below);
+            let others = [subject::RUN_COMPLETED, subject::GITHUB];
+            let ours = subject::OURS.iter().copied().chain(others).map(all_below);
             ours.chain(looks).chain([format!("$JS.API.DIRECT.GET.{INTAKE}")]).collect()
         }
     };

@@ -111,7 +111,7 @@ instruments! {
     TENTATIVE_AGE: Level[] = "retro.memory.tentative.age", "s";
 
     /// Webhooks of GitHub by what became of them: taken, ping, not_taken (an event or action that is not used), incomplete (without what it would have to say, or in another shape), unmapped (of no tenant), unsigned, refused (not to be read), busy or failed (the broker did not take it). Events that are not used are other.
-    WEBHOOKS: Count["retro.github.event", "retro.outcome"] = "retro.github.deliveries", "{delivery}";
+    WEBHOOKS: Count["retro.github.kind", "retro.outcome"] = "retro.github.deliveries", "{delivery}";
 
     /// Answers to agents who asked for context: given, nothing_eligible or unavailable (the database was away or slow).
     CONTEXT: Count["retro.reason"] = "retro.context.answers", "{answer}";
