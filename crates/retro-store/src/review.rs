@@ -72,7 +72,7 @@ pub enum Taken {
     New,
     /// It says nothing that is not known better.
     Nothing,
-    /// There are [`REMARKS_MAX`] remarks already: it is not kept.
+    /// There are [`retro_core::review::REMARKS_MAX`] remarks already: it is not kept.
     Full,
     /// The event was taken before.
     Known,
@@ -89,7 +89,7 @@ pub struct Collected {
     pub rounds: u64,
     /// Who opened it, if any event told.
     pub author: Option<String>,
-    /// What was said, by key, each with its number of 👍; at most [`REMARKS_MAX`].
+    /// What was said, by key, each with its number of 👍; at most [`retro_core::review::REMARKS_MAX`].
     pub remarks: Vec<(Remark, u64)>,
     /// The comments on lines whose threads are resolved, by GitHub's ids, in order.
     pub resolved: Vec<u64>,
