@@ -5,6 +5,7 @@ mod collector;
 mod github;
 mod memory;
 mod nats;
+mod port;
 mod postgres;
 mod users;
 
@@ -13,5 +14,6 @@ pub use collector::{Collector, SeenLink, SeenMetric, SeenSpan};
 pub use github::signature;
 pub use memory::{MemoryDeliveries, MemoryOutbox};
 pub use nats::TestNats;
+pub use port::free_port;
 pub use postgres::TestPostgres;
 pub use users::{GuardedNats, password};

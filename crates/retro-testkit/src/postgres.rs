@@ -2,7 +2,6 @@ mod plain;
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +12,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, User};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
+
+use crate::free_port;
 
 /// `$@` is the server with its arguments. It dies with the test, however that ends: the pipe from the test is read
 /// beside it, and when nobody holds the other end it is killed.
@@ -172,11 +173,6 @@ fn listen(words: ChildStderr) -> oneshot::Receiver<()> {
         }
     });
     told
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
-    listener.local_addr().expect("it is bound").port()
 }
 
 /// Whom Postgres runs as when we are root.

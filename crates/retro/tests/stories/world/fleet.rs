@@ -9,8 +9,8 @@ use retro_bus::{NatsServer, ServerConfig};
 use retro_testkit::TestPostgres;
 use tokio::process::Child;
 
-use super::process::{free_port, freeze, interrupt, is_stopped, kill_at_once, terminate, wake};
-use super::{PATIENCE, World, carry_out};
+use super::process::{freeze, interrupt, is_stopped, kill_at_once, terminate, wake};
+use super::{PATIENCE, World, carry_out, free_port};
 
 /// What a fleet waits for half a minute in production, it waits for a second or two.
 const IMPATIENT: [(&str, &str); 2] = [("RETRO_ACK_WAIT_S", "2"), ("RETRO_RETRY_FIRST_MS", "100")];

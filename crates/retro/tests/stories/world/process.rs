@@ -1,8 +1,6 @@
 //! Processes as the kernel shows them.
 
 use std::fs;
-use std::net::TcpListener;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -92,19 +90,4 @@ pub(crate) fn is_stopped(pid: u32) -> bool {
 
 fn id(pid: u32) -> Pid {
     Pid::from_raw(i32::try_from(pid).expect("a process id fits"))
-}
-
-/// A port that nobody listens on at this moment. It lies below those that the system hands out by itself, and each test
-/// process begins elsewhere: so nobody takes it before it is used.
-pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    const FIRST: u32 = 10_000;
-    const PORTS: u32 = 20_000;
-    let begin = std::process::id().wrapping_mul(37);
-    let mut ports =
-        std::iter::repeat_with(|| begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS);
-    let free =
-        |port: &u32| TcpListener::bind(("127.0.0.1", u16::try_from(FIRST + port).expect("a port"))).is_ok();
-    let port = ports.by_ref().take(PORTS as usize).find(free).expect("a free port");
-    u16::try_from(FIRST + port).expect("a port")
 }
