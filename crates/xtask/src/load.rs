@@ -22,7 +22,7 @@ use webhook::{Webhook, deliver};
 
 /// What is sent.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Load {
+pub(crate) struct Sending {
     /// Deliveries a second.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=5000))]
     rate: u32,
@@ -49,13 +49,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 type Answered = (Webhook, Option<u16>, Duration);
 
 /// Runs it against the release build, or another one.
-pub(crate) fn run(root: &Path, binary: Option<&Path>, load: Load) -> Result<()> {
+pub(crate) fn run(root: &Path, binary: Option<&Path>, load: Sending) -> Result<()> {
     let binary = binary.map_or_else(built, |path| Ok(path.to_owned()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(tell(root, &binary, load))
 }
 
-async fn tell(root: &Path, binary: &Path, load: Load) -> Result<()> {
+async fn tell(root: &Path, binary: &Path, load: Sending) -> Result<()> {
     let folder = root.join(".demo").join("load");
     // No retrospectives: what is measured is the road to the broker and the count.
     let pipelines = folder.with_file_name("load-pipelines");
@@ -94,7 +94,7 @@ async fn tell(root: &Path, binary: &Path, load: Load) -> Result<()> {
 }
 
 /// Sends at the rate, whatever the answers are.
-async fn send(url: String, load: Load) -> Result<Vec<Answered>> {
+async fn send(url: String, load: Sending) -> Result<Vec<Answered>> {
     let http = webhook::client()?;
     let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     let mut ticks = tokio::time::interval(Duration::from_secs(1) / load.rate);

@@ -49,7 +49,7 @@ enum Task {
         #[arg(long)]
         retro: Option<PathBuf>,
         #[command(flatten)]
-        load: load::Load,
+        load: load::Sending,
     },
     /// Makes the demo's real runs out of evaluation data; what it writes is committed.
     Fixtures {
