@@ -92,7 +92,8 @@ pub struct Policy {
     /// Similarity from which opposite advice about one subject is a contradiction, thousandths of a cosine.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_contradiction_similarity: u16,
-    /// Runs that a rule is presented to, and used in none of, before it is archived.
+    /// Runs that a rule is presented to, and used in none of, before it is archived. Not in force: nothing tells yet whether a
+    /// rule was used, so none expires.
     #[schemars(range(min = 1, max = 100_000))]
     pub rule_presentations_max: u32,
     /// Most rules in one context answer.

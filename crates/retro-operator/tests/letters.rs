@@ -13,7 +13,9 @@ use retro_core::policy::Policy;
 use retro_core::time::FixedClock;
 use retro_events::hosts::DatarefHosts;
 use retro_events::{Delivery, run_completed};
-use retro_operator::{Edit, LetterSearch, MendError, Mended, Mending, SharedRedact, mend_router, router};
+use retro_operator::{
+    Edit, LetterSearch, MendError, Mended, Mending, Replays, SharedRedact, Will, mend_router, router,
+};
 use retro_redact::Redactor;
 use retro_store::{
     CounterStore, DeadLetterFilter, Deed, DeliveryStore, IncomingBody, IncomingRun, NewDeadLetter,
@@ -22,6 +24,7 @@ use retro_store::{
 use retro_store_sqlite::SqliteStore;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::Notify;
 use tower::ServiceExt;
 
 /// Fake secrets of upstreams' tests, in pieces.
@@ -380,4 +383,33 @@ async fn no_view_shows_a_secret_of_any_kind_and_none_is_found_by_searching_for_i
         assert_eq!(found.letters, [], "{} is found by asking for it", case["kind"]);
     }
     assert!(cases > 10, "only {cases} kinds");
+}
+
+/// Whoever asks what a replay would do is told by the code that would read it: of what happened at GitHub, too.
+#[tokio::test]
+async fn a_letter_of_what_happened_at_github_would_be_heard_or_given_up_again() {
+    let world = world().await;
+    let policies = Arc::new(Policy::default());
+    let clock = Arc::new(FixedClock("2026-11-20T12:00:00Z".parse().unwrap()));
+    let replays =
+        Replays::new(Arc::new(world.store.clone()), policies, clock, Arc::new(Notify::new()), redact());
+    let said = json!({"repo": "acme/shop", "host": "github.com", "event": "push", "commits": []});
+    for (nth, consumer, data, will, why) in [
+        (1, "reviewer", said.clone(), Will::Hear, "the reviewer hears push of acme/shop"),
+        (2, "tracker", said, Will::Hear, "the tracker hears push of acme/shop"),
+        (3, "reviewer", json!({"event": "push"}), Will::FailAgain, "repo"),
+    ] {
+        let event = json!({
+            "specversion": "1.0", "type": "dev.retrospect.github.push.v1", "source": "https://github.com/acme/shop",
+            "id": format!("delivery-{nth}"), "data": data,
+        });
+        let position =
+            Position { consumer: consumer.to_owned(), stream: "RETRO_GITHUB".to_owned(), sequence: nth };
+        let subject = "retro.github.default.push".to_owned();
+        let payload = event.to_string().into_bytes();
+        let id = world.bury(&NewDeadLetter { position, subject, payload, ..fine(nth) }).await;
+        let told = replays.foresee_one(&tenant("default"), id, None).await.unwrap().unwrap();
+        assert_eq!(told.will, will, "{told:?}");
+        assert!(told.why.contains(why), "{told:?}");
+    }
 }

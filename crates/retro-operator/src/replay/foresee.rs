@@ -7,7 +7,7 @@ use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{DeadLetterId, Tenant};
 use retro_core::message::Notice;
 use retro_core::retrospective::{Retrospective, State};
-use retro_events::{Delivery, Role, run_completed};
+use retro_events::{Delivery, Role, github, run_completed};
 use retro_store::replay::is_followed;
 use retro_store::{DeadLetter, LetterStatus, StoreError};
 use serde::Serialize;
@@ -35,6 +35,8 @@ pub enum Will {
     Open,
     /// A stage is woken, and finds something to do.
     Wake,
+    /// What happened at GitHub is heard, unless it was before.
+    Hear,
     /// It is not sent: somebody is replaying it, or it was handled.
     NotSent,
 }
@@ -50,6 +52,7 @@ impl Will {
             Self::FailAgain => "fail_again",
             Self::Open => "open",
             Self::Wake => "wake",
+            Self::Hear => "hear",
             Self::NotSent => "not_sent",
         }
     }
@@ -178,8 +181,12 @@ impl Replays {
             // It would be stored now.
             stored_at: self.clock.now(),
         };
-        if letter.letter.position.consumer != Role::Counter.as_str() {
-            return self.woken(tenant, &letter.letter.position.consumer, &delivery).await;
+        let consumer = letter.letter.position.consumer.as_str();
+        if [Role::Reviewer, Role::Tracker].map(Role::as_str).contains(&consumer) {
+            return Ok(heard(consumer, &delivery));
+        }
+        if consumer != Role::Counter.as_str() {
+            return self.woken(tenant, consumer, &delivery).await;
         }
         Ok(match run_completed::read(&delivery, &self.hosts) {
             Err(rejection) => Read::Refused(rejection),
@@ -263,6 +270,18 @@ impl Read {
         match self {
             Self::Arrived(arrival) => Some(arrival),
             Self::Known(..) | Self::Refused(_) => None,
+        }
+    }
+}
+
+/// Whoever hears what happened at GitHub keeps it once, and as it was said last.
+fn heard(consumer: &str, delivery: &Delivery) -> Read {
+    match github::read(delivery) {
+        Err(rejection) => Read::Refused(rejection),
+        Ok(event) => {
+            let (kind, repo) = (event.data.what.kind(), words::line(&event.data.repo));
+            let why = format!("the {consumer} hears {kind} of {repo}, unless it has heard this event before");
+            Read::Known(Will::Hear, why)
         }
     }
 }
