@@ -98,7 +98,7 @@ impl BrokerStore for PostgresStore {
             .bind(stream)
             .bind(column(asked, |(position, _)| integer(*position)))
             .bind(column(asked, |(_, sha256)| sha256.as_str()))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("dead_letters")?;
         rows.into_iter().map(|sequence| at("dead_letters.sequence", sequence).unsigned(sequence)).collect()
@@ -108,7 +108,7 @@ impl BrokerStore for PostgresStore {
         const ENDED: &str = "SELECT id FROM replays WHERE outcome IS NOT NULL AND id = ANY($1::text[])";
         let asked = column(asked, ToString::to_string);
         let ids: Vec<String> =
-            sqlx::query_scalar(ENDED).bind(asked).fetch_all(self.pool()).await.on("replays")?;
+            sqlx::query_scalar(ENDED).bind(asked).fetch_all(self.reader()).await.on("replays")?;
         ids.iter().map(|id| at("replays.id", id).parse(id)).collect()
     }
 
@@ -116,7 +116,7 @@ impl BrokerStore for PostgresStore {
         const LOAD: &str = "
             SELECT stream, number, first_sequence, last_sequence, message FROM losses
             ORDER BY stream, number, first_sequence";
-        let mut reader = self.pool().acquire().await.on("losses")?;
+        let mut reader = self.reader().acquire().await.on("losses")?;
         let rows: Vec<LossRecord> = sqlx::query_as(LOAD).fetch_all(&mut *reader).await.on("losses")?;
         let all = rows.into_iter().map(LossRecord::read).collect::<Result<Vec<Loss>>>()?;
         let events = all.iter().filter_map(|loss| loss.message.as_ref()?.event.as_ref());

@@ -44,7 +44,7 @@ impl CounterStore for PostgresStore {
 
     async fn seen(&self, events: &[EventKey]) -> Result<Vec<Option<Seen>>> {
         let asked: Vec<&EventKey> = events.iter().collect();
-        let mut connection = self.pool().acquire().await.on("inbox")?;
+        let mut connection = self.reader().acquire().await.on("inbox")?;
         in_order(events.len(), seen_events(&mut connection, CONSUMER, &asked).await?)
     }
 
@@ -62,7 +62,7 @@ impl CounterStore for PostgresStore {
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
             .bind(policy_time(now))
             .bind(i64::from(limit))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("workflows")?;
         rows.iter().map(|(tenant, workflow)| workflow_key(tenant, workflow)).collect()

@@ -55,7 +55,8 @@ impl RetentionStore for PostgresStore {
 
     async fn purges(&self) -> Result<Vec<PurgeRow>> {
         const LOAD: &str = "SELECT stage, purged, last_ms FROM purges WHERE purged > 0 ORDER BY stage";
-        let rows: Vec<(String, i64, i64)> = sqlx::query_as(LOAD).fetch_all(self.pool()).await.on("purges")?;
+        let rows: Vec<(String, i64, i64)> =
+            sqlx::query_as(LOAD).fetch_all(self.reader()).await.on("purges")?;
         let row = |(stage, purged, last): (String, i64, i64)| {
             let place = at("purges", &stage);
             let (stage, purged, last) = (place.word(&stage)?, place.unsigned(purged)?, place.millis(last)?);

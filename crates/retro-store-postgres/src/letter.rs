@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use retro_core::canonical::sha256_hex;
 use retro_core::dead_letter::Rejection;
-use retro_core::id::{DeadLetterId, Tenant, Workflow};
+use retro_core::id::{BatchId, DeadLetterId, Tenant, Workflow};
 use retro_core::steer::Act;
 use retro_fault::Label;
 use retro_store::letter::ATTEMPTS_KEPT;
@@ -32,7 +32,7 @@ impl LetterStore for PostgresStore {
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
             .bind(letter.to_string())
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("attempt_history")?;
         rows.into_iter().map(AttemptRecord::read).collect()
@@ -48,7 +48,7 @@ impl LetterStore for PostgresStore {
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
             .bind(letter.to_string())
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("letter_versions")?;
         rows.into_iter().map(VersionRecord::read).collect()
@@ -70,7 +70,7 @@ impl LetterStore for PostgresStore {
             .bind(Tenant::default_tenant().as_str())
             .bind(letter.to_string())
             .bind(i64::from(version))
-            .fetch_optional(self.pool())
+            .fetch_optional(self.reader())
             .await
             .on("letter_versions")?;
         row.map(WholeVersionRecord::read).transpose()
@@ -105,7 +105,7 @@ impl LetterStore for PostgresStore {
             .bind(filter.status.map(LetterStatus::as_str))
             .bind(ids)
             .bind(i64::from(filter.limit))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("dead_letters")?;
         rows.into_iter().map(CountRecord::read).collect()
@@ -293,5 +293,30 @@ pub(crate) async fn forget(connection: &mut PgConnection, position: &Position) -
         .execute(connection)
         .await
         .on("attempt_history")?;
+    Ok(())
+}
+
+/// Stores which letters of the tenant a batch is to send, in their order.
+pub(crate) async fn choose(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    id: BatchId,
+    letters: &[(DeadLetterId, LetterStatus)],
+) -> Result<()> {
+    const CHOOSE: &str = "
+        INSERT INTO replay_batch_letters (batch, place, letter, chosen, state)
+        SELECT $1, row_number() OVER (ORDER BY asked.place), asked.letter, asked.chosen, 'waiting'
+        FROM unnest($2::text[], $5::text[]) WITH ORDINALITY AS asked (letter, chosen, place)
+            JOIN dead_letters ON dead_letters.id = asked.letter
+        WHERE dead_letters.tenant = $3 OR (dead_letters.tenant IS NULL AND $3 = $4)";
+    sqlx::query(CHOOSE)
+        .bind(id.to_string())
+        .bind(column(letters, |(letter, _)| letter.to_string()))
+        .bind(tenant.as_str())
+        .bind(Tenant::default_tenant().as_str())
+        .bind(column(letters, |(_, chosen)| chosen.as_str()))
+        .execute(connection)
+        .await
+        .on("replay_batch_letters")?;
     Ok(())
 }

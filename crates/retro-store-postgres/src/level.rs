@@ -39,8 +39,8 @@ impl LevelStore for PostgresStore {
         );
         let bound = i64::from(COUNTED_MAX);
         let letters: Vec<Letters> =
-            sqlx::query_as(LETTERS).bind(bound).fetch_all(self.pool()).await.on("dead_letters")?;
-        let rest: Record = sqlx::query_as(REST).bind(bound).fetch_one(self.pool()).await.on("outbox")?;
+            sqlx::query_as(LETTERS).bind(bound).fetch_all(self.reader()).await.on("dead_letters")?;
+        let rest: Record = sqlx::query_as(REST).bind(bound).fetch_one(self.reader()).await.on("outbox")?;
         levels(&rest, &letters)
     }
 
@@ -61,7 +61,7 @@ impl LevelStore for PostgresStore {
             .bind(tenant.as_str())
             .bind(id.to_string())
             .bind(i64::from(COUNTED_MAX))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("changes")?;
         Ok(waits.into_iter().map(millis).collect())

@@ -2,6 +2,7 @@
 
 mod answer;
 mod audit;
+#[path = "../../retro-store-sql/ports/batch.rs"]
 mod batch;
 mod broker;
 mod claim;
@@ -9,6 +10,8 @@ mod close;
 mod count;
 mod credit;
 mod delivery;
+mod dialect;
+#[path = "../../retro-store-sql/ports/investigate.rs"]
 mod investigate;
 mod keep;
 mod letter;
@@ -20,26 +23,23 @@ mod open;
 mod operate;
 mod outbox;
 mod recall;
+#[path = "../../retro-store-sql/ports/replay.rs"]
 mod replay;
+#[path = "../../retro-store-sql/ports/request.rs"]
 mod request;
 mod retrospective;
 mod review;
 mod rules;
 mod run;
+#[path = "../../retro-store-sql/ports/sample.rs"]
 mod sample;
+#[path = "../../retro-store-sql/ports/steer.rs"]
 mod steer;
+#[path = "../../retro-store-sql/ports/trace.rs"]
 mod trace;
 mod track;
 mod write;
 
 pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, migrate, name};
 
-/// The database's clock as an SQL expression: Unix time in milliseconds, when the statement came. The same throughout
-/// one statement, so that it can bound an index; and not when the transaction began (`now()`), since a transaction may
-/// have waited for the lock of its workflow, and a lease is counted from when it is given.
-macro_rules! now_ms {
-    () => {
-        "floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
-    };
-}
-use now_ms;
+use dialect::now_ms;

@@ -80,7 +80,7 @@ impl ProposalStore for PostgresStore {
             .bind(filter.retrospective.map(|id| id.to_string()))
             .bind(filter.status.map(|status| status.as_str()))
             .bind(i64::from(filter.limit))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("proposals")?;
         rows.iter().map(Record::read).collect()

@@ -78,7 +78,7 @@ impl PostgresStore {
     }
 
     /// The connections for questions of one statement.
-    pub(crate) const fn pool(&self) -> &PgPool {
+    pub(crate) const fn reader(&self) -> &PgPool {
         &self.pool
     }
 

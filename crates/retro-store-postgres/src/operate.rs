@@ -32,7 +32,7 @@ impl OperatorStore for PostgresStore {
             ORDER BY 1";
         let rows: Vec<String> = sqlx::query_scalar(TENANTS)
             .bind(Tenant::default_tenant().as_str())
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("workflows")?;
         rows.iter().map(|tenant| at("workflows.tenant", tenant).parse(tenant)).collect()
@@ -43,7 +43,7 @@ impl OperatorStore for PostgresStore {
             SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until
             FROM workflows WHERE tenant = $1 AND recorded > 0 ORDER BY workflow";
         let rows: Vec<WorkflowRecord> =
-            sqlx::query_as(LOAD).bind(tenant.as_str()).fetch_all(self.pool()).await.on("workflows")?;
+            sqlx::query_as(LOAD).bind(tenant.as_str()).fetch_all(self.reader()).await.on("workflows")?;
         let row = |record: WorkflowRecord| {
             let (key, state, recorded) = record.read()?;
             Ok(WorkflowRow { key, state, recorded })
@@ -63,7 +63,7 @@ impl OperatorStore for PostgresStore {
             .bind(filter.workflow.as_ref().map(Workflow::as_str))
             .bind(filter.run.as_ref().map(|run| run.as_str()))
             .bind(i64::from(filter.limit))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("runs")?;
         rows.into_iter().map(|row| row.read(tenant)).collect()
@@ -76,7 +76,7 @@ impl OperatorStore for PostgresStore {
         let rows: Vec<i64> = sqlx::query_scalar(LOAD)
             .bind(key.tenant.as_str())
             .bind(key.workflow.as_str())
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("runs")?;
         rows.into_iter().map(|ordinal| at("runs.ordinal", key).unsigned(ordinal)).collect()
@@ -95,7 +95,7 @@ impl OperatorStore for PostgresStore {
             .bind(filter.status.map(|status| status.as_str()))
             .bind(i64::from(filter.limit))
             .bind(filter.rules)
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("memories")?;
         rows.iter().map(|(id, memory)| read_memory(id, memory)).collect()
@@ -107,7 +107,7 @@ impl OperatorStore for PostgresStore {
         let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(memory.to_string())
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("changes")?;
         rows.iter().map(|(id, change)| read_change(id, change)).collect()
@@ -119,7 +119,7 @@ impl OperatorStore for PostgresStore {
         let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
             .bind(key.tenant.as_str())
             .bind(key.workflow.as_str())
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("changes")?;
         rows.iter().map(|(id, change)| read_change(id, change)).collect()
@@ -150,7 +150,7 @@ impl OperatorStore for PostgresStore {
             .bind(tenant.as_str())
             .bind(workflow.map(Workflow::as_str))
             .bind(i64::from(limit))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("retrospectives")?;
         rows.iter().map(rows::ListedRecord::read).collect()
@@ -175,7 +175,7 @@ impl OperatorStore for PostgresStore {
         let row: Option<String> = sqlx::query_scalar(LOAD)
             .bind(tenant.as_str())
             .bind(id.to_string())
-            .fetch_optional(self.pool())
+            .fetch_optional(self.reader())
             .await
             .on("reports")?;
         row.map(|report| at("reports.report", id).json(&report)).transpose()
@@ -207,7 +207,7 @@ impl OperatorStore for PostgresStore {
             .bind(ids)
             .bind(filter.behind.map(|id| id.to_string()))
             .bind(i64::from(filter.limit))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("dead_letters")?;
         rows.into_iter().map(letter::Record::read).collect()
@@ -226,7 +226,7 @@ impl OperatorStore for PostgresStore {
         let report: Option<String> = sqlx::query_scalar(LOAD)
             .bind(tenant.as_str())
             .bind(id.to_string())
-            .fetch_optional(self.pool())
+            .fetch_optional(self.reader())
             .await
             .on("review_reports")?;
         report.map(|report| at("review_reports.report", id).json(&report)).transpose()
@@ -245,7 +245,7 @@ impl OperatorStore for PostgresStore {
             .bind(tenant.as_str())
             .bind(keeper.map(Workflow::as_str))
             .bind(i64::from(limit))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("review_reports")?;
         rows.iter().map(|(id, report)| at("review_reports.report", id).json(report)).collect()
@@ -253,8 +253,11 @@ impl OperatorStore for PostgresStore {
 
     async fn keepers(&self, tenant: &Tenant) -> Result<Vec<WorkflowKey>> {
         const LOAD: &str = "SELECT DISTINCT workflow FROM rule_batches WHERE tenant = $1 AND state = 'closed' ORDER BY workflow";
-        let rows: Vec<String> =
-            sqlx::query_scalar(LOAD).bind(tenant.as_str()).fetch_all(self.pool()).await.on("rule_batches")?;
+        let rows: Vec<String> = sqlx::query_scalar(LOAD)
+            .bind(tenant.as_str())
+            .fetch_all(self.reader())
+            .await
+            .on("rule_batches")?;
         rows.iter().map(|workflow| retro_store_sql::workflow_key(tenant.as_str(), workflow)).collect()
     }
 
@@ -265,7 +268,7 @@ impl OperatorStore for PostgresStore {
                 (SELECT coalesce(sum(events), 0)::bigint FROM workflows),
                 (SELECT count(*) FROM _sqlx_migrations WHERE success)";
         let (unsent, open, seen, migrations): (i64, i64, i64, i64) =
-            sqlx::query_as(COUNT).fetch_one(self.pool()).await.on("outbox")?;
+            sqlx::query_as(COUNT).fetch_one(self.reader()).await.on("outbox")?;
         let place = at("health", "this database");
         Ok(Health {
             outbox_unsent: place.unsigned(unsent)?,

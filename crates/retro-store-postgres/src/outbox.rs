@@ -19,7 +19,7 @@ impl OutboxStore for PostgresStore {
         const UNSENT: &str = "
             SELECT id, tenant, workflow, notice, trace FROM outbox WHERE sent_ms IS NULL ORDER BY sequence LIMIT $1";
         let rows: Vec<Row> =
-            sqlx::query_as(UNSENT).bind(i64::from(limit)).fetch_all(self.pool()).await.on("outbox")?;
+            sqlx::query_as(UNSENT).bind(i64::from(limit)).fetch_all(self.reader()).await.on("outbox")?;
         rows.iter().map(read).collect()
     }
 

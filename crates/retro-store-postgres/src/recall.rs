@@ -30,7 +30,7 @@ impl RecallStore for PostgresStore {
             .bind(key.workflow.as_str())
             .bind(step.as_str())
             .bind(i64::from(weight_min))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("memories")?;
         let candidate = |(id, memory, count): &(String, String, i64)| {
@@ -51,7 +51,7 @@ impl RecallStore for PostgresStore {
             .bind(tenant.as_str())
             .bind(repo.keeper(tenant).workflow.as_str())
             .bind(i64::from(weight_min))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("memories")?;
         let candidate = |(id, memory, count): &(String, String, i64)| {
@@ -97,7 +97,7 @@ impl RecallStore for PostgresStore {
         let row: Option<String> = sqlx::query_scalar(LOAD)
             .bind(tenant.as_str())
             .bind(id.to_string())
-            .fetch_optional(self.pool())
+            .fetch_optional(self.reader())
             .await
             .on("memories")?;
         row.map(|memory| read_memory(&id.to_string(), &memory)).transpose()
@@ -115,7 +115,7 @@ impl NameStore for PostgresStore {
             .bind(tenant.as_str())
             .bind(first.to_string())
             .bind(last.to_string())
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("memories")?;
         rows.iter().map(|id| at("memories.id", id).parse(id)).collect()

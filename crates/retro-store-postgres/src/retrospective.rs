@@ -227,7 +227,7 @@ impl PostgresStore {
             .bind(state.as_str())
             .bind(integer(older_than_s.min(AGE_MAX_S)))
             .bind(i64::from(limit))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("retrospectives")?;
         let read = |(tenant, id): &(String, String)| {

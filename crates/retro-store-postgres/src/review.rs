@@ -47,7 +47,7 @@ impl ReviewerStore for PostgresStore {
             " ORDER BY due_ms, tenant, repo, number LIMIT $1"
         );
         let rows: Vec<(String, String, i64)> =
-            sqlx::query_as(DUE).bind(i64::from(limit)).fetch_all(self.pool()).await.on("reviews")?;
+            sqlx::query_as(DUE).bind(i64::from(limit)).fetch_all(self.reader()).await.on("reviews")?;
         rows.iter().map(pull_request_key).collect()
     }
 

@@ -141,7 +141,7 @@ impl PostgresStore {
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
             .bind(integer(older_than_s.min(AGE_MAX_S)))
             .bind(i64::from(limit))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("rule_batches")?;
         let read = |(tenant, id): &(String, String)| {

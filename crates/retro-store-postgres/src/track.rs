@@ -51,8 +51,11 @@ impl TrackerStore for PostgresStore {
             SELECT one.tenant, one.workflow FROM tracked_tenants JOIN workflows AS one USING (tenant)
             LEFT JOIN following AS reached ON reached.tenant = one.tenant AND reached.workflow = one.workflow
             WHERE one.recorded > coalesce(reached.number, 0) ORDER BY one.tenant, one.workflow LIMIT $1";
-        let rows: Vec<(String, String)> =
-            sqlx::query_as(UNFOLLOWED).bind(i64::from(limit)).fetch_all(self.pool()).await.on("following")?;
+        let rows: Vec<(String, String)> = sqlx::query_as(UNFOLLOWED)
+            .bind(i64::from(limit))
+            .fetch_all(self.reader())
+            .await
+            .on("following")?;
         rows.iter().map(|(tenant, workflow)| workflow_key(tenant, workflow)).collect()
     }
 
@@ -87,7 +90,7 @@ impl OutcomeStore for PostgresStore {
             .bind(tenant.as_str())
             .bind(workflow.map(Workflow::as_str))
             .bind(i64::from(LINKS_MAX))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("run_links")?;
         rows.into_iter().map(|row| link(tenant, row)).collect()

@@ -166,3 +166,6 @@ pub(crate) async fn replayed(connection: &mut SqliteConnection, id: DeadLetterId
         .on("dead_letters")?;
     at("dead_letters.status", id).touched(done.rows_affected(), 1)
 }
+
+/// The same: nobody else writes meanwhile.
+pub(crate) use load as load_locked;

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use retro_core::canonical::sha256_hex;
 use retro_core::dead_letter::Rejection;
-use retro_core::id::{DeadLetterId, Tenant, Workflow};
+use retro_core::id::{BatchId, DeadLetterId, Tenant, Workflow};
 use retro_core::steer::Act;
 use retro_fault::Label;
 use retro_store::letter::ATTEMPTS_KEPT;
@@ -13,6 +13,7 @@ use retro_store::{
 };
 use retro_store_sql::letter::{AttemptRecord, CountRecord, VersionRecord, WholeVersionRecord};
 use retro_store_sql::{at, integer, json, policy_time};
+use serde_json::{Value, json as array};
 use sqlx::SqliteConnection;
 
 use crate::damage::OnTable;
@@ -282,5 +283,29 @@ pub(crate) async fn forget(connection: &mut SqliteConnection, position: &Positio
         .execute(connection)
         .await
         .on("attempt_history")?;
+    Ok(())
+}
+
+/// Stores which letters of the tenant a batch is to send, in their order.
+pub(crate) async fn choose(
+    connection: &mut SqliteConnection,
+    tenant: &Tenant,
+    id: BatchId,
+    letters: &[(DeadLetterId, LetterStatus)],
+) -> Result<()> {
+    const CHOOSE: &str = "
+        INSERT INTO replay_batch_letters (batch, place, letter, chosen, state)
+        SELECT ?1, row_number() OVER (ORDER BY asked.key), asked.value ->> 0, asked.value ->> 1, 'waiting'
+        FROM json_each(?2) AS asked JOIN dead_letters ON dead_letters.id = asked.value ->> 0
+        WHERE dead_letters.tenant = ?3 OR (dead_letters.tenant IS NULL AND ?3 = ?4)";
+    let rows: Value = letters.iter().map(|(letter, status)| array!([letter, status])).collect();
+    sqlx::query(CHOOSE)
+        .bind(id.to_string())
+        .bind(rows.to_string())
+        .bind(tenant.as_str())
+        .bind(Tenant::default_tenant().as_str())
+        .execute(connection)
+        .await
+        .on("replay_batch_letters")?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod audit;
+#[path = "../../retro-store-sql/ports/batch.rs"]
 mod batch;
 mod broker;
 mod claim;
@@ -9,34 +10,36 @@ mod count;
 mod credit;
 mod damage;
 mod delivery;
+mod dialect;
+#[path = "../../retro-store-sql/ports/investigate.rs"]
 mod investigate;
 mod keep;
 mod letter;
 mod level;
+mod lock;
 mod manual;
 mod memory;
 mod open;
 mod operate;
 mod outbox;
 mod recall;
+#[path = "../../retro-store-sql/ports/replay.rs"]
 mod replay;
+#[path = "../../retro-store-sql/ports/request.rs"]
 mod request;
 mod retrospective;
 mod review;
 mod rules;
 mod run;
+#[path = "../../retro-store-sql/ports/sample.rs"]
 mod sample;
+#[path = "../../retro-store-sql/ports/steer.rs"]
 mod steer;
+#[path = "../../retro-store-sql/ports/trace.rs"]
 mod trace;
 mod track;
 mod write;
 
 pub use open::{BUSY_WAIT, READERS_MAX, SqliteStore, migrate};
 
-/// The database's clock as an SQL expression: Unix time in milliseconds. The same throughout one statement.
-macro_rules! now_ms {
-    () => {
-        "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
-    };
-}
-use now_ms;
+use dialect::now_ms;

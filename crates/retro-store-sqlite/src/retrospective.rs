@@ -31,6 +31,9 @@ pub(crate) async fn load(
     row.map(|row| row.read()).transpose()
 }
 
+/// The same: nobody else writes meanwhile.
+pub(crate) use load as load_locked;
+
 /// Stores retrospectives that have just been opened.
 pub(crate) async fn open(connection: &mut SqliteConnection, opened: &[&Retrospective]) -> Result<()> {
     const OPEN: &str = concat!(

@@ -17,7 +17,7 @@ struct Raw {
 const RAW: &[Raw] = &[
     Raw {
         dependency: "sqlx",
-        calls: &[".commit()", "\"COMMIT", ".execute(self.pool())", ".execute(self.reader())"],
+        calls: &[".commit()", "\"COMMIT", ".execute(self.reader())"],
         wrappers: &["crates/retro-store-postgres/src/open.rs", "crates/retro-store-sqlite/src/open.rs"],
         instead: "begin with `write()` and end with `open::commit`, which takes a label",
     },
@@ -83,15 +83,14 @@ fn raw_calls(raw: &Raw, source: &Source) -> Vec<Problem> {
 
 /// A statement that writes is not run on the connections for questions, where it would commit by itself.
 pub(super) fn writes_commit(tree: &Tree) -> Vec<Problem> {
-    let stores = tree.crates.iter().filter(|krate| DATABASES.contains(&krate.name.as_str()));
+    let stores = [&DATABASES[..], &[SHARED]].concat();
+    let stores = tree.crates.iter().filter(|krate| stores.contains(&krate.name.as_str()));
     stores.flat_map(|krate| krate.sources.iter().flat_map(writes_alone)).collect()
 }
 
 fn writes_alone(source: &Source) -> Vec<Problem> {
     let lines = source.production();
-    let asked = lines
-        .iter()
-        .filter(|(_, line)| ["self.pool()", "self.reader()"].iter().any(|way| line.contains(way)));
+    let asked = lines.iter().filter(|(_, line)| line.contains("self.reader()"));
     let mut problems = Vec::new();
     for (number, _) in asked {
         let before: Vec<&str> =
@@ -219,7 +218,7 @@ mod tests {
     #[test]
     fn a_statement_that_writes_and_commits_by_itself_is_found_and_a_question_is_not() {
         let text = "const A: &str = \"SELECT 1\";\nconst B: &str = \"UPDATE x SET y = 1 RETURNING y\";\n\
-                    sqlx::query(A)\n.fetch_one(self.pool());\nsqlx::query_scalar(B)\n.fetch_one(self.pool());\n";
+                    sqlx::query(A)\n.fetch_one(self.reader());\nsqlx::query_scalar(B)\n.fetch_one(self.reader());\n";
         let store = krate("retro-store-postgres", "sqlx", "crates/retro-store-postgres/src/a.rs", text);
         let problems = writes_commit(&tree(&[store]));
         assert_eq!(problems.len(), 1, "{problems:?}");

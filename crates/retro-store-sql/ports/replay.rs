@@ -1,5 +1,8 @@
-//! Dead letters that are sent again. SQLite's one writer keeps two people apart.
+//! Dead letters that are sent again. The letter is locked, which keeps two people apart.
 
+use crate::dialect::{Connection, OnTable, Store, greatest, least, now_ms, shown};
+use crate::open::commit;
+use crate::{audit, batch, delivery, letter};
 use async_trait::async_trait;
 use retro_core::id::{BatchId, DeadLetterId, ReplayId, Tenant};
 use retro_core::replay::{Next, Outcome, Pace};
@@ -13,14 +16,10 @@ use retro_store::{
     Content, DeadLetter, Deed, LetterStatus, NewDeadLetter, ReplayRow, ReplayStore, Result, Sending,
 };
 use retro_store_sql::replay::ReplayRecord;
-use sqlx::SqliteConnection;
-
-use crate::damage::{self, OnTable, at, integer, policy_time};
-use crate::open::commit;
-use crate::{SqliteStore, audit, batch, delivery, letter, now_ms};
+use retro_store_sql::{at, integer, json, policy_time};
 
 #[async_trait]
-impl ReplayStore for SqliteStore {
+impl ReplayStore for Store {
     async fn replay(
         &self,
         tenant: &Tenant,
@@ -29,7 +28,7 @@ impl ReplayStore for SqliteStore {
         act: &Act,
     ) -> Result<Replayed> {
         let mut transaction = self.write().await?;
-        let Some(letter) = delivery::load(&mut transaction, tenant, letter).await? else {
+        let Some(letter) = delivery::load_locked(&mut transaction, tenant, letter).await? else {
             return Ok(Replayed::Unknown);
         };
         let how = How { tenant, version, act, batch: None, pace: &Pace::default() };
@@ -52,11 +51,12 @@ impl ReplayStore for SqliteStore {
     async fn replays(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<ReplayRow>> {
         const LOAD: &str = "
             SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
-            FROM replays WHERE tenant = ?1 AND letter = ?2 ORDER BY number";
+            FROM replays WHERE tenant = $1 AND letter = $2 ORDER BY number";
+        let mut snapshot = self.snapshot().await?;
         let rows: Vec<ReplayRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(letter.to_string())
-            .fetch_all(self.reader())
+            .fetch_all(&mut *snapshot)
             .await
             .on("replays")?;
         rows.iter().map(ReplayRecord::read).collect()
@@ -79,13 +79,15 @@ impl ReplayStore for SqliteStore {
             now_ms!(),
             " UNION ALL
                  SELECT id, tenant, letter, version, due_ms FROM replays
-                 WHERE state = 'sent' AND sent_ms + ?2 * 1000 * (1 << min(sendings - 1, 10)) <= ",
+                 WHERE state = 'sent' AND sent_ms + $2 * 1000 * (1 << CAST(",
+            least!(),
+            "(sendings - 1, 10) AS INTEGER)) <= ",
             now_ms!(),
-            ") AS due ORDER BY due_ms, id LIMIT ?1"
+            ") AS due ORDER BY due_ms, id LIMIT $1"
         );
         let mut snapshot = self.snapshot().await?;
         let rows: Vec<(String, String, String, i64)> = sqlx::query_as(DUE)
-            .bind(limit)
+            .bind(i64::from(limit))
             .bind(integer(lost_after_s))
             .fetch_all(&mut *snapshot)
             .await
@@ -108,7 +110,7 @@ impl ReplayStore for SqliteStore {
             "UPDATE replays SET state = CASE state WHEN 'waiting' THEN 'sent' ELSE state END, sendings = sendings + 1,
                  sent_ms = ",
             now_ms!(),
-            " WHERE id = ?1"
+            " WHERE id = $1"
         );
         let mut transaction = self.write().await?;
         let done = sqlx::query(MARK).bind(id.to_string()).execute(&mut *transaction).await.on("replays")?;
@@ -178,7 +180,7 @@ pub(crate) struct How<'a> {
 
 /// Stores what the relay is to send of a letter that nobody else is sending.
 pub(crate) async fn send_again(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     letter: &DeadLetter,
     how: &How<'_>,
 ) -> Result<Replayed> {
@@ -204,7 +206,7 @@ pub(crate) async fn send_again(
 
 /// Due behind everything that waits, so that the pace holds whoever asks.
 async fn store(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     letter: DeadLetterId,
     number: u32,
     version: u32,
@@ -212,21 +214,23 @@ async fn store(
 ) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO replays (id, tenant, letter, number, version, batch, asked_by, reason, at, state, due_ms)
-         SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'waiting',
-             max(",
+         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, 'waiting',
+             ",
+        greatest!(),
+        "(",
         now_ms!(),
-        ", coalesce((SELECT max(due_ms) FROM replays) + ?10, 0))"
+        ", coalesce((SELECT max(due_ms) FROM replays) + $10, 0))"
     );
     let id = ReplayId::of(letter, number);
     let done = sqlx::query(STORE)
         .bind(id.to_string())
         .bind(how.tenant.as_str())
         .bind(letter.to_string())
-        .bind(number)
-        .bind(version)
+        .bind(i64::from(number))
+        .bind(i64::from(version))
         .bind(how.batch.map(|batch| batch.to_string()))
-        .bind(&how.act.by)
-        .bind(&how.act.reason)
+        .bind(shown(&how.act.by))
+        .bind(shown(&how.act.reason))
         .bind(policy_time(how.act.at))
         .bind(batch::gap_ms(how.pace))
         .execute(connection)
@@ -235,13 +239,13 @@ async fn store(
     at("replays", id).touched(done.rows_affected(), 1)
 }
 
-async fn take(connection: &mut SqliteConnection, letter: &DeadLetter, number: u32) -> Result<()> {
-    const TAKE: &str = "UPDATE dead_letters SET status = ?3, replays = ?4 WHERE id = ?1 AND status = ?2";
+async fn take(connection: &mut Connection, letter: &DeadLetter, number: u32) -> Result<()> {
+    const TAKE: &str = "UPDATE dead_letters SET status = $3, replays = $4 WHERE id = $1 AND status = $2";
     let done = sqlx::query(TAKE)
         .bind(letter.id.to_string())
         .bind(letter.status.as_str())
         .bind(LetterStatus::Replaying.as_str())
-        .bind(number)
+        .bind(i64::from(number))
         .execute(connection)
         .await
         .on("dead_letters")?;
@@ -249,10 +253,10 @@ async fn take(connection: &mut SqliteConnection, letter: &DeadLetter, number: u3
 }
 
 /// The last replay of a letter that has one.
-pub(crate) async fn last(connection: &mut SqliteConnection, letter: DeadLetterId) -> Result<ReplayRow> {
+pub(crate) async fn last(connection: &mut Connection, letter: DeadLetterId) -> Result<ReplayRow> {
     const LOAD: &str = "
         SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
-        FROM replays WHERE letter = ?1 ORDER BY number DESC LIMIT 1";
+        FROM replays WHERE letter = $1 ORDER BY number DESC LIMIT 1";
     let row: Option<ReplayRecord> =
         sqlx::query_as(LOAD).bind(letter.to_string()).fetch_optional(connection).await.on("replays")?;
     row.ok_or_else(|| at("replays", letter).damaged("the letter was replayed and no row says when"))?.read()
@@ -260,12 +264,12 @@ pub(crate) async fn last(connection: &mut SqliteConnection, letter: DeadLetterId
 
 /// What is sent of a letter: of the version that is asked for, if it has it, or of the newest.
 async fn content(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     letter: &DeadLetter,
     version: Option<u32>,
 ) -> Result<Option<(u32, Content)>> {
-    const NEWEST: &str = "SELECT max(version) FROM letter_versions WHERE letter = ?1";
-    const LOAD: &str = "SELECT headers, payload FROM letter_versions WHERE letter = ?1 AND version = ?2";
+    const NEWEST: &str = "SELECT max(version) FROM letter_versions WHERE letter = $1";
+    const LOAD: &str = "SELECT headers, payload FROM letter_versions WHERE letter = $1 AND version = $2";
     let place = at("letter_versions", letter.id);
     let version = match version {
         Some(asked) => asked,
@@ -294,11 +298,11 @@ async fn content(
 }
 
 /// The replay that a message is, if it is one: what was sent of a letter, byte for byte.
-async fn believed(connection: &mut SqliteConnection, resent: &Resent) -> Result<Option<ReplayRow>> {
+async fn believed(connection: &mut Connection, resent: &Resent) -> Result<Option<ReplayRow>> {
     const LOAD: &str = "
         SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
-        FROM replays WHERE id = ?1";
-    const TENANT: &str = "SELECT tenant FROM replays WHERE id = ?1";
+        FROM replays WHERE id = $1";
+    const TENANT: &str = "SELECT tenant FROM replays WHERE id = $1";
     let id = resent.id.to_string();
     let row: Option<ReplayRecord> =
         sqlx::query_as(LOAD).bind(&id).fetch_optional(&mut *connection).await.on("replays")?;
@@ -312,11 +316,7 @@ async fn believed(connection: &mut SqliteConnection, resent: &Resent) -> Result<
 }
 
 /// Ends the replay that a handled message is; returns whether it is one that was under way.
-pub(crate) async fn settle(
-    connection: &mut SqliteConnection,
-    resent: &Resent,
-    outcome: &Outcome,
-) -> Result<bool> {
+pub(crate) async fn settle(connection: &mut Connection, resent: &Resent, outcome: &Outcome) -> Result<bool> {
     match believed(connection, resent).await? {
         Some(replay) => end(connection, replay.id, outcome).await,
         None => Ok(false),
@@ -326,7 +326,7 @@ pub(crate) async fn settle(
 /// A message that is given up, if it is a replay: its letter is open again, and there is no second one. Returns the
 /// letter, also when the replay had ended and the message only comes again.
 pub(crate) async fn failed_again(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     letter: &NewDeadLetter,
 ) -> Result<Option<DeadLetterId>> {
     let Some(resent) = Resent::of_letter(letter) else { return Ok(None) };
@@ -341,13 +341,13 @@ pub(crate) async fn failed_again(
 }
 
 /// Ends a replay that is under way, with its letter and its place in a batch; returns whether it was.
-async fn end(connection: &mut SqliteConnection, id: ReplayId, outcome: &Outcome) -> Result<bool> {
+async fn end(connection: &mut Connection, id: ReplayId, outcome: &Outcome) -> Result<bool> {
     const END: &str = concat!(
-        "UPDATE replays SET state = ?2, outcome = ?3, ended_ms = ",
+        "UPDATE replays SET state = $2, outcome = $3, ended_ms = ",
         now_ms!(),
-        " WHERE id = ?1 AND state IN ('waiting', 'sent') RETURNING letter, batch"
+        " WHERE id = $1 AND state IN ('waiting', 'sent') RETURNING letter, batch"
     );
-    const LETTER: &str = "UPDATE dead_letters SET status = ?2 WHERE id = ?1 AND status = ?3";
+    const LETTER: &str = "UPDATE dead_letters SET status = $2 WHERE id = $1 AND status = $3";
     let (state, status) = match outcome.succeeded() {
         true => ("handled", LetterStatus::Handled),
         false => ("failed", LetterStatus::Open),
@@ -355,7 +355,7 @@ async fn end(connection: &mut SqliteConnection, id: ReplayId, outcome: &Outcome)
     let row: Option<(String, Option<String>)> = sqlx::query_as(END)
         .bind(id.to_string())
         .bind(state)
-        .bind(damage::json(outcome))
+        .bind(json(outcome))
         .fetch_optional(&mut *connection)
         .await
         .on("replays")?;
@@ -375,13 +375,13 @@ async fn end(connection: &mut SqliteConnection, id: ReplayId, outcome: &Outcome)
 }
 
 async fn put_aside(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     tenant: &Tenant,
     letter: DeadLetterId,
     act: &Act,
 ) -> Result<Discarded> {
-    const ASIDE: &str = "UPDATE dead_letters SET status = ?2 WHERE id = ?1 AND status = ?3";
-    let Some(letter) = delivery::load(connection, tenant, letter).await? else {
+    const ASIDE: &str = "UPDATE dead_letters SET status = $2 WHERE id = $1 AND status = $3";
+    let Some(letter) = delivery::load_locked(connection, tenant, letter).await? else {
         return Ok(Discarded::Unknown);
     };
     match letter.status {
@@ -405,11 +405,7 @@ async fn put_aside(
 }
 
 /// Who put a letter aside.
-async fn before(
-    connection: &mut SqliteConnection,
-    tenant: &Tenant,
-    letter: DeadLetterId,
-) -> Result<Discarded> {
+async fn before(connection: &mut Connection, tenant: &Tenant, letter: DeadLetterId) -> Result<Discarded> {
     let acts = audit::acts(connection, tenant, letter.0).await?;
     let act = acts.into_iter().rev().find(|row| row.deed == Deed::Discarded);
     let act =

@@ -4,17 +4,15 @@ use async_trait::async_trait;
 use retro_fault::Label;
 use retro_store::{Begun, KeptAnswer, RequestName, RequestStore, RequestTimes, Result};
 use retro_store_sql::{at, integer};
-use sqlx::PgConnection;
 
-use crate::answer::OnTable;
+use crate::dialect::{Connection, OnTable, Store, greatest, now_ms, skip_locked};
 use crate::open::commit;
-use crate::{PostgresStore, now_ms};
 
 /// Fingerprint, status, content type, body.
 type Row = (String, Option<i64>, Option<String>, Option<Vec<u8>>);
 
 #[async_trait]
-impl RequestStore for PostgresStore {
+impl RequestStore for Store {
     async fn begin_request(
         &self,
         name: &RequestName,
@@ -29,11 +27,13 @@ impl RequestStore for PostgresStore {
             ", ",
             now_ms!(),
             ") ON CONFLICT (tenant, route, key) DO UPDATE SET
-                 fingerprint = excluded.fingerprint, token = greatest(excluded.token, requests.token + 1),
+                 fingerprint = excluded.fingerprint, token = ",
+            greatest!(),
+            "(excluded.token, requests.token + 1),
                  begun_ms = excluded.begun_ms, status = NULL, content_type = NULL, body = NULL
-               WHERE requests.begun_ms <= excluded.begun_ms - $6::bigint * 1000
+               WHERE requests.begun_ms <= excluded.begun_ms - CAST($6 AS BIGINT) * 1000
                   OR (requests.status IS NULL AND requests.fingerprint = excluded.fingerprint
-                      AND requests.begun_ms <= excluded.begun_ms - $5::bigint * 1000)
+                      AND requests.begun_ms <= excluded.begun_ms - CAST($5 AS BIGINT) * 1000)
                RETURNING token"
         );
         let mut transaction = self.write().await?;
@@ -79,7 +79,9 @@ impl RequestStore for PostgresStore {
             "DELETE FROM requests WHERE (tenant, route, key) IN (
                  SELECT tenant, route, key FROM requests WHERE begun_ms <= ",
             now_ms!(),
-            " - $1::bigint * 1000 ORDER BY begun_ms LIMIT $2 FOR UPDATE SKIP LOCKED)"
+            " - CAST($1 AS BIGINT) * 1000 ORDER BY begun_ms LIMIT $2",
+            skip_locked!(),
+            ")"
         );
         let mut transaction = self.write().await?;
         let forgotten = sqlx::query(FORGET)
@@ -94,7 +96,7 @@ impl RequestStore for PostgresStore {
 }
 
 /// What somebody began before. A row that is gone by now was given up a moment ago: ask again.
-async fn found(connection: &mut PgConnection, name: &RequestName, fingerprint: &str) -> Result<Begun> {
+async fn found(connection: &mut Connection, name: &RequestName, fingerprint: &str) -> Result<Begun> {
     const FIND: &str = "SELECT fingerprint, status, content_type, body FROM requests
          WHERE tenant = $1 AND route = $2 AND key = $3";
     let row: Option<Row> = sqlx::query_as(FIND)

@@ -9,13 +9,13 @@ use retro_fault::Label;
 use retro_store::steer::{DecideCancel, DecideReopen, failed_retrospective};
 use retro_store::{ActRow, Cancelled, DeadLetter, Deed, LetterStatus, Reopened, Result, SteerStore};
 use retro_store_sql::at;
-use sqlx::PgConnection;
 
+use crate::dialect::{Connection, Store};
 use crate::open::commit;
-use crate::{PostgresStore, audit, count, delivery, investigate, outbox, retrospective};
+use crate::{audit, count, delivery, investigate, outbox, retrospective};
 
 #[async_trait]
-impl SteerStore for PostgresStore {
+impl SteerStore for Store {
     async fn cancel(
         &self,
         tenant: &Tenant,
@@ -59,7 +59,7 @@ impl SteerStore for PostgresStore {
 
 /// Opens what follows a failed retrospective, if its letter was not replayed before.
 pub(crate) async fn reopen(
-    connection: &mut PgConnection,
+    connection: &mut Connection,
     tenant: &Tenant,
     letter: DeadLetterId,
     act: &Act,
@@ -91,14 +91,14 @@ pub(crate) async fn reopen(
     Ok(Reopened::Now(opened))
 }
 
-async fn workflow(connection: &mut PgConnection, key: &WorkflowKey) -> Result<WorkflowState> {
+async fn workflow(connection: &mut Connection, key: &WorkflowKey) -> Result<WorkflowState> {
     let state = count::workflow_state(connection, key).await?;
     state.ok_or_else(|| at("workflows", key).damaged("it has a retrospective and no row"))
 }
 
 /// The retrospective that a letter is about, once its workflow is locked.
 async fn failed_locked(
-    connection: &mut PgConnection,
+    connection: &mut Connection,
     tenant: &Tenant,
     letter: &DeadLetter,
 ) -> Result<Retrospective> {
@@ -110,7 +110,7 @@ async fn failed_locked(
 }
 
 /// Who replayed a letter, and what it opened.
-async fn before(connection: &mut PgConnection, tenant: &Tenant, letter: DeadLetterId) -> Result<Reopened> {
+async fn before(connection: &mut Connection, tenant: &Tenant, letter: DeadLetterId) -> Result<Reopened> {
     let place = at("acts", letter);
     let acts = audit::acts(connection, tenant, letter.0).await?;
     let replayed = acts.into_iter().find(|row| row.deed == Deed::Replayed);

@@ -13,15 +13,14 @@ use retro_store::{Claim, InvestigatorStore, JournalEntry, Result, Sequence, Stor
 use retro_store_sql::investigate::{Record, fenced, ordinal_at, seconds, unless_fenced};
 use retro_store_sql::retrospective::drawn;
 use retro_store_sql::step::journalling;
-use retro_store_sql::trace;
-use sqlx::SqliteConnection;
+use retro_store_sql::{at, integer, json, trace};
 
-use crate::damage::{self, OnTable, at, integer};
+use crate::dialect::{Connection, Database, OnTable, Store, for_update, greatest, now_ms, shown};
 use crate::open::commit;
-use crate::{SqliteStore, claim, now_ms, outbox, retrospective};
+use crate::{claim, lock, outbox, retrospective};
 
 #[async_trait]
-impl InvestigatorStore for SqliteStore {
+impl InvestigatorStore for Store {
     async fn claim(&self, worker: &str, lease_s: u64) -> Result<Option<Claim>> {
         let mut transaction = self.write().await?;
         let Some(taken) = claim::take(&mut transaction, worker, seconds(lease_s)).await? else {
@@ -40,8 +39,8 @@ impl InvestigatorStore for SqliteStore {
         const HOLD: &str = concat!(
             "UPDATE investigations SET lease_ms = ",
             now_ms!(),
-            " + ?5 * 1000
-             WHERE tenant = ?1 AND retrospective = ?2 AND number = ?3 AND token = ?4 AND result IS NULL"
+            " + CAST($5 AS BIGINT) * 1000
+             WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL"
         );
         let mut transaction = self.write().await?;
         let done =
@@ -51,26 +50,21 @@ impl InvestigatorStore for SqliteStore {
     }
 
     async fn journal(&self, claim: &Claim, entry: &JournalEntry) -> Result<()> {
-        const HELD: &str = "
-            SELECT count(*) FROM investigations
-            WHERE tenant = ?1 AND retrospective = ?2 AND number = ?3 AND token = ?4 AND result IS NULL";
+        // Locked until the row is written: nobody takes the claim over in between.
+        const HELD: &str = concat!(
+            "SELECT number FROM investigations
+             WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL",
+            for_update!()
+        );
         const WRITE: &str = concat!(
             "INSERT INTO journal (tenant, retrospective, number, token, stage, body, written_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ",
+             VALUES ($1, $2, $3, $4, $5, $6, ",
             now_ms!(),
             ") ON CONFLICT (tenant, retrospective, number, stage) DO NOTHING"
         );
         let mut transaction = self.write().await?;
-        let key = &claim.retrospective;
-        let held: i64 = sqlx::query_scalar(HELD)
-            .bind(key.key.tenant.as_str())
-            .bind(key.id.to_string())
-            .bind(claim.number)
-            .bind(integer(claim.token))
-            .fetch_one(&mut *transaction)
-            .await
-            .on("investigations")?;
-        unless_fenced(claim, held.unsigned_abs())?;
+        let found = self::held(HELD, claim).fetch_all(&mut *transaction).await.on("investigations")?;
+        unless_fenced(claim, found.len() as u64)?;
         self::held(WRITE, claim)
             .bind(entry.stage.as_str())
             .bind(entry.body.to_string())
@@ -83,15 +77,15 @@ impl InvestigatorStore for SqliteStore {
     async fn retry_later(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()> {
         // The token moves on here too: who gave a claim back can no longer write under it.
         const GIVE_BACK: &str = concat!(
-            "UPDATE investigations SET lease_ms = NULL, token = token + 1, problem = ?6, not_before_ms = ",
+            "UPDATE investigations SET lease_ms = NULL, token = token + 1, problem = $6, not_before_ms = ",
             now_ms!(),
-            " + ?5 * 1000
-             WHERE tenant = ?1 AND retrospective = ?2 AND number = ?3 AND token = ?4 AND result IS NULL"
+            " + CAST($5 AS BIGINT) * 1000
+             WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL"
         );
         let mut transaction = self.write().await?;
         let done = held(GIVE_BACK, claim)
             .bind(seconds(pause_s))
-            .bind(reason)
+            .bind(shown(reason))
             .execute(&mut *transaction)
             .await
             .on("investigations")?;
@@ -100,9 +94,12 @@ impl InvestigatorStore for SqliteStore {
     }
 
     async fn release(&self, claim: &Claim) -> Result<()> {
-        const RELEASE: &str = "
-            UPDATE investigations SET lease_ms = NULL, token = token + 1, attempts = max(attempts - 1, 0)
-            WHERE tenant = ?1 AND retrospective = ?2 AND number = ?3 AND token = ?4 AND result IS NULL";
+        const RELEASE: &str = concat!(
+            "UPDATE investigations SET lease_ms = NULL, token = token + 1, attempts = ",
+            greatest!(),
+            "(attempts - 1, 0)
+             WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL"
+        );
         let mut transaction = self.write().await?;
         let done = held(RELEASE, claim).execute(&mut *transaction).await.on("investigations")?;
         unless_fenced(claim, done.rows_affected())?;
@@ -118,6 +115,7 @@ impl InvestigatorStore for SqliteStore {
     ) -> Result<()> {
         let (tenant, id) = (&claim.retrospective.key.tenant, claim.retrospective.id);
         let mut transaction = self.write().await?;
+        lock::workflow(&mut transaction, &claim.retrospective.key).await?;
         end(&mut transaction, claim, result, timing).await?;
         let stored = retrospective::load(&mut transaction, tenant, id).await?;
         let (retrospective, sample) = stored.ok_or_else(|| at("retrospectives", id).damaged("it is gone"))?;
@@ -149,7 +147,7 @@ impl InvestigatorStore for SqliteStore {
     }
 }
 
-type Statement = sqlx::query::Query<'static, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
+type Statement = sqlx::query::Query<'static, Database, <Database as sqlx::Database>::Arguments>;
 
 /// A statement whose first four parameters say which claim it is made under.
 fn held(sql: &'static str, claim: &Claim) -> Statement {
@@ -157,19 +155,15 @@ fn held(sql: &'static str, claim: &Claim) -> Statement {
     sqlx::query(sql)
         .bind(retrospective.key.tenant.as_str().to_owned())
         .bind(retrospective.id.to_string())
-        .bind(*number)
+        .bind(i64::from(*number))
         .bind(integer(*token))
 }
 
 /// Takes every unfinished investigation of a retrospective out of the hands of whoever holds it.
-pub(crate) async fn fence(
-    connection: &mut SqliteConnection,
-    tenant: &Tenant,
-    id: RetrospectiveId,
-) -> Result<()> {
+pub(crate) async fn fence(connection: &mut Connection, tenant: &Tenant, id: RetrospectiveId) -> Result<()> {
     const FENCE: &str = "
         UPDATE investigations SET lease_ms = NULL, token = token + 1
-        WHERE tenant = ?1 AND retrospective = ?2 AND result IS NULL";
+        WHERE tenant = $1 AND retrospective = $2 AND result IS NULL";
     sqlx::query(FENCE)
         .bind(tenant.as_str())
         .bind(id.to_string())
@@ -180,18 +174,18 @@ pub(crate) async fn fence(
 }
 
 async fn end(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     claim: &Claim,
     result: &InvestigationResult,
     timing: Timing,
 ) -> Result<()> {
     const END: &str = concat!(
-        "UPDATE investigations SET lease_ms = NULL, ended_token = ?4, result = ?5, cost_usd = ?6, ended_ms = ",
+        "UPDATE investigations SET lease_ms = NULL, ended_token = $4, result = $5, cost_usd = $6, ended_ms = ",
         now_ms!(),
-        " WHERE tenant = ?1 AND retrospective = ?2 AND number = ?3 AND token = ?4 AND result IS NULL"
+        " WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL"
     );
     let done = held(END, claim)
-        .bind(damage::json(result))
+        .bind(json(result))
         .bind(timing.cost_usd)
         .execute(connection)
         .await
@@ -201,7 +195,7 @@ async fn end(
 
 /// Makes the investigation of the run at place `at` (from 0) of the shuffled order due.
 pub(crate) async fn add_investigation(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     retrospective: &Retrospective,
     sample: &Sample,
     number: u32,
@@ -211,15 +205,15 @@ pub(crate) async fn add_investigation(
     const ADD: &str = concat!(
         "INSERT INTO investigations (tenant, retrospective, number, ordinal, run_id, replacement, trace, due_ms,
              not_before_ms, token, attempts)
-         SELECT runs.tenant, ?2, ?3, runs.ordinal, runs.run_id, ?4, ?7, ",
+         SELECT runs.tenant, $2, $3, runs.ordinal, runs.run_id, $4, $7, ",
         now_ms!(),
-        ", 0, 0, 0 FROM runs WHERE runs.tenant = ?1 AND runs.workflow = ?5 AND runs.ordinal = ?6"
+        ", 0, 0, 0 FROM runs WHERE runs.tenant = $1 AND runs.workflow = $5 AND runs.ordinal = $6"
     );
     let ordinal = ordinal_at(retrospective, sample, at)?;
     let done = sqlx::query(ADD)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.id.to_string())
-        .bind(number)
+        .bind(i64::from(number))
         .bind(replacement)
         .bind(retrospective.key.workflow.as_str())
         .bind(integer(ordinal))
@@ -227,25 +221,25 @@ pub(crate) async fn add_investigation(
         .execute(connection)
         .await
         .on("investigations")?;
-    damage::at("runs.ordinal", format!("{}, ordinal {ordinal}", retrospective.key))
+    retro_store_sql::at("runs.ordinal", format!("{}, ordinal {ordinal}", retrospective.key))
         .touched(done.rows_affected(), 1)
 }
 
 /// Stores what the investigations ask of memory.
 pub(crate) async fn store_batch(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     retrospective: &Retrospective,
     batch: &[Mutation],
 ) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO mutation_batches (tenant, retrospective, mutations, settled_ms) VALUES (?1, ?2, ?3, ",
+        "INSERT INTO mutation_batches (tenant, retrospective, mutations, settled_ms) VALUES ($1, $2, $3, ",
         now_ms!(),
         ")"
     );
     let done = sqlx::query(STORE)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.id.to_string())
-        .bind(damage::json(&batch))
+        .bind(json(&batch))
         .execute(connection)
         .await
         .on("mutation_batches")?;
@@ -254,14 +248,14 @@ pub(crate) async fn store_batch(
 
 /// The investigations of a retrospective in sequence, ended or not, each with what it took so far.
 pub(crate) async fn all(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     tenant: &Tenant,
     id: RetrospectiveId,
 ) -> Result<Vec<(Investigation, Timing)>> {
     const LOAD: &str = "
         SELECT retrospective, number, ordinal, run_id, replacement, result, attempts, claimed_ms, ended_ms,
             cost_usd
-        FROM investigations WHERE tenant = ?1 AND retrospective = ?2 ORDER BY number";
+        FROM investigations WHERE tenant = $1 AND retrospective = $2 ORDER BY number";
     let rows: Vec<Record> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
         .bind(id.to_string())
@@ -273,7 +267,7 @@ pub(crate) async fn all(
 
 /// Those of them that have ended.
 pub(crate) async fn ended(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     tenant: &Tenant,
     id: RetrospectiveId,
 ) -> Result<Vec<(Investigation, Timing)>> {

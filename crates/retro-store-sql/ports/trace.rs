@@ -7,11 +7,10 @@ use retro_store::trace::InvestigationTraces;
 use retro_store::{Result, TraceStore};
 use retro_store_sql::trace::{of_investigation, read};
 
-use crate::PostgresStore;
-use crate::answer::OnTable;
+use crate::dialect::{OnTable, Store};
 
 #[async_trait]
-impl TraceStore for PostgresStore {
+impl TraceStore for Store {
     async fn trace_of_retrospective(
         &self,
         tenant: &Tenant,
@@ -21,7 +20,7 @@ impl TraceStore for PostgresStore {
         let row: Option<(Option<String>,)> = sqlx::query_as(OF)
             .bind(tenant.as_str())
             .bind(id.to_string())
-            .fetch_optional(self.pool())
+            .fetch_optional(self.reader())
             .await
             .on("retrospectives")?;
         Ok(row.and_then(|(trace,)| read(trace.as_deref())))
@@ -45,7 +44,7 @@ impl TraceStore for PostgresStore {
             .bind(tenant.as_str())
             .bind(id.to_string())
             .bind(i64::from(limit))
-            .fetch_all(self.pool())
+            .fetch_all(self.reader())
             .await
             .on("run_facts")?;
         Ok(rows.iter().filter_map(|(trace,)| read(Some(trace))).collect())
@@ -68,7 +67,7 @@ impl TraceStore for PostgresStore {
             .bind(tenant.as_str())
             .bind(id.to_string())
             .bind(i64::from(number))
-            .fetch_optional(self.pool())
+            .fetch_optional(self.reader())
             .await
             .on("investigations")?;
         Ok(of_investigation(row))

@@ -1,5 +1,7 @@
 //! Batches of replays: which letters go next, and what came of each.
 
+use crate::dialect::{Connection, OnTable, for_update, now_ms, shown};
+use crate::{audit, delivery, letter, replay, steer};
 use retro_core::id::{BatchId, DeadLetterId, Tenant};
 use retro_core::replay::{Next, Pace, Progress};
 use retro_core::steer::{Act, NotReopened};
@@ -10,14 +12,9 @@ use retro_store::steer::DecideReopen;
 use retro_store::{DeadLetter, Deed, LetterStatus, Reopened, Result};
 use retro_store_sql::replay::{BatchLetterRecord, BatchRecord};
 use retro_store_sql::{at, policy_time};
-use sqlx::PgConnection;
-
-use crate::answer::{OnTable, shown};
-use crate::count::column;
-use crate::{audit, delivery, now_ms, replay, steer};
 
 /// Stores a batch with the letters of the tenant, unless it is there.
-pub(crate) async fn start(connection: &mut PgConnection, tenant: &Tenant, new: &NewBatch) -> Result<BatchId> {
+pub(crate) async fn start(connection: &mut Connection, tenant: &Tenant, new: &NewBatch) -> Result<BatchId> {
     const START: &str = concat!(
         "INSERT INTO replay_batches (id, tenant, asked, asked_by, reason, at, canary, rate_milli, failed_permille_max,
              state, next_ms, created_ms)
@@ -44,37 +41,13 @@ pub(crate) async fn start(connection: &mut PgConnection, tenant: &Tenant, new: &
         .await
         .on("replay_batches")?;
     if done.rows_affected() == 1 {
-        choose(connection, tenant, id, &new.letters).await?;
+        letter::choose(connection, tenant, id, &new.letters).await?;
     }
     Ok(id)
 }
 
-async fn choose(
-    connection: &mut PgConnection,
-    tenant: &Tenant,
-    id: BatchId,
-    letters: &[(DeadLetterId, LetterStatus)],
-) -> Result<()> {
-    const CHOOSE: &str = "
-        INSERT INTO replay_batch_letters (batch, place, letter, chosen, state)
-        SELECT $1, row_number() OVER (ORDER BY asked.place), asked.letter, asked.chosen, 'waiting'
-        FROM unnest($2::text[], $5::text[]) WITH ORDINALITY AS asked (letter, chosen, place)
-            JOIN dead_letters ON dead_letters.id = asked.letter
-        WHERE dead_letters.tenant = $3 OR (dead_letters.tenant IS NULL AND $3 = $4)";
-    sqlx::query(CHOOSE)
-        .bind(id.to_string())
-        .bind(column(letters, |(letter, _)| letter.to_string()))
-        .bind(tenant.as_str())
-        .bind(Tenant::default_tenant().as_str())
-        .bind(column(letters, |(_, chosen)| chosen.as_str()))
-        .execute(connection)
-        .await
-        .on("replay_batch_letters")?;
-    Ok(())
-}
-
 /// The batches that take up letters, the oldest first.
-pub(crate) async fn open(connection: &mut PgConnection) -> Result<Vec<BatchId>> {
+pub(crate) async fn open(connection: &mut Connection) -> Result<Vec<BatchId>> {
     const OPEN: &str =
         "SELECT id FROM replay_batches WHERE state IN ('canary', 'running') ORDER BY created_ms, id";
     let rows: Vec<String> = sqlx::query_scalar(OPEN).fetch_all(connection).await.on("replay_batches")?;
@@ -83,13 +56,13 @@ pub(crate) async fn open(connection: &mut PgConnection) -> Result<Vec<BatchId>> 
 
 /// Does what `next` says about a batch.
 pub(crate) async fn step(
-    connection: &mut PgConnection,
+    connection: &mut Connection,
     id: BatchId,
     next: DecideNext<'_>,
     reopen: DecideReopen<'_>,
 ) -> Result<Option<Next>> {
     const CLOCK: &str =
-        concat!("SELECT tenant, next_ms, ", now_ms!(), " FROM replay_batches WHERE id = $1 FOR UPDATE");
+        concat!("SELECT tenant, next_ms, ", now_ms!(), " FROM replay_batches WHERE id = $1", for_update!());
     let row: Option<(String, i64, i64)> = sqlx::query_as(CLOCK)
         .bind(id.to_string())
         .fetch_optional(&mut *connection)
@@ -118,7 +91,7 @@ pub(crate) async fn step(
 
 /// Takes up one letter; returns whether it counts against the pace.
 async fn take_up(
-    connection: &mut PgConnection,
+    connection: &mut Connection,
     tenant: &Tenant,
     batch: &BatchRow,
     (letter, chosen): (DeadLetterId, LetterStatus),
@@ -150,7 +123,7 @@ async fn take_up(
 
 /// Opens what follows a failed retrospective.
 async fn follow(
-    connection: &mut PgConnection,
+    connection: &mut Connection,
     tenant: &Tenant,
     letter: &DeadLetter,
     act: &Act,
@@ -176,7 +149,7 @@ async fn follow(
 }
 
 async fn waiting(
-    connection: &mut PgConnection,
+    connection: &mut Connection,
     id: BatchId,
     letters: u32,
 ) -> Result<Vec<(DeadLetterId, LetterStatus)>> {
@@ -195,7 +168,7 @@ async fn waiting(
 
 /// Says where a letter of a batch stands.
 pub(crate) async fn tell(
-    connection: &mut PgConnection,
+    connection: &mut Connection,
     batch: &str,
     letter: &str,
     state: &str,
@@ -214,7 +187,7 @@ pub(crate) async fn tell(
     at("replay_batch_letters", letter).touched(done.rows_affected(), 1)
 }
 
-async fn move_on(connection: &mut PgConnection, batch: &BatchRow, next_ms: i64) -> Result<()> {
+async fn move_on(connection: &mut Connection, batch: &BatchRow, next_ms: i64) -> Result<()> {
     const MOVE: &str = "UPDATE replay_batches SET state = $2, next_ms = $3 WHERE id = $1";
     let canary = batch.progress.handled < batch.pace.canary;
     let state = if canary { BatchState::Canary } else { BatchState::Running };
@@ -228,7 +201,7 @@ async fn move_on(connection: &mut PgConnection, batch: &BatchRow, next_ms: i64) 
     at("replay_batches", batch.id).touched(done.rows_affected(), 1)
 }
 
-async fn end(connection: &mut PgConnection, id: BatchId, state: BatchState, why: &str) -> Result<()> {
+async fn end(connection: &mut Connection, id: BatchId, state: BatchState, why: &str) -> Result<()> {
     const END: &str =
         concat!("UPDATE replay_batches SET state = $2, ended = $3, ended_ms = ", now_ms!(), " WHERE id = $1");
     let done = sqlx::query(END)
@@ -243,12 +216,12 @@ async fn end(connection: &mut PgConnection, id: BatchId, state: BatchState, why:
 
 /// Calls a batch off, unless it has ended.
 pub(crate) async fn cancel(
-    connection: &mut PgConnection,
+    connection: &mut Connection,
     tenant: &Tenant,
     id: BatchId,
     act: &Act,
 ) -> Result<BatchCancelled> {
-    const LOCK: &str = "SELECT FROM replay_batches WHERE id = $1 FOR UPDATE";
+    const LOCK: &str = concat!("SELECT id FROM replay_batches WHERE id = $1", for_update!());
     sqlx::query(LOCK).bind(id.to_string()).execute(&mut *connection).await.on("replay_batches")?;
     let Some(batch) = load(connection, tenant, id).await? else { return Ok(BatchCancelled::Unknown) };
     if !batch.state.is_open() {
@@ -275,7 +248,7 @@ macro_rules! batch_columns {
     };
 }
 
-async fn load(connection: &mut PgConnection, tenant: &Tenant, id: BatchId) -> Result<Option<BatchRow>> {
+async fn load(connection: &mut Connection, tenant: &Tenant, id: BatchId) -> Result<Option<BatchRow>> {
     const LOAD: &str = concat!(
         batch_columns!(),
         "WHERE replay_batches.tenant = $1 AND replay_batches.id = $2 GROUP BY replay_batches.id"
@@ -290,11 +263,7 @@ async fn load(connection: &mut PgConnection, tenant: &Tenant, id: BatchId) -> Re
 }
 
 /// The tenant's batches, the newest first.
-pub(crate) async fn list(
-    connection: &mut PgConnection,
-    tenant: &Tenant,
-    limit: u32,
-) -> Result<Vec<BatchRow>> {
+pub(crate) async fn list(connection: &mut Connection, tenant: &Tenant, limit: u32) -> Result<Vec<BatchRow>> {
     const LIST: &str = concat!(
         batch_columns!(),
         "WHERE replay_batches.tenant = $1 GROUP BY replay_batches.id
@@ -311,7 +280,7 @@ pub(crate) async fn list(
 
 /// A batch with its letters.
 pub(crate) async fn whole(
-    connection: &mut PgConnection,
+    connection: &mut Connection,
     tenant: &Tenant,
     id: BatchId,
     limit: u32,

@@ -9,15 +9,16 @@ use retro_fault::Label;
 use retro_store::sample::Decide;
 use retro_store::{Result, SamplerStore, Step};
 
+use crate::dialect::Store;
 use crate::investigate::{add_investigation, store_batch};
 use crate::open::commit;
-use crate::{SqliteStore, outbox, retrospective, run};
+use crate::{outbox, retrospective, run};
 
 #[async_trait]
-impl SamplerStore for SqliteStore {
+impl SamplerStore for Store {
     async fn sample(&self, tenant: &Tenant, id: RetrospectiveId, decide: Decide<'_>) -> Result<Step> {
         let mut transaction = self.write().await?;
-        let Some((due, _)) = retrospective::load(&mut transaction, tenant, id).await? else {
+        let Some((due, _)) = retrospective::load_locked(&mut transaction, tenant, id).await? else {
             return Ok(Step::Unknown);
         };
         if due.state != State::Due {
