@@ -38,8 +38,12 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-use retro_core::finding::{Answer, Brief, Finding};
+pub use outcome::{Failure, Outcome};
 
+use retro_core::finding::{Answer, Brief, Finding};
+use retro_core::trajectory::ToolCall;
+
+use arguments::Arguments;
 use call::StepCalls;
 use errors::Errors;
 
@@ -58,6 +62,11 @@ pub fn investigate(brief: &Brief) -> Answer {
         finding.contradicts = contradiction::contradicted(finding, &brief.memories);
     }
     Answer::Looked { findings, verdicts: verdict::on_presented(brief, &steps) }
+}
+
+/// What became of one call, as an investigation judges it: by what the log says, else by the answer.
+pub fn judge(call: &ToolCall) -> Outcome<'_> {
+    outcome::judge(call, &Arguments::read(&call.arguments))
 }
 
 /// The strongest findings about calls: all repairs before all loops before all failures.

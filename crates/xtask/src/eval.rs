@@ -4,6 +4,7 @@
 //! An evaluation calls the product's own functions and sees labels only to score what they answered. It decides
 //! nothing itself.
 
+mod findings;
 mod injection;
 mod rules;
 mod webhooks;
@@ -13,12 +14,16 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
 
 /// What is measured.
 #[derive(Subcommand)]
 pub(crate) enum Eval {
+    /// The heuristics that look into runs, part by part: each figure beside a naive baseline and its goal.
+    Findings(findings::Options),
     /// The screen against hostile text: recall by kind, false alarms on real reviews, beside a one-line expression.
     Injection(injection::Options),
     /// The reader of reviews: which remarks it calls rules, beside what people called them.
@@ -49,9 +54,27 @@ impl Data {
     }
 }
 
+/// A half of the evaluation data: what is tuned is tuned on one, and the other says whether that was honest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+enum Part {
+    /// Its texts were read while what is measured was written.
+    Read,
+    /// Its texts were only counted.
+    Unread,
+}
+
+impl Part {
+    /// The part of a group: half of all groups, whatever their number.
+    fn of(group: &str) -> Self {
+        if Sha256::digest(group.as_bytes())[0] < 128 { Self::Read } else { Self::Unread }
+    }
+}
+
 /// Runs one evaluation and prints what it measured.
 pub(crate) fn run(eval: &Eval) -> Result<()> {
     match eval {
+        Eval::Findings(options) => findings::run(options),
         Eval::Injection(options) => injection::run(options),
         Eval::Rules(options) => rules::run(options),
         Eval::Webhooks(options) => webhooks::run(options),

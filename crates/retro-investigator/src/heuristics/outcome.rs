@@ -24,7 +24,7 @@ const REFUSAL_LINES_MAX: usize = 4;
 
 /// What became of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome<'a> {
+pub enum Outcome<'a> {
     /// It answered, and nothing says that it failed.
     Succeeded,
     /// It failed.
@@ -35,11 +35,11 @@ pub(super) enum Outcome<'a> {
 
 /// How a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure<'a> {
+pub struct Failure<'a> {
     /// The words of the answer that say so, verbatim; empty when there are none.
-    pub(super) line: &'a str,
+    pub line: &'a str,
     /// The signature of the error; empty when the failure has no words of its own.
-    pub(super) error: String,
+    pub error: String,
 }
 
 impl<'a> Failure<'a> {
@@ -139,6 +139,10 @@ pattern!(
         r": (?:-c: )?line \d+: "
     )
 );
+// What programs say beside their work.
+pattern!(NOTICE, r"^tar: Removing leading ");
+// The last line of a program that was called wrongly.
+pattern!(HINT, r"^Try ['`‘]([\w./+-]+)(?: --help| -h)?['’]");
 pattern!(CONTINUES, r"(?i)^(?:try '|try `|usage:|or:|see '|\s{2,})");
 
 /// JSON answers (and Python's way of printing a dictionary) carry their error in a field.
@@ -203,11 +207,15 @@ fn raised(answer: &str) -> Option<&str> {
     }
 }
 
-/// The first complaint of a shell answer that consists of complaints; output beside it means that it worked.
+/// The first complaint of a shell answer that consists of complaints; output beside it means that it worked, unless the
+/// program itself says at the end that it did not.
 fn complaints<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
     let mut first = None;
+    if let Some(line) = given_up(command, answer) {
+        return Some(line);
+    }
     for line in answer.lines().take(LINES_MAX) {
-        if line.trim().is_empty() || (first.is_some() && CONTINUES.is_match(line)) {
+        if line.trim().is_empty() || (first.is_some() && CONTINUES.is_match(line)) || NOTICE.is_match(line) {
             continue;
         }
         let shows_usage = first.is_none() && line.starts_with("Usage: ");
@@ -217,6 +225,18 @@ fn complaints<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
         first = first.or(Some(line.trim()));
     }
     first
+}
+
+/// The complaint of a program that ends by pointing to its own manual, or by saying that it leaves with a failure.
+fn given_up<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
+    let lines: Vec<_> =
+        answer.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX).collect();
+    let (last, before) = lines.split_last()?;
+    let complaint = before.last()?;
+    let speaker = complaint.split_once(": ").map(|(front, _)| basename(front))?;
+    let ends = HINT.captures(last).is_some_and(|found| basename(&found[1]) == speaker)
+        || last.strip_prefix(speaker).is_some_and(|rest| rest.starts_with(": Exiting with failure status"));
+    (ends && command.words.iter().any(|word| basename(word) == speaker)).then_some(*complaint)
 }
 
 /// Whether a program of the command (or a shell) complains in this line.
@@ -334,6 +354,17 @@ mod tests {
                 "could not compile",
             ),
             (
+                "tar -cf a b c",
+                "b\ntar: c: Cannot stat: No such file or directory\ntar: Exiting with failure status due to previous errors",
+                "…: No such file or directory",
+            ),
+            (
+                "tail -r a | wc",
+                "0\ntail: invalid option -- 'r'\nTry 'tail --help' for more information.",
+                "tail: invalid option -- …",
+            ),
+            ("sh -c 'wc <(x)'", "sh: 1: Syntax error: \"(\" unexpected", "sh: …: Syntax error: ( unexpected"),
+            (
                 "python x.py",
                 "  File \"x.py\", line 1\n    import a  def b\n    ^^^\nSyntaxError: invalid syntax",
                 "SyntaxError: invalid syntax",
@@ -369,6 +400,8 @@ mod tests {
             ("{}", r#"{"errors": [], "success": true, "exit_code": 0}"#),
             ("x", "{'output': '', 'error': ''}"),
             ("find / -name x", "find: '/proc/1': No such file or directory\n/home/x"),
+            ("tar -cf a /b", "tar: Removing leading `/' from member names"),
+            ("cat notes", "Try 'tail --help' for more information."),
             ("make", "Exit code: 0\nerror handling compiled"),
             ("{}", "Invalid items were removed from the list as asked.\nOne.\nTwo.\nThree.\nFour."),
         ] {

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use regex::Regex;
 use retro_screen::{Screening, instruction_about_code, screen};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Data, rows};
+use super::{Data, Part, rows};
 
 /// The set of malicious and benign texts.
 const SET: &str = "05_prompt_injection";
@@ -44,23 +44,6 @@ pub(crate) struct Options {
     /// What misses and false alarms are drawn by.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-}
-
-/// A half of the texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-enum Part {
-    /// Its texts were read while the patterns were written.
-    Read,
-    /// Its texts were only counted.
-    Unread,
-}
-
-impl Part {
-    /// The part of a group: half of all groups, whatever their number.
-    fn of(group: &str) -> Self {
-        if Sha256::digest(group.as_bytes())[0] < 128 { Self::Read } else { Self::Unread }
-    }
 }
 
 #[derive(Deserialize)]
