@@ -194,8 +194,16 @@ pub const ALIASES: [(&str, &str); 3] = [
     ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint"),
 ];
 
-/// Variables with our prefix that are no keys: the command line's, and those of tests and tools.
-pub const OTHER_VARIABLES: [&str; 3] = ["RETRO_CONFIG", "RETRO_TENANT", "RETRO_EVAL_DATA"];
+/// Variables with our prefix that are no keys: the command line's, those by which an agent's run tells git's hook of itself,
+/// and those of tests and tools.
+pub const OTHER_VARIABLES: [&str; 6] = [
+    "RETRO_CONFIG",
+    "RETRO_TENANT",
+    "RETRO_RUN_ID",
+    "RETRO_WORKFLOW",
+    "RETRO_PROMPT_VERSION",
+    "RETRO_EVAL_DATA",
+];
 
 /// Secrets that a file may hold. The key of the file is the secret's and `_file`.
 pub const SECRETS: [&str; 3] = ["github_secret", "database_url", "nats_url"];

@@ -1,6 +1,7 @@
 //! The command line: what every command takes, and the commands that stand alone. A group of commands has a file of its own.
 
 mod dead_letters;
+mod git;
 mod letter_filter;
 mod letters;
 mod memories;
@@ -15,6 +16,7 @@ use retro_core::id::{RetrospectiveId, RunId, Step, Tenant, Workflow};
 use retro_core::review::Repository;
 
 pub(crate) use self::dead_letters::{ChosenArgs, DeadLetters, Discard, Replay};
+pub(crate) use self::git::{Git, InstallHook};
 pub(crate) use self::letter_filter::LetterFilterArgs;
 pub(crate) use self::letters::{EditLetter, ExportLetters, ListLetters, ShowLetter};
 pub(crate) use self::memories::Memories;
@@ -78,6 +80,9 @@ pub(crate) enum Command {
     Runs(Runs),
     /// What became of the runs' pull requests: approved, sent back, merged, closed; by workflow.
     Outcomes(Outcomes),
+    /// Commits that name the run which made them.
+    #[command(subcommand)]
+    Git(Git),
     /// Memories: what they say, why they are there, and how to be rid of one.
     #[command(subcommand)]
     Memories(Memories),

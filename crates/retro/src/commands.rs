@@ -2,6 +2,7 @@
 
 pub(crate) mod configuration;
 mod doctor;
+mod git;
 mod letters;
 mod manual;
 mod memories;
@@ -84,6 +85,7 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded, metrics: Scrape) -> anyhow::R
         Command::Workflows => read::workflows(&asked, &*store::open(&config).await?).await,
         Command::Runs(args) => read::runs(&asked, &*store::open(&config).await?, args).await,
         Command::Outcomes(args) => read::outcomes(&asked, &*store::open(&config).await?, args).await,
+        Command::Git(command) => git::run(output, command),
         Command::Memories(command) => {
             memories::run(&asked, &config, store::open(&config).await?, command).await
         }

@@ -9,6 +9,7 @@ mod controls;
 mod crash;
 mod equal;
 mod faults;
+mod hook;
 mod intake;
 mod keep;
 mod killed;
