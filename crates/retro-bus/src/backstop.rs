@@ -8,10 +8,11 @@
 //! back. Another moment, or an earlier end, is another stream: the database then lets the outbox send once more what the one
 //! before had, forgets attempts at its positions, which are given anew, and keeps a row for everything that was there at the last
 //! look and neither handled nor given up. Messages that wait from one look to the next are remembered by name meanwhile, so
-//! that they can be told by name.
+//! that they can be told by name. That goes for what comes from outside, finished runs and what happened at GitHub; of a stream
+//! that several take from, whatever the slowest has not acknowledged waits.
 //!
-//! **What is not known.** Events that came after the last look and went before the next, uncounted: nobody but their emitter
-//! knows them. Emitting them again is harmless. To know them here, every event would have to be written to the database before it
+//! **What is not known.** Events that came after the last look and went before the next, unhandled: nobody but their emitter
+//! knows them. Emitting them again, or delivering them again at GitHub, is harmless. To know them here, every event would have to be written to the database before it
 //! is acknowledged, and then events could not be taken while the database is away.
 
 use std::sync::Arc;
@@ -19,14 +20,14 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use jiff::Timestamp;
-use retro_events::{Delivery, Role, run_completed};
+use retro_events::{Delivery, Role, github, run_completed, subject};
 use retro_store::broker::{Anew, Feed, Look, StreamSight, WaitingMessage};
 use retro_store::{BrokerStore, StoreError};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::consume::read;
-use crate::topology::{self, ANNOUNCEMENTS, BODIES, INTAKE, WORK};
+use crate::topology::{self, ANNOUNCEMENTS, BODIES, GITHUB, INTAKE, WORK};
 use crate::{Bus, BusError};
 
 /// What is told by name at most; the database has them all.
@@ -50,13 +51,13 @@ pub(crate) enum LookError {
     Consumer(String),
 }
 
-/// Looks at all streams every `pause` until `stop`, and remembers by name what waits for a counter. Any number of processes
-/// may.
+/// Looks at all streams every `pause` until `stop`, and remembers by name what waits of what came from outside. Any number of
+/// processes may.
 pub async fn watch_streams(bus: Bus, store: Arc<dyn BrokerStore>, pause: Duration, stop: CancellationToken) {
-    let mut queue = Queue { bus, store, seen_to: 0 };
+    let mut watch = Watch { bus, store, queues: [INTAKE, GITHUB].map(Queue::of) };
     loop {
         // A look that waits for its database may be left: whatever it has not committed has not happened.
-        match stop.run_until_cancelled(queue.look()).await {
+        match stop.run_until_cancelled(watch.look()).await {
             None => return,
             Some(Ok(())) => {}
             // What is missing is on /readyz.
@@ -69,52 +70,87 @@ pub async fn watch_streams(bus: Bus, store: Arc<dyn BrokerStore>, pause: Duratio
     }
 }
 
-/// The events that wait for a counter.
-struct Queue {
+struct Watch {
     bus: Bus,
     store: Arc<dyn BrokerStore>,
+    queues: [Queue; 2],
+}
+
+/// A stream of what came from outside and is known to nobody but the broker until it is handled.
+struct Queue {
+    stream: &'static str,
+    /// Whoever takes from it: a message is handled when each of them has acknowledged it.
+    takers: Vec<Role>,
     /// The last position at the look before: what is above it has just come.
     seen_to: u64,
 }
 
 impl Queue {
+    fn of(stream: &'static str) -> Self {
+        let takes = |role: &Role| role.durable().is_some_and(|durable| durable.stream == stream);
+        Self { stream, takers: Role::ALL.into_iter().filter(takes).collect(), seen_to: 0 }
+    }
+
+    /// What a message of it is called.
+    fn name(&self, one: &Delivery) -> WaitingMessage {
+        let (event, readers) = match subject::parse_github(&one.subject) {
+            Ok((_, kind)) => (github::event(one), github::readers(&kind)),
+            Err(_) => (run_completed::event(one), &self.takers[..]),
+        };
+        let readers = readers.iter().map(ToString::to_string).collect();
+        WaitingMessage { subject: one.subject.clone(), event, readers }
+    }
+}
+
+impl Watch {
     async fn look(&mut self) -> Result<(), LookError> {
         let ours = [(WORK, Feed::WakeUps), (ANNOUNCEMENTS, Feed::Announcements), (BODIES, Feed::Nothing)];
         for (stream, feed) in ours {
             look(&self.bus, &*self.store, stream, None, feed).await?;
         }
-        let handled = handled(&self.bus, Role::Counter.as_str(), INTAKE).await?;
-        let Some((look, last)) = look(&self.bus, &*self.store, INTAKE, Some(handled), Feed::Nothing).await?
-        else {
-            return Ok(());
-        };
-        let before = std::mem::replace(&mut self.seen_to, last);
-        if look.anew.is_some() {
-            return Ok(());
+        for queue in &mut self.queues {
+            look_at_queue(&self.bus, &*self.store, queue).await?;
         }
-        self.name(&look, handled, before).await
+        Ok(())
     }
+}
 
-    /// Remembers what messages are called that were there at the look before and still wait.
-    async fn name(&self, look: &Look, handled: u64, before: u64) -> Result<(), LookError> {
-        let from = handled.max(look.named_to) + 1;
-        let to = before.min(from - 1 + NAMED_PER_LOOK).min(handled + NAMED_MAX);
-        if from > to {
-            return Ok(());
-        }
-        let batch = read::messages(&self.bus, INTAKE, from, to).await?;
-        let name = |one: &Delivery| WaitingMessage {
-            subject: one.subject.clone(),
-            event: run_completed::event(one),
-        };
-        let named: Vec<(u64, WaitingMessage)> = batch.iter().map(|one| (one.sequence, name(one))).collect();
-        info!(
-            stream = INTAKE,
-            "{} events wait, from position {from} to {to}; they are remembered by name",
-            named.len()
-        );
-        Ok(self.store.name_waiting(INTAKE, look.number, &named).await?)
+async fn look_at_queue(bus: &Bus, store: &dyn BrokerStore, queue: &mut Queue) -> Result<(), LookError> {
+    // The slowest has the say: what one of them has not handled is not handled.
+    let mut handled_by_all = u64::MAX;
+    for taker in &queue.takers {
+        handled_by_all = handled_by_all.min(handled(bus, taker.as_str(), queue.stream).await?);
     }
+    let Some((look, last)) = look(bus, store, queue.stream, Some(handled_by_all), Feed::Nothing).await?
+    else {
+        return Ok(());
+    };
+    let before = std::mem::replace(&mut queue.seen_to, last);
+    if look.anew.is_some() {
+        return Ok(());
+    }
+    name(bus, store, queue, &look, handled_by_all, before).await
+}
+
+/// Remembers what messages are called that were there at the look before and still wait.
+async fn name(
+    bus: &Bus,
+    store: &dyn BrokerStore,
+    queue: &Queue,
+    look: &Look,
+    handled: u64,
+    before: u64,
+) -> Result<(), LookError> {
+    let stream = queue.stream;
+    let from = handled.max(look.named_to) + 1;
+    let to = before.min(from - 1 + NAMED_PER_LOOK).min(handled + NAMED_MAX);
+    if from > to {
+        return Ok(());
+    }
+    let batch = read::messages(bus, stream, from, to).await?;
+    let named: Vec<(u64, WaitingMessage)> = batch.iter().map(|one| (one.sequence, queue.name(one))).collect();
+    info!(stream, "{} events wait, from position {from} to {to}; they are remembered by name", named.len());
+    Ok(store.name_waiting(stream, look.number, &named).await?)
 }
 
 /// How far a consumer has acknowledged without a gap. One that is not there has acknowledged nothing.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::consumer::Delivery;
 use crate::envelope::Envelope;
-use crate::subject;
+use crate::{Role, subject};
 
 /// How the type of every event begins; the kind and the version follow.
 const TYPE_PREFIX: &str = "dev.retrospect.github.";
@@ -286,6 +286,17 @@ pub fn read(delivery: &Delivery) -> Result<GithubEvent, Rejection> {
         at: envelope.time.unwrap_or(delivery.stored_at),
         data,
     })
+}
+
+/// The roles that remember an event of this kind once they have handled it: a push speaks of no pull request that people could
+/// say something about, and what is said in passing tells nothing of a pull request's end. Of an unknown kind, everybody who
+/// is handed it.
+pub fn readers(kind: &str) -> &'static [Role] {
+    match kind {
+        "push" => &[Role::Tracker],
+        "issue_comment" => &[Role::Reviewer],
+        _ => &[Role::Reviewer, Role::Tracker],
+    }
 }
 
 /// What the event in a delivery is called, as far as that can be read.

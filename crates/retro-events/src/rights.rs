@@ -119,14 +119,16 @@ fn of_role(role: Role) -> Vec<String> {
         // A workflow of GitHub's that is over is a run of ours.
         Role::Bridge => vec![all_below(subject::GITHUB), all_below(subject::RUN_COMPLETED)],
         // Dead letters go back to where they came from, whoever sent them at first; the bytes are stored ones.
-        // It looks how far the counter is, and what the events are called that wait for one: also when no counter runs.
+        // It looks how far those are that take what came from outside, and what waits for them is called: also when none runs.
         Role::Relay => {
-            let looks = Role::Counter
-                .durable()
+            let outside = [INTAKE, GITHUB];
+            let takers = Role::ALL.into_iter().filter_map(Role::durable);
+            let looks = takers
+                .filter(|one| outside.contains(&one.stream))
                 .map(|one| format!("$JS.API.CONSUMER.INFO.{}.{}", one.stream, one.name));
             let others = [subject::RUN_COMPLETED, subject::GITHUB];
             let ours = subject::OURS.iter().copied().chain(others).map(all_below);
-            ours.chain(looks).chain([format!("$JS.API.DIRECT.GET.{INTAKE}")]).collect()
+            ours.chain(looks).chain(outside.map(|stream| format!("$JS.API.DIRECT.GET.{stream}"))).collect()
         }
     };
     own.into_iter().chain(asks).chain(more).collect()

@@ -96,7 +96,9 @@ impl Role {
             Self::Gateway => &[stream::INTAKE, stream::BODIES],
             Self::Bridge => &[stream::INTAKE, stream::GITHUB],
             // It sends dead letters again, to wherever they came from, and watches what the broker has.
-            Self::Relay => &[stream::INTAKE, stream::WORK, stream::ANNOUNCEMENTS, stream::BODIES],
+            Self::Relay => {
+                &[stream::INTAKE, stream::GITHUB, stream::WORK, stream::ANNOUNCEMENTS, stream::BODIES]
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Rows of `streams` and `losses`.
 
+use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 
+use retro_core::id::EventKey;
 use retro_core::stream::Known;
 use retro_store::Result;
 use retro_store::broker::{Loss, WaitingMessage};
@@ -113,4 +115,57 @@ pub fn losses(
         .collect();
     losses.sort_by_key(|loss| *loss.positions.start());
     losses
+}
+
+/// Which of some messages were handled, as the inboxes of everybody who reads them tell, one after the other.
+pub struct Account<'a> {
+    messages: Vec<&'a WaitingMessage>,
+    handled: Vec<bool>,
+}
+
+impl<'a> Account<'a> {
+    /// Of these messages. One whose event cannot be read is in nobody's inbox.
+    pub fn of(messages: impl IntoIterator<Item = &'a WaitingMessage>) -> Self {
+        let messages: Vec<_> = messages.into_iter().collect();
+        let handled =
+            messages.iter().map(|message| message.event.is_some() && !message.readers.is_empty()).collect();
+        Self { messages, handled }
+    }
+
+    /// Whose inboxes are to be asked.
+    pub fn readers(&self) -> BTreeSet<&'a str> {
+        self.messages.iter().flat_map(|message| &message.readers).map(String::as_str).collect()
+    }
+
+    /// The events that one inbox is to be asked for.
+    pub fn asked(&self, reader: &str) -> Vec<&'a EventKey> {
+        self.read_by(reader).into_iter().filter_map(|place| self.messages[place].event.as_ref()).collect()
+    }
+
+    /// That inbox holds those of the [`asked`](Self::asked) events at these places. Fails for a place that was not asked for.
+    pub fn seen(&mut self, reader: &str, found: impl IntoIterator<Item = i64>) -> Result<()> {
+        let asked = self.read_by(reader);
+        let mut seen = HashSet::new();
+        for place in found {
+            let of = at("inbox", format!("{reader}/{place}"));
+            let nth: usize = of.unsigned(place)?;
+            seen.insert(*asked.get(nth).ok_or_else(|| of.damaged("nobody asked for it"))?);
+        }
+        for place in asked {
+            self.handled[place] &= seen.contains(&place);
+        }
+        Ok(())
+    }
+
+    /// For each message, in their order, whether everybody who reads it remembers its event.
+    pub fn handled(self) -> Vec<bool> {
+        self.handled
+    }
+
+    fn read_by(&self, reader: &str) -> Vec<usize> {
+        let reads = |message: &WaitingMessage| {
+            message.event.is_some() && message.readers.iter().any(|one| one == reader)
+        };
+        (0..self.messages.len()).filter(|place| reads(self.messages[*place])).collect()
+    }
 }

@@ -1,14 +1,13 @@
 //! What is known of the broker's streams.
 
 use async_trait::async_trait;
-use retro_core::id::{EventKey, ReplayId};
+use retro_core::id::ReplayId;
 use retro_core::message::Notice;
 use retro_core::stream::is_same;
 use retro_fault::Label;
 use retro_store::Result;
 use retro_store::broker::{Anew, BrokerStore, Feed, Look, Loss, StreamSight, WaitingMessage};
-use retro_store_sql::broker::{LossRecord, StreamRecord, StreamRow, losses, waiting};
-use retro_store_sql::count::CONSUMER;
+use retro_store_sql::broker::{Account, LossRecord, StreamRecord, StreamRow, losses, waiting};
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
@@ -122,15 +121,15 @@ impl BrokerStore for SqliteStore {
         let mut reader = self.reader().acquire().await.on("losses")?;
         let rows: Vec<LossRecord> = sqlx::query_as(LOAD).fetch_all(&mut *reader).await.on("losses")?;
         let all = rows.into_iter().map(LossRecord::read).collect::<Result<Vec<Loss>>>()?;
-        let events = all.iter().filter_map(|loss| loss.message.as_ref()?.event.as_ref());
-        let since = known(&mut reader, events).await?;
-        let is_known = |loss: &Loss| {
-            loss.message
-                .as_ref()
-                .and_then(|message| message.event.as_ref())
-                .is_some_and(|event| since.contains(event))
-        };
-        Ok(all.into_iter().filter(|loss| !is_known(loss)).collect())
+        let (unnamed, named): (Vec<Loss>, Vec<Loss>) =
+            all.into_iter().partition(|loss| loss.message.is_none());
+        let since =
+            handled_events(&mut reader, named.iter().filter_map(|loss| loss.message.as_ref())).await?;
+        let mut left: Vec<Loss> =
+            named.into_iter().zip(since).filter_map(|(loss, handled)| (!handled).then_some(loss)).collect();
+        left.extend(unnamed);
+        left.sort_by_key(|loss| (loss.stream.clone(), loss.number, *loss.positions.start()));
+        Ok(left)
     }
 }
 
@@ -286,7 +285,8 @@ async fn lost(connection: &mut SqliteConnection, before: &StreamRow, stream: &st
     Ok(losses(stream, before, named, &handled))
 }
 
-/// The positions of a stream that need no name: those given up, and of the named ones those whose event was handled.
+/// The positions of a stream that need no name: of the named ones those whose event was handled, and those given up by anybody:
+/// a letter is the whole message, and sent again it reaches everybody who reads the stream.
 async fn handled(
     connection: &mut SqliteConnection,
     before: &StreamRow,
@@ -303,33 +303,26 @@ async fn handled(
         .fetch_all(&mut *connection)
         .await
         .on("dead_letters")?;
-    let events = named.iter().filter_map(|(_, message)| message.event.as_ref());
-    let known = known(connection, events).await?;
-    let is_known =
-        |message: &WaitingMessage| message.event.as_ref().is_some_and(|event| known.contains(event));
+    let known = handled_events(connection, named.iter().map(|(_, message)| message)).await?;
     let mut handled: Vec<u64> =
-        named.iter().filter(|(_, message)| is_known(message)).map(|(position, _)| *position).collect();
+        named.iter().zip(known).filter_map(|((position, _), known)| known.then_some(*position)).collect();
     for position in given_up {
         handled.push(at("dead_letters.sequence", position).unsigned(position)?);
     }
     Ok(handled)
 }
 
-/// Those of some events that were handled.
-async fn known<'a>(
+/// For each of some messages, whether everybody who reads it has handled its event.
+async fn handled_events<'a>(
     connection: &mut SqliteConnection,
-    events: impl Iterator<Item = &'a EventKey>,
-) -> Result<Vec<EventKey>> {
-    let events: Vec<&EventKey> = events.collect();
-    let seen = seen_events(connection, CONSUMER, &events).await?;
-    let found = seen.into_iter().map(|(index, _)| {
-        let index: usize = at("inbox", index).unsigned(index)?;
-        events
-            .get(index)
-            .map(|event| (*event).clone())
-            .ok_or_else(|| at("inbox", index).damaged("nobody asked for it"))
-    });
-    found.collect()
+    messages: impl Iterator<Item = &'a WaitingMessage>,
+) -> Result<Vec<bool>> {
+    let mut account = Account::of(messages);
+    for reader in account.readers() {
+        let seen = seen_events(connection, reader, &account.asked(reader)).await?;
+        account.seen(reader, seen.into_iter().map(|(place, _)| place))?;
+    }
+    Ok(account.handled())
 }
 
 /// Stores losses; what was lost before is left as it is.

@@ -21,7 +21,7 @@ pub struct StreamSight {
     pub first: u64,
     /// Its last position.
     pub last: u64,
-    /// Everything up to here was acknowledged by its consumer; [`Self::last`] where losing it loses nothing.
+    /// Everything up to here was acknowledged by each of its consumers; [`Self::last`] where losing it loses nothing.
     pub handled: u64,
 }
 
@@ -70,6 +70,18 @@ pub struct WaitingMessage {
     /// The event in it, where it can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventKey>,
+    /// The consumers that have to remember the event: it is handled when each of them does. Of a message that was named before
+    /// there was more than one, it is the counter.
+    #[serde(default = "counter", skip_serializing_if = "is_counter")]
+    pub readers: Vec<String>,
+}
+
+fn counter() -> Vec<String> {
+    vec!["counter".to_owned()]
+}
+
+fn is_counter(readers: &[String]) -> bool {
+    readers == ["counter"]
 }
 
 /// Positions that were lost with a stream.
@@ -96,7 +108,7 @@ impl std::fmt::Display for Loss {
                     self.stream
                 )
             }
-            Some(WaitingMessage { subject, event: None }) => {
+            Some(WaitingMessage { subject, event: None, .. }) => {
                 write!(f, "an unreadable message to {subject:?}, position {first} of {}", self.stream)
             }
             None => write!(

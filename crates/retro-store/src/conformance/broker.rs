@@ -9,10 +9,12 @@ use retro_core::message::Notice;
 use super::Database;
 use super::story::{Story, moment, run, tenant};
 use crate::broker::{Anew, Feed, Loss, StreamSight, WaitingMessage};
-use crate::{NewDeadLetter, Position, Store};
+use crate::{NewDeadLetter, Position, Store, track};
 
 const INTAKE: &str = "INTAKE";
 const NOTHING: [u64; 0] = [];
+/// Two that remember what they have handled.
+const READERS: [&str; 2] = ["counter", "tracker"];
 
 fn sight(made: &str, last: u64, handled: u64) -> StreamSight {
     StreamSight { stream: INTAKE.to_owned(), made: made.to_owned(), first: 1, last, handled }
@@ -20,7 +22,8 @@ fn sight(made: &str, last: u64, handled: u64) -> StreamSight {
 
 fn named(workflow: &str, id: &str) -> WaitingMessage {
     let event = run(&super::story::key("t", workflow), id).arrival.event;
-    WaitingMessage { subject: format!("runs.t.{workflow}"), event: Some(event) }
+    let readers = vec!["counter".to_owned()];
+    WaitingMessage { subject: format!("runs.t.{workflow}"), event: Some(event), readers }
 }
 
 async fn looked(store: &dyn Store, made: &str, last: u64, handled: u64) -> crate::broker::Look {
@@ -64,6 +67,34 @@ pub async fn what_went_with_a_stream_is_told_unless_it_was_handled_or_given_up(d
     Story::new(store, "t", "w").count(&["lost"]).await;
     let left = store.losses().await.expect("reading");
     assert_eq!(left, lost[1..], "what was emitted again and counted is not lost any more");
+}
+
+/// One of them is not enough, whichever it is.
+pub async fn what_several_read_is_lost_until_each_of_them_has_handled_it(database: &Database) {
+    let store = &*database.one;
+    looked(store, "then", 3, 0).await;
+    let read_by_both = |id| WaitingMessage { readers: READERS.map(str::to_owned).into(), ..named("w", id) };
+    let waiting = ["counted", "tracked", "both"].map(read_by_both);
+    let positions: Vec<_> = (1..).zip(waiting.clone()).collect();
+    store.name_waiting(INTAKE, 1, &positions).await.expect("naming");
+    let tracked = |one: &WaitingMessage| track::Heard {
+        event: one.event.clone().expect("it has a name"),
+        content_hash: "a hash".to_owned(),
+        pull_request: None,
+        commits: Vec::new(),
+        trailers: Vec::new(),
+    };
+    Story::new(store, "t", "w").count(&["counted", "both"]).await;
+    for one in &waiting[1..] {
+        store.track(&tracked(one)).await.expect("tracking");
+    }
+    let lost = made_anew(&*database.two, Feed::Nothing).await.lost;
+    let told: Vec<_> = lost.iter().map(|loss| loss.message.clone()).collect();
+    assert_eq!(told, [Some(waiting[0].clone()), Some(waiting[1].clone())]);
+    Story::new(store, "t", "w").count(&["tracked"]).await;
+    assert_eq!(store.losses().await.expect("reading"), lost[..1]);
+    store.track(&tracked(&waiting[0])).await.expect("tracking");
+    assert_eq!(store.losses().await.expect("reading"), []);
 }
 
 /// Its name is not needed any more.

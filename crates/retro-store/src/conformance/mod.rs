@@ -189,6 +189,7 @@ macro_rules! conformance {
             broker {
                 a_stream_is_the_same_as_long_as_it_says_the_same_and_grows
                 what_went_with_a_stream_is_told_unless_it_was_handled_or_given_up
+                what_several_read_is_lost_until_each_of_them_has_handled_it
                 what_was_acknowledged_does_not_wait
                 what_waited_and_is_gone_from_its_stream_is_lost_unless_it_was_handled
                 attempts_at_positions_of_a_stream_that_ended_are_forgotten

@@ -91,7 +91,7 @@ async fn retention(config: &Config) -> anyhow::Result<String> {
     Ok(format!("purged so far: {}; the last at {last:.0}", told.join(", ")))
 }
 
-/// What went with the broker's data. Bad as long as something that is known by name was not emitted again.
+/// What went with the broker's data. Bad as long as something that is known by name has not come again.
 async fn losses(config: &Config) -> anyhow::Result<String> {
     if store::is_to_be_made(config) {
         return Ok("nothing".to_owned());
@@ -99,7 +99,9 @@ async fn losses(config: &Config) -> anyhow::Result<String> {
     let losses = store::open(config).await?.losses().await?;
     let told = losses.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     if losses.iter().any(|loss| loss.message.is_some()) {
-        anyhow::bail!("lost with the broker's data, to be emitted again: {told}");
+        anyhow::bail!(
+            "lost with the broker's data, to be emitted again or, by their ids, delivered again at GitHub: {told}"
+        );
     }
     Ok(if told.is_empty() { "nothing that is known by name".to_owned() } else { told })
 }

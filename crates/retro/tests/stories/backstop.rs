@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{Fleet, Kind, Wire, items, mending, text};
+use crate::world::{BRIDGED, Fleet, Kind, Webhook, Wire, items, mending, real, text};
 
 const INTAKE: &str = "RETRO_INTAKE";
 const WORK: &str = "RETRO_WORK";
@@ -238,6 +238,67 @@ async fn what_is_purged_from_a_stream_before_anybody_counted_it_is_told_by_name(
     let looked = fleet.retro(&["doctor", "-o", "json"]).await;
     assert!(!lost(&looked.json()).contains("event of ci"), "{looked:?}");
     fleet.stop_all().await;
+}
+
+/// GitHub was told that they are taken, and sends none by itself again.
+#[tokio::test]
+async fn webhooks_that_went_with_the_broker_before_everybody_had_handled_them_are_told_by_name() {
+    let mut fleet = Fleet::start(Kind::Sqlite, &[("reviewer", 1)]).await;
+    let relay = fleet.serve_with("relay", &QUICK);
+    let bridge = fleet.serve_with("bridge", &BRIDGED[1..]);
+    fleet.ready(relay).await;
+    fleet.ready(bridge).await;
+    let mut push = real("push", "push");
+    push["commits"][0]["message"] = json!("Fix it\n\nRetro-Run: run-17\n");
+    let webhooks = [
+        Webhook::real("issue_comment", "a comment", "on-pull-request"),
+        Webhook::real("pull_request", "a pull request", "opened"),
+        Webhook::new("push", "a push", &push),
+    ];
+    taken(&fleet, &webhooks).await;
+    let mut wire = Wire::to(fleet.nats_url()).await;
+    fleet
+        .until("the reviewer has handled them", async || {
+            let reviewer = wire.ask("CONSUMER.INFO.RETRO_GITHUB.reviewer", &Value::Null).await;
+            (reviewer["ack_floor"]["stream_seq"] == json!(3)).then_some(())
+        })
+        .await;
+    // Nobody follows the pull request.
+    fleet.logged(" to 3; they are remembered by name").await;
+    fleet.wipe_broker().await;
+    fleet.start_broker().await;
+    fleet.migrate().await;
+    fleet.logged("the stream RETRO_GITHUB is not the one that it was").await;
+    let looked = fleet.retro(&["doctor", "-o", "json"]).await;
+    assert_eq!(looked.code, Some(4), "{looked:?}");
+    let told = lost(&looked.json());
+    for (delivery, position) in [("a pull request", 2), ("a push", 3)] {
+        let name = format!(
+            "event {delivery:?} of \"https://github.com/acme/shop\" of the tenant acme, position {position} of RETRO_GITHUB"
+        );
+        assert!(told.contains(&name), "{told}");
+    }
+    assert!(!told.contains("a comment"), "it was handled by whoever has to: {told}");
+    fleet.logged("lost with the broker: event \"a push\"").await;
+
+    let tracker = fleet.serve("tracker");
+    fleet.ready(tracker).await;
+    taken(&fleet, &webhooks).await;
+    fleet
+        .until("nothing is lost", async || {
+            let looked = fleet.retro(&["doctor", "-o", "json"]).await;
+            (looked.code == Some(0) && !lost(&looked.json()).contains("event")).then_some(())
+        })
+        .await;
+    fleet.stop_all().await;
+}
+
+/// Delivers webhooks until each is taken.
+async fn taken(fleet: &Fleet, webhooks: &[Webhook]) {
+    for webhook in webhooks {
+        let taken = async || (fleet.webhook(webhook).await.0 == 202).then_some(());
+        fleet.until("a webhook is taken", taken).await;
+    }
 }
 
 /// What `retro doctor` says was lost.

@@ -90,14 +90,24 @@ const TABLE: &[(&str, Act, &[&str])] = &[
     (
         "ask about the stream of GitHub's events",
         Publish("$JS.API.STREAM.INFO.RETRO_GITHUB"),
-        &["bridge", "setup"],
+        &["bridge", "relay", "setup"],
     ),
     (
         "read what happened at GitHub",
         Publish("$JS.API.STREAM.MSG.GET.RETRO_GITHUB"),
         &["reviewer", "tracker"],
     ),
-    ("read it directly", Publish("$JS.API.DIRECT.GET.RETRO_GITHUB"), &[]),
+    ("read it directly", Publish("$JS.API.DIRECT.GET.RETRO_GITHUB"), &["relay"]),
+    (
+        "ask how far the reviewer is",
+        Publish("$JS.API.CONSUMER.INFO.RETRO_GITHUB.reviewer"),
+        &["relay", "reviewer", "setup"],
+    ),
+    (
+        "ask how far the tracker is",
+        Publish("$JS.API.CONSUMER.INFO.RETRO_GITHUB.tracker"),
+        &["relay", "setup", "tracker"],
+    ),
     ("purge a stream", Publish("$JS.API.STREAM.PURGE.RETRO_INTAKE"), &[]),
     ("delete a stream", Publish("$JS.API.STREAM.DELETE.RETRO_INTAKE"), &[]),
     ("delete a message", Publish("$JS.API.STREAM.MSG.DELETE.RETRO_INTAKE"), &[]),

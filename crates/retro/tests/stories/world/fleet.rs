@@ -206,6 +206,11 @@ impl Fleet {
             command.args(["--http-listen", &http]);
             self.world.http_url = Some(format!("http://{http}"));
         }
+        if roles.split(',').any(|role| role == "bridge") {
+            let bridge = format!("127.0.0.1:{}", free_port());
+            command.env("RETRO_BRIDGE_LISTEN", &bridge);
+            self.world.bridge_url = Some(format!("http://{bridge}/github/webhook"));
+        }
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.world.path("retro.log"));
         let quick = [("RETRO_SWEEP_MS", "200"), ("RETRO_LEASE_S", "2"), ("NO_COLOR", "1")];
         let process = command

@@ -63,7 +63,7 @@ pub(crate) fn real(event: &str, file: &str) -> Value {
 }
 
 impl World {
-    /// Posts a webhook to the bridge of `retro up`; status and answer.
+    /// Posts a webhook to the bridge; status and answer.
     pub(crate) async fn webhook(&self, webhook: &Webhook) -> (u16, Value) {
         let response = self.webhook_request(webhook).send().await.expect("it answers");
         (response.status().as_u16(), response.json().await.expect("JSON"))
@@ -95,8 +95,11 @@ impl World {
         messages.iter().map(read).collect()
     }
 
-    /// Where the bridge of `retro up` takes webhooks.
+    /// Where webhooks are taken.
     fn bridge_url(&self) -> Option<String> {
+        if self.bridge_url.is_some() {
+            return self.bridge_url.clone();
+        }
         let text = std::fs::read_to_string(self.data().join("instance.json")).ok()?;
         let instance: Value = serde_json::from_str(&text).ok()?;
         instance["bridge_url"].as_str().map(str::to_owned)

@@ -89,6 +89,8 @@ pub(crate) struct World {
     database_url: Option<String>,
     /// The HTTP side, if it is another process's.
     http_url: Option<String>,
+    /// Where webhooks are taken, if it is another process's.
+    bridge_url: Option<String>,
     http: reqwest::Client,
     folder: TempDir,
 }
@@ -112,8 +114,8 @@ impl World {
     pub(crate) fn empty() -> Self {
         let http = reqwest::Client::builder().timeout(PATIENCE).build().expect("a client without TLS");
         let folder = TempDir::new().expect("a temporary folder can be made");
-        let (nats_url, database_url, http_url) = (None, None, None);
-        Self { up: None, nats_port: free_port(), nats_url, database_url, http_url, http, folder }
+        let (nats_url, database_url, http_url, bridge_url) = (None, None, None, None);
+        Self { up: None, nats_port: free_port(), nats_url, database_url, http_url, bridge_url, http, folder }
     }
 
     /// A running program.
