@@ -413,3 +413,29 @@ async fn a_letter_of_what_happened_at_github_would_be_heard_or_given_up_again() 
         assert!(told.why.contains(why), "{told:?}");
     }
 }
+
+#[tokio::test]
+async fn what_happened_at_github_can_be_mended() {
+    let world = world().await;
+    let event = json!({
+        "specversion": "1.0", "type": "dev.retrospect.github.push.v1", "source": "https://github.com/acme/shop",
+        "id": "delivery-1", "data": {"event": "push", "repo": 7, "host": "github.com", "commits": []},
+    });
+    let position =
+        Position { consumer: "tracker".to_owned(), stream: "RETRO_GITHUB".to_owned(), sequence: 1 };
+    let subject = "retro.github.default.push".to_owned();
+    let payload = event.to_string().into_bytes();
+    let id = world.bury(&NewDeadLetter { position, subject, payload, ..fine(1) }).await;
+    let first = world.mend(id, &set("data.repo", json!(8))).await.unwrap();
+    assert!(
+        !first.readable && first.would.starts_with("it would be refused again: field_invalid"),
+        "{first:?}"
+    );
+    let second = world.mend(id, &set("data.repo", json!("acme/shop"))).await.unwrap();
+    assert!(
+        second.readable && second.would.starts_with("the tracker would hear push of acme/shop"),
+        "{second:?}"
+    );
+    let error = world.mend(id, &set("id", json!("delivery-2"))).await.unwrap_err();
+    assert!(error.to_string().contains("changes the event's source or id"), "{error}");
+}

@@ -3,10 +3,11 @@
 //!
 //! **What stays.** The subject, and with it tenant and workflow, is the letter's; nothing here can change it. The event's
 //! identity (source, id) stays too, unless it is what was wrong: under another identity the same run would be counted by
-//! an event that nobody sent. A version is of an event: the program's own messages hold nothing for a person to mend.
+//! an event that nobody sent. A version is of an event, a run's or GitHub's: the program's own messages hold nothing for a
+//! person to mend.
 //!
-//! **What is told.** The difference, redacted, and what the counter's own reading code says of the version. One that would
-//! be refused again is kept all the same, since a message may need several hands; the answer says so.
+//! **What is told.** The difference, redacted, and what the code that reads such an event says of the version. One that
+//! would be refused again is kept all the same, since a message may need several hands; the answer says so.
 
 mod diff;
 mod http;
@@ -22,7 +23,7 @@ use retro_core::steer::{Act, ActError};
 use retro_core::time::Clock;
 use retro_events::envelope::MESSAGE_BYTES_MAX;
 use retro_events::hosts::DatarefHosts;
-use retro_events::{Delivery, Role, encoding, run_completed};
+use retro_events::{Delivery, Role, encoding, github, run_completed};
 use retro_store::{Content, DeadLetter, MendStore, StoreError};
 use serde::Serialize;
 use serde_json::Value;
@@ -69,7 +70,7 @@ pub struct Mended {
     pub based_on: u32,
     /// SHA-256 of its payload, hex.
     pub payload_sha256: String,
-    /// Whether the counter would take it as things stand.
+    /// Whether its reader would take it as things stand.
     pub readable: bool,
     /// What would become of it, in one sentence.
     pub would: String,
@@ -92,6 +93,12 @@ pub enum MendError {
     /// The database did not do it.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// What a version says to whoever reads it.
+enum Said {
+    Run(run_completed::RunCompleted),
+    AtGithub(github::GithubEvent),
 }
 
 fn refused<T>(why: impl Into<String>) -> Result<T, MendError> {
@@ -128,7 +135,7 @@ impl Mending {
         let (based_on, before) = self.content(tenant, &letter, from).await?;
         let after = edited(&before, edit)?;
         check(&letter, &before, &after)?;
-        let read = run_completed::read(&self.delivery(&letter, &after), &self.hosts);
+        let read = self.read(&letter, &after);
         if let Err(rejection) = &read
             && rejection.code == Code::TenantMismatch
         {
@@ -136,7 +143,7 @@ impl Mending {
                 "the version names another tenant than the subject: what is one tenant's stays that tenant's",
             );
         }
-        let (readable, would) = self.would(&read).await?;
+        let (readable, would) = self.would(&letter.letter.position.consumer, &read).await?;
         let mut mended = Mended {
             letter: id,
             version: None,
@@ -186,34 +193,50 @@ impl Mending {
         }
     }
 
-    /// Whether the counter would take a version as things stand, and what would become of it, in one sentence; redacted.
+    /// A version in the eyes of whoever gave its letter up.
+    fn read(&self, letter: &DeadLetter, content: &Content) -> Result<Said, Rejection> {
+        let delivery = self.delivery(letter, content);
+        match letter.letter.position.consumer == Role::Counter.as_str() {
+            true => run_completed::read(&delivery, &self.hosts).map(Said::Run),
+            false => github::read(&delivery).map(Said::AtGithub),
+        }
+    }
+
+    /// Whether a version would be taken as things stand, and what would become of it, in one sentence; redacted.
     async fn would(
         &self,
-        read: &Result<run_completed::RunCompleted, Rejection>,
+        consumer: &str,
+        read: &Result<Said, Rejection>,
     ) -> Result<(bool, String), StoreError> {
         let (readable, would) = match read {
             Err(rejection) => (false, format!("it would be refused again: {rejection}")),
-            Ok(run) => {
-                let (run_id, workflow) = (&run.run.run_id, &run.key.workflow);
-                match self.store.seen(std::slice::from_ref(&run.event)).await?.into_iter().flatten().next() {
-                    None => (true, format!("it would be taken as run {run_id} of workflow {workflow}")),
-                    Some(seen) if seen.is(&run.content_hash) => (
-                        true,
-                        "its event was handled before, with this content: nothing would change".to_owned(),
+            Ok(Said::Run(run)) => self.would_count(run).await?,
+            Ok(Said::AtGithub(event)) => {
+                let (kind, repo) = (event.data.what.kind(), &event.data.repo);
+                (
+                    true,
+                    format!(
+                        "the {consumer} would hear {kind} of {repo}, unless it has heard this event before"
                     ),
-                    Some(_) => {
-                        let code = Code::IdentityConflict;
-                        (
-                            false,
-                            format!(
-                                "it would be refused again: {code}: its event was handled before, with other content"
-                            ),
-                        )
-                    }
-                }
+                )
             }
         };
         Ok((readable, (self.redact)(&would)))
+    }
+
+    async fn would_count(&self, run: &run_completed::RunCompleted) -> Result<(bool, String), StoreError> {
+        let (run_id, workflow) = (&run.run.run_id, &run.key.workflow);
+        Ok(match self.store.seen(std::slice::from_ref(&run.event)).await?.into_iter().flatten().next() {
+            None => (true, format!("it would be taken as run {run_id} of workflow {workflow}")),
+            Some(seen) if seen.is(&run.content_hash) => {
+                (true, "its event was handled before, with this content: nothing would change".to_owned())
+            }
+            Some(_) => {
+                let code = Code::IdentityConflict;
+                let before = "its event was handled before, with other content";
+                (false, format!("it would be refused again: {code}: {before}"))
+            }
+        })
     }
 
     fn difference(&self, based_on: u32, before: &Content, after: &Content) -> String {
@@ -241,7 +264,8 @@ impl Mended {
 }
 
 fn check_kind(letter: &DeadLetter) -> Result<(), MendError> {
-    if letter.letter.position.consumer == Role::Counter.as_str() {
+    let readers = [Role::Counter, Role::Reviewer, Role::Tracker].map(Role::as_str);
+    if readers.contains(&letter.letter.position.consumer.as_str()) {
         return Ok(());
     }
     refused(format!(
