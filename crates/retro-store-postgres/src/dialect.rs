@@ -42,4 +42,30 @@ macro_rules! skip_locked {
     };
 }
 
-pub(crate) use {for_update, greatest, least, now_ms, skip_locked};
+/// Names the index of a table, for a planner that would take a worse one; this one has statistics.
+macro_rules! by_index {
+    ($name:literal) => {
+        ""
+    };
+}
+
+/// The column of `dead_letters` that grows with every row.
+macro_rules! arrival {
+    () => {
+        "position"
+    };
+}
+
+/// Ends a condition: to be one of the values of [`list`], a parameter.
+macro_rules! any_of {
+    ($parameter:literal) => {
+        concat!(" = ANY (", $parameter, ")")
+    };
+}
+
+/// Values as one parameter, for [`any_of`].
+pub(crate) fn list(values: &[impl ToString]) -> Vec<String> {
+    values.iter().map(ToString::to_string).collect()
+}
+
+pub(crate) use {any_of, arrival, by_index, for_update, greatest, least, now_ms, skip_locked};

@@ -47,4 +47,31 @@ macro_rules! skip_locked {
     };
 }
 
-pub(crate) use {for_update, greatest, least, now_ms, skip_locked};
+/// Names the index of a table in a question whose planner, without statistics, would take a worse one.
+macro_rules! by_index {
+    ($name:literal) => {
+        concat!(" INDEXED BY ", $name)
+    };
+}
+
+/// The column of `dead_letters` that grows with every row.
+macro_rules! arrival {
+    () => {
+        "rowid"
+    };
+}
+
+/// Ends a condition: to be one of the values of [`list`], a parameter.
+macro_rules! any_of {
+    ($parameter:literal) => {
+        concat!(" IN (SELECT value FROM json_each(", $parameter, "))")
+    };
+}
+
+/// Values as one parameter, for [`any_of`].
+pub(crate) fn list(values: &[impl ToString]) -> String {
+    let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+    retro_store_sql::json(&values)
+}
+
+pub(crate) use {any_of, arrival, by_index, for_update, greatest, least, now_ms, skip_locked};

@@ -20,6 +20,7 @@ mod lock;
 mod manual;
 mod memory;
 mod open;
+#[path = "../../retro-store-sql/ports/operate.rs"]
 mod operate;
 mod outbox;
 mod recall;

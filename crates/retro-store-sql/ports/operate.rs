@@ -16,12 +16,11 @@ use retro_store_sql::memory::{read_change, read_memory};
 use retro_store_sql::{at, letter, retrospective as rows, run};
 use uuid::Uuid;
 
-use crate::answer::OnTable;
-use crate::count::column;
-use crate::{PostgresStore, audit, delivery, investigate, memory, retrospective};
+use crate::dialect::{OnTable, Store, any_of, arrival, by_index, list};
+use crate::{audit, delivery, investigate, memory, retrospective};
 
 #[async_trait]
-impl OperatorStore for PostgresStore {
+impl OperatorStore for Store {
     async fn tenants(&self) -> Result<Vec<Tenant>> {
         // A letter without a tenant is the default tenant's to see.
         const TENANTS: &str = "
@@ -52,12 +51,14 @@ impl OperatorStore for PostgresStore {
     }
 
     async fn runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>> {
-        const LOAD: &str = "
-            SELECT runs.workflow, runs.run_id, runs.ordinal, runs.received_ms, run_facts.facts, run_facts.body
-            FROM runs JOIN run_facts USING (tenant, workflow, number)
-            WHERE runs.tenant = $1 AND ($2::text IS NULL OR runs.workflow = $2)
-                AND ($3::text IS NULL OR runs.run_id = $3)
-            ORDER BY runs.received_ms DESC, runs.workflow, runs.number DESC LIMIT $4";
+        const LOAD: &str = concat!(
+            "SELECT runs.workflow, runs.run_id, runs.ordinal, runs.received_ms, run_facts.facts, run_facts.body
+             FROM runs",
+            by_index!("runs_by_arrival"),
+            " JOIN run_facts USING (tenant, workflow, number)
+             WHERE runs.tenant = $1 AND ($2 IS NULL OR runs.workflow = $2) AND ($3 IS NULL OR runs.run_id = $3)
+             ORDER BY runs.received_ms DESC, runs.workflow, runs.number DESC LIMIT $4"
+        );
         let rows: Vec<run::Record> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(filter.workflow.as_ref().map(Workflow::as_str))
@@ -85,8 +86,8 @@ impl OperatorStore for PostgresStore {
     async fn memories(&self, tenant: &Tenant, filter: &MemoryFilter) -> Result<Vec<Memory>> {
         const LOAD: &str = "
             SELECT id, memory FROM memories
-            WHERE tenant = $1 AND ($2::text IS NULL OR workflow = $2) AND ($3::text IS NULL OR step = $3)
-                AND ($4::text IS NULL OR status = $4) AND (NOT $6 OR scope_kind = 'repository')
+            WHERE tenant = $1 AND ($2 IS NULL OR workflow = $2) AND ($3 IS NULL OR step = $3)
+                AND ($4 IS NULL OR status = $4) AND (NOT $6 OR scope_kind = 'repository')
             ORDER BY weight DESC, id LIMIT $5";
         let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
@@ -144,7 +145,7 @@ impl OperatorStore for PostgresStore {
                 (SELECT count(*) FROM changes
                  WHERE changes.tenant = whole.tenant AND changes.retrospective = whole.id) AS changes
             FROM retrospectives AS whole
-            WHERE tenant = $1 AND ($2::text IS NULL OR workflow = $2) 
+            WHERE tenant = $1 AND ($2 IS NULL OR workflow = $2) 
             ORDER BY workflow, opened_ms DESC, abs(epoch) DESC LIMIT $3";
         let rows: Vec<rows::ListedRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
@@ -182,19 +183,26 @@ impl OperatorStore for PostgresStore {
     }
 
     async fn dead_letters(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<DeadLetter>> {
-        const LOAD: &str = "
-            SELECT id, tenant, workflow, consumer, stream, sequence, subject, headers, payload, payload_sha256,
-                rejection, attempts, stored_at, status, replays, created_ms, program_version
-            FROM dead_letters
-            WHERE (tenant = $1 OR (tenant IS NULL AND $1 = $2)) AND ($3::text IS NULL OR code = $3)
-                AND ($4::text IS NULL OR workflow = $4) AND ($5::text IS NULL OR consumer = $5)
-                AND ($6::bigint IS NULL OR created_ms >= $6) AND ($7::bigint IS NULL OR created_ms < $7)
-                AND ($8::text IS NULL OR status = $8) AND ($9::text[] IS NULL OR id = ANY ($9))
-                AND ($10::text IS NULL OR (created_ms, position) < (SELECT one.created_ms, one.position
-                    FROM dead_letters AS one
-                    WHERE one.id = $10 AND (one.tenant = $1 OR (one.tenant IS NULL AND $1 = $2))))
-            ORDER BY created_ms DESC, position DESC LIMIT $11";
-        let ids = (!filter.ids.is_empty()).then(|| column(&filter.ids, DeadLetterId::to_string));
+        const LOAD: &str = concat!(
+            "SELECT id, tenant, workflow, consumer, stream, sequence, subject, headers, payload, payload_sha256,
+                 rejection, attempts, stored_at, status, replays, created_ms, program_version
+             FROM dead_letters
+             WHERE (tenant = $1 OR (tenant IS NULL AND $1 = $2)) AND ($3 IS NULL OR code = $3)
+                 AND ($4 IS NULL OR workflow = $4) AND ($5 IS NULL OR consumer = $5)
+                 AND ($6 IS NULL OR created_ms >= $6) AND ($7 IS NULL OR created_ms < $7)
+                 AND ($8 IS NULL OR status = $8) AND ($9 IS NULL OR id",
+            any_of!("$9"),
+            ") AND ($10 IS NULL OR (created_ms, ",
+            arrival!(),
+            ") < (SELECT one.created_ms, one.",
+            arrival!(),
+            " FROM dead_letters AS one
+                 WHERE one.id = $10 AND (one.tenant = $1 OR (one.tenant IS NULL AND $1 = $2))))
+             ORDER BY created_ms DESC, ",
+            arrival!(),
+            " DESC LIMIT $11"
+        );
+        let ids = (!filter.ids.is_empty()).then(|| list(&filter.ids));
         let rows: Vec<letter::Record> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
@@ -239,7 +247,7 @@ impl OperatorStore for PostgresStore {
         limit: u32,
     ) -> Result<Vec<ReviewReport>> {
         const LOAD: &str = "
-            SELECT review, report FROM review_reports WHERE tenant = $1 AND ($2::text IS NULL OR workflow = $2)
+            SELECT review, report FROM review_reports WHERE tenant = $1 AND ($2 IS NULL OR workflow = $2)
             ORDER BY written_ms DESC, review LIMIT $3";
         let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
@@ -265,7 +273,7 @@ impl OperatorStore for PostgresStore {
         const COUNT: &str = "
             SELECT (SELECT count(*) FROM outbox WHERE sent_ms IS NULL),
                 (SELECT count(*) FROM dead_letters WHERE status = 'open'),
-                (SELECT coalesce(sum(events), 0)::bigint FROM workflows),
+                (SELECT CAST(coalesce(sum(events), 0) AS BIGINT) FROM workflows),
                 (SELECT count(*) FROM _sqlx_migrations WHERE success)";
         let (unsent, open, seen, migrations): (i64, i64, i64, i64) =
             sqlx::query_as(COUNT).fetch_one(self.reader()).await.on("outbox")?;
