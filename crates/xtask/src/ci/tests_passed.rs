@@ -108,10 +108,11 @@ mod tests {
             "     Summary [   0.512s] 10 tests run: 7 passed (1 slow, 1 leaky), 1 failed, 2 timed out, 0 skipped",
             "    test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 11 filtered out; finished in 1.19s",
             "     Summary [   2.023s] 1 test run: 0 passed, 1 failed (1 due to being leaky), 0 skipped",
+            "     Summary [   9.115s] 5 tests run: 5 passed (1 flaky), 0 skipped",
             "the program said: 100 passed, 100 failed",
         ];
         let counts = lines.iter().fold(Counts::default(), |counts, line| add(counts, line));
-        assert_eq!(counts, Counts { passed: 14, failed: 6 });
-        assert_eq!(counts.to_string(), "14 passed, 6 failed");
+        assert_eq!(counts, Counts { passed: 19, failed: 6 });
+        assert_eq!(counts.to_string(), "19 passed, 6 failed");
     }
 }
