@@ -15,7 +15,7 @@ use sqlx::PgConnection;
 
 use crate::answer::OnTable;
 use crate::open::commit;
-use crate::{PostgresStore, letter, now_ms, outbox, replay};
+use crate::{PostgresStore, letter, now_ms, outbox, replayed};
 
 #[async_trait]
 impl DeliveryStore for PostgresStore {
@@ -65,7 +65,7 @@ impl DeliveryStore for PostgresStore {
     async fn settle(&self, resent: &Resent, known: bool) -> Result<bool> {
         let outcome = if known { Outcome::Known } else { Outcome::Handled };
         let mut transaction = self.write().await?;
-        let settled = replay::settle(&mut transaction, resent, &outcome).await?;
+        let settled = replayed::settle(&mut transaction, resent, &outcome).await?;
         commit(transaction, Label::SettleCommit).await?;
         Ok(settled)
     }
@@ -75,7 +75,7 @@ impl DeliveryStore for PostgresStore {
 pub(crate) async fn bury(connection: &mut PgConnection, letter: &NewDeadLetter) -> Result<DeadLetterId> {
     let id = letter.id();
     forget_attempts(connection, &letter.position).await?;
-    if let Some(original) = replay::failed_again(connection, letter).await? {
+    if let Some(original) = replayed::failed_again(connection, letter).await? {
         return Ok(original);
     }
     if !store(connection, id, letter).await? {

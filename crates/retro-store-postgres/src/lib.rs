@@ -26,6 +26,8 @@ mod outbox;
 mod recall;
 #[path = "../../retro-store-sql/ports/replay.rs"]
 mod replay;
+#[path = "../../retro-store-sql/ports/replayed.rs"]
+mod replayed;
 #[path = "../../retro-store-sql/ports/request.rs"]
 mod request;
 mod retrospective;

@@ -2,21 +2,19 @@
 
 use crate::dialect::{Connection, OnTable, Store, greatest, least, now_ms, shown};
 use crate::open::commit;
-use crate::{audit, batch, delivery, letter};
+use crate::{audit, batch, delivery, replayed};
 use async_trait::async_trait;
 use retro_core::id::{BatchId, DeadLetterId, ReplayId, Tenant};
 use retro_core::replay::{Next, Outcome, Pace};
 use retro_core::steer::Act;
 use retro_fault::Label;
 use retro_store::replay::{
-    BatchCancelled, BatchLetter, BatchRow, DecideNext, Discarded, NewBatch, Replayed, Resent, is_followed,
+    BatchCancelled, BatchLetter, BatchRow, DecideNext, Discarded, NewBatch, Replayed, is_followed,
 };
 use retro_store::steer::DecideReopen;
-use retro_store::{
-    Content, DeadLetter, Deed, LetterStatus, NewDeadLetter, ReplayRow, ReplayStore, Result, Sending,
-};
+use retro_store::{Content, DeadLetter, Deed, LetterStatus, ReplayRow, ReplayStore, Result, Sending};
 use retro_store_sql::replay::ReplayRecord;
-use retro_store_sql::{at, integer, json, policy_time};
+use retro_store_sql::{at, integer, policy_time};
 
 #[async_trait]
 impl ReplayStore for Store {
@@ -120,7 +118,7 @@ impl ReplayStore for Store {
 
     async fn refuse_replay(&self, id: ReplayId, problem: &str) -> Result<()> {
         let mut transaction = self.write().await?;
-        end(&mut transaction, id, &Outcome::Refused { problem: problem.to_owned() }).await?;
+        replayed::end(&mut transaction, id, &Outcome::Refused { problem: problem.to_owned() }).await?;
         commit(transaction, Label::ReplayRefuseCommit).await
     }
 
@@ -263,7 +261,7 @@ pub(crate) async fn last(connection: &mut Connection, letter: DeadLetterId) -> R
 }
 
 /// What is sent of a letter: of the version that is asked for, if it has it, or of the newest.
-async fn content(
+pub(crate) async fn content(
     connection: &mut Connection,
     letter: &DeadLetter,
     version: Option<u32>,
@@ -295,83 +293,6 @@ async fn content(
         Ok((version, Content { headers: place.json(&headers)?, payload }))
     };
     row.map(read).transpose()
-}
-
-/// The replay that a message is, if it is one: what was sent of a letter, byte for byte.
-async fn believed(connection: &mut Connection, resent: &Resent) -> Result<Option<ReplayRow>> {
-    const LOAD: &str = "
-        SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
-        FROM replays WHERE id = $1";
-    const TENANT: &str = "SELECT tenant FROM replays WHERE id = $1";
-    let id = resent.id.to_string();
-    let row: Option<ReplayRecord> =
-        sqlx::query_as(LOAD).bind(&id).fetch_optional(&mut *connection).await.on("replays")?;
-    let Some(replay) = row.map(|row| row.read()).transpose()? else { return Ok(None) };
-    let tenant: String =
-        sqlx::query_scalar(TENANT).bind(&id).fetch_one(&mut *connection).await.on("replays")?;
-    let tenant = at("replays.tenant", &id).parse(&tenant)?;
-    let Some(letter) = delivery::load(connection, &tenant, replay.letter).await? else { return Ok(None) };
-    let sent = content(connection, &letter, Some(replay.version)).await?;
-    Ok(sent.is_some_and(|(_, sent)| resent.is(&letter.letter, &sent)).then_some(replay))
-}
-
-/// Ends the replay that a handled message is; returns whether it is one that was under way.
-pub(crate) async fn settle(connection: &mut Connection, resent: &Resent, outcome: &Outcome) -> Result<bool> {
-    match believed(connection, resent).await? {
-        Some(replay) => end(connection, replay.id, outcome).await,
-        None => Ok(false),
-    }
-}
-
-/// A message that is given up, if it is a replay: its letter is open again, and there is no second one. Returns the
-/// letter, also when the replay had ended and the message only comes again.
-pub(crate) async fn failed_again(
-    connection: &mut Connection,
-    letter: &NewDeadLetter,
-) -> Result<Option<DeadLetterId>> {
-    let Some(resent) = Resent::of_letter(letter) else { return Ok(None) };
-    let Some(replay) = believed(connection, &resent).await? else { return Ok(None) };
-    let (rejection, attempts) = (letter.rejection.clone(), letter.attempts);
-    if end(connection, replay.id, &Outcome::Failed { rejection, attempts }).await? {
-        letter::settle(connection, replay.letter, &letter.position, attempts, &letter.rejection).await?;
-    } else {
-        letter::forget(connection, &letter.position).await?;
-    }
-    Ok(Some(replay.letter))
-}
-
-/// Ends a replay that is under way, with its letter and its place in a batch; returns whether it was.
-async fn end(connection: &mut Connection, id: ReplayId, outcome: &Outcome) -> Result<bool> {
-    const END: &str = concat!(
-        "UPDATE replays SET state = $2, outcome = $3, ended_ms = ",
-        now_ms!(),
-        " WHERE id = $1 AND state IN ('waiting', 'sent') RETURNING letter, batch"
-    );
-    const LETTER: &str = "UPDATE dead_letters SET status = $2 WHERE id = $1 AND status = $3";
-    let (state, status) = match outcome.succeeded() {
-        true => ("handled", LetterStatus::Handled),
-        false => ("failed", LetterStatus::Open),
-    };
-    let row: Option<(String, Option<String>)> = sqlx::query_as(END)
-        .bind(id.to_string())
-        .bind(state)
-        .bind(json(outcome))
-        .fetch_optional(&mut *connection)
-        .await
-        .on("replays")?;
-    let Some((letter, batch)) = row else { return Ok(false) };
-    let done = sqlx::query(LETTER)
-        .bind(&letter)
-        .bind(status.as_str())
-        .bind(LetterStatus::Replaying.as_str())
-        .execute(&mut *connection)
-        .await
-        .on("dead_letters")?;
-    at("dead_letters.status", &letter).touched(done.rows_affected(), 1)?;
-    if let Some(batch) = batch {
-        batch::tell(connection, &batch, &letter, state, &outcome.to_string()).await?;
-    }
-    Ok(true)
 }
 
 async fn put_aside(

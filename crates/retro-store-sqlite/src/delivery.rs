@@ -14,7 +14,7 @@ use sqlx::SqliteConnection;
 
 use crate::damage::{self, OnTable, at, integer, policy_time};
 use crate::open::commit;
-use crate::{SqliteStore, letter, now_ms, outbox, replay};
+use crate::{SqliteStore, letter, now_ms, outbox, replayed};
 
 #[async_trait]
 impl DeliveryStore for SqliteStore {
@@ -64,7 +64,7 @@ impl DeliveryStore for SqliteStore {
     async fn settle(&self, resent: &Resent, known: bool) -> Result<bool> {
         let outcome = if known { Outcome::Known } else { Outcome::Handled };
         let mut transaction = self.write().await?;
-        let settled = replay::settle(&mut transaction, resent, &outcome).await?;
+        let settled = replayed::settle(&mut transaction, resent, &outcome).await?;
         commit(transaction, Label::SettleCommit).await?;
         Ok(settled)
     }
@@ -74,7 +74,7 @@ impl DeliveryStore for SqliteStore {
 pub(crate) async fn bury(connection: &mut SqliteConnection, letter: &NewDeadLetter) -> Result<DeadLetterId> {
     let id = letter.id();
     forget_attempts(connection, &letter.position).await?;
-    if let Some(original) = replay::failed_again(connection, letter).await? {
+    if let Some(original) = replayed::failed_again(connection, letter).await? {
         return Ok(original);
     }
     if !store(connection, id, letter).await? {
