@@ -1,7 +1,8 @@
 //! Listening on loopback, and stopping in order.
 
+mod connections;
+
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
@@ -10,12 +11,13 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::api::Api;
 use crate::extract::BODY_BYTES_MAX;
 use crate::health::{Probes, health};
 use crate::problem::Problem;
+use connections::{Bounds, until_stopped};
 
 /// How long requests under way may take after the stop, seconds; then their connections are dropped. An answer here
 /// takes milliseconds, so only a client that does not read is still there.
@@ -60,7 +62,8 @@ pub async fn serve(listener: TcpListener, api: Api, stop: CancellationToken) -> 
     let address = listener.local_addr()?;
     loopback_only(address)?;
     info!(http.address = %address, "serving HTTP on {address}");
-    until_stopped(listener, finished(api), stop).await
+    until_stopped(listener, finished(api), Bounds::default(), stop).await;
+    Ok(())
 }
 
 /// Serves `/livez`, `/readyz` and `/metrics` until `stop`, on whatever address, and nothing else.
@@ -71,7 +74,8 @@ pub async fn serve_health(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     info!(http.address = %address, "serving /livez, /readyz and /metrics on {address}");
-    until_stopped(listener, with_problems(health(probes).only_routes()), stop).await
+    until_stopped(listener, with_problems(health(probes).only_routes()), Bounds::default(), stop).await;
+    Ok(())
 }
 
 /// Serves routes of which each asks for a credential of its own with every request, until `stop`, on whatever address and under
@@ -83,23 +87,7 @@ pub async fn serve_signed(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     info!(http.address = %address, "serving signed requests on {address}");
-    until_stopped(listener, with_problems(api.only_routes()), stop).await
-}
-
-async fn until_stopped(
-    listener: TcpListener,
-    router: Router,
-    stop: CancellationToken,
-) -> Result<(), ServeError> {
-    let serving = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
-    let patience = async {
-        stop.cancelled().await;
-        tokio::time::sleep(Duration::from_secs(STOP_S_MAX)).await;
-    };
-    tokio::select! {
-        ended = serving => ended?,
-        () = patience => warn!("HTTP connections were still open {STOP_S_MAX} s after the stop and are dropped"),
-    }
+    until_stopped(listener, with_problems(api.only_routes()), Bounds::default(), stop).await;
     Ok(())
 }
 

@@ -1,0 +1,121 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::routing::get;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+const ASKED: &[u8] = b"GET /here HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+
+/// A server of its own, which is stopped at the end of its test.
+struct Served {
+    address: SocketAddr,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Served {
+    async fn start(router: Router, bounds: Bounds) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let serving = tokio::spawn(until_stopped(listener, router, bounds, stop.clone()));
+        Self { address, stop, serving }
+    }
+
+    /// Says these bytes, and returns everything that comes until the server closes the connection.
+    async fn say(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        // It may close before it has taken everything, and its answer counts all the same.
+        let _ = stream.write_all(bytes).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap()
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.serving.await.unwrap();
+    }
+}
+
+fn here() -> Router {
+    Router::new().route("/here", get(|| async { "here" }))
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_arrive_in_time_and_a_silence_end_their_connection() {
+    let bounds = Bounds { head_read: Duration::from_millis(200), ..Bounds::default() };
+    let served = Served::start(here(), bounds).await;
+    assert!(served.say(ASKED).await.starts_with("HTTP/1.1 200"), "positive control");
+    // It ends by itself: these return. Nothing is answered to half a request but that it was too slow.
+    for said in [&b""[..], b"GET /here HTTP/1.1\r\nhost: loc", &ASKED[..ASKED.len() - 2]] {
+        let answer = served.say(said).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+    }
+    let kept = served.say(b"GET /here HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    assert!(kept.ends_with("here"), "answered, and closed once nothing more was said: {kept}");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn headers_without_end_are_refused() {
+    let served = Served::start(here(), Bounds::default()).await;
+    let mut endless = b"GET /here HTTP/1.1\r\nhost: localhost\r\nx-long: ".to_vec();
+    endless.resize(endless.len() + 1024 * 1024, b'a');
+    // One that does not fit what the sockets hold may find them closed before it reads why.
+    let answer = served.say(&endless).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+    let long = "a".repeat(Bounds::default().head_bytes);
+    let answer = served.say(format!("GET /here HTTP/1.1\r\nx-long: {long}").as_bytes()).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+    let many: String = (0..200).map(|nth| format!("x-{nth}: 1\r\n")).collect();
+    let answer = served.say(format!("GET /here HTTP/1.1\r\n{many}\r\n").as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    assert!(served.say(ASKED).await.ends_with("here"), "whoever comes after is answered");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn there_are_never_more_connections_than_there_may_be_and_who_waits_is_answered() {
+    let (inside, most, entered) = (AtomicUsize::new(0), AtomicUsize::new(0), Notify::new());
+    let counts = Arc::new((inside, most, entered));
+    let (open, gate) = watch::channel(false);
+    let handler = {
+        let counts = counts.clone();
+        move || {
+            let (counts, mut gate) = (counts.clone(), gate.clone());
+            async move {
+                let now = counts.0.fetch_add(1, Ordering::SeqCst) + 1;
+                counts.1.fetch_max(now, Ordering::SeqCst);
+                counts.2.notify_one();
+                gate.wait_for(|open| *open).await.unwrap();
+                counts.0.fetch_sub(1, Ordering::SeqCst);
+                "here"
+            }
+        }
+    };
+    let bounds = Bounds { connections: 2, ..Bounds::default() };
+    let served = Arc::new(Served::start(Router::new().route("/here", get(handler)), bounds).await);
+    let ask = |_| {
+        let served = served.clone();
+        tokio::spawn(async move { served.say(ASKED).await })
+    };
+    let asking: Vec<_> = (0..6).map(ask).collect();
+    while counts.0.load(Ordering::SeqCst) < 2 {
+        counts.2.notified().await;
+    }
+    // Everything here runs in one thread: the others have every chance to come in, too.
+    for _ in 0..2000 {
+        tokio::task::yield_now().await;
+    }
+    open.send(true).unwrap();
+    for one in asking {
+        assert!(one.await.unwrap().ends_with("here"));
+    }
+    assert_eq!(counts.1.load(Ordering::SeqCst), 2);
+    Arc::into_inner(served).expect("nobody asks any more").stop().await;
+}
