@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use retro_core::id::Tenant;
 use retro_events::github::tenants::{EntryError, GithubTenants};
 use retro_events::hosts::{DatarefHosts, HostError};
 use schemars::JsonSchema;
@@ -30,12 +31,20 @@ pub struct Config {
     #[schemars(example = "0.0.0.0:7719")]
     pub bridge_listen: SocketAddr,
     /// The secret of GitHub's webhooks, at least 8 bytes; while it is changed several, one a line. Without one there is no
-    /// bridge. Whoever knows it may say anything of every repository that `github_tenants` names.
+    /// bridge, unless a tenant has one of its own. Whoever knows it may say anything of every repository that `github_tenants` names.
     #[schemars(example = "a long random text")]
     pub github_secret: Option<Secret>,
     /// A file that holds `github_secret`, such as a mounted secret.
     #[schemars(example = "/run/secrets/retro_github_secret")]
     pub github_secret_file: Option<PathBuf>,
+    /// Secrets that speak for one tenant alone, one a line: `tenant = secret`, of at least 8 bytes, and several of a tenant while one is
+    /// changed. Whoever knows one may say anything of that tenant's repositories and nothing of another's, so that teams who set up
+    /// their hooks themselves need no bridge each.
+    #[schemars(example = "acme = a long random text")]
+    pub github_tenant_secrets: Option<Secret>,
+    /// A file that holds `github_tenant_secrets`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_github_tenant_secrets")]
+    pub github_tenant_secrets_file: Option<PathBuf>,
     /// Whose a repository is, entries separated by commas or lines: `owner/name = tenant`, `owner/* = tenant`, with the host
     /// before it for an Enterprise host, the number of a GitHub App's installation, or `* = tenant` for everything else. The most
     /// precise holds. What belongs to nobody is left alone.
@@ -152,6 +161,8 @@ impl Default for Config {
             bridge_listen: SocketAddr::from(([127, 0, 0, 1], 7719)),
             github_secret: None,
             github_secret_file: None,
+            github_tenant_secrets: None,
+            github_tenant_secrets_file: None,
             github_tenants: String::new(),
             database_url: None,
             database_url_file: None,
@@ -206,12 +217,14 @@ pub const OTHER_VARIABLES: [&str; 6] = [
 ];
 
 /// Secrets that a file may hold. The key of the file is the secret's and `_file`.
-pub const SECRETS: [&str; 3] = ["github_secret", "database_url", "nats_url"];
+pub const SECRETS: [&str; 4] = ["github_secret", "github_tenant_secrets", "database_url", "nats_url"];
 
 /// The shortest secret of a webhook, in bytes: what is shorter is found by trying.
 const GITHUB_SECRET_BYTES_MIN: usize = 8;
 /// The most secrets at once: an old and a new one, for a few hooks. Each costs a hash over the whole body.
 const GITHUB_SECRETS_MAX: usize = 8;
+/// The most secrets of tenants at once. Each costs a hash over the whole body, a fiftieth of a second over the largest.
+const GITHUB_TENANT_SECRETS_MAX: usize = 32;
 
 /// How the address of a database begins.
 const DATABASES: [&str; 2] = ["postgres://", "postgresql://"];
@@ -242,6 +255,21 @@ impl Config {
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(Secret::new).collect()
     }
 
+    /// The secrets of `github_tenant_secrets`, each with the tenant that it may speak for; fails with the line that cannot be used, which
+    /// [`load`] has refused already. No secret is shown.
+    pub fn github_tenant_secrets(&self) -> Result<Vec<(Tenant, Secret)>, String> {
+        let text = self.github_tenant_secrets.as_ref().map(Secret::expose).unwrap_or_default();
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        lines
+            .map(|(nth, line)| tenant_secret(line).map_err(|why| format!("line {} {why}", nth + 1)))
+            .collect()
+    }
+
+    /// Whether anybody's webhooks would be believed: without a secret there is no bridge.
+    pub const fn is_bridged(&self) -> bool {
+        self.github_secret.is_some() || self.github_tenant_secrets.is_some()
+    }
+
     /// The entries of `github_tenants`; fails with the one that cannot be read, which [`load`] has refused already.
     pub fn github_tenants(&self) -> Result<GithubTenants, EntryError> {
         GithubTenants::parse(&self.github_tenants)
@@ -266,6 +294,13 @@ impl Config {
         if let Err(error) = self.github_tenants() {
             refused.push(("github_tenants", format!("has an entry that cannot be used: {error}")));
         }
+        refused.extend(self.refused_secrets());
+        refused.extend(self.refused_tenant_secrets().map(|why| ("github_tenant_secrets", why)));
+        refused
+    }
+
+    fn refused_secrets(&self) -> Vec<(&'static str, String)> {
+        let mut refused = Vec::new();
         let secrets = self.github_secrets();
         if self.github_secret.is_some() && secrets.is_empty() {
             refused.push(("github_secret", "holds no secret, only blanks".to_owned()));
@@ -286,4 +321,41 @@ impl Config {
         }
         refused
     }
+
+    fn refused_tenant_secrets(&self) -> Option<String> {
+        let given = self.github_tenant_secrets.as_ref()?;
+        let secrets = match self.github_tenant_secrets() {
+            Err(why) => return Some(why),
+            Ok(secrets) => secrets,
+        };
+        if secrets.len() > GITHUB_TENANT_SECRETS_MAX {
+            return Some(format!(
+                "has {} lines; at most {GITHUB_TENANT_SECRETS_MAX} are tried",
+                secrets.len()
+            ));
+        }
+        if given.expose().trim().is_empty() {
+            return Some("holds no secret, only blanks".to_owned());
+        }
+        let tenants = self.github_tenants().ok()?;
+        let idle = secrets.iter().map(|(tenant, _)| tenant).find(|tenant| !tenants.has(tenant))?;
+        Some(format!(
+            "has a secret of the tenant {idle}, who owns nothing by `github_tenants`: nothing would be taken"
+        ))
+    }
+}
+
+/// A line of `github_tenant_secrets`.
+fn tenant_secret(line: &str) -> Result<(Tenant, Secret), String> {
+    // A secret may hold a `=`, and a tenant's name as well: blanks around it part them.
+    let (tenant, secret) =
+        line.split_once(" = ").ok_or("is not `tenant = secret`, with blanks around the `=`")?;
+    let tenant = Tenant::new(tenant.trim()).map_err(|error| format!("names no tenant: {error}"))?;
+    let secret = secret.trim();
+    if secret.len() < GITHUB_SECRET_BYTES_MIN {
+        return Err(format!(
+            "has a secret of less than {GITHUB_SECRET_BYTES_MIN} bytes, which anybody can guess"
+        ));
+    }
+    Ok((tenant, Secret::new(secret)))
 }

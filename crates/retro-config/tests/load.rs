@@ -204,3 +204,33 @@ fn hosts_of_bodies_are_names_and_one_that_is_none_is_named() {
         assert_eq!(hosts.check(address).is_ok(), allowed, "{address}");
     }
 }
+
+#[test]
+fn a_tenants_secret_that_cannot_be_used_is_named_by_its_line_and_never_shown() {
+    let folder = Folder::new();
+    let owned = "github_tenants = \"acme/* = acme\"\n";
+    let told = |secrets: &str| {
+        let told = folder.told(owned, &[("RETRO_GITHUB_TENANT_SECRETS", secrets)]);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(!told[0].contains("long enough"), "{told:?}");
+        told[0].clone()
+    };
+    for (secrets, why) in [
+        ("acme=long enough", "line 1 is not `tenant = secret`"),
+        ("acme = long enough\nacme = short", "line 2 has a secret of less than 8 bytes"),
+        (" = long enough", "line 1 names no tenant"),
+        ("other = long enough", "tenant other, who owns nothing"),
+        ("\n \n", "holds no secret"),
+        (&"acme = long enough\n".repeat(33), "has 33 lines; at most 32"),
+    ] {
+        let told = told(secrets);
+        assert!(told.starts_with("RETRO_GITHUB_TENANT_SECRETS: `github_tenant_secrets` "), "{told}");
+        assert!(told.contains(why), "{why}: {told}");
+    }
+    let secrets = "acme = long enough\n\n acme = and = with = signs \n";
+    let config = folder.load(owned, &[("RETRO_GITHUB_TENANT_SECRETS", secrets)]).unwrap().config;
+    let read = config.github_tenant_secrets().unwrap();
+    let read: Vec<_> = read.iter().map(|(tenant, secret)| (tenant.as_str(), secret.expose())).collect();
+    assert_eq!(read, [("acme", "long enough"), ("acme", "and = with = signs")]);
+    assert!(config.is_bridged() && config.github_secrets().is_empty());
+}

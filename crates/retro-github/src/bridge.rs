@@ -54,7 +54,7 @@ pub(crate) enum Done {
     Ping,
     /// It was left alone.
     Left(Left),
-    /// It is nobody's.
+    /// It is nobody's, or none of whoever signed it.
     Unmapped,
 }
 
@@ -90,7 +90,7 @@ impl Bridge {
     /// Takes one webhook. Nothing of the body is looked at before its signature was.
     pub(crate) async fn take(&self, headers: &HeaderMap, body: &[u8]) -> Result<Done, Refused> {
         let signature = headers.get(signature::HEADER).map(axum::http::HeaderValue::as_bytes);
-        self.secrets.check(signature, body)?;
+        let speaker = self.secrets.check(signature, body)?;
         let event = header(headers, "x-github-event", "X-GitHub-Event is missing, which names the event")?;
         let delivery = header(
             headers,
@@ -102,9 +102,13 @@ impl Bridge {
             Reading::Left(left) => return Ok(Done::Left(left)),
             Reading::Taken(taken) => *taken,
         };
-        let Some(tenant) = self.tenants.of(&taken.host, &taken.repo, taken.installation) else {
-            self.unmapped.tell(&taken);
-            return Ok(Done::Unmapped);
+        let tenant = match self.tenants.of(&taken.host, &taken.repo, taken.installation) {
+            Some(tenant) if speaker.may_speak_for(tenant) => tenant,
+            // Another tenant's repository is answered for like one that is nobody's.
+            owner => {
+                self.unmapped.tell(&taken, owner);
+                return Ok(Done::Unmapped);
+            }
         };
         let (now, Taken { at, fact, .. }) = (self.clock.now(), taken);
         match fact {

@@ -150,8 +150,7 @@ fn answer(done: &Done) -> (&'static str, Response) {
         }
         Done::Left(left) => (StatusCode::OK, "not_taken", Some(left.to_string())),
         Done::Unmapped => {
-            let why =
-                "the repository belongs to no tenant: `github_tenants` of the configuration says whose it is";
+            let why = "the repository belongs to no tenant that this secret speaks for: `github_tenants` of the configuration says whose it is";
             (StatusCode::OK, "unmapped", Some(why.to_owned()))
         }
     };

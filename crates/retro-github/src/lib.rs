@@ -17,4 +17,4 @@ mod testing;
 pub use bridge::{Bridge, Outlets, ROUTE, WEBHOOK_BYTES_MAX};
 pub use http::router;
 pub use read::{Fact, Left, Reading, Taken, read};
-pub use signature::{Secrets, Unsigned};
+pub use signature::{Secrets, Speaker, Unsigned};

@@ -1,8 +1,9 @@
-//! What belongs to no tenant, told once: a webhook of a whole organisation names a thousand repositories a day.
+//! What belongs to no tenant, or to none of whoever signed it, told once: a webhook of a whole organisation names a thousand repositories a day.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
+use retro_core::id::Tenant;
 use tracing::warn;
 
 use crate::read::Taken;
@@ -15,14 +16,21 @@ const TOLD_MAX: usize = 1000;
 pub(crate) struct Unmapped(Mutex<HashSet<String>>);
 
 impl Unmapped {
-    /// Tells of the repository, the first time.
-    pub(crate) fn tell(&self, taken: &Taken) {
+    /// Tells of the repository, the first time. It has an owner where the secret that signed speaks for other tenants.
+    pub(crate) fn tell(&self, taken: &Taken, owner: Option<&Tenant>) {
         let Taken { host, repo, installation, .. } = taken;
         let name = format!("{host}/{repo}");
         if !self.is_new(&name) {
             return;
         }
         let by = installation.map_or(String::new(), |id| format!(" (installation {id})"));
+        if let Some(owner) = owner {
+            warn!(
+                "{name}{by} belongs to the tenant {owner}, and a secret has signed its webhook that does not speak for it: it is left \
+                 alone. Whoever has that secret named a repository of somebody else's"
+            );
+            return;
+        }
         warn!(
             "{name}{by} belongs to no tenant, so its webhooks are left alone; `github_tenants` of the configuration says whose it is"
         );

@@ -54,7 +54,7 @@ pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> 
 
 /// All of them; a bridge only where there is a secret for it.
 fn roles(config: &Config) -> BTreeSet<Role> {
-    let bridged = config.github_secret.is_some();
+    let bridged = config.is_bridged();
     Role::ALL.into_iter().filter(|role| *role != Role::Bridge || bridged).collect()
 }
 

@@ -50,6 +50,11 @@ impl GithubTenants {
         self.repositories.is_empty() && self.installations.is_empty()
     }
 
+    /// Whether anything belongs to a tenant.
+    pub fn has(&self, tenant: &Tenant) -> bool {
+        self.repositories.values().chain(self.installations.values()).any(|owner| owner == tenant)
+    }
+
     /// The tenant of a repository (`owner/name`) at a host, as the most precise entry says: the repository, its owner, the
     /// installation, everything else.
     pub fn of(&self, host: &str, repo: &str, installation: Option<u64>) -> Option<&Tenant> {

@@ -128,7 +128,7 @@ async fn address(config: &Config, running: Option<&Instance>) -> anyhow::Result<
 
 /// Whether there is a bridge. None is no mistake; one that leaves everything alone is.
 fn webhooks(config: &Config) -> anyhow::Result<String> {
-    if config.github_secret.is_none() {
+    if !config.is_bridged() {
         return Ok("none are taken: there is no github_secret".to_owned());
     }
     if config.github_tenants()?.is_empty() {
@@ -136,7 +136,8 @@ fn webhooks(config: &Config) -> anyhow::Result<String> {
             "github_tenants is empty, so every webhook is left alone; say whose each repository is"
         );
     }
-    let secrets = config.github_secrets().len();
+    let of_tenants = config.github_tenant_secrets().map_err(anyhow::Error::msg)?;
+    let secrets = config.github_secrets().len() + of_tenants.len();
     Ok(format!("taken at {}{}, signed by one of {secrets}", config.bridge_listen, retro_github::ROUTE))
 }
 

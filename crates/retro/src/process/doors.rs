@@ -76,9 +76,10 @@ impl Doors {
 
 /// Nobody's webhook would be believed without a secret, and everybody's must not be.
 async fn open_bridge(config: &Config) -> anyhow::Result<TcpListener> {
-    if config.github_secret.is_none() {
+    if !config.is_bridged() {
         bail!(
-            "the role bridge needs the secret of GitHub's webhooks: set github_secret or github_secret_file"
+            "the role bridge needs the secret of GitHub's webhooks: set github_secret or github_secret_file, or \
+             github_tenant_secrets where each tenant has its own"
         );
     }
     let listener = retro_http::listen_anywhere(config.bridge_listen).await;
@@ -147,6 +148,12 @@ impl Running {
         let Process { bus, config, .. } = &self.process;
         let secrets = config.github_secrets();
         let secrets = Secrets::new(&secrets.iter().map(Secret::expose).collect::<Vec<_>>());
+        let of_tenants = config.github_tenant_secrets();
+        let of_tenants =
+            of_tenants.expect("a line that cannot be used was refused when the configuration was read");
+        let secrets = of_tenants
+            .iter()
+            .fold(secrets, |secrets, (tenant, secret)| secrets.and_of(tenant, secret.expose()));
         let tenants = config.github_tenants();
         let tenants =
             tenants.expect("an entry that cannot be used was refused when the configuration was read");

@@ -140,6 +140,36 @@ async fn without_a_broker_a_delivery_fails_and_delivered_again_it_arrives() {
     world.stop().await;
 }
 
+/// A team's secret that leaks lets nobody speak for another team.
+#[tokio::test]
+async fn a_tenants_own_secret_says_nothing_of_anothers_repositories() {
+    const OWN: &str = "known to GitHub and to one team";
+    let mut world = World::empty();
+    let secrets = world.write("secrets", format!("other = {OWN}\n"));
+    let tenants = ("RETRO_GITHUB_TENANTS", "acme/* = acme, theirs/* = other");
+    let own = ("RETRO_GITHUB_TENANT_SECRETS_FILE", secrets.as_str());
+    world.up_with(&[BRIDGED[0], BRIDGED[1], tenants, own]).await;
+    let mut theirs = real("pull_request", "opened");
+    theirs["repository"]["full_name"] = json!("theirs/shop");
+    let theirs = Webhook::new("pull_request", "1", &theirs);
+    let acmes = Webhook::real("pull_request", "2", "opened");
+    let (status, unmapped) = world.webhook(&acmes.clone().signed_by(OWN)).await;
+    assert_eq!((status, text(&unmapped, "outcome")), (200, "unmapped"));
+    assert!(world.log().contains("belongs to the tenant acme, and a secret has signed"), "{}", world.log());
+    let mut nobodys = real("pull_request", "opened");
+    nobodys["repository"]["full_name"] = json!("nobody/shop");
+    let nobodys = world.webhook(&Webhook::new("pull_request", "3", &nobodys).signed_by(OWN)).await;
+    assert_eq!(nobodys, (200, unmapped), "whose it is cannot be told from the answer");
+    for (webhook, secret) in [(&theirs, OWN), (&theirs, SECRET), (&acmes, SECRET)] {
+        assert_eq!(world.webhook(&webhook.clone().signed_by(secret)).await.0, 202, "positive control");
+    }
+    let told = world.github_messages().await;
+    let subjects: Vec<&str> = told.iter().map(|message| message.subject.as_str()).collect();
+    let [other, acme] = ["retro.github.other.pull_request", "retro.github.acme.pull_request"];
+    assert_eq!(subjects, [other, other, acme]);
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn while_secrets_are_changed_both_hold_and_without_one_there_is_no_bridge() {
     let mut world = World::empty();
