@@ -128,6 +128,7 @@ impl Consumer for Reviewer {
 
     async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
         let work = retro_trace::process_batch(batch.len(), self.name(), subject::GITHUB);
+        batch.iter().filter_map(Delivery::trace).for_each(|trace| work.link(&trace, "message"));
         let read: Vec<Result<Option<Heard>, Rejection>> =
             batch.iter().map(|delivery| github::read(delivery).and_then(heard)).collect();
         let said: Vec<Heard> = read.iter().filter_map(|one| one.as_ref().ok()?.clone()).collect();

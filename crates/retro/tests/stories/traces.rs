@@ -8,7 +8,7 @@ use retro_events::subject;
 use retro_testkit::{Collector, SeenSpan};
 use serde_json::{Value, json};
 
-use crate::world::{World, carry_out, event, items, mending, text};
+use crate::world::{BRIDGED, Webhook, World, carry_out, event, items, mending, text};
 
 const EMIT: &str = "retro emit";
 const SENT_EVENT: &str = "send retro.run.completed";
@@ -313,6 +313,38 @@ async fn a_request_over_http_continues_its_callers_trace() {
     let tree = Tree::of(&spans, &trace);
     assert_eq!(tree.way_up(tree.only(COUNTED)), [SENT_EVENT, "POST /v1/events"]);
     assert_eq!(tree.only("POST /v1/events").attributes["http.response.status_code"], "202");
+    world.stop().await;
+}
+
+/// Whoever takes messages in batches has a span a batch, linked to each.
+#[tokio::test]
+async fn a_webhook_is_one_trace_to_whoever_takes_it() {
+    const TAKEN: &str = "process retro.github";
+    let collector = Collector::start().await;
+    let mut world = World::empty();
+    up_traced(&mut world, &collector, &BRIDGED).await;
+    let trace = format!("{:032x}", 0xa16);
+    let webhook = world.webhook_request(&Webhook::real("pull_request", "delivery-1", "opened"));
+    let webhook = webhook.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
+    assert_eq!(webhook.send().await.expect("it answers").status(), 202);
+    let by = |span: &SeenSpan, consumer: &str| {
+        span.name == TAKEN && span.attributes["messaging.consumer.group.name"] == consumer
+    };
+    let spans = collector
+        .spans_once(|spans| {
+            let taken = |consumer| spans.iter().any(|span| by(span, consumer));
+            taken("tracker")
+                && taken("reviewer")
+                && spans.iter().any(|span| span.trace == trace && span.kind == 2)
+        })
+        .await;
+    let tree = Tree::of(&spans, &trace);
+    println!("{}", tree.printed());
+    assert_eq!(tree.only("POST /github/webhook").attributes["http.response.status_code"], "202");
+    assert_eq!(tree.way_up(tree.only(TAKEN)), ["send retro.github", "POST /github/webhook"]);
+    assert!(by(tree.only(TAKEN), "tracker"));
+    let heard = spans.iter().find(|span| by(span, "reviewer")).expect("it was waited for");
+    assert_eq!(linked(heard, "message"), [trace]);
     world.stop().await;
 }
 
