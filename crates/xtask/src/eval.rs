@@ -72,12 +72,12 @@ impl Part {
 }
 
 /// Runs one evaluation and prints what it measured.
-pub(crate) fn run(eval: &Eval) -> Result<()> {
+pub(crate) fn run(root: &Path, eval: &Eval) -> Result<()> {
     match eval {
         Eval::Findings(options) => findings::run(options),
         Eval::Injection(options) => injection::run(options),
         Eval::Rules(options) => rules::run(options),
-        Eval::Webhooks(options) => webhooks::run(options),
+        Eval::Webhooks(options) => webhooks::run(root, options),
     }
 }
 

@@ -2,7 +2,6 @@
 //! would have been answered and how quickly; delivers what was refused again, as a person does in GitHub's list; and compares what
 //! the broker holds and what was counted with what was sent.
 
-mod stream;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -16,6 +15,7 @@ use nix::unistd::Pid;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::broker;
 use crate::demo::built;
 use crate::instance::Instance;
 use webhook::{Webhook, deliver};
@@ -78,19 +78,52 @@ async fn tell(root: &Path, binary: &Path, load: Sending) -> Result<()> {
     let answered = sending.await??;
     println!("the last one was answered after {:.1} s", began.elapsed().as_secs_f64());
     say(&answered);
+    let nats = retro.recorded("nats_url")?;
+    say_stored(&answered, &stored(&nats).await?)?;
     deliver_again(&url, answered).await?;
     let runs = u64::from(all.div_ceil(2));
     let counted = wait_for(&retro, runs).await?;
-    let nats = retro.recorded("nats_url")?;
-    let (intake, github) =
-        (stream::messages(&nats, "RETRO_INTAKE").await?, stream::messages(&nats, "RETRO_GITHUB").await?);
-    println!("the broker holds {} events of {all} deliveries", intake + github);
-    println!("finished workflow runs: {runs} sent, {intake} events, {counted} counted");
+    let held = stored(&nats).await?;
+    let (events, times) = (held.len(), held.values().sum::<usize>());
+    println!(
+        "in the end the broker holds {events} of {all} deliveries, {} of them more than once, and {times} messages",
+        held.values().filter(|times| **times > 1).count()
+    );
+    println!("finished workflow runs: {runs} sent, {counted} counted");
     retro.stop().await?;
     ensure!(counted == runs, "{runs} runs were sent and {counted} are counted");
-    ensure!(intake + github >= u64::from(all), "the broker lost what it acknowledged");
+    ensure!(events == all as usize, "the broker lost what it acknowledged");
     println!("each was counted once");
     Ok(())
+}
+
+/// Every event that the broker holds, by the id of its delivery, with how often it is there.
+async fn stored(nats: &str) -> Result<BTreeMap<String, usize>> {
+    let mut held = BTreeMap::new();
+    for stream in ["RETRO_INTAKE", "RETRO_GITHUB"] {
+        held.append(&mut broker::events(nats, stream).await?);
+    }
+    Ok(held)
+}
+
+/// What became of the deliveries by what was answered. Fails when one that was answered 202 is not there.
+fn say_stored(answered: &[Answered], held: &BTreeMap<String, usize>) -> Result<()> {
+    let mut places: BTreeMap<Option<u16>, [usize; 3]> = BTreeMap::new();
+    for (webhook, status, _) in answered {
+        let times = held.get(&webhook.delivery).copied().unwrap_or_default();
+        places.entry(*status).or_default()[times.min(2)] += 1;
+    }
+    println!("  before anything is delivered again, the broker holds of those");
+    for (status, [never, once, more]) in &places {
+        println!("  {:<22} {once:>7} once, {never} not at all, {more} more than once", named(*status));
+    }
+    let lost = places.get(&Some(202)).map_or(0, |[never, ..]| *never);
+    ensure!(lost == 0, "{lost} deliveries were answered 202, and the broker has not got them");
+    Ok(())
+}
+
+fn named(status: Option<u16>) -> String {
+    status.map_or_else(|| "no answer within 10 s".to_owned(), |status| format!("answered {status}"))
 }
 
 /// Sends at the rate, whatever the answers are.
@@ -125,9 +158,7 @@ fn say(answered: &[Answered]) {
         *statuses.entry(*status).or_default() += 1;
     }
     for (status, times) in &statuses {
-        let what =
-            status.map_or_else(|| "no answer within 10 s".to_owned(), |status| format!("answered {status}"));
-        println!("  {what:<22} {times:>7}");
+        println!("  {:<22} {times:>7}", named(*status));
     }
     let mut took: Vec<Duration> =
         answered.iter().filter(|(_, status, _)| *status == Some(202)).map(|(_, _, took)| *took).collect();

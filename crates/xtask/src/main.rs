@@ -5,6 +5,7 @@
     reason = "a tool for people at a terminal: what it prints is what it is for"
 )]
 
+mod broker;
 mod ci;
 mod demo;
 mod eval;
@@ -89,7 +90,7 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Demo { retro } => demo::run(&root, retro.as_deref()),
         Task::Load { retro, load } => load::run(&root, retro.as_deref(), *load),
         Task::Fixtures { data } => fixtures::run(&root, data),
-        Task::Eval { eval } => eval::run(eval),
+        Task::Eval { eval } => eval::run(&root, eval),
         Task::Gen { check: true } => generate::check(&root),
         Task::Gen { check: false } => generate::write(&root),
     }

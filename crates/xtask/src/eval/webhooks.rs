@@ -14,6 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{Data, rows};
+use crate::broker;
+use crate::demo::built;
+use crate::instance;
 
 /// The set of payloads and signatures.
 const SET: &str = "01_github_webhooks";
@@ -26,7 +29,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     data: Data,
     /// A running bridge that every payload is posted to, such as `http://127.0.0.1:7719/github/webhook`.
-    #[arg(long, requires = "secret_file")]
+    #[arg(long, requires = "secret_file", conflicts_with = "running")]
     url: Option<String>,
     /// The file that holds its secret.
     #[arg(long, value_name = "FILE")]
@@ -37,7 +40,30 @@ pub(crate) struct Options {
     /// For so many seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u32,
+    /// Starts a program of its own and posts every payload to its bridge; says what was answered, what the broker holds and what
+    /// became dead letters.
+    #[arg(long)]
+    running: bool,
+    /// The built program [default: `retro` of the release profile].
+    #[arg(long, requires = "running")]
+    retro: Option<PathBuf>,
 }
+
+/// The secret of a program that is started for a measurement and for nothing else.
+const SECRET: &str = "a secret of an evaluation and of nothing else";
+/// What it is started with: whatever a payload names belongs to one tenant.
+const CONFIGURED: [(&str, &str); 3] = [
+    ("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"),
+    ("RETRO_GITHUB_SECRET", SECRET),
+    ("RETRO_GITHUB_TENANTS", "* = default"),
+];
+/// Who has to take what the bridge says.
+const TAKERS: [(&str, &str); 3] =
+    [("RETRO_INTAKE", "counter"), ("RETRO_GITHUB", "reviewer"), ("RETRO_GITHUB", "tracker")];
+/// How long they may take in all.
+const TAKEN_WITHIN: Duration = Duration::from_secs(120);
+/// How often is looked.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A webhook's event and body.
 struct Payload {
@@ -58,17 +84,51 @@ struct Counts {
 }
 
 /// Reads everything and prints a line an event; then posts it, where a bridge is named.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let folder = options.data.set(SET)?;
     let payloads = payloads(&folder)?;
     ensure!(!payloads.is_empty(), "{} holds no payload: folders of events are wanted", folder.display());
     print_read(&payloads);
     signatures(&folder)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    if options.running {
+        return runtime.block_on(through(root, options, payloads));
+    }
     let (Some(url), Some(file)) = (&options.url, &options.secret_file) else { return Ok(()) };
     let secret = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let secret = secret.lines().next().map(str::trim).unwrap_or_default().to_owned();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(post(options, url, &secret, payloads))
+}
+
+/// Posts every payload to a bridge that is started for it, and tells what came of them behind it.
+async fn through(root: &Path, options: &Options, payloads: Vec<Payload>) -> Result<()> {
+    let binary = options.retro.clone().map_or_else(built, Ok)?;
+    let folder = root.join(".demo").join("webhooks");
+    let pipelines = folder.with_file_name("webhooks-pipelines");
+    std::fs::create_dir_all(&pipelines)?;
+    let retro = instance::Instance::start(&binary, &folder, &pipelines, &CONFIGURED).await?;
+    let (url, nats) = (retro.recorded("bridge_url")?, retro.recorded("nats_url")?);
+    post(options, &url, SECRET, payloads).await?;
+    let began = Instant::now();
+    for (stream, taker) in TAKERS {
+        while broker::waiting(&nats, stream, taker).await? > 0 {
+            ensure!(began.elapsed() < TAKEN_WITHIN, "the {taker} still has work after {TAKEN_WITHIN:?}");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+    for stream in ["RETRO_GITHUB", "RETRO_INTAKE"] {
+        let events = broker::events(&nats, stream).await?;
+        println!("{stream}: {} events in {} messages", events.len(), events.values().sum::<usize>());
+    }
+    let letters = retro.ask(&["dead-letters", "list", "--limit", "1000"]).await?;
+    let letters = letters.as_array().context("`retro dead-letters list` prints a list")?;
+    println!("dead letters: {}", letters.len());
+    for letter in letters {
+        println!("  {} of {}: {}", letter["code"], letter["consumer"], letter["detail"]);
+    }
+    let checked = retro.ask(&["verify"]).await?;
+    println!("`retro verify`: {}", checked["checked"]);
+    retro.stop().await
 }
 
 /// Every `….json` in a folder that is named after its event, in the order of their paths.
@@ -179,7 +239,7 @@ async fn post(options: &Options, url: &str, secret: &str, payloads: Vec<Payload>
                 .body(body.clone())
                 .send();
             let answer = match sent.await {
-                Ok(response) => response.status().as_u16().to_string(),
+                Ok(response) => told(response).await,
                 Err(_) => "no answer".to_owned(),
             };
             (answer, began.elapsed())
@@ -187,6 +247,14 @@ async fn post(options: &Options, url: &str, secret: &str, payloads: Vec<Payload>
     }
     print_posted(&posted.join_all().await);
     Ok(())
+}
+
+/// The status, and what became of it in the bridge's own word.
+async fn told(response: reqwest::Response) -> String {
+    let status = response.status().as_u16();
+    let answer: serde_json::Value = response.json().await.unwrap_or_default();
+    let word = answer["outcome"].as_str().or_else(|| answer["title"].as_str()).unwrap_or_default();
+    format!("{status} {word}")
 }
 
 fn print_posted(answers: &[(String, Duration)]) {

@@ -14,6 +14,8 @@ pub(super) const CONFIGURED: [(&str, &str); 3] = [
     ("RETRO_GITHUB_SECRET", SECRET),
     ("RETRO_GITHUB_TENANTS", "acme/* = default"),
 ];
+/// What is said is said about so many: of one, not everything would be kept.
+const PULL_REQUESTS: u32 = 1000;
 /// When GitHub gives up waiting for an answer.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(10);
 
@@ -21,7 +23,8 @@ const GIVEN_UP_AFTER: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Webhook {
     event: &'static str,
-    delivery: String,
+    /// Its id, which is the event's.
+    pub(super) delivery: String,
     body: String,
 }
 
@@ -37,7 +40,7 @@ impl Webhook {
             let by = json!({"login": "ann", "type": "User"});
             let comment = json!({"id": number, "body": "Looks good to me.", "user": by,
                 "author_association": "MEMBER", "created_at": "2026-01-01T00:00:00Z"});
-            let issue = json!({"number": 7, "pull_request": {}, "user": by});
+            let issue = json!({"number": 1 + number % PULL_REQUESTS, "pull_request": {}, "user": by});
             (
                 "issue_comment",
                 json!({"action": "created", "repository": repository, "issue": issue,
