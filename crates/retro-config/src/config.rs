@@ -113,6 +113,10 @@ pub struct Config {
     /// review and its comments are events of their own, and come in any order.
     #[schemars(range(min = 0, max = 86_400))]
     pub review_wait_s: u64,
+    /// How long an agent that asks for context, or opens a memory, waits for the database, milliseconds; then it is answered
+    /// with nothing and the reason, and its run goes on.
+    #[schemars(range(min = 1, max = 60_000))]
+    pub answer_ms: u64,
     /// Pause between two looks at how things stand, for the metrics: lag, ages, what is open; seconds.
     #[schemars(range(min = 1, max = 3600))]
     pub levels_s: u64,
@@ -183,6 +187,7 @@ impl Default for Config {
             retry_first_ms: 1000,
             replay_lost_s: 600,
             review_wait_s: 30,
+            answer_ms: 200,
             levels_s: 15,
             intake_mib: 64,
             bridge_mib: 64,

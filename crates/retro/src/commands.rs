@@ -16,6 +16,7 @@ mod steer;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use retro_config::{Config, Loaded};
 use retro_gateway::Gateway;
@@ -120,6 +121,7 @@ fn openapi() -> anyhow::Result<Exit> {
 async fn context(asked: &read::Asked<'_>, config: &Config, args: &ContextArgs) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
     let gateway = Gateway::new(store::open(config).await?, policies);
+    let gateway = gateway.answering_within(Duration::from_millis(config.answer_ms));
     let request = retro_gateway::ContextRequest {
         workflow: args.workflow.clone(),
         step: args.step.clone(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use retro_bus::{BodyStore, EventIntake, Role};
@@ -99,7 +100,7 @@ impl Running {
         if let Some(listener) = doors.http {
             let store = &self.process.store;
             // What only these routes need, the tokenizer's vocabulary, is read here.
-            let gateway = Gateway::new(store.clone(), self.process.policies.clone());
+            let gateway = self.gateway();
             let redact: SharedRedact = Arc::new(|text: &str| Redactor::shared().text(text).into_owned());
             let (policies, outbox) = (self.process.policies.clone(), self.outbox.clone());
             let hands = Arc::new(Hands::new(store.clone(), policies.clone(), outbox.clone()));
@@ -142,6 +143,12 @@ impl Running {
             });
         }
         closed
+    }
+
+    fn gateway(&self) -> Gateway {
+        let Process { store, policies, config, .. } = &self.process;
+        let gateway = Gateway::new(store.clone(), policies.clone());
+        gateway.answering_within(Duration::from_millis(config.answer_ms))
     }
 
     fn bridge(&self) -> Bridge {

@@ -6,10 +6,8 @@ use retro_core::id::{Ordinal, RetrospectiveId, Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
 use retro_core::sample::{self, Sample};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpStream;
 
-use crate::world::{Run, World, items, text};
+use crate::world::{Run, Wire, World, items, text};
 
 /// Above what travels within an event.
 const BODY_BYTES: usize = 80 * 1024;
@@ -102,18 +100,6 @@ fn large(workflow: &str, number: u64) -> Value {
 
 /// Empties the broker's bucket of bodies, as somebody with too much right could: by the broker's own protocol.
 async fn delete_every_body(url: &str) {
-    let stream = TcpStream::connect(url.trim_start_matches("nats://")).await.expect("the broker answers");
-    let mut stream = BufReader::new(stream);
-    let mut line = String::new();
-    stream.read_line(&mut line).await.expect("the broker answers");
-    assert!(line.starts_with("INFO"), "{line}");
-    let ask = "CONNECT {\"verbose\":false}\r\nSUB purged 1\r\nPUB $JS.API.STREAM.PURGE.OBJ_retro-bodies purged 0\r\n\r\n";
-    stream.write_all(ask.as_bytes()).await.expect("the broker answers");
-    line.clear();
-    stream.read_line(&mut line).await.expect("the broker answers");
-    let length = line.split_whitespace().next_back().and_then(|length| length.parse().ok()).unwrap_or(0);
-    let mut answer = vec![0; length];
-    stream.read_exact(&mut answer).await.expect("the broker answers");
-    let answer: Value = serde_json::from_slice(&answer).expect("JSON");
-    assert!(answer["success"] == true && answer["purged"].as_u64() > Some(0), "{line}{answer}");
+    let answer = Wire::to(url).await.ask("STREAM.PURGE.OBJ_retro-bodies", &Value::Null).await;
+    assert!(answer["success"] == true && answer["purged"].as_u64() > Some(0), "{answer}");
 }

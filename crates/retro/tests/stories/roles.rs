@@ -23,7 +23,7 @@ async fn roles_on_postgres_wait_for_broker_and_database_say_so_and_begin_by_them
 async fn any_order(kind: Kind, database_is_away: &str) {
     let mut fleet = Fleet::nowhere(kind).await;
     for roles in ROLES {
-        fleet.serve(roles);
+        fleet.serve_with(roles, &[("RETRO_ANSWER_MS", "200")]);
     }
     let everyone = 0..ROLES.len();
     for nth in everyone.clone() {
@@ -54,7 +54,9 @@ async fn any_order(kind: Kind, database_is_away: &str) {
     let checked = fleet.sound().await;
     assert_eq!((&checked["runs"], &checked["reports"]), (&json!(20), &json!(2)));
     assert_eq!(fleet.ask(&["dead-letters", "list"]).await, json!([]));
-    assert_ne!(fleet.context("default", &question).await["memories"], json!([]));
+    // In time, on a busy machine not always at once.
+    let handed = async || (fleet.context("default", &question).await["memories"] != json!([])).then_some(());
+    fleet.until("an agent is handed what was learned", handed).await;
     fleet.stop_all().await;
 }
 

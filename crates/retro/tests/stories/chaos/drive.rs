@@ -232,7 +232,8 @@ impl Driver {
         self.floor.letters += 1;
     }
 
-    /// A letter, whose message is as broken as before: it becomes no second one.
+    /// A letter, whose message is as broken as before: it becomes no second one. Who comes when it has failed again may send
+    /// it once more; who comes before that is told of the other's.
     async fn replay(&mut self, number: usize) {
         self.poison(number, 0).await;
         let open = async || {
@@ -240,11 +241,19 @@ impl Driver {
             state.letters.iter().find(|letter| letter.status == "open").map(|letter| letter.id.clone())
         };
         let letter = self.fleet.until("somebody has a letter to replay", open).await;
+        let before = self.times_replayed(&letter).await;
         let one = self.replays("ann", &letter);
         let other = self.replays("bob", &letter);
         let (one, other) = tokio::join!(one, other);
-        assert!(one != other, "letter {letter} is replayed by one of two: {one} and {other}");
+        let times = self.times_replayed(&letter).await - before;
+        let told = usize::from(one) + usize::from(other);
+        assert!(told >= 1 && times == told, "letter {letter}, replayed {times} times: {one} and {other}");
         self.witness.fault("replay", format!("letter {letter}, by two people"));
+    }
+
+    async fn times_replayed(&self, letter: &str) -> usize {
+        let state = self.fleet.until("database and broker answer", async || self.witness.now().await).await;
+        state.replays.iter().filter(|replay| replay.letter == letter).count()
     }
 
     /// Whether this person was told that it is their doing, and not somebody's before them.

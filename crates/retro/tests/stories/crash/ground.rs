@@ -13,7 +13,9 @@ use crate::world::{BRIDGED, Fleet, Kind, carry_out};
 
 /// Three runs make a window, and two of them are looked into: enough for a memory that is active.
 pub(super) const RUNS: u64 = 3;
-const POLICY: &str = "[policy]\nthreshold_runs = 3\nsample_permille = 1000\nsample_runs_max = 2\n";
+/// A death costs an attempt, and so does a second in which a busy machine renews no lease: attempts are plenty.
+const POLICY: &str = "[policy]\nthreshold_runs = 3\nsample_permille = 1000\nsample_runs_max = 2\n\
+                      investigation_attempts_max = 20\n";
 /// Seconds after which what the dead held is given to the living.
 const QUICK: [(&str, &str); 4] = [
     ("RETRO_ACK_WAIT_S", "1"),

@@ -53,6 +53,8 @@ async fn script(ground: &mut Ground) {
             Label::DiscardCommit => ground.given_twice(point, &aside).await,
             Label::BatchStartCommit => ground.given_twice(point, &many).await,
             Label::BatchCancelCommit => {
+                // A batch of one letter would perhaps be over before it is called off.
+                refused(ground, &workflow, another(&workflow)).await;
                 cancelled(ground, point, &[&many[..], &["--rate", "0.01"]].concat()).await
             }
             label => {
@@ -69,11 +71,8 @@ async fn script(ground: &mut Ground) {
         }
         ground.still().await;
     }
-    assert_eq!(
-        ground.letters().await,
-        2 * LABELS.len() as u64,
-        "one for each message, however often it was sent"
-    );
+    let messages = 2 * (LABELS.len() as u64 + 1);
+    assert_eq!(ground.letters().await, messages, "one for each message, however often it was sent");
 }
 
 /// A batch that a person calls off.
@@ -87,6 +86,11 @@ async fn cancelled(ground: &mut Ground, point: Point, slowly: &[&str]) {
 /// An event without the id of its run.
 fn unreadable(workflow: &str) -> Value {
     event(workflow, &json!({"workflow": workflow, "outcome": "success"}))
+}
+
+/// Another one of the workflow.
+fn another(workflow: &str) -> Value {
+    event(&format!("{workflow}, another"), &json!({"workflow": workflow, "outcome": "success"}))
 }
 
 /// The same, so large that the broker takes it once, and not with the headers of a replay.

@@ -1,5 +1,6 @@
 //! A Postgres that ends its connections, is started again, and answers a COMMIT to nobody.
 
+use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,9 +21,39 @@ const RUNS: u64 = 10;
 const ROLES: [(&str, usize); 3] = [("counter", 2), ("sampler,investigator", 1), ("writer,relay", 1)];
 /// Steps last some milliseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// A claim whose answer is lost is soon somebody else's.
+const QUICK: (&str, &str) = ("RETRO_LEASE_S", "2");
 
 fn events() -> Vec<Value> {
     (0..WORKFLOWS).flat_map(|nth| mending(&format!("load-{nth}"), "deploy_service", 0..RUNS)).collect()
+}
+
+/// A fleet with every role, ready.
+async fn fleet() -> Fleet {
+    let mut fleet = Fleet::start(Kind::Postgres, &[]).await;
+    for (roles, processes) in ROLES {
+        for _ in 0..processes {
+            let nth = fleet.serve_with(roles, &[QUICK]);
+            fleet.ready(nth).await;
+        }
+    }
+    fleet
+}
+
+/// Begins to emit a share of the events, so that there is something to do until it is done.
+fn emit(fleet: &Fleet, share: usize, of: usize) -> JoinHandle<std::io::Result<Output>> {
+    let events = events();
+    let part = share * events.len() / of..(share + 1) * events.len() / of;
+    let file = fleet.write_events(&format!("{share}.jsonl"), &events[part]);
+    tokio::spawn(fleet.command(&["emit", &file]).output())
+}
+
+/// Every share was taken by the broker in the end.
+async fn emitted(emitters: Vec<JoinHandle<std::io::Result<Output>>>) {
+    for emitter in emitters {
+        let emitted = emitter.await.expect("it is waited for").expect("it starts");
+        assert!(emitted.status.success(), "{emitted:?}");
+    }
 }
 
 /// How much was done so far: runs counted, retrospectives opened, results and changes written.
@@ -36,13 +67,12 @@ async fn progress(store: &dyn Store) -> Option<u64> {
 
 #[tokio::test]
 async fn with_every_backend_terminated_again_and_again_each_run_is_counted_and_learned_from_once() {
-    const TERMINATIONS: u64 = 10;
-    let fleet = Fleet::start(Kind::Postgres, &ROLES).await;
-    let file = fleet.write_events("load.jsonl", &events());
-    let emitter = tokio::spawn(fleet.command(&["emit", &file]).output());
+    const TERMINATIONS: usize = 10;
+    let fleet = fleet().await;
     let store = fleet.store().await;
-    let (mut done, mut ended) = (0, 0);
-    for _ in 0..TERMINATIONS {
+    let (mut done, mut ended, mut emitters) = (0, 0, Vec::new());
+    for nth in 0..TERMINATIONS {
+        emitters.push(emit(&fleet, nth, TERMINATIONS));
         // A look of our own may be among those that are ended.
         let on = async || progress(&*store).await.filter(|now| *now > done);
         done = fleet.until_looked_every(LOOK_EVERY, "something was done since", on).await;
@@ -52,9 +82,8 @@ async fn with_every_backend_terminated_again_and_again_each_run_is_counted_and_l
         ended += rows.await[0][0].as_deref().expect("a count").parse::<u64>().expect("a number");
     }
     println!("{ended} connections ended in {TERMINATIONS} rounds, the last after {done} steps");
-    assert!(ended >= TERMINATIONS);
-    let emitted = emitter.await.expect("it is waited for").expect("it starts");
-    assert!(emitted.status.success(), "{emitted:?}");
+    assert!(ended >= TERMINATIONS as u64);
+    emitted(emitters).await;
     intake_is_drained(&fleet).await;
     all_is_well(&fleet, WORKFLOWS * RUNS).await;
     each_said_once(&fleet).await;
@@ -63,13 +92,12 @@ async fn with_every_backend_terminated_again_and_again_each_run_is_counted_and_l
 
 #[tokio::test]
 async fn a_postgres_that_crashes_under_load_loses_no_run_and_counts_none_twice() {
-    const CRASHES: u64 = 3;
-    let mut fleet = Fleet::start(Kind::Postgres, &ROLES).await;
-    let file = fleet.write_events("load.jsonl", &events());
-    let emitter = tokio::spawn(fleet.command(&["emit", &file]).output());
+    const CRASHES: usize = 3;
+    let mut fleet = fleet().await;
     let store = fleet.store().await;
-    let mut done = 0;
-    for _ in 0..CRASHES {
+    let (mut done, mut emitters) = (0, Vec::new());
+    for nth in 0..CRASHES {
+        emitters.push(emit(&fleet, nth, CRASHES));
         let on = async || progress(&*store).await.filter(|now| *now > done);
         done = fleet.until_looked_every(LOOK_EVERY, "something was done since", on).await;
         fleet.stop_database();
@@ -78,8 +106,7 @@ async fn a_postgres_that_crashes_under_load_loses_no_run_and_counts_none_twice()
         }
         fleet.start_database().await;
     }
-    let emitted = emitter.await.expect("it is waited for").expect("it starts");
-    assert!(emitted.status.success(), "{emitted:?}");
+    emitted(emitters).await;
     intake_is_drained(&fleet).await;
     println!("{CRASHES} crashes, the last after {done} steps");
     all_is_well(&fleet, WORKFLOWS * RUNS).await;
@@ -95,7 +122,7 @@ async fn a_commit_whose_answer_is_lost_is_an_unknown_outcome_and_done_once() {
     let mut fleet = Fleet::start(Kind::Postgres, &[]).await;
     let line = Mute::to(fleet.database_url(), EVERY).await;
     for roles in ["counter", "sampler,investigator", "writer,relay"] {
-        let nth = fleet.serve_with(roles, &[("DATABASE_URL", &line.url)]);
+        let nth = fleet.serve_with(roles, &[("DATABASE_URL", &line.url), QUICK]);
         fleet.ready(nth).await;
     }
     let file = fleet.write_events("load.jsonl", &events());

@@ -70,7 +70,8 @@ async fn a_database_whose_disk_is_full_loses_nothing_and_goes_on_by_itself_when_
     fleet.start_broker().await;
     fleet.migrate().await;
     for roles in ["counter", "sampler,investigator,writer", "relay,gateway"] {
-        let nth = fleet.serve(roles);
+        // What could not be written is soon tried again.
+        let nth = fleet.serve_with(roles, &[("RETRO_LEASE_S", "2")]);
         fleet.ready(nth).await;
     }
     disk.leaves(256 * 1024);

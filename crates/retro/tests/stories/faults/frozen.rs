@@ -20,7 +20,8 @@ async fn a_zombie_on_postgres_commits_nothing_and_publishes_nothing() {
 async fn outlived(kind: Kind) {
     let mut fleet = Fleet::start(kind, &[("counter,sampler,writer,relay", 1)]).await;
     let line = Line::to(fleet.nats_url()).await;
-    let zombie = fleet.serve_with("investigator,relay", &[("NATS_URL", line.url())]);
+    let soon_lost = [("NATS_URL", line.url()), ("RETRO_LEASE_S", "2")];
+    let zombie = fleet.serve_with("investigator,relay", &soon_lost);
     fleet.ready(zombie).await;
     line.freeze();
     let runs: Vec<Value> = (0..10).map(large_run).collect();
@@ -52,7 +53,9 @@ async fn outlived(kind: Kind) {
     let [(same, attempts)] = &after.iter().filter(|(one, _)| one == sample).collect::<Vec<_>>()[..] else {
         panic!("the sample was drawn anew: {sample} and then {after:?}")
     };
-    assert_eq!((same, attempts[0]), (sample, 2), "its first investigation was taken over");
+    // On a busy machine it was perhaps lost and claimed again before the zombie was stopped.
+    assert_eq!(same, sample);
+    assert!(attempts[0] >= 2, "its first investigation was taken over: {attempts:?}");
     assert!(each_said_once(&fleet).await > before.1);
     fleet.stop_all().await;
 }

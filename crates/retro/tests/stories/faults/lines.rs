@@ -41,13 +41,13 @@ async fn acks(kind: Kind) {
         let counter = wire.ask("CONSUMER.INFO.RETRO_INTAKE.counter", &Value::Null).await;
         // The first delivery, five that may fail, and one more.
         let deliveries = counter["delivered"]["consumer_seq"].as_u64()?;
-        (deliveries >= 7 * RUNS).then_some(deliveries)
+        // What was delivered is answered for some time later, or together.
+        (deliveries >= 7 * RUNS && line.lost() >= 6 * RUNS).then_some(deliveries)
     };
     let deliveries = fleet.until("everything was delivered seven times", redelivered).await;
     line.mend();
     intake_is_drained(&fleet).await;
     println!("{} acknowledgements lost, {deliveries} deliveries of {RUNS} events", line.lost());
-    assert!(line.lost() >= 6 * RUNS);
     all_is_well(&fleet, RUNS).await;
     each_said_once(&fleet).await;
     let floor = Floor { counted: RUNS, closed: RUNS / 10, ..Floor::default() };

@@ -10,10 +10,11 @@ use retro_testkit::TestPostgres;
 use tokio::process::Child;
 
 use super::process::{freeze, interrupt, is_stopped, kill_at_once, terminate, wake};
-use super::{PATIENCE, World, carry_out, free_port};
+use super::{PATIENCE, QUICK, World, carry_out, free_port};
 
 /// What a fleet waits for half a minute in production, it waits for a second or two.
-const IMPATIENT: [(&str, &str); 2] = [("RETRO_ACK_WAIT_S", "2"), ("RETRO_RETRY_FIRST_MS", "100")];
+const IMPATIENT: [(&str, &str); 3] =
+    [("RETRO_ACK_WAIT_S", "2"), ("RETRO_RETRY_FIRST_MS", "100"), ("RETRO_LEASE_S", "2")];
 
 /// Which database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,9 +213,8 @@ impl Fleet {
             self.world.bridge_url = Some(format!("http://{bridge}/github/webhook"));
         }
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.world.path("retro.log"));
-        let quick = [("RETRO_SWEEP_MS", "200"), ("RETRO_LEASE_S", "2"), ("NO_COLOR", "1")];
         let process = command
-            .envs(quick.iter().chain(environment).copied())
+            .envs(QUICK.iter().chain(environment).copied())
             .stdout(Stdio::null())
             .stderr(log.expect("the log can be written"))
             .spawn()

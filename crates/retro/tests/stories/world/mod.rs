@@ -43,13 +43,14 @@ pub(crate) const RETRO: &str = env!("CARGO_BIN_EXE_retro");
 /// What is waited for happens within this on a busy machine, or the test fails and shows the program's log.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// What an environment could bring in from outside.
-const VARIABLES: [&str; 17] = [
+const VARIABLES: [&str; 18] = [
     "DATABASE_URL",
     "NATS_URL",
     "RETRO_CONFIG",
     "RETRO_TENANT",
     "RETRO_DATA_DIR",
     "RETRO_HTTP_LISTEN",
+    "RETRO_ANSWER_MS",
     "RETRO_PIPELINES",
     "RETRO_BRIDGE_LISTEN",
     "RETRO_GITHUB_SECRET",
@@ -62,6 +63,12 @@ const VARIABLES: [&str; 17] = [
     "RETRO_OTLP_ENDPOINT",
     "TRACEPARENT",
 ];
+
+/// How a process of a story is impatient, and how it is not: looks come quickly, and a lease outlives whatever keeps a busy
+/// machine from renewing it. Stories in which somebody dies or stands still with a lease say how long it is.
+const QUICK: [(&str, &str); 3] = [("RETRO_SWEEP_MS", "200"), ("RETRO_LEASE_S", "60"), ("NO_COLOR", "1")];
+/// A fifth of a second is enough for an agent, and not for a machine that runs every story at once.
+const ANSWERS_WITHIN: (&str, &str) = ("RETRO_ANSWER_MS", "60000");
 
 /// What a command did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,9 +163,7 @@ impl World {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.path("retro.log"));
         let mut process = up
             .args(["--http-listen", "127.0.0.1:0"])
-            .env("RETRO_SWEEP_MS", "200")
-            .env("RETRO_LEASE_S", "2")
-            .env("NO_COLOR", "1")
+            .envs(QUICK)
             .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .stderr(log.expect("the log can be written"))
@@ -251,10 +256,12 @@ impl World {
         self.path("data")
     }
 
-    /// Writes a file beside the data and returns its path as an argument.
+    /// Writes a file beside the data and returns its path as an argument. It is there as a whole or not at all: the program
+    /// may read it at any moment.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
-        let path = self.path(name);
-        std::fs::write(&path, content).expect("the folder can be written");
+        let (path, unfinished) = (self.path(name), self.path("unfinished"));
+        std::fs::write(&unfinished, content).expect("the folder can be written");
+        std::fs::rename(&unfinished, &path).expect("the folder can be written");
         as_argument(&path)
     }
 
@@ -280,6 +287,7 @@ impl World {
         for variable in VARIABLES {
             command.env_remove(variable);
         }
+        command.envs([ANSWERS_WITHIN]);
         if self.pipelines().exists() {
             command.env("RETRO_PIPELINES", self.pipelines());
         }

@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use retro_bus::{Bus, BusConfig, EventPublisher, OutgoingEvent};
-use retro_checker::{Begun, Checked, Event, Floor, History, Operation, Recorder, Source, State, check};
+use retro_bus::{Bus, BusConfig, EventPublisher, OutgoingEvent, Role};
+use retro_checker::{
+    Begun, Checked, Consumer, Event, Floor, History, Operation, Recorder, Source, State, Stored, Stream,
+    check,
+};
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::subject;
 
@@ -86,12 +89,28 @@ impl Witness {
 /// Whether nothing is left to do: nothing unsent, undelivered or unacknowledged, no retrospective open or due.
 fn is_at_rest(state: &State) -> bool {
     let open = |state: &str| ["due", "investigating", "settling"].contains(&state);
-    let mut consumers = state.broker.streams.iter().flat_map(|stream| &stream.consumers);
+    let mut consumers = state
+        .broker
+        .streams
+        .iter()
+        .flat_map(|stream| stream.consumers.iter().map(move |consumer| (stream, consumer)));
     let mut full = state.workflows.iter().filter(|row| !row.paused && row.counted - row.claimed >= 10);
     state.outbox.iter().all(|row| row.sent)
-        && consumers.all(|one| one.pending + one.ack_pending == 0)
+        && consumers.all(|(stream, one)| one.pending + one.ack_pending == 0 && has_answered(stream, one))
         && !state.retrospectives.iter().any(|one| open(&one.state))
         && full.next().is_none()
+}
+
+/// Whether a consumer has answered for the last message that is for it. What is pending is counted by the broker a moment
+/// after a message was stored, so it may be none too early.
+fn has_answered(stream: &Stream, consumer: &Consumer) -> bool {
+    let Some(durable) = Role::ALL.into_iter().filter_map(Role::durable).find(|one| one.name == consumer.name)
+    else {
+        return true;
+    };
+    let for_it = |message: &&Stored| message.subject.starts_with(&format!("{}.", durable.prefix));
+    let last = stream.messages.iter().rfind(for_it).map_or(0, |message| message.sequence);
+    consumer.ack_floor >= last
 }
 
 /// An engine: publishes events and writes down what it was told.
