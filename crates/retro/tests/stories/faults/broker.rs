@@ -15,7 +15,7 @@ const WORKFLOWS: u64 = 6;
 const RUNS: u64 = 10;
 const KILLS: u64 = 3;
 /// Batches in which as many kills have to come in time.
-const BATCHES_MAX: u64 = 12;
+const BATCHES_MAX: u64 = 40;
 /// Learning from a batch takes some hundred milliseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
