@@ -30,6 +30,9 @@ pub use credit::{CreditFacts, Credited, Use, credit};
 pub const REVIEWS_KEPT_MAX: usize = 200;
 /// Closings without a merge that are remembered of one pull request, the first ones: one counts, the rest is for people.
 pub const CLOSINGS_KEPT_MAX: usize = 16;
+/// Pull requests of one run that a report notes, the first ones by repository and number: a run's commit may stand at the
+/// head of several, but nobody reads more of them there.
+pub const PULL_REQUESTS_NOTED_MAX: usize = 8;
 /// Ways to read one trailer as workflow and run, at most: a slash may belong to either name.
 pub const TRAILER_READINGS_MAX: usize = 8;
 
@@ -306,42 +309,91 @@ pub struct WorkflowOutcomes {
     pub time_to_merge_median_s: Option<u64>,
 }
 
-/// Sums up the runs of workflows: each run with one of its pull requests. In the order of the workflows' names.
-pub fn sum_up(links: &[(Workflow, RunId, PullRequestRef, PullRequestFacts)]) -> Vec<WorkflowOutcomes> {
-    let mut by_workflow: BTreeMap<&Workflow, Vec<_>> = BTreeMap::new();
-    for (workflow, run, pull_request, facts) in links {
-        by_workflow.entry(workflow).or_default().push((run, pull_request, facts));
-    }
-    by_workflow.into_iter().map(|(workflow, of)| workflow_outcomes(workflow, &of)).collect()
+/// Sums up the runs of workflows, link by link: what is kept meanwhile grows with the pull requests that were merged, by a
+/// few dozen bytes each, and not with what is known of them.
+#[derive(Debug, Clone, Default)]
+pub struct OutcomeSums {
+    by_workflow: BTreeMap<Workflow, WorkflowSums>,
 }
 
-fn workflow_outcomes(
-    workflow: &Workflow,
-    of: &[(&RunId, &PullRequestRef, &PullRequestFacts)],
-) -> WorkflowOutcomes {
-    let runs = |whose: &dyn Fn(&PullRequestFacts) -> bool| {
-        let those = of.iter().filter(|(_, _, facts)| whose(facts)).map(|(run, _, _)| *run);
-        those.collect::<BTreeSet<&RunId>>().len() as u64
-    };
-    let judged = |facts: &PullRequestFacts| !facts.reviews.is_empty() || facts.standing() != Standing::Open;
-    let rounds: Vec<u64> = of
-        .iter()
-        .filter(|(_, _, facts)| judged(facts))
-        .map(|(_, _, facts)| u64::from(facts.review_rounds()))
-        .collect();
-    let pulls: BTreeMap<_, _> = of.iter().map(|(_, pull_request, facts)| (*pull_request, *facts)).collect();
-    let mut times: Vec<u64> = pulls.values().filter_map(|facts| facts.time_to_merge_s()).collect();
-    times.sort_unstable();
-    WorkflowOutcomes {
-        workflow: workflow.clone(),
-        runs: runs(&|_| true),
-        approved: runs(&PullRequestFacts::approved),
-        changes_requested: runs(&|facts| facts.review_rounds() > 0),
-        review_rounds_mean_milli: (!rounds.is_empty())
-            .then(|| (rounds.iter().sum::<u64>() * 1000 + rounds.len() as u64 / 2) / rounds.len() as u64),
-        merged: runs(&|facts| facts.standing() == Standing::Merged),
-        closed_unmerged: runs(&|facts| facts.standing() == Standing::Closed),
-        time_to_merge_median_s: times.get(times.len().saturating_sub(1) / 2).copied(),
+#[derive(Debug, Clone, Default)]
+struct WorkflowSums {
+    /// The last run that a link was of, and what one of its links said.
+    run: Option<(RunId, Said)>,
+    runs: [u64; Said::KINDS],
+    rounds: u64,
+    judged: u64,
+    /// Seconds to the merge.
+    times: BTreeMap<PullRequestRef, u64>,
+}
+
+/// What the links of one run say, each by the first of them that does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Said([bool; Said::KINDS]);
+
+impl Said {
+    /// It is linked; approved; sent back; merged; closed.
+    const KINDS: usize = 5;
+
+    fn of(facts: &PullRequestFacts) -> Self {
+        let standing = facts.standing();
+        let (merged, closed) = (standing == Standing::Merged, standing == Standing::Closed);
+        Self([true, facts.approved(), facts.review_rounds() > 0, merged, closed])
+    }
+}
+
+impl OutcomeSums {
+    /// Adds a run with one of its pull requests. The links of one run of a workflow come one after the other.
+    pub fn add(&mut self, workflow: &Workflow, run: &RunId, one: &PullRequestRef, facts: &PullRequestFacts) {
+        if !self.by_workflow.contains_key(workflow) {
+            self.by_workflow.insert(workflow.clone(), WorkflowSums::default());
+        }
+        let sums = self.by_workflow.get_mut(workflow).expect("it is there by now");
+        sums.add(run, one, facts);
+    }
+
+    /// The sums, in the order of the workflows' names.
+    pub fn told(self) -> Vec<WorkflowOutcomes> {
+        self.by_workflow.into_iter().map(|(workflow, sums)| sums.told(workflow)).collect()
+    }
+}
+
+impl WorkflowSums {
+    fn add(&mut self, run: &RunId, one: &PullRequestRef, facts: &PullRequestFacts) {
+        if self.run.as_ref().is_none_or(|(last, _)| last != run) {
+            self.run = Some((run.clone(), Said::default()));
+        }
+        let (_, before) = self.run.as_mut().expect("it was just set");
+        let says = Said::of(facts);
+        for ((kind, said), runs) in says.0.into_iter().zip(&mut before.0).zip(&mut self.runs) {
+            *runs += u64::from(kind && !*said);
+            *said |= kind;
+        }
+        if !facts.reviews.is_empty() || facts.standing() != Standing::Open {
+            self.judged += 1;
+            self.rounds += u64::from(facts.review_rounds());
+        }
+        if let Some(time) = facts.time_to_merge_s() {
+            self.times.insert(one.clone(), time);
+        }
+    }
+
+    fn told(self, workflow: Workflow) -> WorkflowOutcomes {
+        let Self {
+            runs: [runs, approved, changes_requested, merged, closed_unmerged], rounds, judged, ..
+        } = self;
+        let mut times: Vec<u64> = self.times.into_values().collect();
+        times.sort_unstable();
+        WorkflowOutcomes {
+            workflow,
+            runs,
+            approved,
+            changes_requested,
+            review_rounds_mean_milli: (judged > 0).then(|| (rounds * 1000 + judged / 2) / judged),
+            merged,
+            closed_unmerged,
+            time_to_merge_median_s: times.get(times.len().saturating_sub(1) / 2).copied(),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::id::{Epoch, MemoryId, Ordinal, RetrospectiveId, RunId, Tenant, Workfl
 use crate::learn::{Applied, MutationOutcome};
 use crate::manual::{Asked, Proposal};
 use crate::memory::{Change, Memory, Scope, Status};
+use crate::outcome::RunOutcome;
 use crate::policy::Policy;
 use crate::retrospective::{Investigation, Retrospective, State};
 use crate::run::Outcome;
@@ -84,6 +85,9 @@ pub struct WindowRun {
     pub run: RunId,
     /// What became of it.
     pub outcome: Outcome,
+    /// What was known of its pull requests when the retrospective closed, by repository and number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pull_requests: Vec<RunOutcome>,
 }
 
 /// What an investigation took.

@@ -11,6 +11,7 @@
 //! - what it took: `timing` of each investigation and `total` of a report (attempts, durations, costs). Attempts are
 //!   among them because a process that was killed has spent one;
 //! - moments inside sentences: in `reason` and `why` a timestamp is written `<moment>`;
+//! - `pull_requests` of a report's runs: what was known of them is a matter of when GitHub told it;
 //! - global sequences: no stored type carries one;
 //! - reports about reviews, and which mutation made a change of a rule: a pull request is decided upon anew when somebody says
 //!   more, and how often that is depends on how quickly it was said.
@@ -29,8 +30,9 @@ use retro_store::{MemoryFilter, OperatorStore, ProposalFilter, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Fields that hold moments, durations or costs.
+/// Fields that hold moments, durations or costs, or what was known at a moment.
 const LEFT_OUT: &[&str] = &[
+    "pull_requests",
     "as_of",
     "at",
     "until",

@@ -21,6 +21,7 @@ use retro_core::run::{BodyRef, Outcome, RunFacts};
 use retro_core::sample::{Sample, draw};
 use retro_core::similar::NgramEmbedder;
 use retro_core::trajectory::Place;
+use retro_store::track::RunLink;
 use retro_store::{Attempt, DeadLetter, ProposalRow, RunRow, WorkflowRow};
 
 /// Everything that is stored. Tests damage it by hand.
@@ -38,6 +39,8 @@ pub(crate) struct World {
     /// What became of the attempts at each of them.
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) proposals: Vec<(Tenant, ProposalRow)>,
+    /// Runs behind pull requests, by run, workflow and pull request.
+    pub(crate) links: Vec<RunLink>,
     /// Set by a test to have a port see something halfway, once.
     pub(crate) glimpse: std::sync::Mutex<Option<Memory>>,
 }
@@ -150,7 +153,12 @@ impl World {
         let ours = self.runs.iter().filter(|row| row.key == retrospective.key);
         ours.filter_map(|row| {
             let ordinal = row.ordinal.filter(|ordinal| within.contains(ordinal))?;
-            Some(WindowRun { ordinal, run: row.facts.run_id.clone(), outcome: row.facts.outcome })
+            Some(WindowRun {
+                ordinal,
+                run: row.facts.run_id.clone(),
+                outcome: row.facts.outcome,
+                pull_requests: Vec::new(),
+            })
         })
         .collect()
     }

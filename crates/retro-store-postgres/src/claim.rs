@@ -10,7 +10,7 @@ use retro_store_sql::claim::{Parts, Record, Taken, claim, journal_entry, met, to
 use sqlx::PgConnection;
 
 use crate::answer::{OnTable, shown};
-use crate::{investigate, memory, now_ms, retrospective, run, track};
+use crate::{investigate, memory, now_ms, outcome, retrospective, run};
 
 /// What is written where an investigation is free: due, past its pause, held by nobody, and not called off.
 macro_rules! free {
@@ -71,7 +71,7 @@ pub(crate) async fn load(connection: &mut PgConnection, record: &Record) -> Resu
     let memories = memory::living_and_named(connection, &retrospective.key, &named).await?;
     let earlier = investigate::ended(connection, &taken.tenant, taken.retrospective).await?;
     let earlier = earlier.into_iter().map(|(one, _)| one).collect();
-    let outcomes = track::outcomes_of(connection, &retrospective.key, taken.run.as_str()).await?;
+    let outcomes = outcome::outcomes_of(connection, &retrospective.key, taken.run.as_str()).await?;
     let journal = journal(connection, &taken).await?;
     Ok(claim(&taken, Parts { retrospective, run, met, memories, outcomes, earlier, journal }))
 }

@@ -18,7 +18,7 @@ use crate::count::column;
 use crate::memory::{
     append_changes, living_and_named, purge_tombstones, store_memories, store_tombstones, tombstones,
 };
-use crate::{count, credit, delivery, investigate, manual, now_ms, outbox, retrospective, run};
+use crate::{count, credit, delivery, investigate, manual, now_ms, outbox, outcome, retrospective, run};
 
 /// Loads everything about a settling retrospective. Its workflow is locked.
 pub(crate) async fn load(
@@ -32,8 +32,10 @@ pub(crate) async fn load(
     let (investigations, timings): (Vec<Investigation>, Vec<_>) = ended.into_iter().unzip();
     let batch = batch(connection, &retrospective).await?;
     let state = count::workflow_state(connection, key).await?;
+    let mut window = run::window_runs(connection, &retrospective, &sample).await?;
+    outcome::note_outcomes(connection, key, &mut window).await?;
     Ok(ClosingFacts {
-        window: run::window_runs(connection, &retrospective, &sample).await?,
+        window,
         writer: writer_facts(connection, &retrospective, &batch, &investigations).await?,
         state: state.ok_or_else(|| at("workflows", key).damaged("it has a retrospective and no row"))?,
         sample,

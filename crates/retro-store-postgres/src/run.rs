@@ -14,6 +14,7 @@ use sqlx::PgConnection;
 
 use crate::answer::OnTable;
 use crate::count::column;
+use crate::follow::follow_again;
 use crate::now_ms;
 
 /// Writes runs with their facts and bodies; a known run's are replaced. No run may stand twice in `writes`.
@@ -28,7 +29,8 @@ pub(crate) async fn store_runs(
     store_identities(connection, writes).await?;
     store_facts(connection, writes).await?;
     forget_bodies(connection, writes).await?;
-    store_bodies(connection, writes, bodies).await
+    store_bodies(connection, writes, bodies).await?;
+    follow_again(connection, writes).await
 }
 
 async fn store_identities(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {

@@ -4,20 +4,18 @@
 use async_trait::async_trait;
 use retro_core::id::{EventKey, Tenant, Workflow, WorkflowKey};
 use retro_core::keep::{ContentDigest, EventDigest, Seen};
-use retro_core::outcome::{PullRequestFacts, PullRequestRef, RunOutcome, RunReferences};
+use retro_core::outcome::{PullRequestFacts, PullRequestRef};
 use retro_fault::Label;
-use retro_store::track::{Heard, LINKS_MAX, RunLink, TRACKER, Tracked, Trailer};
-use retro_store::{OutcomeStore, Result, TrackerStore};
-use retro_store_sql::track::{
-    LinkRow, OutcomeRow, due as message, facts, link, outcome, pull_request, readings, references,
-};
+use retro_store::track::{Heard, TRACKER, Tracked, Trailer};
+use retro_store::{Result, TrackerStore};
+use retro_store_sql::track::{due as message, facts, pull_request, readings};
 use retro_store_sql::{at, integer, json, workflow_key};
 use sqlx::PgConnection;
 
 use crate::answer::OnTable;
 use crate::count::column;
 use crate::open::commit;
-use crate::{PostgresStore, lock, now_ms, outbox};
+use crate::{PostgresStore, follow, lock, now_ms, outbox};
 
 #[async_trait]
 impl TrackerStore for PostgresStore {
@@ -40,7 +38,9 @@ impl TrackerStore for PostgresStore {
         touched.extend(of_commits(&mut transaction, tenant, &heard.trailers).await?);
         if new {
             let because = format!("event {} of {}", heard.event.id, heard.event.source);
-            due(&mut transaction, tenant, &touched, &because).await?;
+            // Whoever closes a retrospective holds the same locks: one of the two sees what the other has stored.
+            lock_behind(&mut transaction, tenant, &touched).await?;
+            due(&mut transaction, tenant, None, &touched, &because).await?;
         }
         commit(transaction, Label::TrackCommit).await?;
         Ok(Tracked::Now)
@@ -62,38 +62,22 @@ impl TrackerStore for PostgresStore {
     async fn follow(&self, key: &WorkflowKey, limit: u32) -> Result<usize> {
         let mut transaction = self.write().await?;
         lock_tenant(&mut transaction, &key.tenant).await?;
-        let (reached, recorded) = reached(&mut transaction, key).await?;
-        let runs = runs_behind(&mut transaction, key, reached, limit).await?;
+        // Whoever counts or closes holds the same lock: what a higher attempt says is either read here or followed again.
+        lock::workflows(&mut transaction, &[], &[key]).await?;
+        let (reached, recorded) = follow::reached(&mut transaction, key).await?;
+        let runs = follow::runs_behind(&mut transaction, key, reached, limit).await?;
         let whole = runs.len() == limit as usize;
         let last = runs.last().map_or(reached, |(number, _, _)| *number);
-        store_runs(&mut transaction, key, &runs).await?;
+        follow::store_runs(&mut transaction, key, &runs).await?;
         // Runs whose details were purged are not among them: what was recorded is behind us all the same.
-        reach(&mut transaction, key, if whole { last } else { recorded.max(last) }).await?;
-        let touched = ended_behind(&mut transaction, key, &runs).await?;
+        follow::reach(&mut transaction, key, if whole { last } else { recorded.max(last) }).await?;
+        let touched = follow::ended_behind(&mut transaction, key, &runs).await?;
         if let Some((_, run, _)) = runs.last() {
-            due(&mut transaction, &key.tenant, &touched, &format!("runs up to {run} of {key}")).await?;
+            let because = format!("runs up to {run} of {key}");
+            due(&mut transaction, &key.tenant, Some(&key.workflow), &touched, &because).await?;
         }
         commit(transaction, Label::FollowCommit).await?;
         Ok(runs.len())
-    }
-}
-
-#[async_trait]
-impl OutcomeStore for PostgresStore {
-    async fn run_links(&self, tenant: &Tenant, workflow: Option<&Workflow>) -> Result<Vec<RunLink>> {
-        const LINKS: &str = "
-            SELECT link.workflow, link.run_id, link.repo, link.number, pull_requests.facts
-            FROM run_links AS link LEFT JOIN pull_requests USING (tenant, repo, number)
-            WHERE link.tenant = $1 AND ($2::text IS NULL OR link.workflow = $2)
-            ORDER BY link.workflow, link.run_id, link.repo, link.number LIMIT $3";
-        let rows: Vec<LinkRow> = sqlx::query_as(LINKS)
-            .bind(tenant.as_str())
-            .bind(workflow.map(Workflow::as_str))
-            .bind(i64::from(LINKS_MAX))
-            .fetch_all(self.reader())
-            .await
-            .on("run_links")?;
-        rows.into_iter().map(|row| link(tenant, row)).collect()
     }
 }
 
@@ -265,10 +249,12 @@ async fn of_commits(
     rows.into_iter().map(|(repo, number)| pull_request(repo, number)).collect()
 }
 
-/// Asks the writer for credit wherever a memory was applied behind one of these pull requests that have ended.
+/// Asks the writer for credit wherever a memory was applied behind one of these pull requests that have ended, in runs of
+/// one workflow or of any. What waits for it already and is partly credited begins anew: it may be another end.
 async fn due(
     connection: &mut PgConnection,
     tenant: &Tenant,
+    workflow: Option<&Workflow>,
     pull_requests: &[PullRequestRef],
     because: &str,
 ) -> Result<()> {
@@ -281,15 +267,16 @@ async fn due(
          JOIN memory_uses AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
              AND used.run_id = link.run_id
          WHERE one.tenant = $1 AND one.repo = $2 AND one.number = $3 AND one.ended
-         ON CONFLICT (tenant, workflow, repo, number) DO NOTHING RETURNING workflow"
+             AND ($4::text IS NULL OR link.workflow = $4)
+         ON CONFLICT (tenant, workflow, repo, number) DO UPDATE SET after_run = '', after_memory = ''
+             WHERE credits_due.after_run <> '' RETURNING workflow"
     );
-    // Whoever closes a retrospective holds the same lock: one of the two sees what the other has stored.
-    lock_behind(connection, tenant, pull_requests).await?;
     for pull_request in pull_requests {
         let workflows: Vec<String> = sqlx::query_scalar(DUE)
             .bind(tenant.as_str())
             .bind(&pull_request.repo)
             .bind(integer(pull_request.number))
+            .bind(workflow.map(Workflow::as_str))
             .fetch_all(&mut *connection)
             .await
             .on("credits_due")?;
@@ -321,116 +308,4 @@ async fn lock_behind(
     let keys = rows.iter().map(|workflow| workflow_key(tenant.as_str(), workflow));
     let keys = keys.collect::<Result<Vec<WorkflowKey>>>()?;
     lock::workflows(connection, &[], &keys.iter().collect::<Vec<_>>()).await
-}
-
-/// How far a workflow is followed, and how many runs were recorded in it.
-async fn reached(connection: &mut PgConnection, key: &WorkflowKey) -> Result<(i64, i64)> {
-    const REACHED: &str = "
-        SELECT coalesce((SELECT number FROM following WHERE tenant = $1 AND workflow = $2), 0),
-            coalesce((SELECT recorded FROM workflows WHERE tenant = $1 AND workflow = $2), 0)";
-    let query = sqlx::query_as(REACHED).bind(key.tenant.as_str()).bind(key.workflow.as_str());
-    query.fetch_one(connection).await.on("following")
-}
-
-async fn reach(connection: &mut PgConnection, key: &WorkflowKey, number: i64) -> Result<()> {
-    const REACH: &str = "
-        INSERT INTO following (tenant, workflow, number) VALUES ($1, $2, $3)
-        ON CONFLICT (tenant, workflow) DO UPDATE SET number = excluded.number";
-    let query = sqlx::query(REACH).bind(key.tenant.as_str()).bind(key.workflow.as_str()).bind(number);
-    query.execute(connection).await.on("following").map(|_| ())
-}
-
-/// Place of arrival, run, and where it belongs.
-type FollowedRun = (i64, String, RunReferences);
-
-async fn runs_behind(
-    connection: &mut PgConnection,
-    key: &WorkflowKey,
-    reached: i64,
-    limit: u32,
-) -> Result<Vec<FollowedRun>> {
-    const LOAD: &str = "
-        SELECT runs.number, runs.run_id, run_facts.facts FROM runs JOIN run_facts USING (tenant, workflow, number)
-        WHERE runs.tenant = $1 AND runs.workflow = $2 AND runs.number > $3 ORDER BY runs.number LIMIT $4";
-    let rows: Vec<(i64, String, String)> = sqlx::query_as(LOAD)
-        .bind(key.tenant.as_str())
-        .bind(key.workflow.as_str())
-        .bind(reached)
-        .bind(i64::from(limit))
-        .fetch_all(connection)
-        .await
-        .on("run_facts")?;
-    let read =
-        |(number, run, facts): (i64, String, String)| Ok((number, run, references(key, number, &facts)?));
-    rows.into_iter().map(read).collect()
-}
-
-async fn store_runs(connection: &mut PgConnection, key: &WorkflowKey, runs: &[FollowedRun]) -> Result<()> {
-    const STORE: &str = "
-        INSERT INTO followed_runs (tenant, run_id, workflow, repo, number, commit_id)
-        SELECT $1, run_id, $2, repo, number, commit_id
-        FROM unnest($3::text[], $4::text[], $5::bigint[], $6::text[]) AS new (run_id, repo, number, commit_id)
-        ON CONFLICT (tenant, run_id, workflow)
-        DO UPDATE SET repo = excluded.repo, number = excluded.number, commit_id = excluded.commit_id";
-    sqlx::query(STORE)
-        .bind(key.tenant.as_str())
-        .bind(key.workflow.as_str())
-        .bind(column(runs, |(_, run, _)| run.as_str()))
-        .bind(column(runs, |(_, _, says)| says.repo.as_deref()))
-        .bind(column(runs, |(_, _, says)| says.number.map(integer)))
-        .bind(column(runs, |(_, _, says)| says.commit.as_deref()))
-        .execute(connection)
-        .await
-        .on("followed_runs")
-        .map(|_| ())
-}
-
-/// The pull requests that have ended and to which one of these runs belongs.
-async fn ended_behind(
-    connection: &mut PgConnection,
-    key: &WorkflowKey,
-    runs: &[FollowedRun],
-) -> Result<Vec<PullRequestRef>> {
-    let runs: Vec<&str> = runs.iter().map(|(_, run, _)| run.as_str()).collect();
-    ended_of(connection, key, &runs).await
-}
-
-async fn ended_of(
-    connection: &mut PgConnection,
-    key: &WorkflowKey,
-    runs: &[&str],
-) -> Result<Vec<PullRequestRef>> {
-    const ENDED: &str = "
-        SELECT DISTINCT link.repo, link.number FROM run_links AS link
-        JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
-        WHERE link.tenant = $1 AND link.workflow = $2 AND link.run_id = ANY($3::text[]) AND one.ended
-        ORDER BY link.repo, link.number";
-    let rows: Vec<(String, i64)> = sqlx::query_as(ENDED)
-        .bind(key.tenant.as_str())
-        .bind(key.workflow.as_str())
-        .bind(runs)
-        .fetch_all(connection)
-        .await
-        .on("run_links")?;
-    rows.into_iter().map(|(repo, number)| pull_request(repo, number)).collect()
-}
-
-/// What became of a run, as it is known now, by pull request.
-pub(crate) async fn outcomes_of(
-    connection: &mut PgConnection,
-    key: &WorkflowKey,
-    run: &str,
-) -> Result<Vec<RunOutcome>> {
-    const OF: &str = "
-        SELECT link.repo, link.number, one.facts FROM run_links AS link
-        JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
-        WHERE link.tenant = $1 AND link.workflow = $2 AND link.run_id = $3 ORDER BY link.repo, link.number";
-    let rows: Vec<OutcomeRow> = sqlx::query_as(OF)
-        .bind(key.tenant.as_str())
-        .bind(key.workflow.as_str())
-        .bind(run)
-        .fetch_all(connection)
-        .await
-        .on("run_links")?;
-    rows.into_iter().map(outcome).collect()
 }

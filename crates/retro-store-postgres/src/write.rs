@@ -100,18 +100,19 @@ impl WriterStore for PostgresStore {
         &self,
         key: &WorkflowKey,
         pull_request: &PullRequestRef,
+        limit: u32,
         decide: DecideCredit<'_>,
     ) -> Result<std::result::Result<Step, FoldError>> {
         let mut transaction = self.write().await?;
         lock::workflow(&mut transaction, key).await?;
-        let Some(facts) = credit::load(&mut transaction, key, pull_request).await? else {
+        let Some(due) = credit::load(&mut transaction, key, pull_request, limit).await? else {
             return Ok(Ok(Step::AlreadyDone));
         };
-        let credited = match decide(&facts) {
+        let credited = match decide(&due.facts) {
             Ok(credited) => credited,
             Err(damage) => return Ok(Err(damage)),
         };
-        credit::store(&mut transaction, &facts, &credited).await?;
+        credit::store(&mut transaction, &due, &credited).await?;
         commit(transaction, Label::CreditCommit).await?;
         Ok(Ok(Step::Done))
     }

@@ -47,7 +47,8 @@ pub fn window_run(retrospective: &Retrospective, row: &(i64, String, String)) ->
     let key = format!("{}/{run}", retrospective.key);
     let place = at("run_facts", &key);
     let Ended { outcome } = at("run_facts.facts", &key).json(facts)?;
-    Ok(WindowRun { ordinal: place.unsigned(*ordinal)?, run: place.parse(run)?, outcome })
+    let (ordinal, run) = (place.unsigned(*ordinal)?, place.parse(run)?);
+    Ok(WindowRun { ordinal, run, outcome, pull_requests: Vec::new() })
 }
 
 /// Fails unless so many runs are the whole window of a retrospective.

@@ -1,14 +1,19 @@
 //! Rows of pull requests and of the runs behind them.
 
+use std::collections::BTreeMap;
+
 use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::message::{Message, Notice};
 use retro_core::outcome::{
-    PullRequestFacts, PullRequestRef, RunOutcome, RunReferences, commit_name, repo_name, trailer_names,
+    PULL_REQUESTS_NOTED_MAX, PullRequestFacts, PullRequestRef, RunOutcome, RunReferences, commit_name,
+    repo_name, trailer_names,
 };
+use retro_core::report::WindowRun;
 use retro_store::Result;
 use retro_store::track::{RunLink, Trailer};
 use serde::Deserialize;
 
+use crate::count::RunWrite;
 use crate::{at, workflow_key};
 
 /// Of a run's facts, what says where it belongs.
@@ -75,6 +80,38 @@ pub fn outcome((repo, number, known): OutcomeRow) -> Result<RunOutcome> {
     let pull_request = pull_request(repo, number)?;
     let known = facts(&pull_request, &known)?;
     Ok(RunOutcome::of(pull_request, &known))
+}
+
+/// Run, repository, number, facts.
+pub type RunOutcomeRow = (String, String, i64, String);
+
+/// Notes the rows, sorted by run and pull request, with the runs of a window; of each run at most
+/// [`PULL_REQUESTS_NOTED_MAX`].
+pub fn noted(window: &mut [WindowRun], rows: Vec<RunOutcomeRow>) -> Result<()> {
+    let mut by_run: BTreeMap<String, Vec<RunOutcome>> = BTreeMap::new();
+    for (run, repo, number, known) in rows {
+        let of = by_run.entry(run).or_default();
+        if of.len() < PULL_REQUESTS_NOTED_MAX {
+            of.push(outcome((repo, number, known))?);
+        }
+    }
+    for one in window {
+        one.pull_requests = by_run.remove(one.run.as_str()).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// From where the runs of these writes that were known before are to be followed, by tenant and workflow: the place before
+/// the first of them. A run that is new is not among them.
+pub fn again<'a>(writes: &[RunWrite<'a>]) -> BTreeMap<(&'a str, &'a str), u64> {
+    let mut places = BTreeMap::new();
+    for write in writes.iter().filter(|write| write.known) {
+        let key = &write.incoming.arrival.key;
+        let before = write.number.saturating_sub(1);
+        let place = places.entry((key.tenant.as_str(), key.workflow.as_str())).or_insert(before);
+        *place = before.min(*place);
+    }
+    places
 }
 
 /// The message that wakes the writer for a workflow behind a pull request.

@@ -16,7 +16,7 @@ use crate::damage::{self, OnTable, at, integer};
 use crate::memory::{
     append_changes, living_and_named, purge_tombstones, store_memories, store_tombstones, tombstones,
 };
-use crate::{count, credit, delivery, investigate, manual, now_ms, outbox, retrospective, run};
+use crate::{count, credit, delivery, investigate, manual, now_ms, outbox, outcome, retrospective, run};
 
 /// Loads everything about a settling retrospective.
 pub(crate) async fn load(
@@ -30,8 +30,10 @@ pub(crate) async fn load(
     let (investigations, timings): (Vec<Investigation>, Vec<_>) = ended.into_iter().unzip();
     let batch = batch(connection, &retrospective).await?;
     let state = count::workflow_state(connection, key).await?;
+    let mut window = run::window_runs(connection, &retrospective, &sample).await?;
+    outcome::note_outcomes(connection, key, &mut window).await?;
     Ok(ClosingFacts {
-        window: run::window_runs(connection, &retrospective, &sample).await?,
+        window,
         writer: writer_facts(connection, &retrospective, &batch, &investigations).await?,
         state: state.ok_or_else(|| at("workflows", key).damaged("it has a retrospective and no row"))?,
         sample,

@@ -15,15 +15,23 @@ use crate::damage::{OnTable, at, integer};
 use crate::memory::{append_changes, living_and_named, store_memories};
 use crate::{close, now_ms, outbox, track};
 
-/// Loads everything about a credit that waits; `None` when it does not.
+/// A credit that waits: at most so many uses of it, and whether others come after them.
+pub(crate) struct Due {
+    pub(crate) facts: CreditFacts,
+    more: bool,
+}
+
+/// Loads the next part of a credit that waits, at most `limit` uses; `None` when it does not.
 pub(crate) async fn load(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
     pull_request: &PullRequestRef,
-) -> Result<Option<CreditFacts>> {
+    limit: u32,
+) -> Result<Option<Due>> {
     const WAITS: &str = "
-        SELECT 1 FROM credits_due WHERE tenant = ?1 AND workflow = ?2 AND repo = ?3 AND number = ?4";
-    let waits: Option<i64> = sqlx::query_scalar(WAITS)
+        SELECT after_run, after_memory FROM credits_due
+        WHERE tenant = ?1 AND workflow = ?2 AND repo = ?3 AND number = ?4";
+    let waits: Option<(String, String)> = sqlx::query_as(WAITS)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
         .bind(&pull_request.repo)
@@ -31,10 +39,10 @@ pub(crate) async fn load(
         .fetch_optional(&mut *connection)
         .await
         .on("credits_due")?;
-    if waits.is_none() {
-        return Ok(None);
-    }
-    let uses = uses_behind(connection, key, pull_request).await?;
+    let Some(after) = waits else { return Ok(None) };
+    let mut uses = uses_behind(connection, key, pull_request, &after, limit).await?;
+    let more = uses.len() > limit as usize;
+    uses.truncate(limit as usize);
     let named: Vec<MemoryId> = uses.iter().map(|one| one.memory).collect();
     let causes = uses.iter().map(|one| {
         let end = PullRequestEnd::Merged;
@@ -43,32 +51,40 @@ pub(crate) async fn load(
     let causes: Vec<_> = causes.collect();
     let (applied, _) = close::caused(connection, key, &causes).await?;
     let known = track::known(connection, &key.tenant, pull_request).await?;
-    Ok(Some(CreditFacts {
+    let facts = CreditFacts {
         key: key.clone(),
         pull_request: pull_request.clone(),
         facts: known.unwrap_or_default(),
         memories: living_and_named(connection, key, &named).await?,
         uses,
         applied,
-    }))
+    };
+    Ok(Some(Due { facts, more }))
 }
 
+/// The uses after this run and memory, one more than `limit` of them where there are more.
 async fn uses_behind(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
     pull_request: &PullRequestRef,
+    after: &(String, String),
+    limit: u32,
 ) -> Result<Vec<Use>> {
     const USES: &str = "
         SELECT DISTINCT used.run_id, used.memory FROM run_links AS link
         JOIN memory_uses AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
             AND used.run_id = link.run_id
         WHERE link.tenant = ?1 AND link.workflow = ?2 AND link.repo = ?3 AND link.number = ?4
-        ORDER BY used.run_id, used.memory";
+            AND (used.run_id, used.memory) > (?5, ?6)
+        ORDER BY used.run_id, used.memory LIMIT ?7";
     let rows: Vec<(String, String)> = sqlx::query_as(USES)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
         .bind(&pull_request.repo)
         .bind(integer(pull_request.number))
+        .bind(&after.0)
+        .bind(&after.1)
+        .bind(i64::from(limit) + 1)
         .fetch_all(connection)
         .await
         .on("memory_uses")?;
@@ -78,26 +94,34 @@ async fn uses_behind(
     rows.iter().map(read).collect()
 }
 
-/// Stores what crediting does; nothing waits any more.
-pub(crate) async fn store(
-    connection: &mut SqliteConnection,
-    facts: &CreditFacts,
-    credited: &Credited,
-) -> Result<()> {
+/// Stores what crediting does; nothing waits any more, or what comes after it, with a message for the next part.
+pub(crate) async fn store(connection: &mut SqliteConnection, due: &Due, credited: &Credited) -> Result<()> {
     const DONE: &str = "
         DELETE FROM credits_due WHERE tenant = ?1 AND workflow = ?2 AND repo = ?3 AND number = ?4";
-    let (key, pull_request) = (&facts.key, &facts.pull_request);
+    const PART: &str = "
+        UPDATE credits_due SET after_run = ?5, after_memory = ?6
+        WHERE tenant = ?1 AND workflow = ?2 AND repo = ?3 AND number = ?4";
+    let CreditFacts { key, pull_request, uses, .. } = &due.facts;
     append_changes(connection, key, &credited.changes).await?;
     store_memories(connection, key, &credited.memories).await?;
     outbox::put(connection, credited.messages.iter()).await?;
-    let done = sqlx::query(DONE)
-        .bind(key.tenant.as_str())
-        .bind(key.workflow.as_str())
-        .bind(&pull_request.repo)
-        .bind(integer(pull_request.number))
-        .execute(connection)
-        .await
-        .on("credits_due")?;
+    let of = |sql| {
+        sqlx::query(sql)
+            .bind(key.tenant.as_str())
+            .bind(key.workflow.as_str())
+            .bind(&pull_request.repo)
+            .bind(integer(pull_request.number))
+    };
+    let query = match uses.last().filter(|_| due.more) {
+        None => of(DONE),
+        Some(last) => {
+            let because = format!("what comes after memory {} in run {}", last.memory, last.run);
+            let next = message(&key.tenant, key.workflow.as_str(), pull_request.clone(), &because)?;
+            outbox::put(connection, std::iter::once(&next)).await?;
+            of(PART).bind(last.run.as_str()).bind(last.memory.to_string())
+        }
+    };
+    let done = query.execute(connection).await.on("credits_due")?;
     at("credits_due", key).touched(done.rows_affected(), 1)
 }
 
@@ -143,7 +167,8 @@ pub(crate) async fn remember(
          CROSS JOIN run_links AS link ON link.tenant = ?1 AND link.workflow = ?2 AND link.run_id = asked.value ->> 0
          JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
          WHERE one.ended
-         ON CONFLICT (tenant, workflow, repo, number) DO NOTHING RETURNING repo, number"
+         ON CONFLICT (tenant, workflow, repo, number) DO UPDATE SET after_run = '', after_memory = ''
+             WHERE credits_due.after_run <> '' RETURNING repo, number"
     );
     let used = uses(report);
     if used.is_empty() {

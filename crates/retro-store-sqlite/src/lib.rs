@@ -11,6 +11,7 @@ mod credit;
 mod damage;
 mod delivery;
 mod dialect;
+mod follow;
 #[path = "../../retro-store-sql/ports/investigate.rs"]
 mod investigate;
 mod keep;
@@ -23,6 +24,7 @@ mod open;
 #[path = "../../retro-store-sql/ports/operate.rs"]
 mod operate;
 mod outbox;
+mod outcome;
 mod recall;
 #[path = "../../retro-store-sql/ports/replay.rs"]
 mod replay;

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use crate::damage::{self, OnTable, at, integer};
+use crate::follow::follow_again;
 use crate::now_ms;
 
 /// Writes runs with their facts and bodies; a known run's are replaced. No run may stand twice in `writes`.
@@ -26,7 +27,8 @@ pub(crate) async fn store_runs(
     }
     store_identities(connection, writes).await?;
     store_facts(connection, writes).await?;
-    store_bodies(connection, writes, bodies).await
+    store_bodies(connection, writes, bodies).await?;
+    follow_again(connection, writes).await
 }
 
 async fn store_identities(connection: &mut SqliteConnection, writes: &[RunWrite<'_>]) -> Result<()> {

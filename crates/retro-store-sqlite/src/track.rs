@@ -3,20 +3,18 @@
 use async_trait::async_trait;
 use retro_core::id::{EventKey, Tenant, Workflow, WorkflowKey};
 use retro_core::keep::{ContentDigest, EventDigest, Seen};
-use retro_core::outcome::{PullRequestFacts, PullRequestRef, RunOutcome, RunReferences};
+use retro_core::outcome::{PullRequestFacts, PullRequestRef};
 use retro_fault::Label;
-use retro_store::track::{Heard, LINKS_MAX, RunLink, TRACKER, Tracked, Trailer};
-use retro_store::{OutcomeStore, Result, TrackerStore};
-use retro_store_sql::track::{
-    LinkRow, OutcomeRow, due as message, facts, link, outcome, pull_request, readings, references,
-};
+use retro_store::track::{Heard, TRACKER, Tracked, Trailer};
+use retro_store::{Result, TrackerStore};
+use retro_store_sql::track::{due as message, facts, pull_request, readings};
 use retro_store_sql::workflow_key;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use crate::damage::{OnTable, at, integer};
 use crate::open::commit;
-use crate::{SqliteStore, damage, now_ms, outbox};
+use crate::{SqliteStore, damage, follow, now_ms, outbox};
 
 #[async_trait]
 impl TrackerStore for SqliteStore {
@@ -39,7 +37,7 @@ impl TrackerStore for SqliteStore {
         touched.extend(of_commits(&mut transaction, tenant, &heard.trailers).await?);
         if new {
             let because = format!("event {} of {}", heard.event.id, heard.event.source);
-            due(&mut transaction, tenant, &touched, &because).await?;
+            due(&mut transaction, tenant, None, &touched, &because).await?;
         }
         commit(transaction, Label::TrackCommit).await?;
         Ok(Tracked::Now)
@@ -57,38 +55,20 @@ impl TrackerStore for SqliteStore {
 
     async fn follow(&self, key: &WorkflowKey, limit: u32) -> Result<usize> {
         let mut transaction = self.write().await?;
-        let (reached, recorded) = reached(&mut transaction, key).await?;
-        let runs = runs_behind(&mut transaction, key, reached, limit).await?;
+        let (reached, recorded) = follow::reached(&mut transaction, key).await?;
+        let runs = follow::runs_behind(&mut transaction, key, reached, limit).await?;
         let whole = runs.len() == limit as usize;
         let last = runs.last().map_or(reached, |(number, _, _)| *number);
-        store_runs(&mut transaction, key, &runs).await?;
+        follow::store_runs(&mut transaction, key, &runs).await?;
         // Runs whose details were purged are not among them: what was recorded is behind us all the same.
-        reach(&mut transaction, key, if whole { last } else { recorded.max(last) }).await?;
-        let touched = ended_behind(&mut transaction, key, &runs).await?;
+        follow::reach(&mut transaction, key, if whole { last } else { recorded.max(last) }).await?;
+        let touched = follow::ended_behind(&mut transaction, key, &runs).await?;
         if let Some((_, run, _)) = runs.last() {
-            due(&mut transaction, &key.tenant, &touched, &format!("runs up to {run} of {key}")).await?;
+            let because = format!("runs up to {run} of {key}");
+            due(&mut transaction, &key.tenant, Some(&key.workflow), &touched, &because).await?;
         }
         commit(transaction, Label::FollowCommit).await?;
         Ok(runs.len())
-    }
-}
-
-#[async_trait]
-impl OutcomeStore for SqliteStore {
-    async fn run_links(&self, tenant: &Tenant, workflow: Option<&Workflow>) -> Result<Vec<RunLink>> {
-        const LINKS: &str = "
-            SELECT link.workflow, link.run_id, link.repo, link.number, pull_requests.facts
-            FROM run_links AS link LEFT JOIN pull_requests USING (tenant, repo, number)
-            WHERE link.tenant = ?1 AND (?2 IS NULL OR link.workflow = ?2)
-            ORDER BY link.workflow, link.run_id, link.repo, link.number LIMIT ?3";
-        let rows: Vec<LinkRow> = sqlx::query_as(LINKS)
-            .bind(tenant.as_str())
-            .bind(workflow.map(Workflow::as_str))
-            .bind(LINKS_MAX)
-            .fetch_all(self.reader())
-            .await
-            .on("run_links")?;
-        rows.into_iter().map(|row| link(tenant, row)).collect()
     }
 }
 
@@ -246,10 +226,12 @@ async fn of_commits(
     rows.into_iter().map(|(repo, number)| pull_request(repo, number)).collect()
 }
 
-/// Asks the writer for credit wherever a memory was applied behind one of these pull requests that have ended.
+/// Asks the writer for credit wherever a memory was applied behind one of these pull requests that have ended, in runs of
+/// one workflow or of any. What waits for it already and is partly credited begins anew: it may be another end.
 async fn due(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
+    workflow: Option<&Workflow>,
     pull_requests: &[PullRequestRef],
     because: &str,
 ) -> Result<()> {
@@ -262,13 +244,16 @@ async fn due(
          JOIN memory_uses AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
              AND used.run_id = link.run_id
          WHERE one.tenant = ?1 AND one.repo = ?2 AND one.number = ?3 AND one.ended
-         ON CONFLICT (tenant, workflow, repo, number) DO NOTHING RETURNING workflow"
+             AND (?4 IS NULL OR link.workflow = ?4)
+         ON CONFLICT (tenant, workflow, repo, number) DO UPDATE SET after_run = '', after_memory = ''
+             WHERE credits_due.after_run <> '' RETURNING workflow"
     );
     for pull_request in pull_requests {
         let workflows: Vec<String> = sqlx::query_scalar(DUE)
             .bind(tenant.as_str())
             .bind(&pull_request.repo)
             .bind(integer(pull_request.number))
+            .bind(workflow.map(Workflow::as_str))
             .fetch_all(&mut *connection)
             .await
             .on("credits_due")?;
@@ -277,112 +262,4 @@ async fn due(
         outbox::put(connection, messages.iter()).await?;
     }
     Ok(())
-}
-
-/// How far a workflow is followed, and how many runs were recorded in it.
-async fn reached(connection: &mut SqliteConnection, key: &WorkflowKey) -> Result<(i64, i64)> {
-    const REACHED: &str = "
-        SELECT coalesce((SELECT number FROM following WHERE tenant = ?1 AND workflow = ?2), 0),
-            coalesce((SELECT recorded FROM workflows WHERE tenant = ?1 AND workflow = ?2), 0)";
-    let query = sqlx::query_as(REACHED).bind(key.tenant.as_str()).bind(key.workflow.as_str());
-    query.fetch_one(connection).await.on("following")
-}
-
-async fn reach(connection: &mut SqliteConnection, key: &WorkflowKey, number: i64) -> Result<()> {
-    const REACH: &str = "
-        INSERT INTO following (tenant, workflow, number) VALUES (?1, ?2, ?3)
-        ON CONFLICT (tenant, workflow) DO UPDATE SET number = excluded.number";
-    let query = sqlx::query(REACH).bind(key.tenant.as_str()).bind(key.workflow.as_str()).bind(number);
-    query.execute(connection).await.on("following").map(|_| ())
-}
-
-/// Place of arrival, run, and where it belongs.
-type FollowedRun = (i64, String, RunReferences);
-
-async fn runs_behind(
-    connection: &mut SqliteConnection,
-    key: &WorkflowKey,
-    reached: i64,
-    limit: u32,
-) -> Result<Vec<FollowedRun>> {
-    const LOAD: &str = "
-        SELECT runs.number, runs.run_id, run_facts.facts FROM runs JOIN run_facts USING (tenant, workflow, number)
-        WHERE runs.tenant = ?1 AND runs.workflow = ?2 AND runs.number > ?3 ORDER BY runs.number LIMIT ?4";
-    let rows: Vec<(i64, String, String)> = sqlx::query_as(LOAD)
-        .bind(key.tenant.as_str())
-        .bind(key.workflow.as_str())
-        .bind(reached)
-        .bind(limit)
-        .fetch_all(connection)
-        .await
-        .on("run_facts")?;
-    let read =
-        |(number, run, facts): (i64, String, String)| Ok((number, run, references(key, number, &facts)?));
-    rows.into_iter().map(read).collect()
-}
-
-async fn store_runs(
-    connection: &mut SqliteConnection,
-    key: &WorkflowKey,
-    runs: &[FollowedRun],
-) -> Result<()> {
-    const STORE: &str = "
-        INSERT INTO followed_runs (tenant, run_id, workflow, repo, number, commit_id)
-        SELECT ?1, value ->> 0, ?2, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?3) WHERE true
-        ON CONFLICT (tenant, run_id, workflow)
-        DO UPDATE SET repo = excluded.repo, number = excluded.number, commit_id = excluded.commit_id";
-    let rows: Value =
-        runs.iter().map(|(_, run, says)| json!([run, says.repo, says.number, says.commit])).collect();
-    let query = sqlx::query(STORE).bind(key.tenant.as_str()).bind(key.workflow.as_str());
-    query.bind(rows.to_string()).execute(connection).await.on("followed_runs").map(|_| ())
-}
-
-/// The pull requests that have ended and to which one of these runs belongs.
-async fn ended_behind(
-    connection: &mut SqliteConnection,
-    key: &WorkflowKey,
-    runs: &[FollowedRun],
-) -> Result<Vec<PullRequestRef>> {
-    let runs: Vec<&str> = runs.iter().map(|(_, run, _)| run.as_str()).collect();
-    ended_of(connection, key, &runs).await
-}
-
-async fn ended_of(
-    connection: &mut SqliteConnection,
-    key: &WorkflowKey,
-    runs: &[&str],
-) -> Result<Vec<PullRequestRef>> {
-    const ENDED: &str = "
-        SELECT DISTINCT link.repo, link.number FROM json_each(?3) AS asked
-        CROSS JOIN run_links AS link ON link.run_id = asked.value
-        JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
-        WHERE link.tenant = ?1 AND link.workflow = ?2 AND one.ended ORDER BY link.repo, link.number";
-    let rows: Vec<(String, i64)> = sqlx::query_as(ENDED)
-        .bind(key.tenant.as_str())
-        .bind(key.workflow.as_str())
-        .bind(damage::json(&runs))
-        .fetch_all(connection)
-        .await
-        .on("run_links")?;
-    rows.into_iter().map(|(repo, number)| pull_request(repo, number)).collect()
-}
-
-/// What became of a run, as it is known now, by pull request.
-pub(crate) async fn outcomes_of(
-    connection: &mut SqliteConnection,
-    key: &WorkflowKey,
-    run: &str,
-) -> Result<Vec<RunOutcome>> {
-    const OF: &str = "
-        SELECT link.repo, link.number, one.facts FROM run_links AS link
-        JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
-        WHERE link.tenant = ?1 AND link.workflow = ?2 AND link.run_id = ?3 ORDER BY link.repo, link.number";
-    let rows: Vec<OutcomeRow> = sqlx::query_as(OF)
-        .bind(key.tenant.as_str())
-        .bind(key.workflow.as_str())
-        .bind(run)
-        .fetch_all(connection)
-        .await
-        .on("run_links")?;
-    rows.into_iter().map(outcome).collect()
 }

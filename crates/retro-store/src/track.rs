@@ -14,8 +14,6 @@ use crate::Result;
 
 /// The tracker's name in the inbox.
 pub const TRACKER: &str = "tracker";
-/// Links of runs to pull requests that one answer sums up: more than a tenant has in years, and still a second's work.
-pub const LINKS_MAX: u32 = 200_000;
 
 /// What an event says about a pull request, or about commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,9 +69,19 @@ pub trait TrackerStore: Send + Sync {
 /// A run, a pull request that it belongs to, and what is known of that.
 pub type RunLink = (Workflow, RunId, PullRequestRef, PullRequestFacts);
 
+/// By what links are sorted: a run's links come one after the other.
+pub type LinkKey = (RunId, Workflow, PullRequestRef);
+
 /// What became of runs.
 #[async_trait]
 pub trait OutcomeStore: Send + Sync {
-    /// The tenant's runs that belong to pull requests, by workflow, run and pull request; at most [`LINKS_MAX`].
-    async fn run_links(&self, tenant: &Tenant, workflow: Option<&Workflow>) -> Result<Vec<RunLink>>;
+    /// The tenant's runs that belong to pull requests, of one workflow or all, by run, workflow and pull request; the first
+    /// ones after `after`, at most `limit`.
+    async fn run_links(
+        &self,
+        tenant: &Tenant,
+        workflow: Option<&Workflow>,
+        after: Option<&LinkKey>,
+        limit: u32,
+    ) -> Result<Vec<RunLink>>;
 }

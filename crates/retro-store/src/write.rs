@@ -106,11 +106,13 @@ pub trait WriterStore: TraceStore + LevelStore {
     ) -> Result<std::result::Result<Step, Unpromoted>>;
 
     /// One transaction under the lock of the workflow: if memories wait for credit behind this pull request, lets `decide`
-    /// credit them, and stores changes, memories and messages. `AlreadyDone` when nothing waits.
+    /// credit the next of them, at most `limit` uses by run and memory, and stores changes, memories and messages; where more
+    /// wait, another message for them is among these. `AlreadyDone` when nothing waits.
     async fn credit(
         &self,
         key: &WorkflowKey,
         pull_request: &PullRequestRef,
+        limit: u32,
         decide: DecideCredit<'_>,
     ) -> Result<std::result::Result<Step, FoldError>>;
 

@@ -11,6 +11,10 @@ use tracing::{debug, error, info};
 
 use crate::{CLOSINGS_PER_SWEEP, OVERDUE_S, STORE_AWAY, Writer};
 
+/// Uses of memories credited in one transaction, by a few dozen milliseconds of work under the lock of the workflow: a pull
+/// request may have any number of runs behind it. The rest waits for a message of its own.
+const USES_PER_CREDIT: u32 = 500;
+
 impl Writer {
     /// Credits what a lost wake-up left. Returns how many pull requests were taken up.
     pub(crate) async fn sweep_credits(&self) -> Result<usize, StoreError> {
@@ -43,7 +47,7 @@ impl Writer {
             }
             Ok(credited)
         };
-        let done = self.store.credit(key, pull_request, &decide).await?;
+        let done = self.store.credit(key, pull_request, USES_PER_CREDIT, &decide).await?;
         if matches!(done, Ok(Step::Done)) {
             info!(tenant = %key.tenant, workflow = %key.workflow, "credited what was applied behind {pull_request}");
             self.outbox.notify_one();

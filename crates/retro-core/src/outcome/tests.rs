@@ -135,7 +135,9 @@ fn runs_are_summed_up_by_workflow_and_a_pull_request_counts_its_time_once() {
         link(&ci, "b", 2, &open),
         link(&docs, "a", 2, &open),
     ];
-    let told = sum_up(&links);
+    let mut sums = OutcomeSums::default();
+    links.iter().for_each(|(workflow, run, one, facts)| sums.add(workflow, run, one, facts));
+    let told = sums.told();
     assert_eq!((told[0].runs, told[0].merged, told[0].changes_requested), (2, 2, 2));
     assert_eq!((told[0].review_rounds_mean_milli, told[0].time_to_merge_median_s), (Some(1000), Some(60)));
     assert_eq!((told[1].workflow.as_str(), told[1].runs, told[1].merged), ("docs", 1, 0));

@@ -56,7 +56,12 @@ fn facts(world: &World) -> ClosingFacts {
         },
         sample,
         window: (1..=10)
-            .map(|ordinal| WindowRun { ordinal, run: run(&format!("r{ordinal}")), outcome: Outcome::Failure })
+            .map(|ordinal| WindowRun {
+                ordinal,
+                run: run(&format!("r{ordinal}")),
+                outcome: Outcome::Failure,
+                pull_requests: Vec::new(),
+            })
             .collect(),
         timings: Vec::new(),
         writer: world.facts(id, &batch),

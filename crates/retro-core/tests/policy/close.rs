@@ -37,8 +37,12 @@ fn facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> Clo
         state: State::Settling,
         asked: None,
     };
-    let window_run =
-        |ordinal| WindowRun { ordinal, run: run(&format!("r{ordinal}")), outcome: Outcome::Failure };
+    let window_run = |ordinal| WindowRun {
+        ordinal,
+        run: run(&format!("r{ordinal}")),
+        outcome: Outcome::Failure,
+        pull_requests: Vec::new(),
+    };
     let batch = settle(id, &investigations);
     ClosingFacts {
         sample: draw(id, (1..=10).collect(), &world.policy),

@@ -1,3 +1,5 @@
+use retro_core::outcome::{PullRequestFacts, PullRequestRef, RunOutcome};
+
 use super::*;
 use crate::world::{World, key, rich};
 
@@ -19,6 +21,8 @@ fn later_and_slower(mut world: World) -> World {
     for report in &mut world.reports {
         report.as_of += hour;
         report.closed_at += hour;
+        let known = PullRequestFacts { merged_at: Some(report.closed_at), ..Default::default() };
+        report.sampled[0].pull_requests = vec![RunOutcome::of(PullRequestRef::new("acme/shop", 7), &known)];
         report.total.duration_ms += 1000;
         report.investigations[0].timing.cost_usd = 0.5;
         report.investigations[0].timing.attempts = 2;

@@ -121,9 +121,9 @@ fn evidence(out: &mut String, story: &Story<'_>) -> fmt::Result {
 
 fn investigation(out: &mut String, story: &Story<'_>, one: &ReportedInvestigation) -> fmt::Result {
     let run = story.report.sampled.iter().find(|run| run.ordinal == one.ordinal);
-    let outcome = run.map_or("", |run| run.outcome.as_str());
+    let ended = text(&run.map(story::ended).unwrap_or_default());
     let name = text(&words::line(one.run.as_str()));
-    writeln!(out, "\n### {}. Run {name} (ordinal {}, {outcome})\n", one.number, one.ordinal)?;
+    writeln!(out, "\n### {}. Run {name} (ordinal {}, {ended})\n", one.number, one.ordinal)?;
     writeln!(out, "{}.", text(&story::result(one)))?;
     for found in &one.findings {
         finding(out, found)?;

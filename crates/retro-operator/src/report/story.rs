@@ -222,10 +222,26 @@ const RUNS_SHOWN_MAX: usize = 200;
 
 /// Runs with their ordinals and outcomes, as one line.
 pub(super) fn runs(all: &[WindowRun]) -> String {
-    let told = all
-        .iter()
-        .map(|run| format!("{} ({}, {})", words::line(run.run.as_str()), run.ordinal, run.outcome.as_str()));
+    let told = all.iter().map(|run| {
+        let ended = ended(run);
+        format!("{} ({}, {ended})", words::line(run.run.as_str()), run.ordinal)
+    });
     if all.is_empty() { "none".to_owned() } else { listed(told) }
+}
+
+/// How a run ended, and what was known of its pull requests when the retrospective closed.
+pub(super) fn ended(run: &WindowRun) -> String {
+    let pulls = run.pull_requests.iter().map(|one| {
+        let name = words::line(&one.pull_request.to_string());
+        let approved = if one.approved { ", approved" } else { "" };
+        let rounds = match one.review_rounds {
+            0 => String::new(),
+            rounds => format!(", sent back {}", words::count(rounds.into(), "time")),
+        };
+        format!("; {name} {}{approved}{rounds}", one.standing.as_str())
+    });
+    let pulls: String = pulls.collect();
+    format!("{}{pulls}", run.outcome.as_str())
 }
 
 /// At most [`RUNS_SHOWN_MAX`] of them, and how many more there are.

@@ -90,10 +90,10 @@ fn evidence(story: &Story<'_>) -> String {
 
 fn investigation(story: &Story<'_>, one: &ReportedInvestigation) -> String {
     let run = story.report.sampled.iter().find(|run| run.ordinal == one.ordinal);
-    let outcome = run.map_or("", |run| run.outcome.as_str());
+    let ended = run.map(story::ended).unwrap_or_default();
     let name = words::line(one.run.as_str());
     let mut out =
-        format!("{}. run {name} (ordinal {}, {outcome}): {}\n", one.number, one.ordinal, story::result(one));
+        format!("{}. run {name} (ordinal {}, {ended}): {}\n", one.number, one.ordinal, story::result(one));
     for found in &one.findings {
         let (kind, title) = (story::kind(found.kind), words::line(&found.title));
         let step = words::line(found.step.as_str());

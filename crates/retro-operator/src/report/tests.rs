@@ -1,3 +1,4 @@
+use retro_core::outcome::{PullRequestFacts, PullRequestRef, ReviewFacts, ReviewVerdict, RunOutcome};
 use retro_core::retrospective::{InvestigationResult, State};
 
 use super::*;
@@ -48,6 +49,30 @@ fn every_change_and_every_request_stands_in_both_renderings() {
             assert!(shown.contains(run.run.as_str()), "{}", run.run);
         }
         assert!(shown.contains(&report.policy_hash) && shown.contains(&report.sample.seed));
+    }
+}
+
+#[test]
+fn what_was_known_of_the_runs_pull_requests_stands_with_them() {
+    let mut report = rich_report();
+    let review = |verdict| ReviewFacts { verdict: Some(verdict), dismissed: false };
+    let known = PullRequestFacts {
+        merged_at: Some(report.closed_at),
+        reviews: [
+            (1, review(ReviewVerdict::ChangesRequested)),
+            (2, review(ReviewVerdict::ChangesRequested)),
+            (3, review(ReviewVerdict::Approved)),
+        ]
+        .into(),
+        ..Default::default()
+    };
+    let outcomes = |number, facts| vec![RunOutcome::of(PullRequestRef::new("Acme/Shop", number), facts)];
+    report.sampled[0].pull_requests = outcomes(7, &known);
+    report.unsampled[0].pull_requests = outcomes(8, &PullRequestFacts::default());
+    for shown in [markdown(&report).replace('\\', ""), table(&report, 2000)] {
+        let told = "; acme/shop#7 merged, approved, sent back 2 times)";
+        assert_eq!(shown.matches(told).count(), 2, "at the investigation and in the list of runs: {shown}");
+        assert_eq!(shown.matches("; acme/shop#8 open)").count(), 1, "{shown}");
     }
 }
 

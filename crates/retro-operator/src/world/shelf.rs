@@ -9,7 +9,7 @@ use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::Retrospective;
 use retro_core::review::ReviewReport;
-use retro_store::track::RunLink;
+use retro_store::track::{LinkKey, RunLink};
 use retro_store::{
     ActRow, Attempt, DeadLetter, DeadLetterFilter, Health, LetterCount, LetterStore, LetterVersion,
     MemoryFilter, NameStore, OperatorStore, OutcomeStore, ProposalFilter, ProposalRow, ProposalStore, Result,
@@ -66,11 +66,20 @@ impl LetterStore for World {
     }
 }
 
-/// Nothing is heard from GitHub there.
 #[async_trait]
 impl OutcomeStore for World {
-    async fn run_links(&self, _: &Tenant, _: Option<&Workflow>) -> Result<Vec<RunLink>> {
-        Ok(Vec::new())
+    async fn run_links(
+        &self,
+        _: &Tenant,
+        workflow: Option<&Workflow>,
+        after: Option<&LinkKey>,
+        limit: u32,
+    ) -> Result<Vec<RunLink>> {
+        let all = self.links.iter().filter(|(of, ..)| workflow.is_none_or(|asked| asked == of));
+        let behind = |(workflow, run, one, _): &&RunLink| {
+            after.is_none_or(|after| (run, workflow, one) > (&after.0, &after.1, &after.2))
+        };
+        Ok(all.filter(behind).take(limit as usize).cloned().collect())
     }
 }
 

@@ -87,6 +87,10 @@ macro_rules! conformance {
                 a_trailer_that_fits_several_runs_names_none_until_it_names_the_workflow
                 credit_comes_once_whatever_is_known_last
                 a_close_without_a_merge_costs_and_a_merge_after_it_credits
+                credit_comes_in_parts_and_none_is_lost
+                what_a_higher_attempt_says_of_its_pull_request_is_followed
+                links_are_read_a_look_at_a_time
+                a_report_tells_what_was_known_of_its_runs_pull_requests
                 pull_requests_keep_tenants_apart
             }
             sample {

@@ -14,7 +14,7 @@ use retro_core::trajectory::Place;
 
 use super::Database;
 use super::story::{Story, moment, nothing, tenant};
-use crate::track::{Heard, Tracked, Trailer};
+use crate::track::{Heard, LinkKey, RunLink, Tracked, Trailer};
 use crate::{IncomingRun, Step, Store};
 
 const HEAD: &str = "6dcb09b5b57875f334f61aebed695e2e4193db5e";
@@ -67,8 +67,14 @@ async fn follow(story: &Story<'_>) -> usize {
 
 /// Each run and the number of a pull request that it belongs to.
 async fn links(store: &dyn Store, of: &Tenant) -> Vec<String> {
-    let links = store.run_links(of, None).await.expect("links");
+    let links = store.run_links(of, None, None, 100).await.expect("links");
     links.iter().map(|(workflow, run, one, _)| format!("{workflow}/{run} {one}")).collect()
+}
+
+/// The same run in an event of another id.
+fn with_event(mut run: IncomingRun, id: &str) -> IncomingRun {
+    (run.arrival.event.id, run.arrival.content_hash) = (id.to_owned(), format!("hash of {id}"));
+    run
 }
 
 fn with(mut run: IncomingRun, change: impl FnOnce(&mut retro_core::run::RunFacts)) -> IncomingRun {
@@ -102,7 +108,16 @@ fn used(memory: MemoryId) -> InvestigationResult {
 
 async fn give(story: &Story<'_>) -> Result<Step, FoldError> {
     let decide = |facts: &CreditFacts| credit(facts, &story.policy, moment(900));
-    story.store.credit(&story.key, &pull_request(), &decide).await.expect("crediting")
+    story.store.credit(&story.key, &pull_request(), 100, &decide).await.expect("crediting")
+}
+
+/// Credits at most one use.
+async fn give_one(story: &Story<'_>) -> Result<Step, FoldError> {
+    let decide = |facts: &CreditFacts| {
+        assert!(facts.uses.len() <= 1, "{:?}", facts.uses);
+        credit(facts, &story.policy, moment(900))
+    };
+    story.store.credit(&story.key, &pull_request(), 1, &decide).await.expect("crediting")
 }
 
 async fn due(story: &Story<'_>) -> usize {
@@ -136,7 +151,7 @@ pub async fn what_is_heard_of_a_pull_request_grows_and_an_event_adds_once(databa
     let other = Heard { content_hash: "another".to_owned(), ..heard(&of, "2", closed()) };
     assert!(matches!(track(&*database.one, &other).await, Tracked::Conflict(_)));
     assert_eq!(follow(&story).await, 1);
-    let (_, _, _, facts) = database.two.run_links(&of, None).await.expect("links").remove(0);
+    let (_, _, _, facts) = database.two.run_links(&of, None, None, 1).await.expect("links").remove(0);
     assert_eq!((facts.standing(), facts.review_rounds()), (Standing::Merged, 1));
     assert_eq!(facts.time_to_merge_s(), Some(600));
 }
@@ -254,6 +269,114 @@ pub async fn a_close_without_a_merge_costs_and_a_merge_after_it_credits(database
     assert_eq!(give(&story).await, Ok(Step::Done));
     let both = vec![PullRequestEnd::ClosedUnmerged, PullRequestEnd::Merged];
     assert_eq!(credited(&story, &memory).await, (both, 275));
+}
+
+/// However many runs stand behind a pull request, one transaction credits a part, and asks for the next one.
+pub async fn credit_comes_in_parts_and_none_is_lost(database: &Database) {
+    let of = tenant("t");
+    let mut story = Story::new(&*database.one, "t", "w");
+    let memory = story.learn("a lesson").await;
+    story.policy.threshold_runs = 3;
+    let other = story.by(&*database.two);
+    let belongs = |name: &str| with(story.run(name), |facts| facts.pull_request = Some(7));
+    story.count_batch(&["a", "b", "c"].map(belongs), moment(0)).await;
+    assert_eq!(story.sample().await, Step::Done);
+    story.investigate(&|_| used(memory.id)).await;
+    assert_eq!(story.close(story.retrospective().await.id).await, Step::Done);
+    follow(&story).await;
+    track(&*database.one, &heard(&of, "merged", merged())).await;
+    let asked = due(&story).await;
+    assert_eq!((give_one(&story).await, due(&story).await), (Ok(Step::Done), asked + 1));
+    assert_eq!(credited(&other, &memory).await.1, 350);
+    let waits = database.two.overdue_credits(0, 9).await.expect("reading");
+    assert_eq!(waits, [(story.key.clone(), pull_request())], "a lost message is no lost credit");
+    assert_eq!(give_one(&other).await, Ok(Step::Done));
+    assert_eq!(credited(&other, &memory).await.1, 400);
+    // Another end, while the rest waits, is for those that were credited already, too.
+    track(&*database.two, &heard(&of, "closed", closed())).await;
+    for left in [325, 250, 225] {
+        assert_eq!(give_one(&story).await, Ok(Step::Done));
+        assert_eq!(credited(&other, &memory).await.1, left);
+    }
+    assert_eq!(give_one(&other).await, Ok(Step::AlreadyDone));
+    assert_eq!(credited(&other, &memory).await.0.len(), 6, "each run and end once");
+}
+
+/// A higher attempt knows the pull request that the first one did not, and what was followed before is followed again.
+pub async fn what_a_higher_attempt_says_of_its_pull_request_is_followed(database: &Database) {
+    let of = tenant("t");
+    let story = Story::new(&*database.one, "t", "w");
+    track(&*database.one, &heard(&of, "merged", merged())).await;
+    // One that no window has claimed yet.
+    story.count(&["a"]).await;
+    assert_eq!(follow(&story).await, 1);
+    assert_eq!(database.two.unfollowed(9).await.expect("reading"), []);
+    assert_eq!(links(&*database.two, &of).await, Vec::<String>::new());
+    let again = with(story.run("a"), |facts| (facts.attempt, facts.pull_request) = (2, Some(7)));
+    story.by(&*database.two).count_batch(&[with_event(again, "a, attempt 2")], moment(1)).await;
+    assert_eq!(database.two.unfollowed(9).await.expect("reading"), std::slice::from_ref(&story.key));
+    assert_eq!(follow(&story).await, 1);
+    assert_eq!(database.two.unfollowed(9).await.expect("reading"), []);
+    assert_eq!(links(&*database.two, &of).await, ["w/a owner/größe#7"]);
+}
+
+/// Links come in their order, a look at a time, and each once.
+pub async fn links_are_read_a_look_at_a_time(database: &Database) {
+    let of = tenant("t");
+    let (one, two) = (Story::new(&*database.one, "t", "w"), Story::new(&*database.one, "t", "v"));
+    track(&*database.one, &heard(&of, "opened", opened())).await;
+    for story in [&one, &two] {
+        let runs = ["a", "b", "c"].map(|name| with(story.run(name), |facts| facts.pull_request = Some(7)));
+        story.count_batch(&runs, moment(0)).await;
+        follow(story).await;
+    }
+    for asked in [None, Some(&one.key.workflow)] {
+        let whole = database.two.run_links(&of, asked, None, 100).await.expect("links");
+        let (mut parts, mut after): (Vec<RunLink>, Option<LinkKey>) = (Vec::new(), None);
+        loop {
+            let part = database.two.run_links(&of, asked, after.as_ref(), 2).await.expect("links");
+            let Some((workflow, run, one, _)) = part.last().cloned() else { break };
+            assert!(part.len() <= 2);
+            (after, parts) = (Some((run, workflow, one)), [parts, part].concat());
+        }
+        assert_eq!((&parts, parts.len()), (&whole, if asked.is_some() { 3 } else { 6 }));
+        assert!(whole.is_sorted_by_key(|(workflow, run, one, _)| (
+            run.clone(),
+            workflow.clone(),
+            one.clone()
+        )));
+    }
+}
+
+/// The report tells what was known when the retrospective closed, and does not change when more is known.
+pub async fn a_report_tells_what_was_known_of_its_runs_pull_requests(database: &Database) {
+    let of = tenant("t");
+    let story = Story::new(&*database.one, "t", "w");
+    track(&*database.one, &heard(&of, "closed", closed())).await;
+    let belongs = with(story.run("a"), |facts| facts.pull_request = Some(7));
+    story.count_batch(&[belongs, story.run("b")], moment(0)).await;
+    follow(&story).await;
+    assert_eq!(story.sample().await, Step::Done);
+    story
+        .investigate(&|claim| {
+            let known: Vec<Standing> = claim.outcomes.iter().map(|one| one.standing).collect();
+            let expected = if claim.run.run_id.as_str() == "a" { vec![Standing::Closed] } else { Vec::new() };
+            assert_eq!(known, expected, "what the investigator sees");
+            nothing()
+        })
+        .await;
+    let id = story.retrospective().await.id;
+    assert_eq!(story.close(id).await, Step::Done);
+    track(&*database.one, &heard(&of, "merged", merged())).await;
+    let report = database.two.report(&of, id).await.expect("reading").expect("it is closed");
+    let all = report.sampled.iter().chain(&report.unsampled);
+    let told: Vec<_> =
+        all.flat_map(|run| run.pull_requests.iter().map(|one| (run.run.as_str(), one))).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(
+        (told[0].0, &told[0].1.pull_request, told[0].1.standing),
+        ("a", &pull_request(), Standing::Closed)
+    );
 }
 
 /// Another tenant's pull request of the same name, number and commit is another one.
