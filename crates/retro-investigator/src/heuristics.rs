@@ -1,12 +1,16 @@
 //! The heuristics investigator: no model, no chance, no clock. The same brief always gives the same answer.
 //!
 //! A run is read once into calls, each judged as failed or not (`outcome`) and its error reduced to a
-//! `signature` that is the same in another run. Then, the strongest first and one lesson an error:
+//! `signature` that is the same in another run; of a long log that is known to be of a failure, the error is its
+//! `failing_line`. Then, the strongest first and one lesson an error:
 //!
 //! 1. `repair`: a failing call, then a changed call that gets past the error; the difference is the lesson;
 //! 2. `retry_loop`: the same error three times in a row;
 //! 3. `failure`: an error that nothing got past; what it demands is the lesson;
 //! 4. `feedback`: what the agent itself would tell the next run.
+//!
+//! A lesson's content tells what the tool reported (`tool_output`) and, in a failed run, whether nothing got past the error
+//! (`blame`). Each part is measured by itself on real data: `cargo xtask eval findings`.
 //!
 //! Two runs confirm a memory only when their signatures (tool, error, avoid, prefer) are equal, so every part of a
 //! lesson is generalised over names and values, and a difference that is only a value of its run is no lesson.
@@ -17,11 +21,13 @@
 //! the time grows with the length of the run and no faster. Steps in which no model decided are not looked at.
 
 mod arguments;
+mod blame;
 mod call;
 mod contradiction;
 mod demand;
 mod difference;
 mod errors;
+mod failing_line;
 mod failure;
 mod feedback;
 mod lesson;
@@ -33,15 +39,21 @@ mod repair;
 mod retry_loop;
 mod screen;
 mod signature;
+mod tool_output;
 mod verdict;
 
 #[cfg(test)]
 mod tests;
 
+pub use blame::{Blame, Sign};
+pub use failing_line::{FailingLine, failing_lines};
 pub use outcome::{Failure, Outcome};
+pub use signature::of as signature;
+pub use tool_output::{Complaint, TestCounts, complaints, test_counts};
 
 use retro_core::finding::{Answer, Brief, Finding};
-use retro_core::trajectory::ToolCall;
+use retro_core::run::Outcome as RunOutcome;
+use retro_core::trajectory::{ToolCall, Trajectory};
 
 use arguments::Arguments;
 use call::StepCalls;
@@ -58,6 +70,9 @@ pub fn investigate(brief: &Brief) -> Answer {
     let steps = call::by_step(&brief.trajectory);
     let mut findings = about_calls(&steps, Errors::of(brief));
     findings.extend(feedback::find(&brief.run.self_feedback).take(REMARKS_MAX));
+    if ended_badly(brief) {
+        lesson::blame(&mut findings, blame::of(&brief.trajectory, &steps));
+    }
     for finding in &mut findings {
         finding.contradicts = contradiction::contradicted(finding, &brief.memories);
     }
@@ -67,6 +82,15 @@ pub fn investigate(brief: &Brief) -> Answer {
 /// What became of one call, as an investigation judges it: by what the log says, else by the answer.
 pub fn judge(call: &ToolCall) -> Outcome<'_> {
     outcome::judge(call, &Arguments::read(&call.arguments))
+}
+
+/// The turn at which a failed run went wrong, as an investigation sees it; `None` when it holds nothing that anybody did.
+pub fn blame(trajectory: &Trajectory) -> Option<Blame> {
+    blame::of(trajectory, &call::by_step(trajectory))
+}
+
+fn ended_badly(brief: &Brief) -> bool {
+    matches!(brief.run.outcome, RunOutcome::Failure | RunOutcome::Error | RunOutcome::Timeout)
 }
 
 /// The strongest findings about calls: all repairs before all loops before all failures.

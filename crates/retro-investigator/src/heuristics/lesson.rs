@@ -2,10 +2,13 @@
 
 use retro_core::finding::{CONTENT_CHARS_MAX, Cue, Finding, FindingKind, TITLE_CHARS_MAX};
 use retro_core::id::Step;
+use retro_core::trajectory::Place;
 
+use super::blame::{Blame, Sign};
 use super::call::Call;
 use super::manner::Manner;
 use super::quote::shortened;
+use super::tool_output::told;
 
 /// How much of arguments and answers the content shows, in characters each.
 const SHOWN_CHARS_MAX: usize = 240;
@@ -33,7 +36,8 @@ impl Lesson {
             prefer: self.prefer.as_ref().map(Manner::to_string),
         };
         let subject = subject(failing, self.prefer.as_ref().or(self.avoid.as_ref()));
-        let content = shortened(&format!("{} {}", seen(failing), self.after), CONTENT_CHARS_MAX);
+        let reported = told(failing.answer).map_or_else(String::new, |told| format!(" {told}"));
+        let content = shortened(&format!("{}{reported} {}", seen(failing), self.after), CONTENT_CHARS_MAX);
         let quote = failing.error_quote()?;
         Some(Finding {
             kind: self.kind,
@@ -45,6 +49,18 @@ impl Lesson {
             quote,
             contradicts: None,
         })
+    }
+}
+
+/// Says in the findings of a failed run which of them it did not get past.
+pub(super) fn blame(findings: &mut [Finding], blame: Option<Blame>) {
+    const SAID: &str = " The run failed, and no later call of the tool succeeded.";
+    let Some(Blame { turn, sign: Sign::NothingGotPast }) = blame else { return };
+    for finding in findings {
+        let there = matches!(finding.quote.place, Place::Answer { turn: at, .. } if at == turn);
+        if there && finding.content.chars().count() + SAID.len() <= CONTENT_CHARS_MAX {
+            finding.content.push_str(SAID);
+        }
     }
 }
 

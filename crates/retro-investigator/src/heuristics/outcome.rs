@@ -12,6 +12,7 @@ use retro_core::trajectory::ToolCall;
 use serde_json::{Map, Value};
 
 use super::arguments::{Arguments, Command, basename};
+use super::failing_line::failing_lines;
 use super::quote::head;
 use super::signature;
 
@@ -50,13 +51,14 @@ impl<'a> Failure<'a> {
 
 /// Judges a call by what the log says, else by its answer.
 pub(super) fn judge<'a>(call: &'a ToolCall, arguments: &Arguments) -> Outcome<'a> {
-    let answer = call.answer.as_deref().map(|answer| head(answer.trim(), ANSWER_CHARS_MAX));
+    let answer = call.answer.as_deref().map(str::trim);
     match (call.failed, answer) {
         (Some(false), _) => Outcome::Succeeded,
         (Some(true), answer) => {
             let answer = answer.unwrap_or("");
             Outcome::Failed(
-                failure_in(answer, arguments).unwrap_or_else(|| Failure::said(first_line(answer))),
+                failure_in(answer, arguments)
+                    .unwrap_or_else(|| Failure::said(cause(answer).unwrap_or_else(|| first_line(answer)))),
             )
         }
         (None, None) => Outcome::Unanswered,
@@ -64,7 +66,8 @@ pub(super) fn judge<'a>(call: &'a ToolCall, arguments: &Arguments) -> Outcome<'a
     }
 }
 
-fn failure_in<'a>(answer: &'a str, arguments: &Arguments) -> Option<Failure<'a>> {
+fn failure_in<'a>(whole: &'a str, arguments: &Arguments) -> Option<Failure<'a>> {
+    let answer = head(whole, ANSWER_CHARS_MAX);
     if answer.is_empty() || answer.starts_with("[(") || answer.starts_with("[{") || answer.starts_with("[]") {
         return None;
     }
@@ -73,7 +76,7 @@ fn failure_in<'a>(answer: &'a str, arguments: &Arguments) -> Option<Failure<'a>>
     }
     if let Some(status) = EXIT.captures(answer) {
         let failed = status.iter().skip(1).flatten().any(|code| code.as_str() != "0");
-        return failed.then(|| Failure::said(complaint(answer).unwrap_or("")));
+        return failed.then(|| Failure::said(complaint(answer).or_else(|| cause(whole)).unwrap_or("")));
     }
     let command = arguments.command();
     let lines = || answer.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX);
@@ -252,6 +255,11 @@ fn complains(command: &Command, line: &str) -> bool {
         || command.programs().any(|program| program.starts_with(speaker) && !speaker.is_empty())
 }
 
+/// The line of a log that says why the work failed, for an answer that is known to have failed.
+fn cause(answer: &str) -> Option<&str> {
+    failing_lines(answer).first().map(|line| line.text)
+}
+
 /// The first line of an answer that reads like an error.
 fn complaint(answer: &str) -> Option<&str> {
     raised(answer).or_else(|| {
@@ -346,7 +354,7 @@ mod tests {
             (
                 "make",
                 "Exit code: 2\nWall time: 1 s\nOutput:\nmake: *** No rule to make target 'x'.  Stop.",
-                "",
+                "make: … No rule to make target …. Stop",
             ),
             (
                 "make",

@@ -4,10 +4,14 @@
 //! figure is printed of all cases and of each part: cases are drawn into parts by their group (a task, a file), and mistakes
 //! are only ever shown of the part that may be read.
 
+mod failing_line;
+mod failing_step;
 mod grouping;
 mod runs;
 mod score;
+mod signatures;
 mod tool_errors;
+mod tool_output;
 
 use std::fs;
 use std::path::PathBuf;
@@ -92,7 +96,15 @@ struct Row {
 /// Measures everything whose set is there, prints the table and writes it. Fails when no set is there.
 pub(super) fn run(options: &Options) -> Result<()> {
     let mut rows = Vec::new();
-    for measured in [of::<grouping::Grouping>, of::<tool_errors::ToolErrors>] {
+    for measured in [
+        of::<grouping::Grouping>,
+        of::<tool_errors::ToolErrors>,
+        of::<signatures::Signatures>,
+        of::<failing_line::FailingLine>,
+        of::<failing_step::WhoAndWhen>,
+        of::<failing_step::RootCause>,
+        of::<tool_output::ToolOutput>,
+    ] {
         rows.extend(measured(options)?);
     }
     ensure!(!rows.is_empty(), "`--data` names a folder that holds none of the sets: nothing was measured");

@@ -69,7 +69,7 @@ fn case(answered: Answered) -> Option<Case> {
 }
 
 /// What most people write first: quotes and digits masked.
-fn masked(error: &str) -> String {
+pub(super) fn masked(error: &str) -> String {
     static RUN: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"'[^']*'|"[^"]*"|`[^`]*`|\d+"#).expect("a constant pattern"));
     RUN.replace_all(error.lines().next().unwrap_or(""), "*").into_owned()

@@ -55,6 +55,16 @@ pub(super) fn ratio(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part / whole }
 }
 
+/// The share of those that are so; 0 of nothing.
+pub(super) fn share(all: impl IntoIterator<Item = bool>) -> f64 {
+    let (mut so, mut whole) = (0u32, 0u32);
+    for one in all {
+        so += u32::from(one);
+        whole += 1;
+    }
+    ratio(f64::from(so), f64::from(whole))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +84,6 @@ mod tests {
         let scored = saying_yes([(true, true), (true, false), (false, true), (false, false), (true, true)]);
         assert_eq!((scored.precision, scored.recall), (2.0 / 3.0, 2.0 / 3.0));
         assert_eq!(saying_yes([]).f1(), 0.0);
+        assert_eq!((share([true, false]), share([])), (0.5, 0.0));
     }
 }

@@ -1,0 +1,77 @@
+//! Which line of a long log is the failure? Set 03a holds logs of CI jobs with the line that the maintainers' own rules land on.
+
+use anyhow::Result;
+use retro_investigator::heuristics::failing_lines;
+use serde::Deserialize;
+
+use super::super::{Data, rows};
+use super::score::share;
+use super::{Figure, Measure};
+
+/// How often the failing line is the first, or among the first three, that are told.
+pub(super) struct FailingLine;
+
+/// A log and its label.
+#[derive(Deserialize)]
+struct Log {
+    id: String,
+    log: String,
+    match_line: Option<usize>,
+    #[serde(default)]
+    no_match: bool,
+}
+
+/// One log: the lines that were told, the likeliest first, and the one that it is.
+pub(super) struct Case {
+    id: String,
+    ours: Vec<usize>,
+    baseline: Vec<usize>,
+    truth: usize,
+    shown: String,
+}
+
+impl Measure for FailingLine {
+    const NAME: &'static str = "failing line (CI logs)";
+    const SET: &'static str = "03a_ci_failure_line";
+    type Case = Case;
+
+    fn cases(data: &Data) -> Result<Vec<Case>> {
+        let logs: Vec<Log> = rows(&data.set(Self::SET)?.join("cases.jsonl"))?;
+        Ok(logs.into_iter().filter(|log| !log.no_match).filter_map(case).collect())
+    }
+
+    fn group(case: &Case) -> &str {
+        &case.id
+    }
+
+    fn figures(cases: &[&Case]) -> Vec<Figure> {
+        let hit = |lines: fn(&Case) -> &[usize], first: usize| {
+            share(cases.iter().map(|case| lines(case).iter().take(first).any(|line| *line == case.truth)))
+        };
+        let figure = |name: &str, first: usize| {
+            Figure::new(name, cases.len(), hit(|case| &case.ours, first), hit(|case| &case.baseline, first))
+        };
+        vec![figure("hit@1", 1).with_goal(0.70), figure("hit@3", 3).with_goal(0.85)]
+    }
+
+    fn mistake(case: &Case) -> Option<String> {
+        (case.ours.first() != Some(&case.truth)).then(|| case.shown.clone())
+    }
+}
+
+fn case(log: Log) -> Option<Case> {
+    let truth = log.match_line?;
+    let lines: Vec<_> = log.log.split('\n').collect();
+    let told = failing_lines(&log.log);
+    let said: Vec<_> = told.iter().map(|line| format!("\n    {}: {}", line.number, line.text)).collect();
+    let shown = format!("{} {truth}: {}{}", log.id, lines.get(truth).unwrap_or(&""), said.concat());
+    let mentions = |line: &&str| line.to_lowercase().contains("error");
+    let baseline = lines.iter().enumerate().filter(|(_, line)| mentions(line)).map(|(at, _)| at);
+    Some(Case {
+        baseline: baseline.take(3).collect(),
+        ours: told.iter().map(|line| line.number).collect(),
+        id: log.id,
+        truth,
+        shown,
+    })
+}
