@@ -130,6 +130,8 @@ pattern!(
         r"internal server error|service unavailable|rate limit|too many requests|tool (?:call|execution) failed|[\w ]{1,40} failed: )"
     )
 );
+// How a syntax error begins in Python.
+pattern!(SYNTAX_PLACE, r#"\AFile "[^"]+", line \d+\s*\n"#);
 pattern!(RAISED, r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning)\b");
 pattern!(REPR_ERROR, r#"(?s)^\{(?:'output': '', )?'error': ['"](.+)['"]\}$"#);
 pattern!(
@@ -144,6 +146,13 @@ pattern!(
 );
 // What programs say beside their work.
 pattern!(NOTICE, r"^tar: Removing leading ");
+// A shell that cannot read what it is to run.
+pattern!(
+    SHELL_SYNTAX,
+    r"^(?:\S*/)?(?:ba|z|da|k)?sh: (?:-c: |eval: )?(?:line )?\d+: (?i:syntax error|unexpected EOF)"
+);
+// A program that can do nothing at all, and not only nothing with one of its files.
+pattern!(CAN_NOTHING, r"(?i)^(?:invalid input|unable to (?:resolve|connect|parse|read)|cannot execute)");
 // The last line of a program that was called wrongly.
 pattern!(HINT, r"^Try ['`‘]([\w./+-]+)(?: --help| -h)?['’]");
 pattern!(CONTINUES, r"(?i)^(?:try '|try `|usage:|or:|see '|\s{2,})");
@@ -206,6 +215,8 @@ fn raised(answer: &str) -> Option<&str> {
     match last {
         Some(line) if at == 0 || answer.trim_end().ends_with(line) => Some(line),
         None if answer.starts_with(HEADER) => Some(HEADER),
+        // What was raised is cut off.
+        None if at == 0 && SYNTAX_PLACE.is_match(answer) => Some(first_line(answer)),
         _ => None,
     }
 }
@@ -213,10 +224,10 @@ fn raised(answer: &str) -> Option<&str> {
 /// The first complaint of a shell answer that consists of complaints; output beside it means that it worked, unless the
 /// program itself says at the end that it did not.
 fn complaints<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
-    let mut first = None;
-    if let Some(line) = given_up(command, answer) {
+    if let Some(line) = given_up(command, answer).or_else(|| stopped(command, answer)) {
         return Some(line);
     }
+    let mut first = None;
     for line in answer.lines().take(LINES_MAX) {
         if line.trim().is_empty() || (first.is_some() && CONTINUES.is_match(line)) || NOTICE.is_match(line) {
             continue;
@@ -240,6 +251,21 @@ fn given_up<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
     let ends = HINT.captures(last).is_some_and(|found| basename(&found[1]) == speaker)
         || last.strip_prefix(speaker).is_some_and(|rest| rest.starts_with(": Exiting with failure status"));
     (ends && command.words.iter().any(|word| basename(word) == speaker)).then_some(*complaint)
+}
+
+/// What says that nothing came of the command although other text stands beside it: the shell could not read it, or its
+/// last program could do nothing with what it got.
+fn stopped<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
+    let mut lines = answer.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX);
+    let first = lines.clone().next()?;
+    if SHELL_SYNTAX.is_match(first) {
+        return Some(first);
+    }
+    let last = format!("{}: ", command.programs().last()?);
+    lines.find_map(|line| {
+        let words = &line[line.find(&last)?..];
+        CAN_NOTHING.is_match(&words[last.len()..]).then_some(words)
+    })
 }
 
 /// Whether a program of the command (or a shell) complains in this line.
@@ -371,6 +397,18 @@ mod tests {
                 "0\ntail: invalid option -- 'r'\nTry 'tail --help' for more information.",
                 "tail: invalid option -- …",
             ),
+            ("echo x | base64 -d", "picobase64: invalid input", "base64: invalid input"),
+            (
+                "wget a.b",
+                "--2023--  http://a.b/\nResolving a.b... failed.\nwget: unable to resolve host address 'a.b'",
+                "wget: unable to resolve host address …",
+            ),
+            (
+                "I am (sorry)",
+                "/bin/bash: -c: line 1: syntax error near unexpected token `('\nand more\nof it",
+                "syntax error near unexpected token (",
+            ),
+            ("python x.py", "File \"x.py\", line 1\n    import a  def b… [cut]", "File …, line …"),
             ("sh -c 'wc <(x)'", "sh: 1: Syntax error: \"(\" unexpected", "sh: …: Syntax error: ( unexpected"),
             (
                 "python x.py",
@@ -409,6 +447,7 @@ mod tests {
             ("x", "{'output': '', 'error': ''}"),
             ("find / -name x", "find: '/proc/1': No such file or directory\n/home/x"),
             ("tar -cf a /b", "tar: Removing leading `/' from member names"),
+            ("ls a b", "ls: cannot access 'a': No such file or directory\nb"),
             ("cat notes", "Try 'tail --help' for more information."),
             ("make", "Exit code: 0\nerror handling compiled"),
             ("{}", "Invalid items were removed from the list as asked.\nOne.\nTwo.\nThree.\nFour."),

@@ -24,6 +24,8 @@ pub(super) struct Case {
     ours: bool,
     baseline: bool,
     truth: bool,
+    /// The harness refused to run it. Its flag says of such calls sometimes this and sometimes that.
+    refused: bool,
 }
 
 /// Where each tool's runs lie.
@@ -33,6 +35,12 @@ const FILES: &[(&str, &str, &str)] = &[
     ("CTF", "02d_intercode", "ctf_runs.jsonl"),
     ("Python", "02d_intercode", "python_runs.jsonl"),
     (APART, "02d_intercode", "bash_runs.jsonl"),
+];
+/// How the harnesses' answers to calls that they refuse to run begin.
+const REFUSALS: &[&str] = &[
+    "Error executing action: ",
+    "No SQL code was found",
+    "Error executing query: Your last `execute` action did not contain",
 ];
 /// The tool that is not part of the mean.
 const APART: &str = "bash (apart)";
@@ -58,6 +66,7 @@ impl Measure for ToolErrors {
                     ours: matches!(judge(&answered.call), Outcome::Failed(_)),
                     baseline: ERROR.is_match(said),
                     truth: answered.label_failed,
+                    refused: REFUSALS.iter().any(|refusal| said.starts_with(refusal)),
                 }
             }));
         }
@@ -69,19 +78,31 @@ impl Measure for ToolErrors {
     }
 
     fn figures(cases: &[&Case]) -> Vec<Figure> {
-        let figures: Vec<_> = FILES.iter().map(|(tool, ..)| f1(tool, cases)).collect();
-        let (apart, meant): (Vec<_>, Vec<_>) =
-            figures.into_iter().partition(|figure| figure.name.ends_with(APART));
-        let mean = |of: fn(&Figure) -> f64| ratio(meant.iter().map(of).sum(), meant.len() as f64);
-        let of = meant.iter().map(|figure| figure.cases).sum();
-        let mean = Figure::new("macro F1", of, mean(|figure| figure.ours), mean(|figure| figure.baseline));
-        meant.into_iter().chain([mean.with_goal(0.95)]).chain(apart).collect()
+        let ran: Vec<&Case> = cases.iter().copied().filter(|case| !case.refused).collect();
+        let (mut figures, apart) = tool_by_tool(cases);
+        let all = mean("macro F1", &figures);
+        let of_those_that_ran = mean("macro F1 of calls that ran", &tool_by_tool(&ran).0);
+        figures.extend([all.with_goal(0.95), of_those_that_ran]);
+        figures.extend(apart);
+        figures
     }
 
     fn mistake(case: &Case) -> Option<String> {
         let wrong = if case.truth { "missed" } else { "false alarm" };
         (case.ours != case.truth && case.environment != APART).then(|| format!("{wrong}: {}", case.shown))
     }
+}
+
+/// The figures of the tools that are part of the mean, and of the one that is not.
+fn tool_by_tool(cases: &[&Case]) -> (Vec<Figure>, Vec<Figure>) {
+    let figures = FILES.iter().map(|(tool, ..)| f1(tool, cases));
+    figures.partition(|figure| !figure.name.ends_with(APART))
+}
+
+fn mean(name: &str, figures: &[Figure]) -> Figure {
+    let mean = |of: fn(&Figure) -> f64| ratio(figures.iter().map(of).sum(), figures.len() as f64);
+    let cases = figures.iter().map(|figure| figure.cases).sum();
+    Figure::new(name, cases, mean(|figure| figure.ours), mean(|figure| figure.baseline))
 }
 
 fn f1(environment: &str, cases: &[&Case]) -> Figure {
