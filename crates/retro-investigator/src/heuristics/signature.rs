@@ -195,6 +195,9 @@ fn mask_words(line: &str) -> String {
 
 /// Masks a word that belongs to one run; the punctuation around it stays.
 fn mask_word(before: &str, word: &str, first: bool) -> String {
+    if is_short_address(word) {
+        return ANY.to_owned();
+    }
     let is_edge = |c: char| "()[]{}<>,;:.!?\"'".contains(c);
     let core = word.trim_matches(is_edge);
     let start = word.find(core).unwrap_or(0);
@@ -214,6 +217,13 @@ fn mask_word(before: &str, word: &str, first: bool) -> String {
         exception_class(core).to_owned()
     };
     format!("{lead}{masked}{tail}")
+}
+
+/// Whether it is an address of IPv6 that leaves its zeros out, as `::1`: its marks are no punctuation.
+fn is_short_address(word: &str) -> bool {
+    word.contains("::")
+        && word.contains(|c: char| c.is_ascii_digit())
+        && word.chars().all(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.' | ','))
 }
 
 /// The two sides of `key=value`; an address with a query is none.
@@ -379,6 +389,7 @@ mod tests {
             ("ACK(tap42-1) from 10.0.0.1", "ACK(…) from …"),
             ("command left with exit code 1", "command left with exit code …"),
             ("command left with exit code 137", "command left with exit code 137"),
+            ("no route to fe80::1 or ::1", "no route to …"),
             ("b", ""),
             ("12 / 3", ""),
             ("", ""),
