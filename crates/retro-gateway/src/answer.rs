@@ -137,13 +137,14 @@ pub struct MemoryText {
     pub content: String,
     /// Distinct runs that showed it.
     pub observed_runs: u32,
-    /// Words of runs that show it, the most recent last.
+    /// Words of runs that show it, the most recent last. None of a rule: whole remarks of reviews are for people.
     #[schema(value_type = Vec<crate::described::Evidence>)]
     pub evidence: Vec<Evidence>,
 }
 
 impl From<Memory> for MemoryText {
     fn from(memory: Memory) -> Self {
+        let of_review = matches!(memory.scope, Scope::Repository { .. });
         Self {
             id: memory.id,
             scope: memory.scope,
@@ -152,7 +153,7 @@ impl From<Memory> for MemoryText {
             title: memory.lesson.title,
             content: memory.lesson.content,
             observed_runs: memory.observed_runs,
-            evidence: memory.evidence,
+            evidence: if of_review { Vec::new() } else { memory.evidence },
         }
     }
 }

@@ -127,6 +127,12 @@ impl Gateway {
                 return Ok(MemoryAnswer { memory: None, recorded, reason });
             }
         };
+        if let Some(why) = rules::closed(&memory) {
+            warn!(memory.id = %memory.id, "rule {} is not opened: {why}", memory.id);
+            let recorded = if run.is_some() { Recording::Nothing } else { Recording::Preview };
+            let reason = Some(format!("the rule is withheld: {why}"));
+            return Ok(MemoryAnswer { memory: None, recorded, reason });
+        }
         let workflow = workflow.or_else(|| memory.scope.workflow().cloned());
         let (recorded, reason) = match (run, workflow) {
             (None, _) => (Recording::Preview, Some("no run was named, so nothing is recorded".to_owned())),

@@ -1,6 +1,7 @@
 //! Rules of a repository: screened once more before an agent is handed them, since what was let through once may be known
 //! for what it is by now.
 
+use retro_core::memory::{Memory, Scope};
 use retro_core::policy::Policy;
 use retro_core::recall::{Candidate, Recall, choose_rules};
 use tracing::warn;
@@ -16,6 +17,17 @@ pub(crate) fn prepare() {
 /// Whether a rule's words may stand before an agent.
 fn fit(title: &str) -> bool {
     !retro_screen::screen(title).is_hostile() && retro_screen::instruction_about_code(title).is_ok()
+}
+
+/// Why an agent may not open this memory; `None`: it may. An agent learns of rules by their lines alone, but whoever knows an
+/// id may ask, and what stands behind a line is what somebody wrote in a review.
+pub(crate) fn closed(memory: &Memory) -> Option<&'static str> {
+    let Scope::Repository { .. } = memory.scope else { return None };
+    if memory.quarantine.is_some() {
+        return Some("it is in quarantine until a person promotes it");
+    }
+    let hostile = !fit(&memory.lesson.title) || retro_screen::screen(&memory.lesson.content).is_hostile();
+    hostile.then_some("its words are not fit for an agent")
 }
 
 /// Which of the candidates a run is handed. Those whose words are hostile, or are no instruction about code, are withheld,

@@ -36,10 +36,11 @@ pub(crate) async fn gather(
     ReviewBatch { id, tenant: tenant.clone(), review, remarks, others: collected.others }
 }
 
-/// What screening says of a remark's text and of the sentence that its reader made of it.
+/// What screening says of a remark's text, of the sentence that its reader made of it, and of the file that it stands at: whoever
+/// opens a pull request names its files, and the name stands behind the rule.
 fn screened(remark: &Remark, title: Option<&str>) -> Screening {
-    let mut hostile: Vec<String> =
-        [Some(remark.body.as_str()), title].into_iter().flatten().flat_map(reasons).collect();
+    let written = [Some(remark.body.as_str()), title, remark.path.as_deref()];
+    let mut hostile: Vec<String> = written.into_iter().flatten().flat_map(reasons).collect();
     hostile.dedup();
     let not_a_rule = title.and_then(|title| retro_screen::instruction_about_code(title).err());
     Screening { hostile, not_a_rule: not_a_rule.map(|problem| problem.to_string()) }

@@ -13,7 +13,7 @@ const RULE_CERTAINTY: i32 = 600;
 const LONG_CHARS: usize = 900;
 /// Most words of praise, and of an acknowledgement: what is longer says something besides.
 const PRAISE_WORDS_MAX: usize = 14;
-/// Most characters of the remark that a rule's content quotes; the source and the folder stand beside it.
+/// Most characters of the sentence that a rule's content quotes; the source and the folder stand beside it.
 const QUOTED_CHARS_MAX: usize = CONTENT_CHARS_MAX / 2;
 
 /// Words that like it.
@@ -85,7 +85,7 @@ pub struct Heuristics;
 #[async_trait]
 impl Reader for Heuristics {
     fn name(&self) -> &str {
-        "heuristics-1"
+        "heuristics-2"
     }
 
     async fn read(&self, remark: &Remark) -> Reading {
@@ -142,7 +142,7 @@ impl Weighed {
         }
         let rule = RuleText {
             subject: topic::of(&self.title).to_owned(),
-            content: content(&self.title, remark),
+            content: content(&self.title, &self.sentence, remark),
             path: phrase::path(&self.sentence),
             title: self.title,
         };
@@ -210,8 +210,9 @@ fn nothing(kind: ReadingKind, said: &Said) -> Reading {
     Reading { kind, certainty: 0, features, rule: None, why: why.to_owned() }
 }
 
-/// The rule with its source: what a reader gets on request.
-fn content(title: &str, remark: &Remark) -> String {
+/// The rule with its source: what a reader gets on request. Only the sentence that states it is quoted: what else stands in the
+/// remark was said to people, and may have been written for an agent.
+fn content(title: &str, sentence: &str, remark: &Remark) -> String {
     let by = if remark.by.is_empty() { "somebody whose account is gone" } else { &remark.by };
     let day = remark.at.strftime("%Y-%m-%d");
     let place = match (&remark.path, remark.line) {
@@ -219,7 +220,7 @@ fn content(title: &str, remark: &Remark) -> String {
         (Some(path), None) => format!(", at {path}"),
         (None, _) => String::new(),
     };
-    let quoted: String = remark.body.trim().chars().take(QUOTED_CHARS_MAX).collect();
+    let quoted: String = sentence.trim().chars().take(QUOTED_CHARS_MAX).collect();
     let content = format!(
         "{title}.\n\nFrom a review of {} by {by} on {day}{place}:\n\n{quoted}",
         remark.key.pull_request
@@ -270,9 +271,13 @@ mod tests {
             "{}",
             rule.content
         );
+        assert!(!rule.content.contains("Imagine"), "what else was said is for people: {}", rule.content);
         check("Always wrap errors with context, as our style guide says.", ReadingKind::Rule);
         check("Prefer `BetterAuthError` over `Error` in this repository", ReadingKind::Rule);
         check("Error messages should never be capitalized, by convention.", ReadingKind::Rule);
+        check("Error logs should _not_ be capitalized.", ReadingKind::Rule);
+        check("Please try to avoid meaningless names such as `Foo`.", ReadingKind::Rule);
+        check("convention: start types with a capital letter", ReadingKind::Rule);
     }
 
     #[test]

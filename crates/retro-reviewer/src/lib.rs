@@ -18,7 +18,7 @@ pub use reviewer::{Judgement, Reviewer};
 /// Says what a remark is. A reader may be wrong: what it says is screened and decided on, never believed.
 #[async_trait]
 pub trait Reader: Send + Sync {
-    /// Name and version, such as `heuristics-1`; it stands in reports.
+    /// Name and version, such as `heuristics-2`; it stands in reports.
     fn name(&self) -> &str;
 
     /// Reads one remark. Never fails: a reader that cannot say answers with noise, certainty 0, and why.

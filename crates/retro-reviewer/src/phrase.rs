@@ -49,6 +49,10 @@ const LEADS: &[&str] = &[
     "in the future",
     "for the future",
     "by convention",
+    "convention",
+    "naming convention",
+    "style convention",
+    "rule of thumb",
     "ok",
     "remember",
     "remember that",
@@ -76,7 +80,7 @@ static WE_DO_NOT: LazyLock<Regex> = LazyLock::new(|| {
 });
 static WE_HABIT: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"^we (?:always |usually |typically |generally |normally |also |tend to |try to |strive to |aim to |prefer to |would prefer to )+(?P<rest>\S.*)$",
+        r"^we (?:always |usually |typically |generally |normally |also |tend to |try to |like to |strive to |aim to |prefer to |would prefer to )+(?P<rest>\S.*)$",
     )
 });
 static WE_VERB: LazyLock<Regex> = LazyLock::new(|| {
@@ -146,9 +150,15 @@ fn turned(text: &str) -> Option<String> {
         let how = found.name("how").map_or(String::new(), |how| format!(" {}", how.as_str()));
         return Some(format!("Make sure that {} {be}{not}{how} {}", lower(what), &found["rest"]));
     }
-    let found = SHOULD_DO.captures(text).filter(stands_alone).filter(|found| plural(&found["what"]))?;
+    let found = SHOULD_DO.captures(text).filter(stands_alone)?;
     let not = if found.name("not").is_some() { " do not" } else { "" };
     let how = found.name("how").map_or(String::new(), |how| format!(" {}", how.as_str()));
+    if found["what"].ends_with(" code") {
+        return Some(format!("In {},{not}{how} {}", lower(&found["what"]), &found["rest"]));
+    }
+    if !plural(&found["what"]) {
+        return None;
+    }
     Some(format!("Make sure that {}{not}{how} {}", lower(&found["what"]), &found["rest"]))
 }
 
@@ -215,6 +225,9 @@ mod tests {
             "Make sure that public functions have a doc comment",
         );
         check("Never import from `internal`", "Never import from `internal`");
+        check("New code should use `testify`.", "In new code, use `testify`");
+        check("We like to avoid sleeps in tests", "Avoid sleeps in tests");
+        check("convention: start types with a capital", "Start types with a capital");
     }
 
     #[test]

@@ -42,7 +42,7 @@ static SIGNS: LazyLock<Vec<Sign>> = LazyLock::new(|| {
         sign(
             "general practice: we always",
             480,
-            r"\bwe (?:always|usually|typically|generally|normally|tend to|try to|prefer|strive|aim to|favou?r|require|avoid|standardi[sz]ed? on|discourage|encourage)\b",
+            r"\bwe (?:always|usually|typically|generally|normally|tend to|try to|like to|prefer|strive|aim to|favou?r|require|avoid|standardi[sz]ed? on|discourage|encourage)\b",
         ),
         sign(
             "in general",
@@ -57,7 +57,7 @@ static SIGNS: LazyLock<Vec<Sign>> = LazyLock::new(|| {
         sign(
             "always or never with should",
             300,
-            r"\b(?:should|must|shall|needs? to|has to|have to) (?:always|never|only)\b|\b(?:should|must) (?:generally|usually|normally|ideally)\b",
+            r"\b(?:should|must|shall|needs? to|has to|have to) (?:always|never)\b|\b(?:should|must) (?:generally|usually|normally|ideally)\b",
         ),
         sign(
             "convention",
@@ -76,15 +76,22 @@ static SIGNS: LazyLock<Vec<Sign>> = LazyLock::new(|| {
         ),
         sign("prefer", 300, r"^(?:please |so |and |also,? )?prefer(?:ably)? (?:to |using |the )?\S+"),
         sign(
+            "avoid",
+            300,
+            r"^(?:please,? |pls |so |and |also,? |let'?s |just )*(?:always )?(?:try to )?avoid (?:using |doing |the use of )?\S+",
+        ),
+        sign("calls itself a convention", 320, r"^(?:naming |style )?conventions?: "),
+        sign(
             "one thing over another",
             160,
             r"\b(?:instead of|rather than|in place of|in favou?r of|over using)\b",
         ),
         sign(
             "plural subject with should",
-            260,
-            r"^(?:all |every |each |any |new |public |private |unit |error |log |test )*`?[\w.\-]+s`?(?: \w+)? (?:should|must|shall|need to|have to|are expected to)\b",
+            450,
+            r"^(?:all |every |each |any |new |public |private |unit |error |log |test )*`?(?:[\w.\-]+s`?(?: \w+)?|\w+ code) (?:should|must|shall|need to|have to|are expected to)\b",
         ),
+        sign("only, with should", 160, r"\b(?:should|must|may|can) only\b"),
         sign("should not, of anything", 120, r"\b(?:should|must)(?:n'?t| not| never)\b"),
     ]
 });
@@ -111,7 +118,11 @@ static AGAINST: LazyLock<Vec<Sign>> = LazyLock::new(|| {
             -200,
             r"\bline \d+|\bL\d+\b|\bin this (?:pr|change|patch|commit|file|function|method|class|case|test|review)\b",
         ),
-        sign("speaks of itself", -220, r"\b(?:i|i'?m|i'?d|i'?ll|i'?ve|my|me|imo|imho|iiuc|afaik|afaict)\b"),
+        sign(
+            "speaks of itself",
+            -220,
+            r"\b(?:i|i'?m|i'?d|i'?ll|i'?ve|my|me|imo|imho|iiuc|iirc|afaik|afair|afaict)\b",
+        ),
         sign(
             "hedges",
             -200,
@@ -213,6 +224,11 @@ mod tests {
     fn every_pattern_compiles_and_signs_are_seen_where_they_stand() {
         assert!(names("We do not use sleeping in tests.").contains(&"general practice: we don't".to_owned()));
         assert!(names("Always use `x`.").contains(&"always or never".to_owned()));
+        assert!(names("Please try to avoid `Foo` as a name").contains(&"avoid".to_owned()));
+        assert!(
+            names("Error logs should not be capitalized").contains(&"plural subject with should".to_owned())
+        );
+        assert!(!names("The cap should not be set").contains(&"plural subject with should".to_owned()));
         assert!(names("We don't have that yet").contains(&"tells of want or lack".to_owned()));
         assert!(!names("Use `always()` there").contains(&"always or never".to_owned()), "code is masked");
         assert!(imperative("Please use it") && !imperative("Used it"));

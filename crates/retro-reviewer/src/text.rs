@@ -1,5 +1,9 @@
 //! A remark's Markdown as sentences that its writer said: without what is quoted, shown or struck through.
 
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
 /// Sentences that are looked at: what comes after so many is an essay, and its rule would have to be guessed.
 const SENTENCES_MAX: usize = 40;
 
@@ -65,6 +69,7 @@ impl Said {
         let text = std::mem::take(paragraph);
         for sentence in sentences(text.trim()) {
             let (nit, sentence) = without_nit(&sentence);
+            let sentence = unmarked(&sentence);
             self.nit |= nit;
             if sentence.chars().any(char::is_alphanumeric) && self.sentences.len() < SENTENCES_MAX {
                 self.chars += sentence.chars().count();
@@ -131,6 +136,27 @@ fn without_nit(sentence: &str) -> (bool, String) {
     (nit, rest.trim().to_owned())
 }
 
+/// A sentence as it is read aloud: a link is its words, and what is emphasised is said like the rest.
+fn unmarked(sentence: &str) -> String {
+    static LINK: LazyLock<Regex> = LazyLock::new(|| regex(r"!?\[([^\[\]]*)\]\([^()\s]*\)"));
+    // Marks stand at the edges of words; within one they are of an identifier.
+    static STRESSED: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"(^|[\s(,])(\*\*|\*|_)(\w(?:[^*_`]*\w)?)(\*\*|\*|_)([\s.,;:!?)]|$)"));
+    let linked = LINK.replace_all(sentence, "$1");
+    let plain = STRESSED.replace_all(&linked, |found: &Captures<'_>| {
+        if found[2] == found[4] {
+            format!("{}{}{}", &found[1], &found[3], &found[5])
+        } else {
+            found[0].to_owned()
+        }
+    });
+    plain.into_owned()
+}
+
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a pattern of ours compiles: a test reads with each")
+}
+
 /// The words of a sentence in lower case, code and punctuation at their edges left out.
 pub(crate) fn words(sentence: &str) -> Vec<String> {
     let lower = sentence.to_lowercase().replace('’', "'");
@@ -152,6 +178,15 @@ mod tests {
         );
         assert_eq!(said.sentences, ["Use `a.b` here.", "See e.g. x.", "Thanks!"]);
         assert!(said.suggestion && said.nit && !said.code && !said.machine);
+    }
+
+    #[test]
+    fn links_and_stress_are_read_and_identifiers_are_left_alone() {
+        let said = Said::of(
+            "Use [the docs](https://a.test/b). Logs should _not_ be **very long**. Keep `a_b`, snake_case_x and *args.",
+        );
+        let read = ["Use the docs.", "Logs should not be very long.", "Keep `a_b`, snake_case_x and *args."];
+        assert_eq!(said.sentences, read);
     }
 
     #[test]

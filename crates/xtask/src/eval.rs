@@ -5,6 +5,7 @@
 //! nothing itself.
 
 mod findings;
+mod hostile;
 mod injection;
 mod rules;
 mod webhooks;
@@ -24,6 +25,8 @@ use sha2::{Digest, Sha256};
 pub(crate) enum Eval {
     /// The heuristics that look into runs, part by part: each figure beside a naive baseline and its goal.
     Findings(findings::Options),
+    /// Hostile and genuine reviews through a running bridge: what became of each, and what an agent is shown in the end.
+    Hostile(hostile::Options),
     /// The screen against hostile text: recall by kind, false alarms on real reviews, beside a one-line expression.
     Injection(injection::Options),
     /// The reader of reviews: which remarks it calls rules, beside what people called them.
@@ -75,6 +78,7 @@ impl Part {
 pub(crate) fn run(root: &Path, eval: &Eval) -> Result<()> {
     match eval {
         Eval::Findings(options) => findings::run(options),
+        Eval::Hostile(options) => hostile::run(root, options),
         Eval::Injection(options) => injection::run(options),
         Eval::Rules(options) => rules::run(options),
         Eval::Webhooks(options) => webhooks::run(root, options),

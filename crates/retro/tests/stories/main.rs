@@ -10,6 +10,7 @@ mod crash;
 mod equal;
 mod faults;
 mod hook;
+mod hostile;
 mod intake;
 mod keep;
 mod killed;

@@ -1,13 +1,17 @@
-//! Which remarks the reader calls rules, beside what they were called, and beside a baseline of three words.
+//! Which remarks the reader calls rules, beside what they were called, and beside a baseline of four words.
 //!
 //! Set 04f has labels (made by one reader: a smoke test, not a benchmark). In 04a every thread became part of a rule that was
-//! written down upstream, most of them by repetition; in 04c are kinds and no rules. Of those two only the share that is
-//! called a rule can be told.
+//! written down upstream, most of them by repetition: its first comment counts as a rule and its answers as none, which is true of
+//! few of either, so that only comparisons mean something there. In 04c are kinds and no rules; of it only the share that is called
+//! a rule can be told.
+//!
+//! Repositories (in 04f, those of the threads that its remarks come from) are split by a seed: the reader's signs were tuned while
+//! remarks of the part *tune* of seed 1 were read, and the part *held* was only counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use retro_core::review::{
     Association, PullRequestRef, Reading, ReadingKind, Remark, RemarkKey, RemarkKind, Repository,
 };
@@ -17,17 +21,57 @@ use sha2::{Digest, Sha256};
 
 use super::{Data, rows};
 
+/// Right and wrong readings that are drawn.
+const EXAMPLES: usize = 10;
+
 /// How the measurement is asked for.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     data: Data,
-    /// Shows so many right and so many wrong readings of 04f and 04a, drawn by the seed.
-    #[arg(long, default_value_t = 0)]
-    show: usize,
-    /// What is shown is drawn by it.
+    /// What the parts are split by.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Draws ten right and ten wrong readings by this seed, for a person to read.
+    #[arg(long, value_name = "SEED")]
+    examples: Option<u64>,
+    /// Draws them of one part only.
+    #[arg(long, value_enum)]
+    part: Option<Part>,
+}
+
+/// A half of the repositories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Tune,
+    Held,
+}
+
+impl Part {
+    /// The part of a repository or thread: half of all, whatever their number.
+    fn of(seed: u64, group: &str) -> Self {
+        if Sha256::digest(format!("{seed}/{group}"))[0] < 128 { Self::Tune } else { Self::Held }
+    }
+}
+
+/// A remark, what it is called, and what the reader makes of it.
+struct Read {
+    set: &'static str,
+    id: String,
+    text: String,
+    /// Somebody says so, or its place in a thread.
+    rule: bool,
+    label: String,
+    /// Whoever labelled it was sure.
+    sure: bool,
+    part: Part,
+    reading: Reading,
+}
+
+impl Read {
+    fn called(&self) -> bool {
+        self.reading.kind == ReadingKind::Rule
+    }
 }
 
 #[derive(Deserialize)]
@@ -36,11 +80,15 @@ struct Labelled {
     text: String,
     label: String,
     confidence: String,
+    source_id: String,
+    source_label: String,
 }
 
 #[derive(Deserialize)]
 struct Discussion {
     discussion_id: String,
+    slug: String,
+    repository: String,
     comments: Vec<Comment>,
 }
 
@@ -57,30 +105,23 @@ struct Kind {
 
 /// Reads every remark of the three sets and prints what the reader called them.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let labelled: Vec<Labelled> = rows(&options.data.set("04f_rule_vs_oneoff")?.join("comments.jsonl"))?;
-    let read: Vec<_> = labelled.iter().map(|one| (one, reading(&one.text))).collect();
-    println!("04f: {} remarks with labels", read.len());
-    for high in [false, true] {
-        let of: Vec<_> = read.iter().filter(|(one, _)| !high || one.confidence == "high").collect();
-        let called = |by: fn(&str, &Reading) -> bool| {
-            let pairs = of.iter().map(|(one, reading)| (one.label == "rule", by(&one.text, reading)));
-            score(pairs)
-        };
-        let which = if high { "confidence high" } else { "all" };
-        println!("  {which:16} reader   {}", called(|_, reading| is_rule(reading)));
-        println!("  {which:16} baseline {}", called(|text, _| baseline(text)));
-    }
-    println!("  read as:");
-    confusion(read.iter().map(|(one, reading)| (one.label.as_str(), reading.kind)));
-
     let threads: Vec<Discussion> = rows(&options.data.set("04a_review_rules")?.join("discussions.jsonl"))?;
-    let first =
-        |thread: &Discussion| thread.comments.first().map(|comment| comment.body.clone()).unwrap_or_default();
-    let threads: Vec<_> =
-        threads.iter().map(|thread| (thread.discussion_id.as_str(), first(thread))).collect();
-    share("04a: first comments of threads that became rules", threads.iter().map(|(_, text)| text.as_str()));
+    let labelled: Vec<Labelled> = rows(&options.data.set("04f_rule_vs_oneoff")?.join("comments.jsonl"))?;
     let kinds: Vec<Kind> = rows(&options.data.set("04c_review_kind")?.join("comments.jsonl"))?;
-    share("04c: comments of one project, any kind", kinds.iter().map(|one| one.text.as_str()));
+    let of_labels = labels(labelled, &threads, options.seed);
+    let of_threads = remarks(&threads, options.seed);
+
+    println!("04f: {} remarks with labels, of one reader", of_labels.len());
+    table(&of_labels, true);
+    println!("  read as:");
+    confusion(of_labels.iter().map(|read| (read.label.as_str(), read.reading.kind)));
+    println!(
+        "04a: {} remarks; weak labels: the first of a thread is a rule, its answers are none",
+        of_threads.len()
+    );
+    table(&of_threads, false);
+    println!("04c: {} comments of one project, any kind, hardly a rule among them", kinds.len());
+    share(kinds.iter().map(|one| one.text.as_str()));
     println!("  read as:");
     let asked = ["Question", "Praise", "Design discussion"];
     let told = kinds.iter().map(|one| {
@@ -88,20 +129,71 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         (category, reading(&one.text).kind)
     });
     confusion(told);
-    if options.show > 0 {
-        show(options, &read, &threads);
+    if let Some(seed) = options.examples {
+        let of_part = |read: &&Read| options.part.is_none_or(|part| part == read.part);
+        examples(of_labels.iter().chain(&of_threads).filter(of_part), seed);
     }
     Ok(())
+}
+
+fn labels(labelled: Vec<Labelled>, threads: &[Discussion], seed: u64) -> Vec<Read> {
+    let repositories: HashMap<&str, &str> =
+        threads.iter().map(|thread| (thread.slug.as_str(), thread.repository.as_str())).collect();
+    let read = |one: Labelled| {
+        let group = repositories.get(one.source_label.as_str()).copied().unwrap_or(&one.source_id);
+        Read {
+            set: "04f",
+            rule: one.label == "rule",
+            sure: one.confidence == "high",
+            part: Part::of(seed, group),
+            reading: reading(&one.text),
+            id: one.id,
+            text: one.text,
+            label: one.label,
+        }
+    };
+    labelled.into_iter().map(read).collect()
+}
+
+fn remarks(threads: &[Discussion], seed: u64) -> Vec<Read> {
+    let of_thread = |thread: &Discussion| {
+        let part = Part::of(seed, &thread.repository);
+        let id = thread.discussion_id.clone();
+        let read = move |(nth, comment): (usize, &Comment)| Read {
+            set: "04a",
+            id: format!("{id}/{nth}"),
+            text: comment.body.clone(),
+            rule: nth == 0,
+            label: if nth == 0 { "first".to_owned() } else { "answer".to_owned() },
+            sure: false,
+            part,
+            reading: reading(&comment.body),
+        };
+        thread.comments.iter().enumerate().map(read).collect::<Vec<_>>()
+    };
+    threads.iter().flat_map(of_thread).collect()
+}
+
+/// Precision and recall of reader and baseline on each part.
+fn table(all: &[Read], with_sure: bool) {
+    for part in [Part::Tune, Part::Held] {
+        for sure in [false, true].into_iter().filter(|sure| with_sure || !sure) {
+            let of: Vec<_> = all.iter().filter(|read| read.part == part && (!sure || read.sure)).collect();
+            let which = format!("{part:?}{}", if sure { ", sure labels" } else { "" }).to_lowercase();
+            println!("  {which:18} reader   {}", score(of.iter().map(|read| (read.rule, read.called()))));
+            println!(
+                "  {which:18} baseline {}",
+                score(of.iter().map(|read| (read.rule, baseline(&read.text))))
+            );
+        }
+    }
 }
 
 /// What a team without a reader would write.
 fn baseline(text: &str) -> bool {
     let lower = text.to_lowercase();
-    ["always", "never", "should"].iter().any(|word| lower.contains(word))
-}
-
-fn is_rule(reading: &Reading) -> bool {
-    reading.kind == ReadingKind::Rule
+    let mut words = lower.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| ["always", "never", "should", "we"].contains(&word))
 }
 
 fn reading(text: &str) -> Reading {
@@ -147,24 +239,20 @@ fn score(pairs: impl Iterator<Item = (bool, bool)>) -> String {
     )
 }
 
-fn share<'t>(title: &str, texts: impl Iterator<Item = &'t str>) {
+fn share<'t>(texts: impl Iterator<Item = &'t str>) {
     let (mut all, mut reader, mut naive, mut phrased) = (0u32, 0u32, 0u32, 0u32);
     for text in texts {
         let read = reading(text);
         all += 1;
-        reader += u32::from(is_rule(&read));
+        reader += u32::from(read.kind == ReadingKind::Rule);
         phrased += u32::from(read.rule.is_some());
         naive += u32::from(baseline(text));
     }
     let percent = |part: u32| f64::from(part) * 100.0 / f64::from(all.max(1));
-    println!("{title}: {all}");
     println!(
-        "  called a rule: reader {reader} ({:.1} %), baseline {naive} ({:.1} %)",
+        "  called a rule: reader {reader} ({:.1} %), baseline {naive} ({:.1} %); with a sentence that the same request elsewhere can confirm: {phrased} ({:.1} %)",
         percent(reader),
-        percent(naive)
-    );
-    println!(
-        "  with a sentence that the same request elsewhere can confirm: {phrased} ({:.1} %)",
+        percent(naive),
         percent(phrased)
     );
 }
@@ -181,34 +269,68 @@ fn confusion<'l>(pairs: impl Iterator<Item = (&'l str, ReadingKind)>) {
     }
 }
 
-/// Shows right and wrong readings in an order drawn by the seed, so that anybody draws the same.
-fn show(options: &Options, read: &[(&Labelled, Reading)], threads: &[(&str, String)]) {
-    let order = |id: &str| Sha256::digest(format!("{}/{id}", options.seed)).to_vec();
-    let mut drawn: Vec<_> = read.iter().collect();
-    drawn.sort_by_key(|(one, _)| order(&one.id));
-    for (title, is, called) in
-        [("right", true, true), ("wrong: called a rule", false, true), ("wrong: missed", true, false)]
-    {
-        println!("04f, {title} (seed {}):", options.seed);
-        let fitting =
-            drawn.iter().filter(|(one, reading)| ((one.label == "rule") == is) && is_rule(reading) == called);
-        for (one, reading) in fitting.take(options.show) {
-            tell(&one.id, &one.text, reading);
+/// Draws right and wrong readings: the same seed always draws the same. Right is a rule that is called one; wrong is what is called
+/// one and is none, and, where there is a label, a rule that is missed.
+fn examples<'r>(read: impl Iterator<Item = &'r Read>, seed: u64) {
+    let (mut right, mut wrong) = (Vec::new(), Vec::new());
+    for read in read {
+        match (read.rule, read.called()) {
+            (true, true) => right.push(read),
+            (false, true) => wrong.push(read),
+            (true, false) if read.set == "04f" => wrong.push(read),
+            _ => {}
         }
     }
-    let mut drawn: Vec<_> = threads.iter().map(|(id, text)| (*id, text, reading(text))).collect();
-    drawn.retain(|(_, _, reading)| is_rule(reading));
-    drawn.sort_by_key(|(id, ..)| order(id));
-    println!("04a, called a rule (seed {}):", options.seed);
-    for (id, text, reading) in drawn.iter().take(options.show) {
-        tell(id, text, reading);
+    for (title, mut drawn) in [("right", right), ("wrong", wrong)] {
+        drawn.sort_by_cached_key(|read| Sha256::digest(format!("{seed}/{}/{}", read.set, read.id)));
+        println!("{title}, {EXAMPLES} of {} (seed {seed}):", drawn.len());
+        drawn.iter().take(EXAMPLES).for_each(|read| tell(read));
     }
 }
 
-fn tell(id: &str, text: &str, reading: &Reading) {
-    let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
-    println!("  {id} [{}] {text}", reading.certainty);
+fn tell(read: &Read) {
+    let Read { set, id, label, text, reading, .. } = read;
+    let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect();
+    println!("  {set} {id}, {label}, read as {} [{}]: {text}", reading.kind.as_str(), reading.certainty);
     if let Some(rule) = &reading.rule {
         println!("      → {} ({})", rule.title, reading.why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_has_one_part_of_a_seed_and_remarks_of_its_threads_have_it_too() {
+        let thread = |repository: &str| Discussion {
+            discussion_id: "1".to_owned(),
+            slug: format!("rule-of-{repository}"),
+            repository: repository.to_owned(),
+            comments: vec![
+                Comment { body: "We do not use sleeping in tests.".to_owned() },
+                Comment { body: "Done".to_owned() },
+            ],
+        };
+        let threads: Vec<_> = (0..32).map(|nth| thread(&format!("acme/{nth}"))).collect();
+        let read = remarks(&threads, 1);
+        assert_eq!(
+            (read[0].rule, read[0].called(), read[1].rule, read[1].called()),
+            (true, true, false, false)
+        );
+        assert!(
+            read.iter().any(|read| read.part == Part::Tune)
+                && read.iter().any(|read| read.part == Part::Held)
+        );
+        let label = Labelled {
+            id: "x".to_owned(),
+            text: "Hm".to_owned(),
+            label: "rule".to_owned(),
+            confidence: "low".to_owned(),
+            source_id: "another".to_owned(),
+            source_label: "rule-of-acme/3".to_owned(),
+        };
+        assert_eq!(labels(vec![label], &threads, 1)[0].part, Part::of(1, "acme/3"));
+        assert!(baseline("We do it") && baseline("it should") && !baseline("Power, sweet"));
     }
 }

@@ -1,0 +1,63 @@
+//! A review comment as GitHub posts it, signed.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use retro_github::Secrets;
+use serde_json::{Value, json};
+
+use super::cases::Case;
+
+const SECRET: &str = "a secret of an evaluation and of nothing else";
+/// What the bridge is started with; the reviewer waits for no second remark, since there is none.
+pub(super) const CONFIGURED: [(&str, &str); 4] = [
+    ("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"),
+    ("RETRO_GITHUB_SECRET", SECRET),
+    ("RETRO_GITHUB_TENANTS", "acme/* = default"),
+    ("RETRO_REVIEW_WAIT_S", "0"),
+];
+/// Pull requests on which each text is posted: from the second on, a request that was made before counts for more.
+pub(super) const PULL_REQUESTS: u64 = 2;
+/// How often a delivery is repeated that the bridge could not take, as a person does at GitHub.
+const TRIES_MAX: u32 = 20;
+/// How long is waited before.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Posts a text as a comment on a line of this pull request of its repository. Fails when it is not taken in the end.
+pub(super) async fn post(http: &reqwest::Client, url: &str, case: &Case, number: u64) -> Result<()> {
+    let body = payload(case, number).to_string();
+    let mut status = 0;
+    for _ in 0..TRIES_MAX {
+        let sent = http
+            .post(url)
+            .header("Content-Type", "application/json")
+            .header("X-GitHub-Event", "pull_request_review_comment")
+            .header("X-GitHub-Delivery", format!("{}-{number}", case.repo.replace('/', "-")))
+            .header("X-Hub-Signature-256", Secrets::new(&[SECRET]).sign(body.as_bytes()))
+            .body(body.clone())
+            .send()
+            .await?;
+        status = sent.status().as_u16();
+        if status == 202 {
+            return Ok(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    ensure!(status == 202, "{}#{number} was answered {status} {TRIES_MAX} times", case.repo);
+    Ok(())
+}
+
+fn payload(case: &Case, number: u64) -> Value {
+    let by = json!({"login": case.who.login(), "type": "User"});
+    let at = "2026-11-20T10:00:00Z";
+    json!({
+        "action": "created",
+        "repository": {"full_name": case.repo, "html_url": format!("https://github.com/{}", case.repo)},
+        "pull_request": {"number": number, "state": "open", "user": {"login": "jo", "type": "User"}},
+        "comment": {
+            "id": number, "body": case.text, "user": by, "author_association": case.who.association(),
+            "path": "src/lib.rs", "line": 3, "created_at": at, "updated_at": at,
+        },
+        "sender": by,
+    })
+}
