@@ -123,6 +123,14 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// One word, as it stands in a column.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::CueNotMet => "cue_not_met",
+            other => other.as_str(),
+        }
+    }
+
     /// The words as stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -156,7 +164,7 @@ pub struct Brief {
     pub run: RunFacts,
     /// What the agent did, without our own injected blocks.
     pub trajectory: Trajectory,
-    /// The memories of the workflow that a verdict may be about, presented ones marked.
+    /// The memories of the workflow, and the rules that were presented, that a verdict may be about; presented ones marked.
     pub memories: Vec<KnownMemory>,
     /// Findings of this retrospective's earlier investigations.
     pub earlier: Vec<EarlierFinding>,
@@ -173,8 +181,9 @@ pub struct Brief {
 pub struct KnownMemory {
     /// Its id.
     pub id: MemoryId,
-    /// The step it belongs to.
-    pub step: Step,
+    /// The step it belongs to; `None` for a rule of the repository, which goes for the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Step>,
     /// What it is about.
     pub subject: String,
     /// Its one line.
@@ -260,7 +269,9 @@ fn finding_stands(brief: &Brief, finding: &Finding) -> bool {
         && within(&finding.content, CONTENT_CHARS_MAX)
         && within(&finding.subject, SUBJECT_CHARS_MAX)
         && cue.into_iter().flatten().all(|part| within(part, CUE_CHARS_MAX))
-        && finding.contradicts.is_none_or(|id| brief.memories.iter().any(|memory| memory.id == id))
+        && finding
+            .contradicts
+            .is_none_or(|id| brief.memories.iter().any(|memory| memory.id == id && memory.step.is_some()))
 }
 
 fn verdict_stands(brief: &Brief, verdict: &MemoryVerdict) -> bool {

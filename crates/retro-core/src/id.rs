@@ -230,16 +230,10 @@ impl ReviewBatchId {
         Self(derive("review_batch", &[tenant.as_str(), &review.to_string(), &round.to_string()]))
     }
 
-    /// The id of what a run's verdicts on a repository's rules come to.
-    pub fn credit(keeper: &WorkflowKey, run_of: &Workflow, run: &RunId) -> Self {
-        let parts = [keeper.tenant.as_str(), keeper.workflow.as_str(), run_of.as_str(), run.as_str()];
-        Self(derive("rule_credit", &parts))
-    }
-
-    /// The id of the look for rules that nobody uses, at a moment.
-    pub fn expiry(keeper: &WorkflowKey, as_of: jiff::Timestamp) -> Self {
-        let parts = [keeper.tenant.as_str(), keeper.workflow.as_str(), &as_of.to_string()];
-        Self(derive("rule_expiry", &parts))
+    /// The id of what a retrospective's verdicts on a repository's rules come to.
+    pub fn of_uses(keeper: &WorkflowKey, retrospective: RetrospectiveId) -> Self {
+        let parts = [keeper.tenant.as_str(), keeper.workflow.as_str(), &retrospective.to_string()];
+        Self(derive("rule_uses", &parts))
     }
 }
 

@@ -17,8 +17,8 @@ pub use apply::{Applied, Asked, Did, MutationOutcome, WriterFacts, apply, delete
 pub(crate) use close::nothing;
 pub use close::{Closing, ClosingFacts, Timing, close};
 pub use rules::{
-    PromoteFacts, Promotion, ReviewClosing, ReviewFacts, RuleFacts, RuleUse, Unpromoted, apply_rules,
-    close_review, promote_rule,
+    PromoteFacts, Promotion, ReviewClosing, ReviewFacts, RuleFacts, RuleUse, RulesUsed, Unpromoted,
+    apply_rules, close_review, promote_rule, rules_used,
 };
 pub use settle::{Ask, Mutation, batch_of, settle};
 

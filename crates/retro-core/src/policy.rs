@@ -92,8 +92,8 @@ pub struct Policy {
     /// Similarity from which opposite advice about one subject is a contradiction, thousandths of a cosine.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_contradiction_similarity: u16,
-    /// Runs that a rule is presented to, and used in none of, before it is archived. Not in force: nothing tells yet whether a
-    /// rule was used, so none expires.
+    /// Investigated runs that ignore a rule they were presented with, since it was last asked for or used, before it is archived. That
+    /// nobody looked into a run says nothing against a rule, nor does a run in which its situation never came up.
     #[schemars(range(min = 1, max = 100_000))]
     pub rule_presentations_max: u32,
     /// Most rules in one context answer.

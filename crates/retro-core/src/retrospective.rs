@@ -8,6 +8,7 @@ use crate::id::{Epoch, Ordinal, RetrospectiveId, RunId, WorkflowKey};
 use crate::manual::Asked;
 use crate::message::{Message, Notice};
 use crate::policy::Policy;
+use crate::review::Repository;
 use crate::time::after;
 
 /// What is kept of a workflow: where its window begins and ends, and whether a retrospective is open.
@@ -220,12 +221,23 @@ pub enum InvestigationResult {
 }
 
 /// A memory that stood in a run's prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Presented {
     /// The memory.
     pub memory: crate::id::MemoryId,
     /// The agent opened it.
     pub read: bool,
+    /// The repository whose rule it is; `None` for a memory of the run's own workflow. A verdict on a rule is for the writer
+    /// under the lock of the repository's keeper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<Repository>,
+}
+
+impl Presented {
+    /// A memory of the run's own workflow.
+    pub const fn own(memory: crate::id::MemoryId, read: bool) -> Self {
+        Self { memory, read, repo: None }
+    }
 }
 
 impl InvestigationResult {

@@ -90,12 +90,14 @@ pub(crate) fn brief(claim: &Claim, fetched: Fetched) -> Result<Brief, String> {
     })
 }
 
+/// What is said about a run is about its steps' memories, and about rules that it was presented with.
 fn known(memory: &Memory, presented: &[Presented]) -> Option<KnownMemory> {
     let shown = presented.iter().find(|shown| shown.memory == memory.id);
-    let step: &Step = memory.scope.step()?;
-    Some(KnownMemory {
+    let step: Option<&Step> = memory.scope.step();
+    let is_rule = shown.is_some_and(|shown| shown.repo.is_some());
+    (step.is_some() || is_rule).then(|| KnownMemory {
         id: memory.id,
-        step: step.clone(),
+        step: step.cloned(),
         subject: memory.lesson.subject.clone(),
         title: memory.lesson.title.clone(),
         cue: memory.lesson.cue.clone(),

@@ -13,7 +13,7 @@ use retro_core::finding::{Answer, Brief, check};
 use retro_core::investigate::{Next, Retry, next, retry};
 use retro_core::learn::{Mutation, Timing, batch_of};
 use retro_core::message::Notice;
-use retro_core::retrospective::InvestigationResult;
+use retro_core::retrospective::{InvestigationResult, Presented};
 use retro_events::{Consumer, Delivery, Verdict};
 use retro_store::trace::InvestigationTraces;
 use retro_store::{Claim, Finish, InvestigatorStore, JournalEntry, Sequence, Stage, StoreError};
@@ -280,10 +280,12 @@ impl Worker {
 
 fn measure(result: &InvestigationResult) {
     retro_meter::INVESTIGATED.add(1, [result.as_str()]);
+    // Rules are read in the block itself: their titles are the whole of them.
+    let own = |one: &&Presented| one.repo.is_none();
     if let Some((_, presented)) = result.looked()
-        && !presented.is_empty()
+        && presented.iter().any(|one| own(&one))
     {
-        let read = presented.iter().any(|one| one.read);
+        let read = presented.iter().filter(own).any(|one| one.read);
         retro_meter::READ_SIGNAL.add(1, [if read { "read" } else { "none" }]);
     }
 }

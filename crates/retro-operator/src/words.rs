@@ -113,7 +113,9 @@ pub(crate) fn cause(cause: &Cause) -> String {
         Cause::Outcome { run, .. } => format!("what became of run {run}"),
         Cause::Operator { request } => format!("a person's request {request}"),
         Cause::Review { remark, .. } => format!("remark {remark}"),
-        Cause::Expiry { presentations } => format!("{presentations} presentations without use"),
+        Cause::Expiry { presentations } => {
+            format!("{presentations} investigated runs that it was presented to")
+        }
     }
 }
 

@@ -269,7 +269,7 @@ pub(crate) fn verdict(memory: MemoryId, verdict: Verdict, reason: &str) -> Memor
 
 /// An investigation that found these, with verdicts on memories that were all presented.
 pub(crate) fn looked(findings: Vec<Finding>, verdicts: Vec<MemoryVerdict>) -> InvestigationResult {
-    let presented = verdicts.iter().map(|said| Presented { memory: said.memory, read: false }).collect();
+    let presented = verdicts.iter().map(|said| Presented::own(said.memory, false)).collect();
     let nothing = findings.is_empty();
     let checked = Checked { findings, verdicts, dropped: u32::from(nothing) };
     if nothing {

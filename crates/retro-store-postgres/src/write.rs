@@ -61,6 +61,7 @@ impl WriterStore for PostgresStore {
             return Ok(Step::AlreadyDone);
         }
         let keeper = batch.keeper.clone();
+        rules::look(&mut transaction, &batch).await?;
         let closed = decide(rules::facts(&mut transaction, id, batch).await?);
         rules::store(&mut transaction, &keeper, id, &closed).await?;
         commit(transaction, Label::RulesCommit).await?;

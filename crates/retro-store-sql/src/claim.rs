@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use retro_core::id::{MemoryId, Ordinal, RetrospectiveId, RunId, Tenant, WorkflowKey};
-use retro_core::memory::Memory;
+use retro_core::memory::{Memory, Scope};
 use retro_core::outcome::RunOutcome;
 use retro_core::retrospective::{Investigation, Presented, Retrospective};
+use retro_core::review::Repository;
 use retro_core::run::{MemoryUse, RunFacts};
 use retro_fault::{Guard, broken};
 use retro_store::{Claim, JournalEntry, Result, Stage, StoredBody};
@@ -77,8 +78,10 @@ pub struct Parts {
     pub run: (RunFacts, StoredBody),
     /// The memories that the run met, and whether it opened them.
     pub met: BTreeMap<MemoryId, bool>,
-    /// Living memories of the workflow, and every one that was met, by id.
+    /// Living memories of the workflow, and every one of it that was met, by id.
     pub memories: Vec<Memory>,
+    /// The rules of repositories that were met.
+    pub rules: Vec<Memory>,
     /// What is known by now of the run's pull requests.
     pub outcomes: Vec<RunOutcome>,
     /// The ended investigations before it.
@@ -87,12 +90,25 @@ pub struct Parts {
     pub journal: Vec<JournalEntry>,
 }
 
-/// Puts a claim together. A memory that was met and is none of this workflow's is left out: an event may name anything.
+/// Puts a claim together. A memory that was met and is neither this workflow's nor a rule of its tenant's is left out: an event
+/// may name anything.
 pub fn claim(taken: &Taken, parts: Parts) -> Claim {
-    let Parts { retrospective, run: (run, body), met, memories, outcomes, earlier, journal } = parts;
+    let Parts { retrospective, run: (run, body), met, mut memories, rules, outcomes, earlier, journal } =
+        parts;
+    let kept = |rule: &Memory| match &rule.scope {
+        Scope::Repository { repo, .. } => Repository::new(repo).ok().map(|repo| (rule.id, repo)),
+        _ => None,
+    };
+    let repos: BTreeMap<MemoryId, Repository> = rules.iter().filter_map(kept).collect();
     let own = |id: &MemoryId| memories.binary_search_by_key(id, |memory| memory.id).is_ok();
-    let presented = met.into_iter().filter(|(id, _)| own(id));
-    let presented = presented.map(|(memory, read)| Presented { memory, read }).collect();
+    let shown = |(memory, read)| {
+        let repo = repos.get(&memory).cloned();
+        (repo.is_some() || own(&memory)).then_some(Presented { memory, read, repo })
+    };
+    let presented = met.into_iter().filter_map(shown).collect();
+    memories.extend(rules);
+    memories.sort_by_key(|memory| memory.id);
+    memories.dedup_by_key(|memory| memory.id);
     Claim {
         retrospective,
         number: taken.number,

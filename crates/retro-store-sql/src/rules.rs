@@ -1,7 +1,8 @@
 //! Batches that ask something of a repository's rules, as rows.
 
 use jiff::Timestamp;
-use retro_core::id::{MemoryId, ReviewBatchId, Tenant, WorkflowKey};
+use retro_core::id::{MemoryId, ReviewBatchId, RunId, Tenant, Workflow, WorkflowKey};
+use retro_core::learn::RuleUse;
 use retro_core::memory::Cause;
 use retro_core::policy::Policy;
 use retro_core::review::{Repository, RuleAsk, RuleMutation};
@@ -42,6 +43,19 @@ pub struct Batch {
     pub waits: bool,
 }
 
+/// A row of `rule_looks`: a rule that stood before a run that was looked into.
+#[derive(Debug)]
+pub struct RuleLook {
+    /// The rule.
+    pub memory: MemoryId,
+    /// The run's workflow.
+    pub workflow: Workflow,
+    /// The run.
+    pub run: RunId,
+    /// What it did there.
+    pub verdict: &'static str,
+}
+
 impl BatchRecord {
     /// Reads it.
     pub fn read(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<Batch> {
@@ -68,6 +82,20 @@ impl Batch {
         causes
     }
 
+    /// Which rules stood before which runs, and what came of it.
+    pub fn looks(&self) -> Vec<RuleLook> {
+        let looks = self.mutations.iter().filter_map(|mutation| match &mutation.ask {
+            RuleAsk::Credit { memory, workflow, run, verdict, .. } => Some(RuleLook {
+                memory: *memory,
+                workflow: workflow.clone(),
+                run: run.clone(),
+                verdict: verdict.key(),
+            }),
+            _ => None,
+        });
+        looks.collect()
+    }
+
     /// The memories that it names.
     pub fn named(&self) -> Vec<MemoryId> {
         let named = self.mutations.iter().filter_map(|mutation| match &mutation.ask {
@@ -81,6 +109,13 @@ impl Batch {
     pub fn asks_for_uses(&self) -> bool {
         self.mutations.iter().any(|mutation| matches!(mutation.ask, RuleAsk::Expire))
     }
+}
+
+/// Reads how often a rule was looked for, and ignored since it last changed.
+pub fn read_use(memory: &str, presented: i64, unused: i64) -> Result<(MemoryId, RuleUse)> {
+    let place = at("rule_looks", memory);
+    let (presented, unused) = (place.unsigned(presented)?, place.unsigned(unused)?);
+    Ok((place.parse(memory)?, RuleUse { presented, unused }))
 }
 
 fn cause_of(mutation: &RuleMutation) -> Option<(&'static str, String)> {

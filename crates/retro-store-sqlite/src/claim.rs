@@ -69,11 +69,12 @@ pub(crate) async fn load(connection: &mut SqliteConnection, record: &Record) -> 
     let met = memories_met(connection, &retrospective.key, &taken, &run.0).await?;
     let named: Vec<MemoryId> = met.keys().copied().collect();
     let memories = memory::living_and_named(connection, &retrospective.key, &named).await?;
+    let rules = memory::rules_named(connection, &retrospective.key.tenant, &named).await?;
     let earlier = investigate::ended(connection, &taken.tenant, taken.retrospective).await?;
     let earlier = earlier.into_iter().map(|(one, _)| one).collect();
     let outcomes = outcome::outcomes_of(connection, &retrospective.key, taken.run.as_str()).await?;
     let journal = journal(connection, &taken).await?;
-    Ok(claim(&taken, Parts { retrospective, run, met, memories, outcomes, earlier, journal }))
+    Ok(claim(&taken, Parts { retrospective, run, met, memories, rules, outcomes, earlier, journal }))
 }
 
 async fn memories_met(

@@ -16,7 +16,7 @@ use crate::damage::{self, OnTable, at, integer};
 use crate::memory::{
     append_changes, living_and_named, purge_tombstones, store_memories, store_tombstones, tombstones,
 };
-use crate::{count, credit, delivery, investigate, manual, now_ms, outbox, outcome, retrospective, run};
+use crate::{count, credit, delivery, investigate, manual, now_ms, outbox, outcome, retrospective, rules, run};
 
 /// Loads everything about a settling retrospective.
 pub(crate) async fn load(
@@ -143,6 +143,7 @@ pub(crate) async fn store(
     store_report(connection, retrospective, closing).await?;
     credit::remember(connection, key, &closing.report).await?;
     manual::store_proposals(connection, key, &closing.proposals).await?;
+    rules::put(connection, &closing.rules).await?;
     retrospective::move_on(connection, retrospective, closing.retrospective).await?;
     count::set_workflow_state(connection, key, &closing.state).await?;
     let opened: Vec<_> = closing.opened.iter().map(|opening| &opening.retrospective).collect();

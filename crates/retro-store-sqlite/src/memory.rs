@@ -1,6 +1,6 @@
 //! Rows of `memories`, `changes` and `tombstones`.
 
-use retro_core::id::{MemoryId, WorkflowKey};
+use retro_core::id::{MemoryId, Tenant, WorkflowKey};
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_store::Result;
 use retro_store_sql::memory::{cause, once, read_memory, read_tombstone};
@@ -27,6 +27,24 @@ pub(crate) async fn living_and_named(
     let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
+        .bind(damage::json(&named))
+        .fetch_all(connection)
+        .await
+        .on("memories")?;
+    rows.iter().map(|(id, memory)| read_memory(id, memory)).collect()
+}
+
+/// Those of the memories named that are rules of repositories, whatever their status.
+pub(crate) async fn rules_named(
+    connection: &mut SqliteConnection,
+    tenant: &Tenant,
+    named: &[MemoryId],
+) -> Result<Vec<Memory>> {
+    const LOAD: &str = "
+        SELECT id, memory FROM memories
+        WHERE tenant = ?1 AND id IN (SELECT value FROM json_each(?2)) AND scope_kind = 'repository' ORDER BY id";
+    let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
+        .bind(tenant.as_str())
         .bind(damage::json(&named))
         .fetch_all(connection)
         .await

@@ -1,11 +1,16 @@
-//! Batches that ask something of a repository's rules: applying one, and a person's promotion of a rule.
+//! Batches that ask something of a repository's rules: making one of what runs made of rules, applying one, and a person's
+//! promotion of a rule.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use retro_core::id::{MemoryId, ReviewBatchId, Tenant, WorkflowKey};
-use retro_core::learn::{PromoteFacts, Promotion, RuleFacts};
+use retro_core::learn::{PromoteFacts, Promotion, RuleFacts, RuleUse, RulesUsed};
 use retro_core::memory::Memory;
 use retro_store::Result;
 use retro_store::write::{RuleBatchFacts, RulesClosed};
-use retro_store_sql::rules::{Batch, BatchRecord};
+use retro_store_sql::policy_time;
+use retro_store_sql::rules::{Batch, BatchRecord, RuleLook, read_use};
+use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use crate::close::caused;
@@ -43,8 +48,9 @@ pub(crate) async fn facts(
     let named: Vec<MemoryId> = batch.named().into_iter().chain(changed).collect();
     let memories = living_and_named(connection, &batch.keeper, &named).await?;
     let tombstones = tombstones(connection, &batch.keeper).await?;
+    let uses =
+        if batch.asks_for_uses() { uses(connection, &batch, &memories).await? } else { BTreeMap::new() };
     let Batch { repo, keeper, as_of, policy, review, mutations, .. } = batch;
-    let uses = std::collections::BTreeMap::new();
     let rules = RuleFacts { repo, keeper, as_of, policy, memories, tombstones, applied, uses };
     Ok(RuleBatchFacts { id, review, mutations, rules })
 }
@@ -87,6 +93,77 @@ pub(crate) async fn store(
         .on("rule_batches")?;
     at("rule_batches", id).touched(done.rows_affected(), 1)?;
     outbox::put(connection, closed.messages.iter()).await
+}
+
+/// Stores what verdicts of a retrospective ask of rules, for the writer.
+pub(crate) async fn put(connection: &mut SqliteConnection, all: &[RulesUsed]) -> Result<()> {
+    const STORE: &str = concat!(
+        "INSERT INTO rule_batches (tenant, id, workflow, repo, as_of, policy, mutations, state, settled_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'settling', ",
+        now_ms!(),
+        ")"
+    );
+    // One for each repository that the runs of one sample worked on.
+    for used in all {
+        let done = sqlx::query(STORE)
+            .bind(used.keeper.tenant.as_str())
+            .bind(used.id.to_string())
+            .bind(used.keeper.workflow.as_str())
+            .bind(used.repo.as_str())
+            .bind(policy_time(used.as_of))
+            .bind(damage::json(&used.policy))
+            .bind(damage::json(&used.mutations))
+            .execute(&mut *connection)
+            .await
+            .on("rule_batches")?;
+        at("rule_batches", used.id).touched(done.rows_affected(), 1)?;
+    }
+    Ok(())
+}
+
+/// Remembers which rules stood before the runs of a batch: facts of the batch, and part of what it is decided with. A run that was
+/// looked into twice is one run.
+pub(crate) async fn look(connection: &mut SqliteConnection, batch: &Batch) -> Result<()> {
+    const LOOK: &str = "
+        INSERT INTO rule_looks (tenant, memory, workflow, run_id, verdict, as_of)
+        SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?3 FROM json_each(?2) WHERE true
+        ON CONFLICT (tenant, memory, workflow, run_id) DO NOTHING";
+    let looks = batch.looks();
+    if looks.is_empty() {
+        return Ok(());
+    }
+    let row = |look: &RuleLook| json!([look.memory, look.workflow, look.run, look.verdict]);
+    let rows: Value = looks.iter().map(row).collect();
+    sqlx::query(LOOK)
+        .bind(batch.keeper.tenant.as_str())
+        .bind(rows.to_string())
+        .bind(policy_time(batch.as_of))
+        .execute(connection)
+        .await
+        .on("rule_looks")?;
+    Ok(())
+}
+
+async fn uses(
+    connection: &mut SqliteConnection,
+    batch: &Batch,
+    memories: &[Memory],
+) -> Result<BTreeMap<MemoryId, RuleUse>> {
+    const USES: &str = "
+        SELECT look.memory, count(*), count(*) FILTER (WHERE look.verdict = 'ignored' AND look.as_of > asked.value ->> 1)
+        FROM json_each(?2) AS asked
+        CROSS JOIN rule_looks AS look ON look.tenant = ?1 AND look.memory = asked.value ->> 0
+        GROUP BY look.memory";
+    let named: BTreeSet<MemoryId> = batch.named().into_iter().collect();
+    let asked = memories.iter().filter(|memory| named.contains(&memory.id));
+    let asked: Value = asked.map(|memory| json!([memory.id, policy_time(memory.changed_at)])).collect();
+    let rows: Vec<(String, i64, i64)> = sqlx::query_as(USES)
+        .bind(batch.keeper.tenant.as_str())
+        .bind(asked.to_string())
+        .fetch_all(connection)
+        .await
+        .on("rule_looks")?;
+    rows.iter().map(|row| read_use(&row.0, row.1, row.2)).collect()
 }
 
 /// Loads what a promotion is decided with.

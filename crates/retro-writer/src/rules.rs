@@ -1,4 +1,6 @@
-//! Applying what reviews ask of a repository's rules, and what a person does to a rule.
+//! Applying what reviews, and runs that rules stood before, ask of a repository's rules, and what a person does to a rule.
+
+use std::sync::{Mutex, PoisonError};
 
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{MemoryId, ReviewBatchId, Tenant};
@@ -33,9 +35,19 @@ impl Writer {
     }
 
     async fn close_rules(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<Step, StoreError> {
-        let decide = |facts: RuleBatchFacts| self.applied(facts);
+        let changed = Mutex::new(Vec::new());
+        let decide = |facts: RuleBatchFacts| {
+            let closed = self.applied(facts);
+            let kinds = closed.applied.changes.iter().map(|change| change.effect.kind()).collect();
+            *changed.lock().unwrap_or_else(PoisonError::into_inner) = kinds;
+            closed
+        };
         let step = self.store.close_rules(tenant, id, &decide).await?;
         if step == Step::Done {
+            // Only now do they stand: what was not committed is decided again.
+            for kind in changed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                retro_meter::CHANGES.add(1, [kind]);
+            }
             info!(%tenant, batch.id = %id, "applied batch {id} of rules");
             self.outbox.notify_one();
         }
@@ -44,7 +56,7 @@ impl Writer {
 
     fn applied(&self, facts: RuleBatchFacts) -> RulesClosed {
         let RuleBatchFacts { id, review, mutations, rules } = facts;
-        let closed = match review {
+        match review {
             Some(DecidedReview { review, remarks, decided }) => {
                 let tenant = rules.keeper.tenant.clone();
                 // What was asked elsewhere had its say in the decision.
@@ -68,11 +80,7 @@ impl Writer {
                 });
                 RulesClosed { messages: told.collect(), applied, report: None }
             }
-        };
-        for change in &closed.applied.changes {
-            retro_meter::CHANGES.add(1, [change.effect.kind()]);
         }
-        closed
     }
 
     /// Promotes a rule because a person vouches for it, out of quarantine too. `request` identifies the asking: the same

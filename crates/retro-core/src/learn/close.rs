@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 
 use super::apply::{Applied, MutationOutcome, WriterFacts, apply};
+use super::rules::{RulesUsed, rules_used};
 use super::settle::Mutation;
 use crate::dead_letter::{Code, Rejection};
 use crate::investigate::succeeded;
@@ -58,6 +59,8 @@ pub struct Closing {
     pub failure: Option<Rejection>,
     /// What a manual one proposes.
     pub proposals: Vec<Proposal>,
+    /// What its verdicts ask of the rules of repositories: a batch for each, which the writer applies under the lock of its keeper.
+    pub rules: Vec<RulesUsed>,
 }
 
 /// Decides how a retrospective ends; a manual one changes no memory and opens nothing. `now` becomes the next one's `as_of` if one opens.
@@ -105,8 +108,11 @@ pub fn close(
         let kind = change.effect.kind().to_owned();
         Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at }.about(&key)
     });
-    let messages = messages.chain([ready]).collect();
-    Closing { report, applied, retrospective: ended, state, opened, messages, failure, proposals: Vec::new() }
+    let rules = if success { rules_used(&retrospective, &investigations, policies) } else { Vec::new() };
+    let due = rules.iter().map(|used| Notice::RulesDue { batch: used.id }.about(&used.keeper));
+    let messages = messages.chain([ready]).chain(due).collect();
+    let proposals = Vec::new();
+    Closing { report, applied, retrospective: ended, state, opened, messages, failure, proposals, rules }
 }
 
 /// A failed retrospective asks for nothing: only its sweep could stand in the batch, and it waits for a success.

@@ -19,12 +19,15 @@
 //! **What a stranger wrote** never becomes part of what is trusted: a rule in quarantine is not confirmed by others. Who
 //! asks for the same in words of their own makes a rule of their own, which supersedes it.
 //!
-//! **Expiry.** A rule that was presented again and again and used in no run is archived. One whose weight falls below what
-//! is injected is archived too: nobody could ever use it again.
+//! **Expiry.** A rule that was presented again and again and used in no run is archived. What counts is runs that somebody
+//! looked into, and of those the ones in which its situation came up and nothing shows that the agent minded it: the runs that
+//! no retrospective sampled, those of which the investigator could not tell, and those that had nothing to do with it say
+//! nothing against a rule. One whose weight falls below what is injected is archived too: nobody could ever use it again.
 
 mod close;
 mod observe;
 mod person;
+mod used;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -44,6 +47,7 @@ use crate::weight::Delta;
 
 pub use close::{ReviewClosing, ReviewFacts, close_review};
 pub use person::{PromoteFacts, Promotion, Unpromoted, promote_rule};
+pub use used::{RulesUsed, rules_used};
 
 /// What the writer knows of a repository's rules, read under the lock of their keeper.
 #[derive(Debug, Clone)]
@@ -63,16 +67,16 @@ pub struct RuleFacts {
     pub tombstones: Vec<Tombstone>,
     /// Changes of the keeper whose cause is one of the batch's remarks (any edition) or runs: they never happen again.
     pub applied: HashSet<ChangeId>,
-    /// How the rules were used; needed for [`RuleAsk::Expire`] alone.
+    /// How the rules that the batch gives credit were used, its own runs included; needed for [`RuleAsk::Expire`] alone.
     pub uses: BTreeMap<MemoryId, RuleUse>,
 }
 
-/// How a rule was used.
+/// How a rule was used in the runs that it was presented to and that were looked into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RuleUse {
-    /// Runs that it was ever presented to.
+    /// All of them.
     pub presented: u64,
-    /// Those since it last changed (`Memory::changed_at`): was asked for, promoted, or used in a run.
+    /// Those in which it was ignored, since it last changed (`Memory::changed_at`): was asked for, promoted, or used in a run.
     pub unused: u64,
 }
 
@@ -186,17 +190,20 @@ impl<'e> RuleWriter<'e> {
 
     fn expire(&mut self, row: usize) {
         let most = u64::from(self.facts.policy.rule_presentations_max);
-        let active = self.memories.values().filter(|memory| memory.status == Status::Active);
+        // What this batch has touched was used just now: its count begins anew.
+        let idle = |memory: &&Memory| memory.status == Status::Active && !self.touched.contains(&memory.id);
+        let idle = self.memories.values().filter(idle);
         let used = |memory: &Memory| self.facts.uses.get(&memory.id).copied().unwrap_or_default();
         let unused: Vec<_> =
-            active.map(|memory| (memory.id, used(memory))).filter(|(_, used)| used.unused >= most).collect();
+            idle.map(|memory| (memory.id, used(memory))).filter(|(_, used)| used.unused >= most).collect();
         for (id, RuleUse { presented, unused }) in unused {
-            let reason =
-                format!("presented to {unused} runs since it last changed, and used in none of them");
+            let reason = format!(
+                "ignored in {unused} investigated runs that it was presented to since it last changed, and used in none"
+            );
             self.make(row, id, Cause::Expiry { presentations: presented }, Effect::Archived, reason);
         }
         if self.outcomes[row].did.is_empty() {
-            self.explain(row, format!("no active rule was presented to {most} runs without being used"));
+            self.explain(row, format!("none of these rules was ignored in {most} investigated runs"));
         }
     }
 
@@ -278,7 +285,7 @@ fn asked(ask: &RuleAsk) -> Asked {
         RuleAsk::Credit { memory, run, verdict, .. } => {
             (Some(run.clone()), format!("{memory}: {}", verdict.as_str()))
         }
-        RuleAsk::Expire => (None, "every active rule of the repository".to_owned()),
+        RuleAsk::Expire => (None, "the rules that these runs were presented with".to_owned()),
     };
     Asked { kind: ask.kind().to_owned(), run, about }
 }

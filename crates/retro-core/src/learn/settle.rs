@@ -105,9 +105,10 @@ pub fn settle(retrospective: RetrospectiveId, investigations: &[Investigation]) 
         }
     }
     for (one, checked, presented) in looked() {
-        for (index, shown) in (0u32..).zip(presented) {
-            batch
-                .push(Mutation { id: id("credit", one, index), ask: credit(one, &checked.verdicts, *shown) });
+        // Rules of a repository are another writer's lock: [`super::rules_used`] asks for those.
+        let own = presented.iter().filter(|shown| shown.repo.is_none());
+        for (index, shown) in (0u32..).zip(own) {
+            batch.push(Mutation { id: id("credit", one, index), ask: credit(one, &checked.verdicts, shown) });
         }
     }
     batch.push(Mutation { id: MutationId::of(retrospective, "sweep", 0, 0), ask: Ask::Sweep });
@@ -127,7 +128,7 @@ fn contradiction(one: &Investigation, finding: &Finding) -> Option<Ask> {
 }
 
 /// A presented memory on which no verdict stands was not used, as far as anyone can show.
-fn credit(one: &Investigation, verdicts: &[MemoryVerdict], shown: Presented) -> Ask {
+fn credit(one: &Investigation, verdicts: &[MemoryVerdict], shown: &Presented) -> Ask {
     let stands = verdicts.iter().find(|verdict| verdict.memory == shown.memory);
     let (verdict, reason) = stands.map_or_else(
         || (Verdict::Ignored, "no verdict on it stands".to_owned()),

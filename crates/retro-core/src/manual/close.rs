@@ -35,5 +35,15 @@ pub(crate) fn close(facts: ClosingFacts, embedder: &dyn Embedder, now: Timestamp
     });
     let ready = Notice::ReportReady { retrospective: retrospective.id, epoch: retrospective.epoch };
     let messages = vec![ready.about(&retrospective.key)];
-    Closing { report, applied, retrospective: ended, state, opened: None, messages, failure: None, proposals }
+    Closing {
+        report,
+        applied,
+        retrospective: ended,
+        state,
+        opened: None,
+        messages,
+        failure: None,
+        proposals,
+        rules: Vec::new(),
+    }
 }

@@ -50,7 +50,7 @@ pub enum Cause {
     },
     /// It was presented again and again, and nobody used it.
     Expiry {
-        /// The runs that it had been presented to, ever.
+        /// The runs that it had been presented to and that were looked into, ever.
         presentations: u64,
     },
 }

@@ -16,7 +16,7 @@ use crate::world::{World, finding, in_step, run};
 fn memory(name: &str, presented: bool) -> KnownMemory {
     KnownMemory {
         id: id(name),
-        step: Step::main(),
+        step: Some(Step::main()),
         subject: "sh".into(),
         title: name.into(),
         cue: finding(name).cue,

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use retro_core::finding::Verdict;
-use retro_core::id::{Tenant, Workflow};
-use retro_core::learn::{RuleUse, Unpromoted};
+use retro_core::id::{MemoryId, RetrospectiveId, Tenant, Workflow, derive};
+use retro_core::learn::{Ask, RuleUse, RulesUsed, Unpromoted, rules_used};
+use retro_core::manual::Asked;
 use retro_core::memory::{Memory, Scope, Status};
 use retro_core::policy::Policy;
 use retro_core::recall::{Candidate, choose_rules, strip_injected};
+use retro_core::retrospective::{Retrospective, State};
 use retro_core::review::{OtherRequest, ReadingKind, Repository, RuleAsk, Standing};
 
 use crate::world::rules::{Shop, asks, repo, within};
-use crate::world::run;
+use crate::world::{dawn, key, look, run};
 
 use Standing::{Bot, Contributor, Insider, Outsider};
 
@@ -226,6 +228,76 @@ fn what_nobody_uses_expires_and_comes_back_when_it_is_asked_for() {
     assert_eq!(shop.named(WRAP).status, Status::Tentative);
     shop.hear(&[asks(Insider, 3, 3, WRAP)]);
     assert_eq!(shop.named(WRAP).status, Status::Active);
+}
+
+#[test]
+fn what_some_run_of_the_same_retrospective_used_does_not_expire() {
+    let mut shop = Shop::new();
+    shop.hear(&[asks(Insider, 1, 1, WRAP)]);
+    let id = shop.named(WRAP).id;
+    let uses = || BTreeMap::from([(id, RuleUse { presented: 51, unused: 50 })]);
+    let credit = |run_id: &str, verdict| RuleAsk::Credit {
+        memory: id,
+        workflow: Workflow::new("fix-bugs").unwrap(),
+        run: run(run_id),
+        verdict,
+        reason: "because".to_owned(),
+    };
+    let both = vec![credit("r1", Verdict::Ignored), credit("r2", Verdict::Applied), RuleAsk::Expire];
+    shop.ask_all(both, uses());
+    assert_eq!(shop.named(WRAP).status, Status::Active);
+    shop.ask_all(vec![credit("r3", Verdict::Ignored), RuleAsk::Expire], uses());
+    assert_eq!(shop.named(WRAP).status, Status::Archived);
+}
+
+#[test]
+fn verdicts_on_rules_are_asked_of_their_keeper_and_of_nobody_else() {
+    let (repo, other) = (repo(), Repository::new("acme/other").unwrap());
+    let rule = |number| MemoryId(derive("rule", &[number]));
+    let looks = [
+        look("r1").ruled(&repo, rule("1"), Some(Verdict::Applied)).ruled(
+            &other,
+            rule("2"),
+            Some(Verdict::Harmed),
+        ),
+        look("r2").ruled(&repo, rule("1"), Some(Verdict::CueNotMet)).ruled(&repo, rule("3"), None),
+    ];
+    let looks: Vec<_> = (1..).zip(&looks).map(|(number, one)| one.ended(number)).collect();
+    let retrospective = Retrospective {
+        id: RetrospectiveId::automatic(&key(), 1),
+        key: key(),
+        epoch: 1,
+        first: 1,
+        last: 10,
+        as_of: dawn(),
+        policy: Policy::default(),
+        state: State::Settling,
+        asked: None,
+    };
+    // The run's own workflow is asked for the sweep alone.
+    let own = retro_core::learn::batch_of(&retrospective, &looks);
+    assert!(matches!(&own[..], [one] if one.ask == Ask::Sweep), "{own:?}");
+    let used = rules_used(&retrospective, &looks, &Policy::default());
+    let told = |used: &RulesUsed| {
+        let asks = used.mutations.iter().map(|one| match &one.ask {
+            RuleAsk::Credit { memory, run, verdict, .. } => {
+                let number = ["1", "2", "3"].into_iter().find(|number| rule(number) == *memory).unwrap();
+                format!("{run} {number} {}", verdict.key())
+            }
+            other => other.kind().to_owned(),
+        });
+        format!("{}: {}", used.keeper, asks.collect::<Vec<_>>().join(", "))
+    };
+    assert_eq!(
+        used.iter().map(told).collect::<Vec<_>>(),
+        [
+            "default/repo:acme/other: r1 2 harmed, expire",
+            "default/repo:acme/shop: r1 1 applied, r2 1 cue_not_met, expire"
+        ]
+    );
+    let asked =
+        Some(Asked { request: "one".to_owned(), by: "ann".to_owned(), runs: vec![run("r1")], focus: None });
+    assert_eq!(rules_used(&Retrospective { asked, ..retrospective }, &looks, &Policy::default()), []);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use retro_core::memory::{
 };
 use retro_core::policy::Policy;
 use retro_core::retrospective::{Investigation, InvestigationResult, Presented};
+use retro_core::review::Repository;
 use retro_core::similar::NgramEmbedder;
 use retro_core::time::after;
 use retro_core::trajectory::Place;
@@ -89,12 +90,20 @@ impl Look {
     }
 
     pub(crate) fn shown(mut self, memory: MemoryId) -> Self {
-        self.presented.push(Presented { memory, read: false });
+        self.presented.push(Presented::own(memory, false));
         self
     }
 
     pub(crate) fn read(mut self, memory: MemoryId) -> Self {
-        self.presented.push(Presented { memory, read: true });
+        self.presented.push(Presented::own(memory, true));
+        self
+    }
+
+    /// A rule of a repository stood before the run; `None`: nobody could tell what it did there.
+    pub(crate) fn ruled(mut self, repo: &Repository, rule: MemoryId, verdict: Option<Verdict>) -> Self {
+        self.presented.push(Presented { memory: rule, read: false, repo: Some(repo.clone()) });
+        let (reason, quote) = ("because".to_owned(), Some(quote()));
+        self.verdicts.extend(verdict.map(|verdict| MemoryVerdict { memory: rule, verdict, reason, quote }));
         self
     }
 

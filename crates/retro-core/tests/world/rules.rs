@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
-use retro_core::id::{MemoryId, MutationId, ReviewBatchId, Tenant, WorkflowKey};
+use retro_core::id::{MemoryId, MutationId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
 use retro_core::learn::{
     Applied, PromoteFacts, Promotion, ReviewFacts, RuleFacts, RuleUse, Unpromoted, apply_rules, close_review,
     delete_by_operator, promote_rule,
@@ -138,15 +138,28 @@ impl Shop {
     }
 
     pub(crate) fn ask(&mut self, ask: RuleAsk, uses: BTreeMap<MemoryId, RuleUse>) -> Applied {
+        self.ask_all(vec![ask], uses)
+    }
+
+    /// What the verdicts of one retrospective ask.
+    pub(crate) fn ask_all(&mut self, asks: Vec<RuleAsk>, uses: BTreeMap<MemoryId, RuleUse>) -> Applied {
         self.round += 1;
-        let id = MutationId::of_review(ReviewBatchId::expiry(&keeper(), self.now()), 0);
-        let ours = |change: &&Change| match (&change.cause, &ask) {
-            (Cause::Run { run, .. }, RuleAsk::Credit { run: of, .. }) => run == of,
-            (Cause::Expiry { .. }, RuleAsk::Expire) => true,
-            _ => false,
+        let retrospective = RetrospectiveId::automatic(&keeper(), self.round);
+        let batch = ReviewBatchId::of_uses(&keeper(), retrospective);
+        let ours = |change: &&Change| {
+            asks.iter().any(|ask| match (&change.cause, ask) {
+                (Cause::Run { run, .. }, RuleAsk::Credit { run: of, .. }) => run == of,
+                (Cause::Expiry { .. }, RuleAsk::Expire) => true,
+                _ => false,
+            })
         };
         let facts = self.facts(ours, uses);
-        let applied = apply_rules(facts, &[RuleMutation { id, ask }], &NgramEmbedder);
+        let numbered = |(index, ask): (usize, &RuleAsk)| {
+            let id = MutationId::of_review(batch, index);
+            RuleMutation { id, ask: ask.clone() }
+        };
+        let mutations: Vec<_> = asks.iter().enumerate().map(numbered).collect();
+        let applied = apply_rules(facts, &mutations, &NgramEmbedder);
         self.store(&applied);
         applied
     }

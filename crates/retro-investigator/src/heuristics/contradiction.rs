@@ -11,7 +11,7 @@ pub(super) fn contradicted(finding: &Finding, memories: &[KnownMemory]) -> Optio
             && memory.cue.tool == finding.cue.tool
             && memory.cue.prefer.is_some()
             && memory.cue.prefer == finding.cue.avoid;
-        memory.step == finding.step
+        memory.step.as_ref() == Some(&finding.step)
             && memory.subject == finding.subject
             && (finding.cue.opposes(&memory.cue) || prefers_the_failing)
     };

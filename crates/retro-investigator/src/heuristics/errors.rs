@@ -38,7 +38,7 @@ impl Errors {
     /// Nothing dealt with yet; ways out that memories and earlier findings know.
     pub(super) fn of(brief: &Brief) -> Self {
         let living = brief.memories.iter().filter(|memory| memory.weight.get() >= WAY_WEIGHT_MIN);
-        let memories = living.map(|memory| (&memory.step, &memory.cue));
+        let memories = living.filter_map(|memory| Some((memory.step.as_ref()?, &memory.cue)));
         let earlier = brief.earlier.iter().map(|one| (&one.finding.step, &one.finding.cue));
         let known = memories.chain(earlier).filter(|(_, cue)| cue.prefer.is_some());
         let keyed =

@@ -1,5 +1,6 @@
 //! Stories: what the heuristics say about whole runs.
 
+mod rules;
 mod stories;
 mod verdicts;
 
@@ -77,7 +78,7 @@ fn titles(calls: &[Told<'_>]) -> Vec<String> {
 fn memory(number: u128, subject: &str, title: &str, cue: Cue) -> KnownMemory {
     KnownMemory {
         id: memory_id(number),
-        step: Step::main(),
+        step: Some(Step::main()),
         subject: subject.into(),
         title: title.into(),
         cue,

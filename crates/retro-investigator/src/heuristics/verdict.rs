@@ -18,7 +18,10 @@
 //!   lesson's own words, else *ignored*: a failure that stays away by itself is nobody's merit.
 //!
 //! A memory without a tool is judged by its words, conservatively: *applied* when one turn of the agent holds most
-//! of its content words (never for a prohibition), else *ignored*; *cue not met* when its step did not occur.
+//! of its content words (never for a prohibition), else *ignored*; *cue not met* when its step did not occur. A rule of the
+//! repository is judged by its words over the whole run (`rule`).
+
+mod rule;
 
 use std::collections::BTreeSet;
 
@@ -61,17 +64,18 @@ struct Ruling(Verdict, String, Option<Quote>);
 
 impl<'b> Case<'b> {
     fn of(brief: &'b Brief, steps: &'b [StepCalls<'b>], memory: &'b KnownMemory) -> Self {
-        let calls =
-            steps.iter().find(|one| *one.step == memory.step).map_or(&[][..], |one| one.calls.as_slice());
+        let of_step = |one: &&StepCalls<'_>| Some(one.step) == memory.step.as_ref();
+        let calls = steps.iter().find(of_step).map_or(&[][..], |one| one.calls.as_slice());
         let turns = (0u32..).zip(&brief.trajectory.turns);
-        let turns =
-            turns.filter(|(_, turn)| turn.agentic && turn.step == memory.step).take(TURNS_READ_MAX).collect();
+        let within = |turn: &Turn| memory.step.as_ref().is_none_or(|step| turn.step == *step);
+        let turns = turns.filter(|(_, turn)| turn.agentic && within(turn)).take(TURNS_READ_MAX).collect();
         let read = |text: &Option<String>| text.as_deref().map(Manner::read);
         Self { memory, calls, turns, prefer: read(&memory.cue.prefer), avoid: read(&memory.cue.avoid) }
     }
 
     fn judge(&self) -> Option<MemoryVerdict> {
         let Ruling(verdict, reason, quote) = match self.memory.cue.tool.as_deref() {
+            _ if self.memory.step.is_none() => self.by_rule()?,
             None => self.by_words(),
             Some(tool) => self.by_calls(tool),
         };

@@ -225,7 +225,7 @@ pub async fn memories_that_the_batch_names_are_loaded_whatever_their_status(data
     for id in gone {
         super::write::delete(&story, id, "gone").await.expect("it lives");
     }
-    let presented = vec![Presented { memory: gone[0], read: false }];
+    let presented = vec![Presented::own(gone[0], false)];
     let id = story.settle(["a", "b"], &|_| found_about("finding", None, presented.clone())).await;
     let told = closing_facts(&story, id).await;
     let mut expected = [gone[0], lives];

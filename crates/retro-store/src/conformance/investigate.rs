@@ -28,8 +28,7 @@ pub async fn a_claim_carries_everything_that_is_known(database: &Database) {
     story.sample().await;
     let first = story.claim(LONG_S).await;
     assert_eq!((first.number, first.attempt, first.earlier.len()), (1, 1, 0));
-    let mut presented =
-        vec![Presented { memory: shown, read: false }, Presented { memory: said, read: true }];
+    let mut presented = vec![Presented::own(shown, false), Presented::own(said, true)];
     presented.sort_by_key(|one| one.memory);
     assert_eq!(first.presented, presented, "what is no memory here is left out");
     assert_eq!(first.memories, sorted(story.memories().await));

@@ -27,6 +27,7 @@ pub mod recall;
 pub mod replay;
 pub mod request;
 pub mod review;
+pub mod rules;
 pub mod sample;
 pub mod samples;
 pub mod steer;
@@ -179,6 +180,11 @@ macro_rules! conformance {
                 what_a_remark_has_caused_is_told_to_the_next_round
                 a_person_promotes_a_quarantined_rule_once
                 reviewing_keeps_tenants_apart
+            }
+            rules {
+                what_runs_made_of_a_rule_is_asked_of_its_keeper_once
+                a_rule_that_some_run_used_is_counted_anew
+                a_rule_is_shown_to_nobody_of_another_tenant
             }
             delivery {
                 messages_wait_in_order_until_they_are_sent

@@ -78,8 +78,7 @@ pub async fn reading_is_remembered_with_and_without_a_presentation(database: &Da
     for _ in 0..2 {
         let claim = story.claim(LONG_S).await;
         let met = claim.run.run_id == run;
-        let all: Vec<_> =
-            expected.iter().map(|(memory, _)| Presented { memory: *memory, read: true }).collect();
+        let all: Vec<_> = expected.iter().map(|(memory, _)| Presented::own(*memory, true)).collect();
         assert_eq!(claim.presented, if met { all } else { Vec::new() });
         story.finish(&claim, &nothing()).await.expect("finishing");
     }

@@ -227,7 +227,8 @@ pub async fn reviewing_keeps_tenants_apart(database: &Database) {
     assert_eq!(store.rules(&tenant("t"), &repository(), 0).await.expect("recalling").len(), 1);
 }
 
-fn repository() -> Repository {
+/// Rules of this repository are asked for here.
+pub(super) fn repository() -> Repository {
     Repository::new("acme/shop").expect("a good name")
 }
 
@@ -358,7 +359,16 @@ async fn promote(store: &dyn Store, of: &str, id: MemoryId, request: &str) -> Re
     store.promote_rule(&tenant(of), id, request, &decide).await.expect("promoting")
 }
 
-async fn rules(store: &dyn Store, of: &str) -> Vec<Memory> {
+/// One that a member asked for on a pull request: active.
+pub(super) async fn a_rule(store: &dyn Store, of: &str) -> Memory {
+    hear(store, &[said(of, "1", remark(1, RULE), moment(0))]).await;
+    let id = settle_now(store, of).await;
+    assert_eq!(close(store, of, id).await, Step::Done);
+    rules(store, of).await.remove(0)
+}
+
+/// Those of [`repository`].
+pub(super) async fn rules(store: &dyn Store, of: &str) -> Vec<Memory> {
     let workflow = Some(repository().keeper(&tenant(of)).workflow);
     let filter = MemoryFilter { workflow, limit: 100, ..Default::default() };
     store.memories(&tenant(of), &filter).await.expect("listing")

@@ -157,7 +157,7 @@ pub async fn what_a_writer_is_told_keeps_tenants_apart(database: &Database) {
     let first = theirs.settle(["lesson 1", "lesson 2"], &|_| failed()).await;
     theirs.close(first).await;
     theirs.sample().await;
-    let presented = [memory, gone].map(|memory| Presented { memory, read: true }).to_vec();
+    let presented = [memory, gone].map(|memory| Presented::own(memory, true)).to_vec();
     theirs.investigate(&|_| found_about("another lesson", None, presented.clone())).await;
     let second = theirs.retrospective().await;
     assert_eq!(second.epoch, 2);
@@ -202,8 +202,9 @@ pub async fn recalling_keeps_tenants_apart(database: &Database) {
     for (story, memory, met) in [(&mine, &own, false), (&theirs, &foreign, true)] {
         story.count(&["a", "b"]).await;
         story.sample().await;
-        let shown = Presented { memory: memory.id, read: false };
-        let of_run = |claim: &Claim| if claim.run.run_id == run && met { vec![shown] } else { Vec::new() };
+        let shown = Presented::own(memory.id, false);
+        let of_run =
+            |claim: &Claim| if claim.run.run_id == run && met { vec![shown.clone()] } else { Vec::new() };
         story
             .investigate(&|claim| {
                 assert_eq!(claim.presented, of_run(claim), "{}", story.key);

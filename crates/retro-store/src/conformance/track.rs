@@ -103,7 +103,7 @@ fn used(memory: MemoryId) -> InvestigationResult {
         quote: Some(quote),
     };
     let checked = Checked { findings: Vec::new(), verdicts: vec![verdict], dropped: 0 };
-    InvestigationResult::Nothing { checked, presented: vec![Presented { memory, read: false }] }
+    InvestigationResult::Nothing { checked, presented: vec![Presented::own(memory, false)] }
 }
 
 async fn give(story: &Story<'_>) -> Result<Step, FoldError> {

@@ -1,5 +1,7 @@
 //! What people say in reviews becomes rules, or does not, and why.
 
+mod life;
+
 use jiff::Timestamp;
 use retro_events::github::{
     Association, Comment, GithubData, Happened, Person, PullRequest, Review, ReviewState,

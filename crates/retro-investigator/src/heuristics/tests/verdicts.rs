@@ -132,8 +132,10 @@ fn a_memory_of_words_is_applied_only_when_a_turn_says_most_of_them() {
     let judged = |title: &str, message: &str, step: &str| {
         let mut brief = run(&[("deploy", "{}", "ok")]);
         brief.trajectory.turns[0].message = message.to_owned();
-        brief.memories =
-            vec![KnownMemory { step: Step::new(step).unwrap(), ..memory(7, "", title, Cue::default()) }];
+        brief.memories = vec![KnownMemory {
+            step: Some(Step::new(step).unwrap()),
+            ..memory(7, "", title, Cue::default())
+        }];
         looked(&brief).1[0].verdict
     };
     let title = "List the open incidents before you deploy the service";

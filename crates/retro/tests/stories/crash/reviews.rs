@@ -1,10 +1,13 @@
 //! The road of a review: from the stream to a rule, and a person's word for one.
 
+use retro_core::id::{MemoryId, Tenant};
+use retro_core::memory::Cause;
 use retro_events::github::{Association, Comment, GithubData, Happened, Person};
-use retro_fault::Label;
+use retro_fault::{Label, Side};
+use serde_json::{Value, json};
 
-use super::ground::{Ground, Point, tell};
-use crate::world::{Kind, items, mending, text};
+use super::ground::{Ground, Point, RUNS, tell};
+use crate::world::{Kind, Run, items, mending, text};
 
 pub(super) const LABELS: [Label; 5] =
     [Label::HearCommit, Label::HearAck, Label::ReviewCommit, Label::RulesCommit, Label::PromoteCommit];
@@ -34,13 +37,53 @@ async fn script(ground: &mut Ground) {
             rule(ground, &repo, "active").await;
             continue;
         }
-        ground.arm(point);
+        // The writer applies what runs made of a rule in the same step as what a review asks: one side each.
+        let of_runs = (point.label, point.side) == (Label::RulesCommit, Side::Before);
+        if !of_runs {
+            ground.arm(point);
+        }
         ground.say("default", &point.word(), &asked(&repo, Association::Member)).await;
-        ground.dies(point).await;
-        rule(ground, &repo, "active").await;
+        if of_runs {
+            let id = rule(ground, &repo, "active").await;
+            let runs = using(ground, &point.workflow(), &repo).await;
+            ground.arm(point);
+            ground.publish_all(&point.workflow(), &runs).await;
+            ground.dies(point).await;
+            credited(ground, &id).await;
+        } else {
+            ground.dies(point).await;
+            rule(ground, &repo, "active").await;
+        }
         ground.recovered();
     }
     assert_eq!(ground.ask(&["dead-letters", "list"]).await, serde_json::json!([]));
+}
+
+/// The runs of a window, before which the rules of the repository stood and whose agents keep to the one of [`asked`].
+async fn using(ground: &Ground, workflow: &str, repo: &str) -> Vec<Value> {
+    let mut runs = Vec::new();
+    for number in 0..RUNS {
+        let id = format!("{workflow}-{number}");
+        let context = ["context", "--workflow", workflow, "--run", &id, "--repo", repo];
+        assert_eq!(ground.ask(&context).await["recorded"], "recorded");
+        let text = json!({"text": "library code: return Err(problem) as a Result"});
+        let run = Run::new(workflow, &id).told("Mend the parser.");
+        runs.push(run.call("write_file", &text, "written").event());
+    }
+    runs
+}
+
+/// Waits until both sampled runs are credited to the rule.
+async fn credited(ground: &Ground, id: &str) {
+    let (store, tenant) = (ground.store().await, Tenant::default_tenant());
+    let id: MemoryId = id.parse().expect("an id");
+    ground
+        .until("the rule is credited", async || {
+            let history = store.history(&tenant, id).await.ok()?;
+            let credits = history.iter().filter(|change| matches!(change.cause, Cause::Run { .. }));
+            (credits.count() == 2).then_some(())
+        })
+        .await;
 }
 
 /// Waits for the only rule of a repository, and returns its id.
