@@ -90,6 +90,7 @@ impl<'b> Case<'b> {
 }
 
 /// A text of the agent: where it stands, whether it is the arguments of a call, and its beginning.
+#[derive(Clone, Copy)]
 struct Said<'t>(Place, bool, &'t str);
 
 fn quoted(said: Said<'_>) -> Option<Quote> {
