@@ -243,10 +243,10 @@ fn what_some_run_of_the_same_retrospective_used_does_not_expire() {
         verdict,
         reason: "because".to_owned(),
     };
-    let both = vec![credit("r1", Verdict::Ignored), credit("r2", Verdict::Applied), RuleAsk::Expire];
-    shop.ask_all(both, uses());
+    let both = [credit("r1", Verdict::Ignored), credit("r2", Verdict::Applied), RuleAsk::Expire];
+    shop.ask_all(&both, uses());
     assert_eq!(shop.named(WRAP).status, Status::Active);
-    shop.ask_all(vec![credit("r3", Verdict::Ignored), RuleAsk::Expire], uses());
+    shop.ask_all(&[credit("r3", Verdict::Ignored), RuleAsk::Expire], uses());
     assert_eq!(shop.named(WRAP).status, Status::Archived);
 }
 

@@ -138,11 +138,11 @@ impl Shop {
     }
 
     pub(crate) fn ask(&mut self, ask: RuleAsk, uses: BTreeMap<MemoryId, RuleUse>) -> Applied {
-        self.ask_all(vec![ask], uses)
+        self.ask_all(&[ask], uses)
     }
 
     /// What the verdicts of one retrospective ask.
-    pub(crate) fn ask_all(&mut self, asks: Vec<RuleAsk>, uses: BTreeMap<MemoryId, RuleUse>) -> Applied {
+    pub(crate) fn ask_all(&mut self, asks: &[RuleAsk], uses: BTreeMap<MemoryId, RuleUse>) -> Applied {
         self.round += 1;
         let retrospective = RetrospectiveId::automatic(&keeper(), self.round);
         let batch = ReviewBatchId::of_uses(&keeper(), retrospective);
