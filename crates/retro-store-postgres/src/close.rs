@@ -18,7 +18,9 @@ use crate::count::column;
 use crate::memory::{
     append_changes, living_and_named, purge_tombstones, store_memories, store_tombstones, tombstones,
 };
-use crate::{count, credit, delivery, investigate, manual, now_ms, outbox, outcome, retrospective, rules, run};
+use crate::{
+    count, credit, delivery, investigate, manual, now_ms, outbox, outcome, retrospective, rules, run,
+};
 
 /// Loads everything about a settling retrospective. Its workflow is locked.
 pub(crate) async fn load(

@@ -16,7 +16,9 @@ use crate::damage::{self, OnTable, at, integer};
 use crate::memory::{
     append_changes, living_and_named, purge_tombstones, store_memories, store_tombstones, tombstones,
 };
-use crate::{count, credit, delivery, investigate, manual, now_ms, outbox, outcome, retrospective, rules, run};
+use crate::{
+    count, credit, delivery, investigate, manual, now_ms, outbox, outcome, retrospective, rules, run,
+};
 
 /// Loads everything about a settling retrospective.
 pub(crate) async fn load(
