@@ -103,9 +103,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
 /// Posts every payload to a bridge that is started for it, and tells what came of them behind it.
 async fn through(root: &Path, options: &Options, payloads: Vec<Payload>) -> Result<()> {
     let binary = options.retro.clone().map_or_else(built, Ok)?;
-    let folder = root.join(".demo").join("webhooks");
-    let pipelines = folder.with_file_name("webhooks-pipelines");
-    std::fs::create_dir_all(&pipelines)?;
+    let (folder, pipelines) = (root.join(".demo").join("webhooks"), root.join("pipelines"));
     let retro = instance::Instance::start(&binary, &folder, &pipelines, &CONFIGURED).await?;
     let (url, nats) = (retro.recorded("bridge_url")?, retro.recorded("nats_url")?);
     post(options, &url, SECRET, payloads).await?;
