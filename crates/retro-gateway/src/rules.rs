@@ -11,11 +11,20 @@ use crate::tokens;
 
 /// Compiles the screen's patterns if this process has not yet: the first agent's fifth of a second is not for that.
 pub(crate) fn prepare() {
-    let _ = fit("Never unwrap in library code");
+    let _ = is_instruction("Never unwrap in library code");
 }
 
-/// Whether a rule's words may stand before an agent.
-fn fit(title: &str) -> bool {
+/// Whether a rule's line may stand before an agent: its words, and the path that it is confined to.
+fn fit(rule: &Memory) -> bool {
+    let hostile = |text: &str| retro_screen::screen(text).is_hostile();
+    let confined = match &rule.scope {
+        Scope::Repository { path: Some(path), .. } => !hostile(path),
+        _ => true,
+    };
+    confined && is_instruction(&rule.lesson.title)
+}
+
+fn is_instruction(title: &str) -> bool {
     !retro_screen::screen(title).is_hostile() && retro_screen::instruction_about_code(title).is_ok()
 }
 
@@ -26,7 +35,7 @@ pub(crate) fn closed(memory: &Memory) -> Option<&'static str> {
     if memory.quarantine.is_some() {
         return Some("it is in quarantine until a person promotes it");
     }
-    let hostile = !fit(&memory.lesson.title) || retro_screen::screen(&memory.lesson.content).is_hostile();
+    let hostile = !fit(memory) || retro_screen::screen(&memory.lesson.content).is_hostile();
     hostile.then_some("its words are not fit for an agent")
 }
 
@@ -35,7 +44,7 @@ pub(crate) fn closed(memory: &Memory) -> Option<&'static str> {
 pub(crate) fn answer(mut candidates: Vec<Candidate>, paths: &[String], policy: &Policy) -> RulesAnswer {
     let found = candidates.len();
     candidates.retain(|candidate| {
-        if !fit(&candidate.memory.lesson.title) {
+        if !fit(&candidate.memory) {
             let id = candidate.memory.id;
             warn!(memory.id = %id, "rule {id} is withheld: its words are not fit for an agent");
             return false;

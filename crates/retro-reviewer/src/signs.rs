@@ -89,7 +89,7 @@ static SIGNS: LazyLock<Vec<Sign>> = LazyLock::new(|| {
         sign(
             "plural subject with should",
             450,
-            r"^(?:all |every |each |any |new |public |private |unit |error |log |test )*`?(?:[\w.\-]+s`?(?: \w+)?|\w+ code) (?:should|must|shall|need to|have to|are expected to)\b",
+            r"^(?:also,? )?(?:all |every |each |any |new |public |private |unit |error |log |test )*`?(?:[\w.\-]+s`?(?: \w+)?|\w+ code) (?:should|must|shall|need to|have to|are expected to)\b",
         ),
         sign("only, with should", 160, r"\b(?:should|must|may|can) only\b"),
         sign("should not, of anything", 120, r"\b(?:should|must)(?:n'?t| not| never)\b"),
