@@ -6,9 +6,12 @@
 //!
 //! **The design.** A place is taken before a connection is: whoever comes when there is none waits with the system, where
 //! it costs nothing here, and gives up when it likes. A connection that has not brought a whole head in time is closed,
-//! and one that says nothing between two requests as well, so that places come back whatever clients do. What a request's
+//! and one that says nothing between two requests as well, so that places come back whatever clients do. While none is left, each
+//! answer ends its connection: whoever keeps connections and uses them all the time, as a proxy does, would hold every place for
+//! ever, and whoever waits behind them would be answered by nobody. What a request's
 //! body may take in time and room is the handler's to say, who knows what it is.
 
+use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,6 +19,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -71,9 +76,10 @@ pub(super) async fn until_stopped(
         (place, accept(&listener).await)
     };
     while let Some((place, stream)) = stop.run_until_cancelled(next()).await {
-        let (router, stop, gone) = (router.clone(), stop.clone(), gone.clone());
+        let (router, room) = (router.clone(), room.clone());
+        let (stop, gone) = (stop.clone(), gone.clone());
         open.spawn(async move {
-            gone.run_until_cancelled(converse(stream, router, bounds, stop)).await;
+            gone.run_until_cancelled(converse(stream, router, room, bounds, stop)).await;
             drop(place);
         });
     }
@@ -104,8 +110,23 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 /// Answers one request after the other until either side has enough.
-async fn converse(stream: TcpStream, router: Router, bounds: Bounds, stop: CancellationToken) {
-    let answer = service_fn(move |request: Request<Incoming>| router.clone().oneshot(request.map(Body::new)));
+async fn converse(
+    stream: TcpStream,
+    router: Router,
+    room: Arc<Semaphore>,
+    bounds: Bounds,
+    stop: CancellationToken,
+) {
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let (router, room) = (router.clone(), room.clone());
+        async move {
+            let mut response = router.oneshot(request.map(Body::new)).await?;
+            if room.available_permits() == 0 {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response)
+        }
+    });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(bounds.head_read).max_buf_size(bounds.head_bytes);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));

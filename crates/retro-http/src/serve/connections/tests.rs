@@ -119,3 +119,17 @@ async fn there_are_never_more_connections_than_there_may_be_and_who_waits_is_ans
     assert_eq!(counts.1.load(Ordering::SeqCst), 2);
     Arc::into_inner(served).expect("nobody asks any more").stop().await;
 }
+
+/// Who keeps a connection would otherwise hold the place for as long as it is used.
+#[tokio::test]
+async fn while_no_place_is_left_each_answer_gives_its_own_back() {
+    const KEPT: &[u8] = b"GET /here HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let bounds = Bounds { connections: 1, head_read: Duration::from_secs(3600), ..Bounds::default() };
+    let served = Served::start(here(), bounds).await;
+    for _ in 0..2 {
+        let said = tokio::time::timeout(Duration::from_secs(60), served.say(KEPT)).await;
+        let said = said.expect("the connection ends with its answer");
+        assert!(said.contains("connection: close") && said.ends_with("here"), "{said}");
+    }
+    served.stop().await;
+}
