@@ -8,7 +8,7 @@ use retro_fault::{Label, step};
 use retro_store::{Result, SchemaStore, StoreError};
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres, Row, Transaction};
 
 use crate::answer::{OnTable, translate};
 
@@ -62,6 +62,9 @@ impl PostgresStore {
     /// its database. Fails when the address cannot be read.
     pub fn lazy(url: &str) -> Result<Self> {
         let pool = PgPoolOptions::new().max_connections(CONNECTIONS_MAX).acquire_timeout(POOL_WAIT);
+        // Asked instead of the driver's own question, which a connection answers whatever state it is in.
+        let pool = pool.test_before_acquire(false);
+        let pool = pool.before_acquire(|connection, _| Box::pin(is_at_rest(connection)));
         Ok(Self { pool: pool.idle_timeout(UNUSED).connect_lazy_with(options(url)?) })
     }
 
@@ -103,6 +106,15 @@ impl SchemaStore for PostgresStore {
         connection.close().await.on("closing the connection")?;
         missing
     }
+}
+
+/// Whether a connection of the pool is in no transaction; one that is, or that is gone, is replaced. Whoever stops waiting
+/// while a transaction begins leaves one behind that the driver does not know of, so that it is never taken back: what others
+/// did on that connection would never be committed, and after the first error in it nothing would ever be done on it again.
+/// Outside of one, a statement that is sent as text is its own transaction and begins when it does.
+async fn is_at_rest(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    const AT_REST: &str = "SELECT now() = statement_timestamp()";
+    sqlx::raw_sql(AT_REST).fetch_one(connection).await?.try_get(0)
 }
 
 /// Commits, the one way there is; after an error the outcome is unknown, and calling again is safe.
@@ -203,5 +215,36 @@ fn migration_failed(error: MigrateError) -> StoreError {
             translate("migrations", &error)
         }
         other => StoreError::Damaged { place: "_sqlx_migrations".to_owned(), problem: other.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use retro_testkit::TestPostgres;
+
+    use super::*;
+
+    /// Leaves a connection in the pool as somebody does who stopped waiting in the middle of `sql`.
+    async fn leave(store: &PostgresStore, sql: &'static str) {
+        let _ = sqlx::raw_sql(sql).execute(store.reader()).await;
+        while store.reader().num_idle() < store.reader().size() as usize {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_transaction_that_somebody_left_behind_is_in_nobodys_way() {
+        let server = TestPostgres::start().await;
+        let store = PostgresStore::open_and_migrate(&server.url()).await.unwrap();
+        for left in ["BEGIN", "BEGIN READ ONLY", "BEGIN; SELECT 1 / 0"] {
+            leave(&store, left).await;
+            let question = sqlx::query("SELECT FROM attempts").execute(store.reader()).await;
+            assert!(question.is_ok(), "{left}: {question:?}");
+            leave(&store, left).await;
+            let mut transaction = store.write().await.unwrap();
+            let written = sqlx::query("DELETE FROM attempts").execute(&mut *transaction).await;
+            assert!(written.is_ok(), "{left}: {written:?}");
+            transaction.commit().await.unwrap();
+        }
     }
 }
