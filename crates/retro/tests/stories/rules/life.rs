@@ -95,10 +95,10 @@ async fn a_rule_that_runs_ignore_ends_and_one_that_some_run_used_does_not() {
 async fn the_later_of_two_opposite_rules_stays_and_names_the_other_and_other_paths_keep_theirs() {
     let mut world = bridged().await;
     for (number, path) in [(1, "src/api"), (2, "src/web")] {
-        let body = format!("In `{path}/` always log the request id.");
+        let body = format!("By convention we always log the request id in `{path}/`.");
         post(&world, path, &comment(number, number, "ann", "MEMBER", &body)).await;
     }
-    let opposite = "In `src/web/` never log the request id.";
+    let opposite = "By convention we never log the request id in `src/web/`.";
     rule(&world, "active", "src/api").await;
     let older = rule(&world, "active", "src/web").await;
     let older = text(&older, "id").to_owned();
@@ -111,7 +111,7 @@ async fn the_later_of_two_opposite_rules_stays_and_names_the_other_and_other_pat
     assert!(told.contains("superseded") && told.contains(&newest), "{told}");
     assert!(why(&world, &newest).await.contains("never log"), "{newest}");
     let answer = handed(&world, None).await;
-    assert_eq!(answer.matches("log the request id").count(), 2, "one for each path: {answer}");
+    assert_eq!(answer.to_lowercase().matches("log the request id").count(), 2, "one for each path: {answer}");
     assert!(!text(&rule_within(&world, "src/api").await, "id").is_empty());
     world.stop().await;
 }
