@@ -7,6 +7,7 @@
 mod findings;
 mod hostile;
 mod injection;
+mod real;
 mod rules;
 mod webhooks;
 
@@ -29,6 +30,10 @@ pub(crate) enum Eval {
     Hostile(hostile::Options),
     /// The screen against hostile text: recall by kind, false alarms on real reviews, beside a one-line expression.
     Injection(injection::Options),
+    /// Every real run through a running program: which memories it makes, some of them drawn by a seed to be read by a person.
+    Memories(real::memories::Options),
+    /// One retrospective over failed runs whose cause people know: its report, and what they say beside it.
+    Report(real::beside::Options),
     /// The reader of reviews: which remarks it calls rules, beside what people called them.
     Rules(rules::Options),
     /// GitHub's payloads: what the bridge reads in each; and posted to a running bridge.
@@ -80,6 +85,8 @@ pub(crate) fn run(root: &Path, eval: &Eval) -> Result<()> {
         Eval::Findings(options) => findings::run(options),
         Eval::Hostile(options) => hostile::run(root, options),
         Eval::Injection(options) => injection::run(options),
+        Eval::Memories(options) => real::memories::run(root, options),
+        Eval::Report(options) => real::beside::run(root, options),
         Eval::Rules(options) => rules::run(options),
         Eval::Webhooks(options) => webhooks::run(root, options),
     }

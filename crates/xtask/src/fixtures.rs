@@ -25,15 +25,15 @@ const LEVEL: i32 = 19;
 const ATIF: &str = "ATIF-v1.4";
 
 /// One run, converted.
-struct Run {
-    workflow: &'static str,
-    run_id: String,
-    success: bool,
+pub(crate) struct Run {
+    pub(crate) workflow: String,
+    pub(crate) run_id: String,
+    pub(crate) success: bool,
     /// Version of the prompt, where the data has several.
-    prompt_version: Option<&'static str>,
-    agent: Value,
+    pub(crate) prompt_version: Option<&'static str>,
+    pub(crate) agent: Value,
     /// Entries of the trajectory, without their numbers.
-    steps: Vec<Value>,
+    pub(crate) steps: Vec<Value>,
 }
 
 /// Who made the run, as the data names it.
@@ -87,7 +87,8 @@ fn pack(runs: &[Run]) -> Result<Vec<u8>> {
 }
 
 impl Run {
-    fn event(&self) -> Value {
+    /// What its engine would have sent: a CloudEvent with the trajectory inline.
+    pub(crate) fn event(&self) -> Value {
         let numbered = self.steps.iter().enumerate().map(|(at, step)| {
             let mut step = step.clone();
             step["step_id"] = json!(at + 1);
@@ -120,7 +121,7 @@ impl Run {
 }
 
 /// A turn of the agent: what it said, what it thought, and its calls with what each answered.
-fn agent_turn(message: &str, reasoning: Option<&str>, calls: &[Call]) -> Value {
+pub(crate) fn agent_turn(message: &str, reasoning: Option<&str>, calls: &[Call]) -> Value {
     let mut turn = json!({"source": "agent", "message": message});
     if let Some(reasoning) = reasoning {
         turn["reasoning_content"] = json!(reasoning);
@@ -136,11 +137,11 @@ fn agent_turn(message: &str, reasoning: Option<&str>, calls: &[Call]) -> Value {
 }
 
 /// One call of a tool and its answer.
-struct Call {
-    id: String,
-    tool: String,
-    arguments: Value,
-    answer: Option<String>,
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) tool: String,
+    pub(crate) arguments: Value,
+    pub(crate) answer: Option<String>,
 }
 
 fn read_lines<T: DeserializeOwned>(file: &Path) -> Result<Vec<T>> {
@@ -270,7 +271,7 @@ mod tests {
     #[test]
     fn an_event_that_is_too_large_is_refused_and_never_cut() {
         let run = Run {
-            workflow: sql::WORKFLOW,
+            workflow: sql::WORKFLOW.to_owned(),
             run_id: "r1".to_owned(),
             success: true,
             prompt_version: None,

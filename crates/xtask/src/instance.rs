@@ -118,6 +118,15 @@ impl Instance {
             .with_context(|| format!("`retro {}` printed no JSON", arguments.join(" ")))
     }
 
+    /// Carries out a command and returns what it prints for people.
+    pub(crate) async fn tell(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.command(arguments).stderr(Stdio::inherit()).output().await?;
+        if !output.status.success() {
+            bail!("`retro {}` ended with {}", arguments.join(" "), output.status);
+        }
+        String::from_utf8(output.stdout).context("`retro` prints UTF-8")
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         command
