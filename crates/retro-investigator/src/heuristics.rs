@@ -26,6 +26,7 @@ mod call;
 mod contradiction;
 mod demand;
 mod difference;
+mod edit;
 mod errors;
 mod failing_line;
 mod failure;

@@ -97,6 +97,24 @@ static KNOWN: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             "send one SQL statement in the form that the answer shows",
         ),
         (r"(?i)did not contain bash|^malformed command", "send one plain command and no prose around it"),
+        (
+            r"(?i)failed to exactly match lines|string to replace not found|no replacement was performed|old_str. not found|failed to find expected lines",
+            "read the file again and copy the lines to be replaced exactly, with their indentation",
+        ),
+        (
+            r"(?i)did not conform to the edit format",
+            "send each edit as one block in the form that is asked for, with the file's path in front of it",
+        ),
+        (r"(?i)patch does not apply|patch failed|hunk .*failed", "make the patch from the file as it is now"),
+        (r"(?i)^F(?:821|822|823) |undefined name", "define or import every name that the edit uses"),
+        (
+            r"(?i)^E9\d\d |IndentationError|^SyntaxError: (?:invalid syntax|unexpected indent|unindent)",
+            "check the indentation and that every bracket and quote is closed before sending the code",
+        ),
+        (
+            r"(?i)\bsimilar: |did you mean|(?:valid|available|allowed|possible) (?:\w+ )?(?:are|values|options|choices)\b|choose from|expected one of",
+            "use one of those that the answer offers, written as it writes them",
+        ),
         (r"(?i)command not found", "check with `command -v` that the program is there before calling it"),
         (r"(?i)no module named", "check that the module is installed before importing it"),
         (
@@ -118,6 +136,11 @@ static KNOWN: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             r"(?i)invalid option|unrecognized (?:command-line )?option|unknown (?:option|predicate)",
             "look the option up in the program's `--help` before using it",
         ),
+        (
+            r"(?i)\binvalid (?:-\S+ )?(?:type|argument|value|mode|format|predicate)\b",
+            "look up in the program's manual what it takes there before giving it",
+        ),
+        (r"(?i)syntax error at or near", "put right what stands at the place that it names before sending it again"),
         (r"(?i)paths must precede expression", "quote the pattern, and put paths before expressions"),
         (r"(?i)file exists$", "check whether the target exists before creating it"),
         (r"(?i)^command timed out", "send only commands that end by themselves and ask for no input"),

@@ -12,6 +12,7 @@ use retro_core::trajectory::ToolCall;
 use serde_json::{Map, Value};
 
 use super::arguments::{Arguments, Command, basename};
+use super::edit;
 use super::failing_line::failing_lines;
 use super::quote::head;
 use super::signature;
@@ -82,7 +83,7 @@ fn failure_in<'a>(whole: &'a str, arguments: &Arguments) -> Option<Failure<'a>> 
     let lines = || answer.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX);
     let content = command.is_some_and(prints_files) && lines().count() > REFUSAL_LINES_MAX;
     if !content {
-        if let Some(line) = raised(answer) {
+        if let Some(line) = raised(answer).or_else(|| edit::refusal(answer)) {
             return Some(Failure::said(line));
         }
         if STARTS.is_match(answer) || (SHORT_STARTS.is_match(answer) && lines().count() <= REFUSAL_LINES_MAX)
@@ -406,7 +407,7 @@ mod tests {
             (
                 "I am (sorry)",
                 "/bin/bash: -c: line 1: syntax error near unexpected token `('\nand more\nof it",
-                "syntax error near unexpected token (",
+                "syntax error near unexpected token …",
             ),
             ("python x.py", "File \"x.py\", line 1\n    import a  def b… [cut]", "File …, line …"),
             ("sh -c 'wc <(x)'", "sh: 1: Syntax error: \"(\" unexpected", "sh: …: Syntax error: ( unexpected"),

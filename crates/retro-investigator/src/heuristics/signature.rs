@@ -43,6 +43,7 @@ pattern!(
     )
 );
 pattern!(NEAR, r#"\bnear ['"`](?:.*['"`](?: at line \d+)?$|.*['"`](: .*)$|.*$)"#);
+pattern!(UNEXPECTED, r#"\b(unexpected token) ['"`]\S+['"]?"#);
 pattern!(CANNOT_OPEN, r"\bcannot open .+ \(");
 pattern!(
     UNIX,
@@ -76,6 +77,7 @@ pub fn of(line: &str) -> String {
         Some(done) => done,
         None => {
             let line = NEAR.replace(line, "near …$1");
+            let line = UNEXPECTED.replace(&line, "$1 …");
             let line = CANNOT_OPEN.replace(&line, "cannot open … (");
             mask_words(&mask_quoted(&AGO.replace_all(&line, "… ago")))
         }
