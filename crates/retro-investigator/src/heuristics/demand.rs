@@ -112,7 +112,7 @@ static KNOWN: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             "check the indentation and that every bracket and quote is closed before sending the code",
         ),
         (
-            r"(?i)\bsimilar: |did you mean|(?:valid|available|allowed|possible) (?:\w+ )?(?:are|values|options|choices)\b|choose from|expected one of",
+            r"(?i)\bsimilar: (?:\[…|…)|did you mean|(?:valid|available|allowed|possible) (?:\w+ )?(?:are|values|options|choices)\b|choose from|expected one of",
             "use one of those that the answer offers, written as it writes them",
         ),
         (r"(?i)command not found", "check with `command -v` that the program is there before calling it"),

@@ -12,7 +12,7 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 
 use super::arguments::basename;
 use super::quote::{head, shortened};
@@ -44,6 +44,14 @@ pattern!(
 );
 pattern!(NEAR, r#"\bnear ['"`](?:.*['"`](?: at line \d+)?$|.*['"`](: .*)$|.*$)"#);
 pattern!(UNEXPECTED, r#"\b(unexpected token) ['"`]\S+['"]?"#);
+// What is listed, and what was looked for; a class in brackets is one word, or has a number of its own.
+pattern!(
+    LISTED,
+    concat!(
+        r#"\[(?:["'][^\]]*|[^\[\]]*,[^\[\]]*|[^\[\]]* [^\[\]]*)(?:\]|$)|"#,
+        r"(?:\b(?:find|found|for|named|called) )\[[^\[\]]*(?:\]|$)"
+    )
+);
 pattern!(CANNOT_OPEN, r"\bcannot open .+ \(");
 pattern!(
     UNIX,
@@ -78,6 +86,7 @@ pub fn of(line: &str) -> String {
         None => {
             let line = NEAR.replace(line, "near …$1");
             let line = UNEXPECTED.replace(&line, "$1 …");
+            let line = LISTED.replace_all(&line, listed);
             let line = CANNOT_OPEN.replace(&line, "cannot open … (");
             mask_words(&mask_quoted(&AGO.replace_all(&line, "… ago")))
         }
@@ -92,6 +101,13 @@ pub fn of(line: &str) -> String {
     } else {
         String::new()
     }
+}
+
+/// A list without what it lists: `[…]`, behind the word that says what for. An error number in brackets stays.
+fn listed(found: &Captures<'_>) -> String {
+    let whole = &found[0];
+    let numbered = whole.starts_with("[Errno ") || whole.starts_with("[WinError ");
+    if numbered { whole.to_owned() } else { format!("{}[{ANY}]", &whole[..whole.find('[').unwrap_or(0)]) }
 }
 
 /// The line without prefixes that say only "error" or where a shell stood.
@@ -354,6 +370,13 @@ mod tests {
                 "Error: payment amount does not add up, total price is 4875, but paid 1625",
                 "payment amount does not add up, total price is …, but paid …",
             ),
+            (
+                r#"Could not find ["'Allo 'Allo!"]. Similar: ['A Close Shave', "List of things", 'A…"#,
+                "Could not find […]. Similar: […]",
+            ),
+            ("Could not find [Antic]. Similar: []", "Could not find […]. Similar: []"),
+            ("open failed: [Errno 13] Permission denied", "open failed: [Errno 13] Permission denied"),
+            ("a.c:3: unused variable [-Wunused-variable]", "a.c:3: unused variable [-Wunused-variable]"),
             ("Error: flight HAT030 not available on date 2024-05-13", "flight … not available on date …"),
             ("Error: non-pending order cannot be modified", "non-pending order cannot be modified"),
             ("find: missing argument to `-exec'", "find: missing argument to -exec"),
