@@ -36,6 +36,8 @@ pub(crate) enum Eval {
     Report(real::beside::Options),
     /// The reader of reviews: which remarks it calls rules, beside what people called them.
     Rules(rules::Options),
+    /// How long the heuristics look into a run, and into a megabyte of trace.
+    Time(real::time::Options),
     /// GitHub's payloads: what the bridge reads in each; and posted to a running bridge.
     Webhooks(webhooks::Options),
 }
@@ -88,6 +90,7 @@ pub(crate) fn run(root: &Path, eval: &Eval) -> Result<()> {
         Eval::Memories(options) => real::memories::run(root, options),
         Eval::Report(options) => real::beside::run(root, options),
         Eval::Rules(options) => rules::run(options),
+        Eval::Time(options) => real::time::run(options),
         Eval::Webhooks(options) => webhooks::run(root, options),
     }
 }

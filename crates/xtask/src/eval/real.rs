@@ -3,6 +3,7 @@
 pub(super) mod beside;
 pub(super) mod memories;
 mod runs;
+pub(super) mod time;
 
 use std::fs;
 use std::path::Path;
