@@ -113,6 +113,7 @@ impl Played {
         text.push_str(&table::curve(&score::curve(&told)));
         text.push_str(&table::goals(&score::summary(&told)));
         text.push_str(&table::wrong(&told));
+        text.push_str(&table::unknown(&told));
         text.push_str(&table::spent(self.took, self.spent));
         text
     }

@@ -238,7 +238,8 @@ pub(crate) fn summary(told: &[Told<'_>]) -> Summary {
     let sum = |of: fn(&Look) -> f64| looks().map(of).sum::<f64>();
     let (success, success_without) =
         (1.0 - sum(|look| f64::from(look.failed)) / runs, 1.0 - sum(|look| f64::from(look.failed_without)) / runs);
-    let (known, causes) = known_after_ten(told);
+    let causes = known_after_ten(told);
+    let known = causes.iter().filter(|(_, known)| *known).count();
     let late = late(told);
     let harmful = harmful(told);
     Summary {
@@ -247,8 +248,8 @@ pub(crate) fn summary(told: &[Told<'_>]) -> Summary {
         active: kinds,
         precision: kinds.precision(),
         precision_strict: kinds.precision_strict(),
-        recall: share(known as f64, causes as f64),
-        causes,
+        recall: share(known as f64, causes.len() as f64),
+        causes: causes.len(),
         success,
         success_without,
         gain: Interval::over(&by_seed(told).values().map(|told| gain(told)).collect::<Vec<_>>()),
@@ -285,21 +286,21 @@ fn gain(told: &[Told<'_>]) -> f64 {
     looks().map(|look| f64::from(look.failed_without) - f64::from(look.failed)).sum::<f64>() / runs.max(1.0)
 }
 
-/// Causes known at the tenth retrospective since they came, and how many there were.
-fn known_after_ten(told: &[Told<'_>]) -> (usize, usize) {
-    let (mut known_ones, mut all) = (0, 0);
+/// Each cause that has been there for ten retrospectives, as `world/workflow cause`, and whether it was known then.
+pub(crate) fn known_after_ten(told: &[Told<'_>]) -> Vec<(String, bool)> {
+    let mut causes = Vec::new();
     for (told, story) in told.iter().flat_map(|told| told.stories.iter().map(move |story| (told, story))) {
-        for (at, cause) in told.world.workflows[story.workflow].causes.iter().enumerate() {
+        let workflow = &told.world.workflows[story.workflow];
+        for (at, cause) in workflow.causes.iter().enumerate() {
             let cause = cause.get_ref();
             let came = (cause.from - 1) / crate::play::WINDOW;
             let Some(look) = story.looks.get(came as usize + KNOWN_AFTER - 1) else { continue };
             if cause.present(look.runs_over) {
-                all += 1;
-                known_ones += usize::from(known(look, at));
+                causes.push((format!("{}/{} {}", told.world.name, workflow.name, cause.id), known(look, at)));
             }
         }
     }
-    (known_ones, all)
+    causes
 }
 
 /// Runs that met a cause which came after the first window, and those that failed by it; with and without memory.

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::score::{Episodes, KNOWN_AFTER, Point, Summary, Told, summary};
+use crate::score::{Episodes, KNOWN_AFTER, Point, Summary, Told, known_after_ten, summary};
 use crate::truth::Standing;
 
 /// Rows of the curve that are printed: all would fill a page.
 const CURVE_ROWS: &[usize] = &[1, 2, 3, 5, 8, 10, 12, 15, 18, 20, 22, 25, 28, 30, 40, 50, 75, 100];
 /// How many false memories are shown, and how much of each line.
-const WRONG_MAX: usize = 12;
+const WRONG_MAX: usize = 20;
+/// How many causes that are not known.
+const UNKNOWN_MAX: usize = 12;
 const LINE_CHARS_MAX: usize = 130;
 
 /// A share as a percentage; a dash for none.
@@ -168,6 +170,23 @@ pub(crate) fn wrong(told: &[Told<'_>]) -> String {
     let mut text = String::from("active at the end, and not a remedy that is needed (the most frequent)\n");
     for ((place, line), times) in lines.iter().take(WRONG_MAX) {
         text.push_str(&format!("  {times:>4} {place:<34} {line}\n"));
+    }
+    text.push('\n');
+    text
+}
+
+/// The causes that were not known after ten retrospectives, the most frequent first, each of how many.
+pub(crate) fn unknown(told: &[Told<'_>]) -> String {
+    let mut causes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for (cause, known) in known_after_ten(told) {
+        let counts = causes.entry(cause).or_default();
+        *counts = (counts.0 + usize::from(!known), counts.1 + 1);
+    }
+    let mut causes: Vec<_> = causes.into_iter().filter(|(_, (unknown, _))| *unknown > 0).collect();
+    causes.sort_by_key(|(_, (unknown, _))| std::cmp::Reverse(*unknown));
+    let mut text = String::from("causes not known after ten retrospectives (the most frequent)\n");
+    for (cause, (unknown, of)) in causes.iter().take(UNKNOWN_MAX) {
+        text.push_str(&format!("  {unknown:>4} of {of:<4} {cause}\n"));
     }
     text.push('\n');
     text

@@ -41,13 +41,6 @@ pub(crate) enum Standing {
     Noise,
 }
 
-impl Standing {
-    /// Whether the memory states what is not so: following it harms, or it is about nothing.
-    pub(crate) const fn is_false(self) -> bool {
-        matches!(self, Self::Outdated | Self::Trap | Self::Noise)
-    }
-}
-
 /// What a memory of a step with this line says. Causes come before facts, and facts before traps.
 pub(crate) fn says(workflow: &Workflow, step: &str, line: &str) -> Says {
     let line = line.to_lowercase();
@@ -126,7 +119,6 @@ mod tests {
         let right = "When `deploy_service` answers “missing required argument …”, pass `region` as well.";
         assert_eq!(stands("deploy", right, 60), Standing::True, "its last run");
         assert_eq!(stands("deploy", right, 61), Standing::Outdated);
-        assert!(Standing::Outdated.is_false() && !Standing::Stale.is_false());
     }
 
     #[test]
