@@ -73,9 +73,14 @@ impl Ablation {
 
     /// Holds it against the base, seed by seed.
     pub(crate) fn judged(&self, base: &[Told<'_>], taken_away: &[Told<'_>]) -> Row {
-        let of_seeds = |told: &[Told<'_>]| by_seed(told).into_values().map(|told| (self.worse)(&summary(&told))).collect::<Vec<_>>();
-        let pairs: Vec<f64> =
-            of_seeds(taken_away).into_iter().zip(of_seeds(base)).map(|(without, with)| without - with).collect();
+        let of_seeds = |told: &[Told<'_>]| {
+            by_seed(told).into_values().map(|told| (self.worse)(&summary(&told))).collect::<Vec<_>>()
+        };
+        let pairs: Vec<f64> = of_seeds(taken_away)
+            .into_iter()
+            .zip(of_seeds(base))
+            .map(|(without, with)| without - with)
+            .collect();
         let difference = Interval::over(&pairs);
         let (with, without) = (summary(base), summary(taken_away));
         Row {
@@ -101,9 +106,11 @@ fn verdict(difference: Option<Interval>) -> &'static str {
 
 /// What every ablation does to what it is said to protect, and to everything else.
 pub(crate) fn table(base: &Summary, rows: &[Row]) -> String {
-    let mut text = String::from("What each part is said to protect, with it and without it (the more the worse)\n");
+    let mut text =
+        String::from("What each part is said to protect, with it and without it (the more the worse)\n");
     for row in rows {
-        let difference = row.difference.map_or_else(String::new, |one| format!("{} ± {:.3}", signed(one.mean), one.half));
+        let difference =
+            row.difference.map_or_else(String::new, |one| format!("{} ± {:.3}", signed(one.mean), one.half));
         text.push_str(&format!(
             "  {:<20} {:<62} {:>7.3} {:>7.3}  {difference:<17} {}\n",
             row.without, row.protects, row.with, row.taken_away, row.verdict
@@ -112,7 +119,18 @@ pub(crate) fn table(base: &Summary, rows: &[Row]) -> String {
     text.push_str("\nWhat else it does\n");
     text.push_str(&format!(
         "  {:<20} {:>9} {:>6} {:>7} {:>7} {:>7} {:>8} {:>9} {:>8} {:>8} {:>9} {:>7}\n",
-        "without", "precision", "recall", "success", "gain", "harmed", "harmful", "comebacks", "waiting", "never", "late fail", "tokens"
+        "without",
+        "precision",
+        "recall",
+        "success",
+        "gain",
+        "harmed",
+        "harmful",
+        "comebacks",
+        "waiting",
+        "never",
+        "late fail",
+        "tokens"
     ));
     text.push_str(&others("nothing (base)", base));
     rows.iter().for_each(|row| text.push_str(&others(row.without, &row.summary)));

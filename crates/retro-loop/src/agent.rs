@@ -64,7 +64,11 @@ struct Playing<'a> {
 impl Run<'_> {
     /// Plays it with what each step was handed; with nothing, it is the run that there would have been without memory.
     pub(crate) fn play(self, handed: &BTreeMap<String, Handed>) -> Played {
-        let keys = [self.seed.to_string(), format!("{}/{}", self.world, self.workflow.name), self.number.to_string()];
+        let keys = [
+            self.seed.to_string(),
+            format!("{}/{}", self.world, self.workflow.name),
+            self.number.to_string(),
+        ];
         let drawn = self.workflow.values.drawn(&[&keys[0], &keys[1], &keys[2]]);
         let mut playing = Playing { run: self, keys, drawn, handed, played: Played::default() };
         for step in &self.workflow.steps {
@@ -93,7 +97,8 @@ impl Playing<'_> {
         for (at, routine) in step.routines.iter().enumerate() {
             let name = format!("{}/{at}", step.name);
             if self.draws(&name, "routine", routine.chance) {
-                let answer = self.chance(&name, "answer").one_of(&routine.answers).cloned().unwrap_or_default();
+                let answer =
+                    self.chance(&name, "answer").one_of(&routine.answers).cloned().unwrap_or_default();
                 self.call(&step.name, "", &routine.tool, &routine.arguments, &answer);
             }
         }
@@ -126,17 +131,38 @@ impl Playing<'_> {
         }
     }
 
+    /// A call that works.
     fn call(&mut self, step: &str, words: &str, tool: &str, arguments: &Value, answer: &str) {
+        self.calls((step, words), tool, arguments, answer, false);
+    }
+
+    /// A call that does not.
+    fn fails(&mut self, step: &str, words: &str, tool: &str, arguments: &Value, error: &str) {
+        self.calls((step, words), tool, arguments, error, true);
+    }
+
+    fn calls(
+        &mut self,
+        (step, words): (&str, &str),
+        tool: &str,
+        arguments: &Value,
+        answer: &str,
+        failed: bool,
+    ) {
         let (words, answer) = (self.drawn.text(words), self.drawn.text(answer));
         let arguments = self.drawn.arguments(arguments);
-        self.played.trace.call(step, &words, tool, &arguments, &answer);
+        let flag = self.run.workflow.flags.then_some(failed);
+        self.played.trace.call((step, &words), tool, &arguments, &answer, flag);
     }
 
     /// Whether it was handed a memory about this and does what it says. A remark's memory stands where remarks do.
     fn follows(&self, about: About, step: &str, id: &str) -> bool {
         let workflow = self.run.workflow;
         let is_about = |at: &str, line: &str| says(workflow, at, line) == Says::Whole(about);
-        let handed = self.handed.get(step).is_some_and(|handed| handed.memories.iter().any(|(_, line)| is_about(step, line)));
+        let handed = self
+            .handed
+            .get(step)
+            .is_some_and(|handed| handed.memories.iter().any(|(_, line)| is_about(step, line)));
         handed && self.draws(id, "follow", self.run.agents.follow)
     }
 
@@ -169,7 +195,7 @@ impl Playing<'_> {
         }
         let error = self.chance(&cause.id, "error").one_of(&cause.errors).cloned().unwrap_or_default();
         for _ in 0..self.chance(&cause.id, "tries").one_of(&cause.tries).copied().unwrap_or(1) {
-            self.call(step, "", tool, &cause.arguments, &error);
+            self.fails(step, "", tool, &cause.arguments, &error);
         }
         let found = self.finds_out(&cause.id, cause.finds_out);
         if found {
@@ -202,8 +228,13 @@ impl Playing<'_> {
         let (step, tool) = (cause.step.as_str(), cause.tool.as_str());
         match (&cause.harm, cause.after, follows) {
             (Some(harm), After::Harmful, true) => {
-                self.call(step, "", tool, &cause.right, harm);
-                self.harmed(About::Cause(at), cause.finds_out, &cause.id, (step, tool, &cause.arguments, &cause.answer));
+                self.fails(step, "", tool, &cause.right, harm);
+                self.harmed(
+                    About::Cause(at),
+                    cause.finds_out,
+                    &cause.id,
+                    (step, tool, &cause.arguments, &cause.answer),
+                );
             }
             (_, _, true) => self.way_out(cause, &cause.minds),
             (_, _, false) => self.call(step, "", tool, &cause.arguments, &cause.answer),
@@ -233,13 +264,18 @@ impl Playing<'_> {
         }
         if self.follows(About::Trap(at), step, &trap.id) {
             let words = trap.remark.as_deref().unwrap_or("").to_owned();
-            self.call(step, &words, tool, &trap.superstition, &trap.harm);
-            self.harmed(About::Trap(at), trap.finds_out, &trap.id, (step, tool, &trap.arguments, &trap.answer));
+            self.fails(step, &words, tool, &trap.superstition, &trap.harm);
+            self.harmed(
+                About::Trap(at),
+                trap.finds_out,
+                &trap.id,
+                (step, tool, &trap.arguments, &trap.answer),
+            );
             return;
         }
         let error = self.chance(&trap.id, "error").one_of(&trap.errors).cloned();
         if let (true, Some(error)) = (looks_true, error) {
-            self.call(step, "", tool, &trap.arguments, &error);
+            self.fails(step, "", tool, &trap.arguments, &error);
             self.call(step, "", tool, &trap.superstition, &trap.answer);
         } else {
             self.call(step, "", tool, &trap.arguments, &trap.answer);
@@ -256,7 +292,7 @@ impl Playing<'_> {
         let first = told.as_ref().unwrap_or(&noise.arguments);
         if met {
             let error = self.chance(&noise.id, "error").one_of(&noise.errors).cloned().unwrap_or_default();
-            self.call(step, "", tool, first, &error);
+            self.fails(step, "", tool, first, &error);
             let changes = self.draws(&noise.id, "changes", noise.changes);
             let changed = self.chance(&noise.id, "changed").one_of(&noise.changed).cloned();
             let again = changed.filter(|_| changes).unwrap_or_else(|| first.clone());
@@ -279,8 +315,14 @@ impl Playing<'_> {
     fn told_change<'n>(&self, noise: &'n Noise) -> Option<&'n Value> {
         let handed = self.handed.get(&noise.step)?;
         let named = |changed: &&Value| {
-            let new = changed.as_object().into_iter().flatten().filter(|(key, _)| noise.arguments.get(key.as_str()).is_none());
-            let names = |line: &str| line.contains(&noise.tool) && new.clone().any(|(key, _)| line.contains(&format!("`{key}`")));
+            let new = changed
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter(|(key, _)| noise.arguments.get(key.as_str()).is_none());
+            let names = |line: &str| {
+                line.contains(&noise.tool) && new.clone().any(|(key, _)| line.contains(&format!("`{key}`")))
+            };
             handed.memories.iter().any(|(_, line)| names(line))
         };
         let told = noise.changed.iter().find(named)?;

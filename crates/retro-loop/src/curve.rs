@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn every_line_has_its_points_and_a_gap_where_nothing_is_known() {
-        let point = |retrospective, precision| Point { retrospective, precision, success: 1.0, ..Point::default() };
+        let point =
+            |retrospective, precision| Point { retrospective, precision, success: 1.0, ..Point::default() };
         let svg = svg(&[point(1, None), point(2, Some(1.0)), point(3, Some(0.5))]);
         assert_eq!(svg.matches("<polyline").count(), LINES.len());
         let precision = svg.lines().find(|line| line.contains("<polyline")).unwrap();

@@ -50,7 +50,12 @@ impl Instance {
     /// Starts `binary` under a policy file's text, with so many investigators, its data in a new folder of `parent`.
     ///
     /// Fails with the end of its log when it does not come up.
-    pub(crate) async fn start(binary: &Path, parent: &Path, policy: &str, investigators: u32) -> Result<Self> {
+    pub(crate) async fn start(
+        binary: &Path,
+        parent: &Path,
+        policy: &str,
+        investigators: u32,
+    ) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("retro-loop-").tempdir_in(parent)?;
         let pipelines = folder.path().join("pipelines");
         std::fs::create_dir_all(pipelines.join("retrospective"))?;
@@ -83,7 +88,8 @@ impl Instance {
             if let Some(status) = self.process.try_wait()? {
                 bail!("`retro up` ended with {status}:\n{}", self.log());
             }
-            let text = std::fs::read_to_string(self.folder.path().join("data/instance.json")).unwrap_or_default();
+            let text =
+                std::fs::read_to_string(self.folder.path().join("data/instance.json")).unwrap_or_default();
             let recorded = serde_json::from_str::<Value>(&text).unwrap_or_default();
             if let Some(url) = recorded["http_url"].as_str() {
                 return Ok(url.to_owned());
@@ -124,7 +130,13 @@ impl Instance {
     }
 
     /// Waits until a retrospective of a workflow has closed: its number, or for a manual one its id.
-    pub(crate) async fn closed(&self, tenant: &str, workflow: &str, which: &Which, pause: Duration) -> Result<Ended> {
+    pub(crate) async fn closed(
+        &self,
+        tenant: &str,
+        workflow: &str,
+        which: &Which,
+        pause: Duration,
+    ) -> Result<Ended> {
         let began = Instant::now();
         let limit = if matches!(which, Which::Epoch(_)) { 1 } else { RETROSPECTIVES_MAX };
         let path = format!("/v1/retrospectives?workflow={workflow}&limit={limit}");
@@ -143,18 +155,27 @@ impl Instance {
                     add(&self.spent.waiting, began);
                     return Ok(Ended { id: text(&row["id"]) });
                 }
-                Some("failed" | "cancelled") => bail!("a retrospective of {tenant} {workflow} did not succeed: {row}"),
+                Some("failed" | "cancelled") => {
+                    bail!("a retrospective of {tenant} {workflow} did not succeed: {row}")
+                }
                 _ => {}
             }
         }
-        bail!("{which:?} of {tenant} {workflow} did not close within {} s:\n{}", PATIENCE.as_secs(), self.log())
+        bail!(
+            "{which:?} of {tenant} {workflow} did not close within {} s:\n{}",
+            PATIENCE.as_secs(),
+            self.log()
+        )
     }
 
     /// Every memory of a workflow, of any status.
     pub(crate) async fn memories(&self, tenant: &str, workflow: &str) -> Result<Vec<Value>> {
         let began = Instant::now();
         let listed = self.get(tenant, &format!("/v1/memories?workflow={workflow}&limit={LIST_MAX}")).await?;
-        ensure!(listed["more"] == false, "{tenant} {workflow} has more than {LIST_MAX} memories: too noisy a world");
+        ensure!(
+            listed["more"] == false,
+            "{tenant} {workflow} has more than {LIST_MAX} memories: too noisy a world"
+        );
         add(&self.spent.lists, began);
         Ok(listed["items"].as_array().cloned().unwrap_or_default())
     }
@@ -176,7 +197,8 @@ impl Instance {
 
     /// What a manual retrospective proposes.
     pub(crate) async fn proposals(&self, tenant: &str, retrospective: &str) -> Result<Vec<Value>> {
-        let listed = self.get(tenant, &format!("/v1/proposals?retrospective={retrospective}&limit=100")).await?;
+        let listed =
+            self.get(tenant, &format!("/v1/proposals?retrospective={retrospective}&limit=100")).await?;
         Ok(listed["items"].as_array().cloned().unwrap_or_default())
     }
 
@@ -227,7 +249,10 @@ async fn answered(request: reqwest::RequestBuilder, path: &str) -> Result<Value>
     let answer = request.send().await.with_context(|| format!("no answer to {path}"))?;
     let status = answer.status();
     let body = answer.text().await.with_context(|| format!("half an answer to {path}"))?;
-    ensure!(status.is_success() && status != reqwest::StatusCode::MULTI_STATUS, "{path} was answered {status}: {body}");
+    ensure!(
+        status.is_success() && status != reqwest::StatusCode::MULTI_STATUS,
+        "{path} was answered {status}: {body}"
+    );
     serde_json::from_str(&body).with_context(|| format!("{path} was answered with no JSON: {body}"))
 }
 
@@ -243,6 +268,7 @@ pub(crate) fn text(value: &Value) -> String {
 impl Spent {
     /// Context, events, waiting, lists; in seconds.
     pub(crate) fn seconds(&self) -> [f64; 4] {
-        [&self.context, &self.events, &self.waiting, &self.lists].map(|one| one.load(Ordering::Relaxed) as f64 / 1e6)
+        [&self.context, &self.events, &self.waiting, &self.lists]
+            .map(|one| one.load(Ordering::Relaxed) as f64 / 1e6)
     }
 }

@@ -92,7 +92,9 @@ impl Playing {
             stories[at].push(story);
         }
         // They end in any order; what is told of them does not depend on it.
-        stories.iter_mut().for_each(|told: &mut Vec<Story>| told.sort_by_key(|story| (story.seed, story.workflow)));
+        stories
+            .iter_mut()
+            .for_each(|told: &mut Vec<Story>| told.sort_by_key(|story| (story.seed, story.workflow)));
         let retro = Arc::into_inner(retro).context("a task still holds the instance")?;
         let spent = retro.spent.seconds();
         retro.stop().await?;
@@ -160,7 +162,11 @@ pub struct Figures {
 }
 
 /// What the ablations say: base and each of them, with the same few seeds.
-pub async fn ablations(playing: &Playing, worlds: &Arc<Vec<World>>, said: &dyn Fn(&str)) -> Result<(String, serde_json::Value)> {
+pub async fn ablations(
+    playing: &Playing,
+    worlds: &Arc<Vec<World>>,
+    said: &dyn Fn(&str),
+) -> Result<(String, serde_json::Value)> {
     let base = playing.play(worlds, "").await?;
     let base_told = base.told(worlds);
     let mut rows = Vec::new();
@@ -169,7 +175,10 @@ pub async fn ablations(playing: &Playing, worlds: &Arc<Vec<World>>, said: &dyn F
         said(&format!("played without {} in {:.0} s", one.name, played.took.as_secs_f64()));
         rows.push(one.judged(&base_told, &played.told(worlds)));
     }
-    Ok((ablation::table(&score::summary(&base_told), &rows), ablation::json(&score::summary(&base_told), &rows)))
+    Ok((
+        ablation::table(&score::summary(&base_told), &rows),
+        ablation::json(&score::summary(&base_told), &rows),
+    ))
 }
 
 /// Reads the worlds of these folders.
@@ -184,8 +193,10 @@ pub fn worlds(folders: &[PathBuf]) -> Result<Arc<Vec<World>>> {
 /// The folders of worlds in a folder: those that have a `world.toml`, in the order of their names.
 pub fn worlds_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let listed = std::fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
-    let mut folders: Vec<PathBuf> =
-        listed.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.join("world.toml").is_file()).collect();
+    let mut folders: Vec<PathBuf> = listed
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.join("world.toml").is_file())
+        .collect();
     folders.sort();
     ensure!(!folders.is_empty(), "{} has no folder with a world.toml", folder.display());
     Ok(folders)

@@ -94,7 +94,8 @@ fn run(arguments: Arguments) -> Result<()> {
         println!("\n{}", played.text(&worlds));
         figures["base"] = played.json(&worlds);
         if let Some(file) = &arguments.svg {
-            std::fs::write(file, played.picture(&worlds)).with_context(|| format!("{} cannot be written", file.display()))?;
+            std::fs::write(file, played.picture(&worlds))
+                .with_context(|| format!("{} cannot be written", file.display()))?;
         }
     }
     if let Some(seeds) = arguments.ablations {

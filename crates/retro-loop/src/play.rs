@@ -101,7 +101,12 @@ impl Part<'_> {
         Ok(Story { seed: self.seed, workflow: self.workflow, looks })
     }
 
-    async fn window(&self, retro: &Instance, epoch: u32, shown: &mut BTreeMap<usize, Vec<String>>) -> Result<Look> {
+    async fn window(
+        &self,
+        retro: &Instance,
+        epoch: u32,
+        shown: &mut BTreeMap<usize, Vec<String>>,
+    ) -> Result<Look> {
         let (tenant, name) = (self.tenant(), &self.workflow().name);
         let last = epoch * WINDOW;
         let mut look = Look::empty(last);
@@ -150,7 +155,10 @@ impl Part<'_> {
                 standing: standing(self.workflow(), says, runs_over),
                 active: row["status"] == "active",
                 tentative: row["status"] == "tentative",
-                weight: row["weight"].as_u64().and_then(|weight| u32::try_from(weight).ok()).unwrap_or_default(),
+                weight: row["weight"]
+                    .as_u64()
+                    .and_then(|weight| u32::try_from(weight).ok())
+                    .unwrap_or_default(),
                 line,
             }
         };
@@ -158,7 +166,13 @@ impl Part<'_> {
     }
 
     /// What people do after a window: they have the runs looked into that showed a trap, and take the proposal.
-    async fn persons(&self, retro: &Instance, epoch: u32, look: &mut Look, shown: &mut BTreeMap<usize, Vec<String>>) -> Result<()> {
+    async fn persons(
+        &self,
+        retro: &Instance,
+        epoch: u32,
+        look: &mut Look,
+        shown: &mut BTreeMap<usize, Vec<String>>,
+    ) -> Result<()> {
         let (tenant, name) = (self.tenant(), &self.workflow().name);
         let mut accepted = false;
         for (at, trap) in self.workflow().traps.iter().enumerate() {

@@ -229,17 +229,21 @@ pub(crate) struct Summary {
 /// The summary of every world together.
 pub(crate) fn summary(told: &[Told<'_>]) -> Summary {
     let mut kinds = Kinds::default();
-    for look in told.iter().flat_map(|told| &told.stories).flat_map(|story| story.looks.iter().skip(KNOWN_AFTER - 1)) {
+    for look in
+        told.iter().flat_map(|told| &told.stories).flat_map(|story| story.looks.iter().skip(KNOWN_AFTER - 1))
+    {
         look.memories.iter().filter(|memory| memory.active).for_each(|memory| kinds.count(memory.standing));
     }
     let looks = || told.iter().flat_map(|told| &told.stories).flat_map(|story| &story.looks);
     let stories: usize = told.iter().map(|told| told.stories.len()).sum();
     let runs = looks().count() as f64 * f64::from(crate::play::WINDOW);
     let sum = |of: fn(&Look) -> f64| looks().map(of).sum::<f64>();
-    let (success, success_without) =
-        (1.0 - sum(|look| f64::from(look.failed)) / runs, 1.0 - sum(|look| f64::from(look.failed_without)) / runs);
-    let causes = known_after_ten(told);
-    let known = causes.iter().filter(|(_, known)| *known).count();
+    let (success, success_without) = (
+        1.0 - sum(|look| f64::from(look.failed)) / runs,
+        1.0 - sum(|look| f64::from(look.failed_without)) / runs,
+    );
+    let causes = due(told);
+    let known = causes.iter().filter(|cause| cause.known).count();
     let late = late(told);
     let harmful = harmful(told);
     Summary {
@@ -286,8 +290,19 @@ fn gain(told: &[Told<'_>]) -> f64 {
     looks().map(|look| f64::from(look.failed_without) - f64::from(look.failed)).sum::<f64>() / runs.max(1.0)
 }
 
-/// Each cause that has been there for ten retrospectives, as `world/workflow cause`, and whether it was known then.
-pub(crate) fn known_after_ten(told: &[Told<'_>]) -> Vec<(String, bool)> {
+/// A cause that has been there for ten retrospectives.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Due {
+    /// As `world/workflow cause`.
+    pub(crate) cause: String,
+    /// An active memory names it with its remedy.
+    pub(crate) known: bool,
+    /// The line of some memory about its tool.
+    pub(crate) nearest: Option<String>,
+}
+
+/// Each cause that has been there for ten retrospectives, and whether it was known then.
+pub(crate) fn due(told: &[Told<'_>]) -> Vec<Due> {
     let mut causes = Vec::new();
     for (told, story) in told.iter().flat_map(|told| told.stories.iter().map(move |story| (told, story))) {
         let workflow = &told.world.workflows[story.workflow];
@@ -296,7 +311,12 @@ pub(crate) fn known_after_ten(told: &[Told<'_>]) -> Vec<(String, bool)> {
             let came = (cause.from - 1) / crate::play::WINDOW;
             let Some(look) = story.looks.get(came as usize + KNOWN_AFTER - 1) else { continue };
             if cause.present(look.runs_over) {
-                causes.push((format!("{}/{} {}", told.world.name, workflow.name, cause.id), known(look, at)));
+                let about = look.memories.iter().find(|one| one.line.contains(&cause.tool));
+                causes.push(Due {
+                    cause: format!("{}/{} {}", told.world.name, workflow.name, cause.id),
+                    known: known(look, at),
+                    nearest: about.map(|one| one.line.clone()),
+                });
             }
         }
     }
@@ -310,7 +330,9 @@ fn late(told: &[Told<'_>]) -> [(u32, u32); 2] {
         let causes = &told.world.workflows[story.workflow].causes;
         for look in &story.looks {
             for (sum, met) in sums.iter_mut().zip([&look.met, &look.met_without]) {
-                for (_, (runs, failed)) in met.iter().filter(|(at, _)| causes[**at].get_ref().from > crate::play::WINDOW) {
+                for (_, (runs, failed)) in
+                    met.iter().filter(|(at, _)| causes[**at].get_ref().from > crate::play::WINDOW)
+                {
                     *sum = (sum.0 + runs, sum.1 + failed);
                 }
             }

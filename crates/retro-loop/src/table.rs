@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::score::{Episodes, KNOWN_AFTER, Point, Summary, Told, known_after_ten, summary};
+use crate::score::{Episodes, KNOWN_AFTER, Point, Summary, Told, due, summary};
 use crate::truth::Standing;
 
 /// Rows of the curve that are printed: all would fill a page.
@@ -11,7 +11,7 @@ const CURVE_ROWS: &[usize] = &[1, 2, 3, 5, 8, 10, 12, 15, 18, 20, 22, 25, 28, 30
 /// How many false memories are shown, and how much of each line.
 const WRONG_MAX: usize = 20;
 /// How many causes that are not known.
-const UNKNOWN_MAX: usize = 12;
+const UNKNOWN_MAX: usize = 40;
 const LINE_CHARS_MAX: usize = 130;
 
 /// A share as a percentage; a dash for none.
@@ -28,7 +28,21 @@ pub(crate) fn signed(number: f64) -> String {
 pub(crate) fn worlds(told: &[Told<'_>]) -> String {
     let mut text = format!(
         "{:<16} {:>9} {:>9} {:>7} {:>6} {:>6} {:>7} {:>7} {:>16} {:>8} {:>7} {:>8} {:>6} {:>5} {:>7}\n",
-        "world", "workflows", "precision", "strict", "recall", "causes", "without", "with", "gain ±", "harmful", "≤ 3", "fading", "active", "kept", "tokens"
+        "world",
+        "workflows",
+        "precision",
+        "strict",
+        "recall",
+        "causes",
+        "without",
+        "with",
+        "gain ±",
+        "harmful",
+        "≤ 3",
+        "fading",
+        "active",
+        "kept",
+        "tokens"
     );
     for one in told {
         text.push_str(&row(&one.world.name, &summary(&[one.clone()])));
@@ -73,7 +87,17 @@ fn lasted(episodes: &Episodes) -> String {
 pub(crate) fn curve(points: &[Point]) -> String {
     let mut text = format!(
         "{:>13} {:>9} {:>7} {:>6} {:>8} {:>7} {:>7} {:>7} {:>9} {:>6} {:>7}\n",
-        "retrospective", "precision", "strict", "recall", "without", "with", "harmed", "active", "tentative", "kept", "tokens"
+        "retrospective",
+        "precision",
+        "strict",
+        "recall",
+        "without",
+        "with",
+        "harmed",
+        "active",
+        "tentative",
+        "kept",
+        "tokens"
     );
     for point in points.iter().filter(|point| CURVE_ROWS.contains(&point.retrospective)) {
         text.push_str(&format!(
@@ -100,7 +124,10 @@ pub(crate) fn goals(one: &Summary) -> String {
     let met = |met: bool| if met { "met" } else { "MISSED" };
     let least = |share: Option<f64>, least: f64| met(share.is_some_and(|share| share >= least));
     let clear = one.gain.is_some_and(|gain| gain.above_zero());
-    let gain = one.gain.map_or_else(|| "one seed has no interval".to_owned(), |gain| format!("{} ± {:.3}", signed(gain.mean), gain.half));
+    let gain = one.gain.map_or_else(
+        || "one seed has no interval".to_owned(),
+        |gain| format!("{} ± {:.3}", signed(gain.mean), gain.half),
+    );
     let kinds = one.active;
     let share = |count: f64| percent(crate::score::share(count, kinds.all()));
     let mut text = format!(
@@ -161,7 +188,7 @@ pub(crate) fn wrong(told: &[Told<'_>]) -> String {
         for memory in last.iter().filter(|memory| memory.active && memory.standing != Standing::True) {
             let workflow = &told.world.workflows[story.workflow].name;
             let kind = format!("{:?}", memory.standing).to_lowercase();
-            let line: String = memory.line.chars().take(LINE_CHARS_MAX).collect();
+            let line = shown(&memory.line);
             *lines.entry((format!("{}/{workflow} {kind}", told.world.name), line)).or_default() += 1;
         }
     }
@@ -175,21 +202,33 @@ pub(crate) fn wrong(told: &[Told<'_>]) -> String {
     text
 }
 
-/// The causes that were not known after ten retrospectives, the most frequent first, each of how many.
+/// The causes that were not known after ten retrospectives, the most frequent first, each of how many, and the memory that
+/// comes nearest.
 pub(crate) fn unknown(told: &[Told<'_>]) -> String {
-    let mut causes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for (cause, known) in known_after_ten(told) {
-        let counts = causes.entry(cause).or_default();
-        *counts = (counts.0 + usize::from(!known), counts.1 + 1);
+    let mut causes: BTreeMap<String, (usize, usize, Option<String>)> = BTreeMap::new();
+    for due in due(told) {
+        let counts = causes.entry(due.cause).or_default();
+        counts.0 += usize::from(!due.known);
+        counts.1 += 1;
+        if !due.known && counts.2.is_none() {
+            counts.2 = due.nearest;
+        }
     }
-    let mut causes: Vec<_> = causes.into_iter().filter(|(_, (unknown, _))| *unknown > 0).collect();
-    causes.sort_by_key(|(_, (unknown, _))| std::cmp::Reverse(*unknown));
-    let mut text = String::from("causes not known after ten retrospectives (the most frequent)\n");
-    for (cause, (unknown, of)) in causes.iter().take(UNKNOWN_MAX) {
-        text.push_str(&format!("  {unknown:>4} of {of:<4} {cause}\n"));
+    let mut causes: Vec<_> = causes.into_iter().filter(|(_, (unknown, ..))| *unknown > 0).collect();
+    causes.sort_by_key(|(_, (unknown, ..))| std::cmp::Reverse(*unknown));
+    let mut text = String::from(
+        "causes not known after ten retrospectives (the most frequent), and the nearest memory\n",
+    );
+    for (cause, (unknown, of, nearest)) in causes.iter().take(UNKNOWN_MAX) {
+        let nearest = nearest.as_deref().unwrap_or("none about its tool");
+        text.push_str(&format!("  {unknown:>4} of {of:<4} {cause:<26} {}\n", shown(nearest)));
     }
     text.push('\n');
     text
+}
+
+fn shown(line: &str) -> String {
+    line.chars().take(LINE_CHARS_MAX).collect()
 }
 
 /// Where the time went.

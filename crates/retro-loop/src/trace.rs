@@ -20,16 +20,28 @@ impl Trace {
         self.turn(json!({"source": "user", "step": step, "message": message}));
     }
 
-    /// A call, what the agent says with it, and its answer.
-    pub(crate) fn call(&mut self, step: &str, says: &str, tool: &str, arguments: &Value, answer: &str) {
+    /// A call, what the agent says with it, and its answer. `flag` is what the harness notes beside an answer: whether the
+    /// call failed; many note nothing.
+    pub(crate) fn call(
+        &mut self,
+        (step, says): (&str, &str),
+        tool: &str,
+        arguments: &Value,
+        answer: &str,
+        flag: Option<bool>,
+    ) {
         self.calls += 1;
         let id = format!("call-{}", self.calls);
+        let mut result = json!({"source_call_id": id, "content": answer});
+        if let Some(failed) = flag {
+            result["is_error"] = failed.into();
+        }
         self.turn(json!({
             "source": "agent",
             "step": step,
             "message": says,
             "tool_calls": [{"tool_call_id": id, "function_name": tool, "arguments": arguments}],
-            "observation": {"results": [{"source_call_id": id, "content": answer}]},
+            "observation": {"results": [result]},
         }));
     }
 

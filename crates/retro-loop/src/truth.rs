@@ -50,7 +50,11 @@ pub(crate) fn says(workflow: &Workflow, step: &str, line: &str) -> Says {
     if let Some(at) = causes.clone().position(|one| of(&one.tool, &one.step) && whole(&one.memory)) {
         return Says::Whole(About::Cause(at));
     }
-    let fact = workflow.facts.iter().map(|one| one.get_ref()).position(|one| of(&one.tool, &one.step) && whole(&one.memory));
+    let fact = workflow
+        .facts
+        .iter()
+        .map(|one| one.get_ref())
+        .position(|one| of(&one.tool, &one.step) && whole(&one.memory));
     let trap = || {
         // A remark names no tool.
         let concerns = |one: &crate::world::Trap| {
@@ -71,7 +75,7 @@ pub(crate) fn says(workflow: &Workflow, step: &str, line: &str) -> Says {
 const MAIN: &str = "main";
 
 fn holds_all(line: &str, words: &[String]) -> bool {
-    words.iter().all(|word| line.contains(&word.to_lowercase()))
+    words.iter().all(|word| word.to_lowercase().split('|').any(|one| line.contains(one)))
 }
 
 /// How a memory that says this stands once `run` runs are over.
@@ -84,7 +88,13 @@ pub(crate) fn standing(workflow: &Workflow, says: Says, run: u32) -> Standing {
         Says::Nothing => Standing::Noise,
         Says::Whole(About::Fact(_)) => Standing::True,
         Says::Whole(About::Trap(_)) => Standing::Trap,
-        Says::ErrorOnly(at) => if fixed(at).is_some() { Standing::Stale } else { Standing::Vague },
+        Says::ErrorOnly(at) => {
+            if fixed(at).is_some() {
+                Standing::Stale
+            } else {
+                Standing::Vague
+            }
+        }
         Says::Whole(About::Cause(at)) => match fixed(at) {
             None => Standing::True,
             Some(After::Harmful) => Standing::Outdated,
@@ -108,10 +118,23 @@ mod tests {
         let right = "When `deploy_service` answers “missing required argument …”, pass `region` as well.";
         assert_eq!(stands("deploy", right, 10), Standing::True);
         assert_eq!(stands("build", right, 10), Standing::Noise, "another step");
-        assert_eq!(stands("deploy", &right.replace("deploy_service", "restart"), 10), Standing::Noise, "another tool");
-        assert_eq!(stands("deploy", &right.replace("pass `region` as well", "stop repeating the call"), 10), Standing::Vague);
-        assert_eq!(stands("deploy", "When `deploy_service` answers “gateway”, pass `verbose` as well.", 10), Standing::Noise);
-        assert_eq!(stands("deploy", "When `deploy_service` answers “no quorum”, pass `force` as well.", 10), Standing::Trap);
+        assert_eq!(
+            stands("deploy", &right.replace("deploy_service", "restart"), 10),
+            Standing::Noise,
+            "another tool"
+        );
+        assert_eq!(
+            stands("deploy", &right.replace("pass `region` as well", "stop repeating the call"), 10),
+            Standing::Vague
+        );
+        assert_eq!(
+            stands("deploy", "When `deploy_service` answers “gateway”, pass `verbose` as well.", 10),
+            Standing::Noise
+        );
+        assert_eq!(
+            stands("deploy", "When `deploy_service` answers “no quorum”, pass `force` as well.", 10),
+            Standing::Trap
+        );
     }
 
     #[test]
@@ -119,6 +142,14 @@ mod tests {
         let right = "When `deploy_service` answers “missing required argument …”, pass `region` as well.";
         assert_eq!(stands("deploy", right, 60), Standing::True, "its last run");
         assert_eq!(stands("deploy", right, 61), Standing::Outdated);
+    }
+
+    #[test]
+    fn of_words_that_may_stand_for_one_another_one_is_enough() {
+        let words = ["gone|retired".to_owned(), "Pass `version`".to_owned()];
+        assert!(holds_all("answers “410 gone”, pass `version`", &words));
+        assert!(holds_all("this is retired: pass `version`", &words));
+        assert!(!holds_all("pass `version`", &words));
     }
 
     #[test]

@@ -68,6 +68,9 @@ pub(crate) struct Workflow {
     /// The file's name without `.toml`.
     #[serde(skip)]
     pub(crate) name: String,
+    /// Whether the harness notes beside each answer if the call failed; else only the answer's words tell.
+    #[serde(default)]
+    pub(crate) flags: bool,
     /// What differs between runs: a name and what it is drawn from.
     #[serde(default)]
     pub(crate) values: Values,
@@ -106,7 +109,7 @@ pub(crate) struct Routine {
     pub(crate) chance: f64,
 }
 
-/// What a memory about it looks like from outside: words of its one line, in any case.
+/// What a memory about it looks like from outside: words of its one line, in any case; `a|b` is one of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Looks {
@@ -329,7 +332,11 @@ impl World {
         let workflows: Vec<Workflow> =
             files.iter().map(|(path, text)| workflow(path, text)).collect::<Result<_>>()?;
         ensure!(!workflows.is_empty(), "{}: a world has a file for each workflow besides", folder.display());
-        ensure!(workflows.len() <= WORKFLOWS_MAX, "{}: more than {WORKFLOWS_MAX} workflows", folder.display());
+        ensure!(
+            workflows.len() <= WORKFLOWS_MAX,
+            "{}: more than {WORKFLOWS_MAX} workflows",
+            folder.display()
+        );
         Ok(Self { name, about, agents, workflows })
     }
 }

@@ -76,7 +76,8 @@ fn standing_so(told: &[Told<'_>], so: fn(Standing) -> bool) -> Episodes {
             }
         }
         let last = story.looks.len();
-        episodes.extend(open.into_values().map(|began| Episode { lasted: (last - began) as u32, ended: false }));
+        episodes
+            .extend(open.into_values().map(|began| Episode { lasted: (last - began) as u32, ended: false }));
     }
     Episodes::of(&episodes)
 }
@@ -122,7 +123,9 @@ pub(crate) fn comebacks(told: &[Told<'_>]) -> f64 {
     for story in stories(told) {
         let mut lessons: BTreeMap<About, (bool, bool)> = BTreeMap::new();
         for look in &story.looks {
-            let harm = |memory: &&Kept| handed_out(memory) && matches!(memory.standing, Standing::Trap | Standing::Outdated);
+            let harm = |memory: &&Kept| {
+                handed_out(memory) && matches!(memory.standing, Standing::Trap | Standing::Outdated)
+            };
             let about = |memory: &Kept| match memory.says {
                 Says::Whole(about) => Some(about),
                 _ => None,

@@ -69,7 +69,9 @@ pub(super) fn workflow(path: &Path, text: &str, workflow: &Workflow) -> Result<(
         if !steps.contains(thing.step) {
             return say(format!("there is no step `{}`", thing.step));
         }
-        if let Some((name, value)) = thing.probabilities.iter().find(|(_, value)| !(0.0..=1.0).contains(value)) {
+        if let Some((name, value)) =
+            thing.probabilities.iter().find(|(_, value)| !(0.0..=1.0).contains(value))
+        {
             return say(format!("{name} = {value} is no probability: write 0.0 to 1.0"));
         }
         if thing.errors == Some(0) {
@@ -102,7 +104,18 @@ fn things<'a>(text: &str, workflow: &'a Workflow) -> Vec<Thing<'a>> {
         let probabilities = step.routines.iter().map(|one| ("chance", one.chance)).collect();
         let errors = step.routines.iter().map(|one| one.answers.len()).min();
         let id = step.name.as_str();
-        things.push(Thing { kind: "step", line, id, step: id, probabilities, texts, arguments, errors, looks: None, wrong: Vec::new() });
+        things.push(Thing {
+            kind: "step",
+            line,
+            id,
+            step: id,
+            probabilities,
+            texts,
+            arguments,
+            errors,
+            looks: None,
+            wrong: Vec::new(),
+        });
     }
     things.extend(workflow.causes.iter().map(|one| cause(line_of(text, one.span().start), one.get_ref())));
     things.extend(workflow.traps.iter().map(|one| trap(line_of(text, one.span().start), one.get_ref())));
@@ -110,7 +123,18 @@ fn things<'a>(text: &str, workflow: &'a Workflow) -> Vec<Thing<'a>> {
     things.extend(workflow.facts.iter().map(|one| {
         let (line, one) = (line_of(text, one.span().start), one.get_ref());
         let (texts, arguments, probabilities) = (Vec::new(), Vec::new(), Vec::new());
-        Thing { kind: "fact", line, id: &one.tool, step: &one.step, probabilities, texts, arguments, errors: None, looks: Some(&one.memory), wrong: Vec::new() }
+        Thing {
+            kind: "fact",
+            line,
+            id: &one.tool,
+            step: &one.step,
+            probabilities,
+            texts,
+            arguments,
+            errors: None,
+            looks: Some(&one.memory),
+            wrong: Vec::new(),
+        }
     }));
     things
 }
@@ -126,8 +150,12 @@ fn cause(line: usize, one: &super::Cause) -> Thing<'_> {
     if one.tries.is_empty() || one.tries.iter().any(|tries| !(1..=20).contains(tries)) {
         wrong.push("`tries` lists numbers from 1 to 20".to_owned());
     }
-    if one.rhythm.is_some_and(|rhythm| rhythm.runs[0] == 0 || rhythm.runs[0] > rhythm.runs[1] || rhythm.runs[1] > rhythm.every) {
-        wrong.push("`rhythm.runs` are the first and the last run of a cycle of `every` runs, from 1".to_owned());
+    if one.rhythm.is_some_and(|rhythm| {
+        rhythm.runs[0] == 0 || rhythm.runs[0] > rhythm.runs[1] || rhythm.runs[1] > rhythm.every
+    }) {
+        wrong.push(
+            "`rhythm.runs` are the first and the last run of a cycle of `every` runs, from 1".to_owned(),
+        );
     }
     let mut texts: Vec<&str> = one.errors.iter().map(String::as_str).collect();
     texts.extend([one.answer.as_str(), one.minds.as_str(), one.harm.as_deref().unwrap_or("")]);
@@ -138,7 +166,18 @@ fn cause(line: usize, one: &super::Cause) -> Thing<'_> {
     }
     let mut probabilities = vec![("chance", one.chance), ("costs", one.costs)];
     probabilities.extend(one.finds_out.map(|finds_out| ("finds_out", finds_out)));
-    Thing { kind: "cause", line, id: &one.id, step: &one.step, probabilities, texts, arguments, errors: Some(one.errors.len()), looks: Some(&one.memory), wrong }
+    Thing {
+        kind: "cause",
+        line,
+        id: &one.id,
+        step: &one.step,
+        probabilities,
+        texts,
+        arguments,
+        errors: Some(one.errors.len()),
+        looks: Some(&one.memory),
+        wrong,
+    }
 }
 
 fn trap(line: usize, one: &super::Trap) -> Thing<'_> {
@@ -157,7 +196,18 @@ fn trap(line: usize, one: &super::Trap) -> Thing<'_> {
     let mut probabilities = vec![("chance", one.chance)];
     probabilities.extend(one.finds_out.map(|finds_out| ("finds_out", finds_out)));
     let arguments = vec![&one.arguments, &one.superstition];
-    Thing { kind: "trap", line, id: &one.id, step: &one.step, probabilities, texts, arguments, errors: None, looks: Some(&one.memory), wrong }
+    Thing {
+        kind: "trap",
+        line,
+        id: &one.id,
+        step: &one.step,
+        probabilities,
+        texts,
+        arguments,
+        errors: None,
+        looks: Some(&one.memory),
+        wrong,
+    }
 }
 
 fn noise(line: usize, one: &super::Noise) -> Thing<'_> {
@@ -173,7 +223,18 @@ fn noise(line: usize, one: &super::Noise) -> Thing<'_> {
     let mut probabilities = vec![("chance", one.chance), ("changes", one.changes)];
     probabilities.extend(one.burst.map(|burst| ("burst.chance", burst.chance)));
     let arguments = std::iter::once(&one.arguments).chain(&one.changed).collect();
-    Thing { kind: "noise", line, id: &one.id, step: &one.step, probabilities, texts, arguments, errors: Some(one.errors.len()), looks: None, wrong }
+    Thing {
+        kind: "noise",
+        line,
+        id: &one.id,
+        step: &one.step,
+        probabilities,
+        texts,
+        arguments,
+        errors: Some(one.errors.len()),
+        looks: None,
+        wrong,
+    }
 }
 
 fn texts_of<'a>(value: &'a Value, out: &mut Vec<&'a str>) {

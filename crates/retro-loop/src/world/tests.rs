@@ -96,7 +96,12 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("chance = 0.5", "chance = 1.5", "[[cause]]", "no probability"),
         ("chance = 0.5", "chnce = 0.5", "chance = 0.5", "unknown field `chnce`"),
         ("answer = \"sent\"", "answer = 7", "answer = \"sent\"", "invalid type"),
-        ("step = \"deploy\"\ntool = \"notify\"", "step = \"x\"\ntool = \"notify\"", "[[noise]]", "no step `x`"),
+        (
+            "step = \"deploy\"\ntool = \"notify\"",
+            "step = \"x\"\ntool = \"notify\"",
+            "[[noise]]",
+            "no step `x`",
+        ),
         ("id = \"force\"", "id = \"region\"", "[[trap]]", "another one"),
         ("[\"502 Bad Gateway\"]", "[]", "[[noise]]", "`errors` is empty"),
         ("harm = \"Error: unknown argument region\"", "", "[[cause]]", "needs `harm`"),

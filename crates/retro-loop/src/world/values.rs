@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::chance::Chance;
 
-/// Names, and what each is drawn from: a list, or a pattern in which `#` is a digit and `@` a letter.
+/// Names, and what each is drawn from: a text, or one of a list. In texts each `#` becomes a digit and each `@` a letter.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Values(pub(crate) BTreeMap<String, Source>);
@@ -16,7 +16,7 @@ pub(crate) struct Values(pub(crate) BTreeMap<String, Source>);
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Source {
-    /// Each `#` becomes a digit, each `@` a letter.
+    /// A text.
     Pattern(String),
     /// One of them.
     List(Vec<Value>),
@@ -41,17 +41,22 @@ impl Values {
 impl Source {
     fn one(&self, chance: &mut Chance) -> Value {
         match self {
-            Self::List(list) => chance.one_of(list).cloned().unwrap_or(Value::Null),
-            Self::Pattern(pattern) => {
-                let drawn = pattern.chars().map(|letter| match letter {
-                    '#' => char::from(b'0' + chance.below(10) as u8),
-                    '@' => char::from(b'a' + chance.below(26) as u8),
-                    other => other,
-                });
-                Value::String(drawn.collect())
-            }
+            Self::Pattern(pattern) => Value::String(filled(pattern, chance)),
+            Self::List(list) => match chance.one_of(list) {
+                Some(Value::String(pattern)) => Value::String(filled(pattern, chance)),
+                other => other.cloned().unwrap_or(Value::Null),
+            },
         }
     }
+}
+
+fn filled(pattern: &str, chance: &mut Chance) -> String {
+    let drawn = pattern.chars().map(|letter| match letter {
+        '#' => char::from(b'0' + chance.below(10) as u8),
+        '@' => char::from(b'a' + chance.below(26) as u8),
+        other => other,
+    });
+    drawn.collect()
 }
 
 impl Drawn {
@@ -110,7 +115,10 @@ mod tests {
         let arguments = drawn.arguments(&json!({"a": "{amount}", "b": ["{who}"], "c": "no {amount}"}));
         assert!(arguments["a"].is_u64() && arguments["c"].is_string());
         assert_eq!(arguments["b"], json!(["anna"]));
-        assert_ne!(values.drawn(&["1", "w", "3"]).text("{order}"), values.drawn(&["1", "w", "4"]).text("{order}"));
+        assert_ne!(
+            values.drawn(&["1", "w", "3"]).text("{order}"),
+            values.drawn(&["1", "w", "4"]).text("{order}")
+        );
     }
 
     #[test]
