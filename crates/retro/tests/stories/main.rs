@@ -5,6 +5,7 @@ mod bodies;
 mod bridge;
 mod broker;
 mod chaos;
+mod closed_loop;
 mod controls;
 mod crash;
 mod equal;

@@ -20,6 +20,8 @@ enum Layer {
     Edge,
     /// A world for tests.
     Testkit,
+    /// Judges the program by its public interface alone: names nothing of ours, and only tests name it.
+    Outside,
     /// Puts everything together.
     Root,
 }
@@ -54,6 +56,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-operator", Layer::Edge),
     ("retro-checker", Layer::Testkit),
     ("retro-testkit", Layer::Testkit),
+    ("retro-loop", Layer::Outside),
     ("retro", Layer::Root),
     ("xtask", Layer::Root),
 ];
@@ -61,19 +64,20 @@ const LAYERS: &[(&str, Layer)] = &[
 impl Layer {
     fn may_name(self, other: Self) -> bool {
         match self {
-            Self::Core => false,
+            Self::Core | Self::Outside => false,
             Self::Port | Self::Adapter | Self::Consumer | Self::Http => {
                 matches!(other, Self::Core | Self::Port)
             }
             Self::Edge => matches!(other, Self::Core | Self::Port | Self::Http),
             Self::Testkit => matches!(other, Self::Core | Self::Port | Self::Adapter),
-            Self::Root => !matches!(other, Self::Testkit | Self::Root),
+            Self::Root => !matches!(other, Self::Testkit | Self::Outside | Self::Root),
         }
     }
 
     /// Tests may also build a world: a real broker, a real database. Never another consumer.
     fn tests_may_name(self, other: Self) -> bool {
         self.may_name(other) || (self != Self::Core && matches!(other, Self::Adapter | Self::Testkit))
+            || (self == Self::Root && other == Self::Outside)
     }
 }
 
@@ -92,7 +96,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
         &["retro-telemetry"],
         "what is measured goes through the `opentelemetry` API, which does nothing until the program sets the SDK up",
     ),
-    ("anyhow", &["retro", "xtask"], "a library's errors are types that callers can branch on"),
+    ("anyhow", &["retro", "retro-loop", "xtask"], "a library's errors are types that callers can branch on"),
 ];
 
 /// What may not be linked by the core, even through another crate, and what each would bring in.
