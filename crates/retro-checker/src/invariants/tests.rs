@@ -77,6 +77,10 @@ fn what_is_broken_is_named() {
             let again = Letter { id: "twice".into(), ..last(states).letters[0].clone() };
             last(states).letters.push(again);
         }),
+        (&[LetterOnce], |_, states| {
+            let dropped = Attempt { sequence: 5, attempts: 5, ..last(states).attempts[0].clone() };
+            last(states).attempts.push(dropped);
+        }),
         (&[LetterExact, NothingLost], |_, states| {
             last(states).letters[0].payload_sha256 = sha256_hex(b"other")
         }),
