@@ -55,7 +55,7 @@ invariants! {
     EffectOnce = "effect_once", "No effect key (memory, cause, kind) happens twice.";
     MemoryIsFold = "memory_is_fold", "Memory is the fold of its log.";
     LogGrows = "log_grows", "What is append-only only grows, and nothing stored for ever goes away.";
-    LetterOnce = "letter_once", "A message that was given up has one dead letter.";
+    LetterOnce = "letter_once", "A message that was given up, or whose attempts are spent, has one dead letter.";
     LetterExact = "letter_exact", "A dead letter's bytes equal the original's.";
     ReplayOnce = "replay_once", "Any number of replays has one effect.";
     OutboxDrained = "outbox_drained", "The outbox drains: what it marks as sent is at the broker.";

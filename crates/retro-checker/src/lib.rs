@@ -14,8 +14,8 @@ pub use history::{Begun, Done, End, History, Operation, Recorder, WIPED};
 pub use invariants::{Checked, Floor, Invariant, Progress, Violation, check};
 pub use read::Source;
 pub use state::{
-    Act, Attempt, Broker, Change, Consumer, Investigation, JournalEntry, Known, Letter, Memory, Outgoing,
-    Replay, Retrospective, Run, State, Stored, Stream, Workflow,
+    Act, Attempt, Broker, Change, Consumer, Deed, Investigation, JournalEntry, Known, Letter, Memory,
+    Outgoing, Replay, Retrospective, Run, State, Stored, Stream, Workflow,
 };
 
 /// What could not be read, and why: the place is a file with its line, a table, or a stream.

@@ -37,6 +37,8 @@ pub struct State {
     pub letters: Vec<Letter>,
     /// What people did.
     pub acts: Vec<Act>,
+    /// What people did about letters.
+    pub deeds: Vec<Deed>,
     /// Sendings of letters.
     pub replays: Vec<Replay>,
 }
@@ -259,6 +261,23 @@ pub struct Act {
     pub subject: String,
     /// The retrospective that it opened.
     pub opened: Option<String>,
+}
+
+/// A row of `letter_acts`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deed {
+    /// The order over everything.
+    pub sequence: u64,
+    /// The owner.
+    pub tenant: String,
+    /// `replayed`, `edited`, `read_raw`, …
+    pub deed: String,
+    /// The letter, or the batch.
+    pub subject: String,
+    /// Who.
+    pub asked_by: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// A row of `replays`.

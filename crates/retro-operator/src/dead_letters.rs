@@ -108,8 +108,17 @@ impl DeadLetterView {
         Self { message: Some(message), ..Self::listed(letter, redact) }
     }
 
-    /// The letter for a terminal.
-    pub fn text(&self) -> String {
+    /// Whether sending it again as it came is of use.
+    pub(crate) fn advice(&self) -> &'static str {
+        if self.retryable {
+            "it may succeed"
+        } else {
+            "as it came it fails again: mend the sender, or the message by `edit`"
+        }
+    }
+
+    /// The letter for a terminal, with a word on whether to send it again.
+    pub(crate) fn text_with(&self, advice: &str) -> String {
         let at = self.path.as_ref().map(|path| format!(" at {}", words::line(path))).unwrap_or_default();
         let name = |name: Option<&str>| name.map_or_else(|| "unreadable".to_owned(), words::line);
         let (tenant, workflow) =
@@ -130,7 +139,7 @@ impl DeadLetterView {
             words::moment(self.stored_at),
             words::count(self.payload_bytes as u64, "byte"),
             self.payload_sha256,
-            if self.retryable { "it may succeed" } else { "it fails again as it is: mend the sender" },
+            advice,
         );
         if let Some(message) = &self.message {
             out.push_str(&format!("\n{}", message.text()));

@@ -9,7 +9,7 @@ use retro_fault::Label;
 use retro_store::letter::ATTEMPTS_KEPT;
 use retro_store::{
     Attempt, Content, DeadLetterFilter, Deed, Failure, LetterCount, LetterStatus, LetterStore, LetterVersion,
-    MendStore, Position, Result, VersionRow,
+    MendStore, Position, ReplayRow, Result, VersionRow,
 };
 use retro_store_sql::letter::{AttemptRecord, CountRecord, VersionRecord, WholeVersionRecord};
 use retro_store_sql::{at, integer, json, policy_time};
@@ -18,7 +18,7 @@ use sqlx::PgConnection;
 use crate::answer::{OnTable, shown};
 use crate::count::column;
 use crate::open::commit;
-use crate::{PostgresStore, audit, now_ms};
+use crate::{PostgresStore, audit, now_ms, replay};
 
 #[async_trait]
 impl LetterStore for PostgresStore {
@@ -74,6 +74,10 @@ impl LetterStore for PostgresStore {
             .await
             .on("letter_versions")?;
         row.map(WholeVersionRecord::read).transpose()
+    }
+
+    async fn replays(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<ReplayRow>> {
+        replay::of_letter(self, tenant, letter).await
     }
 
     async fn counts(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<LetterCount>> {

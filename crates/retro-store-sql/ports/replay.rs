@@ -46,20 +46,6 @@ impl ReplayStore for Store {
         content(&mut snapshot, &letter, version).await
     }
 
-    async fn replays(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<ReplayRow>> {
-        const LOAD: &str = "
-            SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
-            FROM replays WHERE tenant = $1 AND letter = $2 ORDER BY number";
-        let mut snapshot = self.snapshot().await?;
-        let rows: Vec<ReplayRecord> = sqlx::query_as(LOAD)
-            .bind(tenant.as_str())
-            .bind(letter.to_string())
-            .fetch_all(&mut *snapshot)
-            .await
-            .on("replays")?;
-        rows.iter().map(ReplayRecord::read).collect()
-    }
-
     async fn discard(&self, tenant: &Tenant, letters: &[DeadLetterId], act: &Act) -> Result<Vec<Discarded>> {
         let mut transaction = self.write().await?;
         let mut answers = Vec::with_capacity(letters.len());
@@ -164,6 +150,25 @@ impl ReplayStore for Store {
     ) -> Result<Option<(BatchRow, Vec<BatchLetter>)>> {
         batch::whole(&mut *self.snapshot().await?, tenant, id, limit).await
     }
+}
+
+/// The replays of a letter, the first one first.
+pub(crate) async fn of_letter(
+    store: &Store,
+    tenant: &Tenant,
+    letter: DeadLetterId,
+) -> Result<Vec<ReplayRow>> {
+    const LOAD: &str = "
+        SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
+        FROM replays WHERE tenant = $1 AND letter = $2 ORDER BY number";
+    let mut snapshot = store.snapshot().await?;
+    let rows: Vec<ReplayRecord> = sqlx::query_as(LOAD)
+        .bind(tenant.as_str())
+        .bind(letter.to_string())
+        .fetch_all(&mut *snapshot)
+        .await
+        .on("replays")?;
+    rows.iter().map(ReplayRecord::read).collect()
 }
 
 /// How a letter is sent again.

@@ -8,7 +8,7 @@ use retro_core::id::{DeadLetterId, Tenant, Workflow};
 use retro_core::steer::Act;
 use serde::{Deserialize, Serialize};
 
-use crate::{AuditStore, CounterStore, DeadLetterFilter, OperatorStore, Position, Result};
+use crate::{AuditStore, CounterStore, DeadLetterFilter, OperatorStore, Position, ReplayRow, Result};
 
 /// Attempts that are kept of one letter: the first, and the newest. A life has five; replays add theirs.
 pub const ATTEMPTS_KEPT: u32 = 50;
@@ -123,6 +123,9 @@ pub trait LetterStore: Send + Sync {
         letter: DeadLetterId,
         version: u32,
     ) -> Result<Option<LetterVersion>>;
+
+    /// The replays of a letter, the first one first.
+    async fn replays(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<ReplayRow>>;
 
     /// The tenant's letters that fit, counted by what is the same of them word for word; those of which one came last
     /// come first, at most as many as the filter's limit. Where to go on (`behind`) means nothing here.

@@ -307,9 +307,6 @@ pub trait ReplayStore: Send + Sync {
         version: Option<u32>,
     ) -> Result<Option<(u32, Content)>>;
 
-    /// The replays of a letter, the first one first.
-    async fn replays(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<ReplayRow>>;
-
     /// One transaction: puts every letter aside that is open, each with the act. Answers for each, in order.
     async fn discard(&self, tenant: &Tenant, letters: &[DeadLetterId], act: &Act) -> Result<Vec<Discarded>>;
 

@@ -1,8 +1,9 @@
 //! Dead letters and their replay.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::events::payload;
+use super::work::MESSAGE_ATTEMPTS_MAX;
 use super::{Invariant, Judge};
 use crate::event::sha256_hex;
 use crate::history::{End, History, Operation, WIPED};
@@ -10,6 +11,7 @@ use crate::state::State;
 
 pub(super) fn check(judge: &mut Judge, history: &History, state: &State) {
     once(judge, state);
+    none_missing(judge, state);
     // The streams of a broker that was wiped give the same places to other messages.
     exact(judge, state, !history.faults().contains_key(WIPED));
     replays(judge, state);
@@ -28,6 +30,19 @@ fn once(judge: &mut Judge, state: &State) {
             );
             judge.finds(Invariant::LetterOnce, place, problem);
         }
+    }
+}
+
+/// Attempts are forgotten with what was handled and with what was given up: who still has all of them spent, and no letter,
+/// was dropped.
+fn none_missing(judge: &mut Judge, state: &State) {
+    let given_up: HashSet<_> =
+        state.letters.iter().map(|one| (&one.consumer, &one.stream, one.sequence)).collect();
+    let spent = state.attempts.iter().filter(|one| one.attempts >= MESSAGE_ATTEMPTS_MAX);
+    for one in spent.filter(|one| !given_up.contains(&(&one.consumer, &one.stream, one.sequence))) {
+        let place = format!("attempts, {} {} {}", one.consumer, one.stream, one.sequence);
+        let problem = format!("{} attempts are spent, and it has no dead letter", one.attempts);
+        judge.finds(Invariant::LetterOnce, place, problem);
     }
 }
 

@@ -58,7 +58,7 @@ fn tokens(judge: &mut Judge, before: &State, after: &State) {
     }
 }
 
-/// Changes and dead letters stay as they were written.
+/// Changes, dead letters and what people did about them stay as they were written.
 fn logs(judge: &mut Judge, before: &State, after: &State) {
     let changes: HashMap<_, _> = after.changes.iter().map(|one| (one.sequence, one)).collect();
     for change in &before.changes {
@@ -66,6 +66,11 @@ fn logs(judge: &mut Judge, before: &State, after: &State) {
             let place = format!("changes, sequence {}", change.sequence);
             judge.finds(Invariant::LogGrows, place, "it is gone, or was written over");
         }
+    }
+    let deeds: HashMap<_, _> = after.deeds.iter().map(|one| (one.sequence, one)).collect();
+    for deed in before.deeds.iter().filter(|one| deeds.get(&one.sequence) != Some(one)) {
+        let place = format!("letter_acts, sequence {}", deed.sequence);
+        judge.finds(Invariant::LogGrows, place, "it is gone, or was written over");
     }
     let letters: HashMap<_, _> = after.letters.iter().map(|one| (&one.id, &one.payload_hex)).collect();
     for letter in &before.letters {

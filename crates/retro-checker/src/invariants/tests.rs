@@ -4,8 +4,8 @@ use super::*;
 use crate::event::{Event, sha256_hex};
 use crate::history::{Done, End, Operation, WIPED};
 use crate::state::{
-    Act, Attempt, Broker, Change, Consumer, Investigation, JournalEntry, Known, Letter, Memory, Outgoing,
-    Replay, Retrospective, Run, Stored, Stream, Workflow,
+    Act, Attempt, Broker, Change, Consumer, Deed, Investigation, JournalEntry, Known, Letter, Memory,
+    Outgoing, Replay, Retrospective, Run, Stored, Stream, Workflow,
 };
 
 const RUNS: u64 = 5;
@@ -73,9 +73,17 @@ fn what_is_broken_is_named() {
             (states[0].changes, states[0].memories) = (changes(), vec![memory()]);
             states[0].changes[1].id = "written over later".into();
         }),
+        (&[LogGrows], |_, states| {
+            let (sequence, deed) = (1, "edited".to_owned());
+            states[0].deeds.push(Deed { sequence, deed, subject: "letter-1".into(), ..Deed::default() });
+        }),
         (&[LetterOnce], |_, states| {
             let again = Letter { id: "twice".into(), ..last(states).letters[0].clone() };
             last(states).letters.push(again);
+        }),
+        (&[LetterOnce], |_, states| {
+            let dropped = Attempt { sequence: 5, attempts: 5, ..last(states).attempts[0].clone() };
+            last(states).attempts.push(dropped);
         }),
         (&[LetterExact, NothingLost], |_, states| {
             last(states).letters[0].payload_sha256 = sha256_hex(b"other")

@@ -5,7 +5,7 @@ use crate::history::History;
 use crate::state::{Investigation, State};
 
 /// Attempts at a message, as the manual promises.
-const MESSAGE_ATTEMPTS_MAX: u64 = 5;
+pub(super) const MESSAGE_ATTEMPTS_MAX: u64 = 5;
 /// Claims of an investigation: three attempts by the default policy, and the claim that gives it up.
 const CLAIMS_MAX: u64 = 4;
 /// The stages of an investigation, in their order.

@@ -103,6 +103,9 @@ const LETTERS: Table = Table(
 );
 const ACTS: Table = Table("acts", &["tenant", "deed", "subject", "opened"], "sequence");
 
+const DEEDS: Table =
+    Table("letter_acts", &["sequence", "tenant", "deed", "subject", "asked_by", "reason"], "sequence");
+
 const REPLAYS: Table = Table("replays", &["id", "letter", "number", "state"], "letter, number");
 
 impl Database {
@@ -156,6 +159,7 @@ async fn read(reader: &mut Reader<'_>) -> Result<State, CheckError> {
         attempts: reader.rows(&ATTEMPTS).await?,
         letters: reader.rows(&LETTERS).await?,
         acts: reader.rows(&ACTS).await?,
+        deeds: reader.rows(&DEEDS).await?,
         replays: reader.rows(&REPLAYS).await?,
     })
 }

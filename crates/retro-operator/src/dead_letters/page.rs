@@ -3,10 +3,13 @@
 use jiff::Timestamp;
 use retro_core::id::{DeadLetterId, Tenant};
 use retro_core::steer::Act;
-use retro_store::{ActRow, Attempt, OperatorStore, Position, StoreError, VersionRow};
+use retro_store::{
+    ActRow, Attempt, LetterStatus, OperatorStore, Position, ReplayRow, StoreError, VersionRow,
+};
 use serde::Serialize;
 
 use super::{DeadLetterView, Redact, runbook};
+use crate::replay::came_of;
 use crate::words;
 
 /// A letter in full, redacted.
@@ -23,6 +26,8 @@ pub struct LetterPage {
     pub history: Vec<AttemptView>,
     /// What people made of it, the first version first; the letter as it came is version 0.
     pub versions: Vec<VersionRow>,
+    /// Each time it was sent again, the first one first, and what came of it, in one sentence.
+    pub sent_again: Vec<String>,
     /// What happened, what to look at, whether replay is safe: the page of its code, Markdown.
     pub runbook: &'static str,
 }
@@ -58,6 +63,7 @@ pub async fn page(
     let Some(letter) = store.dead_letter(tenant, id).await? else { return Ok(None) };
     let attempts = store.attempts(tenant, id).await?;
     let versions = store.versions(tenant, id).await?;
+    let replays = store.replays(tenant, id).await?;
     let failed = || attempts.iter().filter_map(|attempt| attempt.failed_at);
     Ok(Some(LetterPage {
         letter: DeadLetterView::whole(&letter, redact),
@@ -65,8 +71,14 @@ pub async fn page(
         last_failed_at: failed().max(),
         history: attempts.iter().map(|attempt| AttemptView::of(attempt, redact)).collect(),
         versions: versions.into_iter().map(|row| redacted(row, redact)).collect(),
+        sent_again: replays.iter().map(|row| sent_again(row, redact)).collect(),
         runbook: runbook(letter.letter.rejection.code),
     }))
+}
+
+fn sent_again(row: &ReplayRow, redact: Redact<'_>) -> String {
+    let ended = row.ended_at.map(|at| format!(" at {}", words::moment(at))).unwrap_or_default();
+    redact(&words::line(&format!("{}{ended}", came_of(row))))
 }
 
 fn redacted(row: VersionRow, redact: Redact<'_>) -> VersionRow {
@@ -113,7 +125,7 @@ impl AttemptView {
 impl LetterPage {
     /// The page for a terminal: the letter, its life, and the runbook below.
     pub fn text(&self, acts: &str) -> String {
-        let mut out = self.letter.text();
+        let mut out = self.letter.text_with(&self.advice());
         if let (Some(first), Some(last)) = (self.first_failed_at, self.last_failed_at) {
             let (first, last) = (words::moment(first), words::moment(last));
             out.push_str(&format!("\nattempts: the first failed at {first}, the last at {last}\n"));
@@ -123,11 +135,31 @@ impl LetterPage {
             out.push_str("\nversions\n");
             out.extend(self.versions.iter().map(version));
         }
+        if !self.sent_again.is_empty() {
+            out.push_str("\nsent again\n");
+            out.extend(self.sent_again.iter().map(|one| format!("  {one}\n")));
+        }
         if !acts.is_empty() {
-            out.push_str(&format!("\n{acts}"));
+            out.push_str("\nwhat people did\n");
+            out.extend(acts.lines().map(|act| format!("  {act}\n")));
         }
         out.push_str(&format!("\n{}\n{}", "─".repeat(RULE), self.runbook));
         out
+    }
+}
+
+impl LetterPage {
+    /// Whether sending it again is of use as things are.
+    fn advice(&self) -> String {
+        match (self.letter.status, self.versions.last()) {
+            (LetterStatus::Handled | LetterStatus::Replayed, _) => "nothing is left to do".to_owned(),
+            (LetterStatus::Replaying, _) => "under way: what comes of it is told below".to_owned(),
+            (LetterStatus::Open | LetterStatus::Discarded, Some(VersionRow { version, .. })) => format!(
+                "sends version {version}; `retro dead-letters replay {} --dry-run` says what would come of it",
+                self.letter.id
+            ),
+            (LetterStatus::Open | LetterStatus::Discarded, None) => self.letter.advice().to_owned(),
+        }
     }
 }
 

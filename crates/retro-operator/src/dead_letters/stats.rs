@@ -154,7 +154,7 @@ impl LetterGroup {
         let at = self.path.as_deref().map(|path| format!(" at {}", words::line(path))).unwrap_or_default();
         let (first, last) = (words::moment(self.first_seen), words::moment(self.last_seen));
         let what = format!(
-            "{}{at}: {}\n{} · workflow {workflow}\n{first} to {last}\n{}",
+            "{}{at}: {}\n{} · workflow {workflow}\nfirst seen {first}, last seen {last}\n{}",
             self.code,
             words::line(&self.sentence),
             self.consumer,

@@ -40,14 +40,14 @@ fn a_letter_is_shown_redacted_and_the_stored_one_stays_exact() {
     let stored = letter(Some("default"), b"{\"token\": \"hunter2\", \"outcome\": \"fine\"}");
     let view = DeadLetterView::whole(&stored, &redact);
     let json = serde_json::to_string(&view).unwrap();
-    for shown in [&json, &view.text()] {
+    for shown in [&json, &view.text_with(view.advice())] {
         assert!(
             !shown.contains("hunter2") && shown.contains("[redacted]") && shown.contains("fine"),
             "{shown}"
         );
     }
     assert!(stored.letter.payload.windows(7).any(|bytes| bytes == b"hunter2"));
-    insta::assert_snapshot!(view.text());
+    insta::assert_snapshot!(view.text_with(view.advice()));
 }
 
 #[test]
@@ -64,7 +64,12 @@ fn a_list_holds_no_message_and_a_reason_of_bounded_length() {
 #[test]
 fn bytes_that_are_no_text_are_shown_with_a_word_of_warning() {
     let view = DeadLetterView::whole(&letter(None, &[b'a', 0xff, 0x1b]), &redact);
-    assert!(view.text().contains("not UTF-8") && !view.text().contains('\u{1b}'), "{}", view.text());
+    assert!(
+        view.text_with(view.advice()).contains("not UTF-8")
+            && !view.text_with(view.advice()).contains('\u{1b}'),
+        "{}",
+        view.text_with(view.advice())
+    );
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ pub(crate) struct LettersAsked {
     /// Only with this code.
     #[param(value_type = Option<String>)]
     code: Option<Code>,
-    /// Only what this role gave up: counter, sampler, investigator or writer.
+    /// Only what this role gave up: counter, sampler, investigator, writer, reviewer or tracker.
     role: Option<String>,
     /// Only of this workflow.
     #[param(value_type = Option<String>)]

@@ -303,6 +303,8 @@ pub(super) struct LetterPage {
     history: Vec<Attempt>,
     /// What people made of it, the first version first.
     versions: Vec<Version>,
+    /// Each time it was sent again, the first one first, and what came of it, in one sentence.
+    sent_again: Vec<String>,
     /// The page of its code, Markdown.
     runbook: String,
     /// What people did about it, the first act first.

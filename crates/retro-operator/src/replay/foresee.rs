@@ -56,6 +56,21 @@ impl Will {
             Self::NotSent => "not_sent",
         }
     }
+
+    /// The same for people, before the reason.
+    const fn sentence(self) -> &'static str {
+        match self {
+            Self::Count => "it would count",
+            Self::Update => "it would update its run",
+            Self::Record => "it would be kept and not count",
+            Self::Nothing => "it would change nothing",
+            Self::FailAgain => "it would fail again",
+            Self::Open => "it would open the next retrospective",
+            Self::Wake => "it would wake its stage",
+            Self::Hear => "it would be heard",
+            Self::NotSent => "it would not be sent",
+        }
+    }
 }
 
 /// What would come of one letter.
@@ -74,6 +89,16 @@ pub struct Foresight {
     pub path: Option<String>,
     /// Why, in one sentence; redacted.
     pub why: String,
+}
+
+impl Foresight {
+    /// A line for a terminal.
+    pub fn text(&self) -> String {
+        let Self { letter, will, code, path, why } = self;
+        let code = code.as_deref().map(|code| format!(", {code}")).unwrap_or_default();
+        let path = path.as_deref().map(|path| format!(" at {}", words::line(path))).unwrap_or_default();
+        format!("{letter}  {}{code}{path}: {}\n", will.sentence(), words::line(why))
+    }
 }
 
 /// What would come of many.

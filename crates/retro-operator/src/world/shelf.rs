@@ -12,8 +12,8 @@ use retro_core::review::ReviewReport;
 use retro_store::track::{LinkKey, RunLink};
 use retro_store::{
     ActRow, Attempt, DeadLetter, DeadLetterFilter, Health, LetterCount, LetterStore, LetterVersion,
-    MemoryFilter, NameStore, OperatorStore, OutcomeStore, ProposalFilter, ProposalRow, ProposalStore, Result,
-    RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, VersionRow, WorkflowRow,
+    MemoryFilter, NameStore, OperatorStore, OutcomeStore, ProposalFilter, ProposalRow, ProposalStore,
+    ReplayRow, Result, RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, VersionRow, WorkflowRow,
 };
 use uuid::Uuid;
 
@@ -58,6 +58,10 @@ impl LetterStore for World {
 
     async fn version(&self, _: &Tenant, _: DeadLetterId, _: u32) -> Result<Option<LetterVersion>> {
         Ok(None)
+    }
+
+    async fn replays(&self, _: &Tenant, _: DeadLetterId) -> Result<Vec<ReplayRow>> {
+        Ok(Vec::new())
     }
 
     async fn counts(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<LetterCount>> {

@@ -13,7 +13,7 @@ pub(crate) struct LetterFilterArgs {
     /// Only with this code.
     #[arg(long, value_parser = code)]
     pub(crate) code: Option<Code>,
-    /// Only what this role gave up: counter, sampler, investigator or writer.
+    /// Only what this role gave up: counter, sampler, investigator, writer, reviewer or tracker.
     #[arg(long)]
     pub(crate) role: Option<retro_bus::Role>,
     /// Only of this workflow.

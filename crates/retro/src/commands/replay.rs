@@ -179,12 +179,11 @@ fn chosen(args: &ChosenArgs) -> Chosen {
 }
 
 fn foresights(items: &[Foresight]) -> String {
-    let line = |one: &Foresight| {
-        let code = one.code.as_deref().map(|code| format!(" as {code}")).unwrap_or_default();
-        let path = one.path.as_deref().map(|path| format!(" at {path}")).unwrap_or_default();
-        format!("{}  {}{code}{path}: {}\n", one.letter, one.will.as_str(), one.why)
-    };
-    if items.is_empty() { "no dead letter fits\n".to_owned() } else { items.iter().map(line).collect() }
+    if items.is_empty() {
+        return "no dead letter fits\n".to_owned();
+    }
+    let lines: String = items.iter().map(Foresight::text).collect();
+    format!("{lines}nothing was sent\n")
 }
 
 fn answer(asked: &Asked<'_>, told: Option<LetterTold>, id: DeadLetterId) -> anyhow::Result<Exit> {

@@ -16,8 +16,8 @@ const RUNS: u64 = 10;
 
 #[tokio::test]
 async fn without_the_inbox_redelivered_messages_count_their_runs_again_and_that_is_named() {
-    caught(Guard::Inbox, Invariant::RunOnce, async |guards| {
-        let mut control = Control::begin(Kind::Sqlite, guards).await;
+    caught(Guard::Inbox, Invariant::RunOnce, async |kind, guards| {
+        let mut control = Control::begin(kind, guards).await;
         let process = control.serve(ALL, &[]).await;
         control.emit(0..RUNS).await;
         let floor = Floor { counted: RUNS, closed: 1, ..Floor::default() };
@@ -36,34 +36,32 @@ async fn without_the_inbox_redelivered_messages_count_their_runs_again_and_that_
 
 #[tokio::test]
 async fn without_fencing_two_workers_hold_one_investigation_and_that_is_named() {
-    for kind in [Kind::Sqlite, Kind::Postgres] {
-        caught(Guard::Fencing, Invariant::TokensGrow, async |guards| {
-            let mut control = Control::begin(kind, guards).await;
-            control.serve("counter,sampler,writer,relay", &[]).await;
-            let stop = [("FAULT_STOP", "claim.commit:after")];
-            let zombie = control.serve("investigator", &stop).await;
-            control.emit(0..RUNS).await;
-            control.fleet.stopped(zombie).await;
-            // Its lease runs out, and another one takes over and comes no further.
-            let heir = control.start("investigator", &stop);
-            control.fleet.stopped(heir).await;
-            control.witness.fault("stop", "two workers, each with the same investigation claimed");
-            control.witness.moment().await;
-            let told = control.fleet.whole_log().len();
-            control.fleet.wake(zombie);
-            control.goes_on_or_is_fenced(told).await;
-            control.fleet.wake(heir);
-            let floor = Floor { counted: RUNS, closed: 1, ..Floor::default() };
-            control.end(floor.with_fault("stop", 1)).await
-        })
-        .await;
-    }
+    caught(Guard::Fencing, Invariant::TokensGrow, async |kind, guards| {
+        let mut control = Control::begin(kind, guards).await;
+        control.serve("counter,sampler,writer,relay", &[]).await;
+        let stop = [("FAULT_STOP", "claim.commit:after")];
+        let zombie = control.serve("investigator", &stop).await;
+        control.emit(0..RUNS).await;
+        control.fleet.stopped(zombie).await;
+        // Its lease runs out, and another one takes over and comes no further.
+        let heir = control.start("investigator", &stop);
+        control.fleet.stopped(heir).await;
+        control.witness.fault("stop", "two workers, each with the same investigation claimed");
+        control.witness.moment().await;
+        let told = control.fleet.whole_log().len();
+        control.fleet.wake(zombie);
+        control.goes_on_or_is_fenced(told).await;
+        control.fleet.wake(heir);
+        let floor = Floor { counted: RUNS, closed: 1, ..Floor::default() };
+        control.end(floor.with_fault("stop", 1)).await
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn without_effect_keys_a_change_happens_twice_and_that_is_named() {
-    caught(Guard::EffectKey, Invariant::EffectOnce, async |guards| {
-        let mut control = Control::begin(Kind::Sqlite, guards).await;
+    caught(Guard::EffectKey, Invariant::EffectOnce, async |kind, guards| {
+        let mut control = Control::begin(kind, guards).await;
         control.serve(ALL, &[]).await;
         control.emit(0..RUNS).await;
         let floor = Floor { counted: RUNS, closed: 1, ..Floor::default() };
@@ -76,8 +74,8 @@ async fn without_effect_keys_a_change_happens_twice_and_that_is_named() {
 
 #[tokio::test]
 async fn without_the_outbox_a_message_is_lost_when_the_relay_dies_and_that_is_named() {
-    caught(Guard::Outbox, Invariant::OutboxDrained, async |guards| {
-        let mut control = Control::begin(Kind::Sqlite, guards).await;
+    caught(Guard::Outbox, Invariant::OutboxDrained, async |kind, guards| {
+        let mut control = Control::begin(kind, guards).await;
         control.dies_at("relay.mark.commit:after").await;
         control.serve(ALL, &[]).await;
         control.end(Floor { counted: RUNS, closed: 1, ..Floor::default() }.with_fault("crash", 1)).await
@@ -87,29 +85,29 @@ async fn without_the_outbox_a_message_is_lost_when_the_relay_dies_and_that_is_na
 
 #[tokio::test]
 async fn without_its_id_a_letter_is_written_twice_when_giving_up_is_repeated_and_that_is_named() {
-    for kind in [Kind::Sqlite, Kind::Postgres] {
-        caught(Guard::LetterId, Invariant::LetterOnce, async |guards| {
-            let mut control = Control::begin(kind, guards).await;
-            let poison = control.witness.emitter("a broken engine");
-            poison.emit("deploy", &[b"\xff is no UTF-8".to_vec()]).await;
-            control.dies_at("bury.commit:after").await;
-            control.serve(ALL, &[]).await;
-            let floor = Floor { counted: RUNS, closed: 1, letters: 1, ..Floor::default() };
-            control.end(floor.with_fault("crash", 1)).await
-        })
-        .await;
-    }
+    caught(Guard::LetterId, Invariant::LetterOnce, async |kind, guards| {
+        let mut control = Control::begin(kind, guards).await;
+        let poison = control.witness.emitter("a broken engine");
+        poison.emit("deploy", &[b"\xff is no UTF-8".to_vec()]).await;
+        control.dies_at("bury.commit:after").await;
+        control.serve(ALL, &[]).await;
+        let floor = Floor { counted: RUNS, closed: 1, letters: 1, ..Floor::default() };
+        control.end(floor.with_fault("crash", 1)).await
+    })
+    .await;
 }
 
-/// With its guards the program passes; without this one the checker names the invariant.
+/// On either database: with its guards the program passes; without this one the checker names the invariant.
 #[expect(clippy::print_stdout, reason = "what the checker named is for whoever reads the suite")]
-async fn caught(guard: Guard, invariant: Invariant, story: impl AsyncFn(Option<Guard>) -> Checked) {
-    let sound = story(None).await;
-    sound.assert();
-    let broken = story(Some(guard)).await;
-    let named: Vec<_> = broken.broken().into_iter().map(Invariant::as_str).collect();
-    println!("without {}: {}", guard.as_str(), named.join(", "));
-    assert!(broken.broken().contains(&invariant), "{} was not named: {named:?}", invariant.as_str());
+async fn caught(guard: Guard, invariant: Invariant, story: impl AsyncFn(Kind, Option<Guard>) -> Checked) {
+    for kind in [Kind::Sqlite, Kind::Postgres] {
+        let sound = story(kind, None).await;
+        sound.assert();
+        let broken = story(kind, Some(guard)).await;
+        let named: Vec<_> = broken.broken().into_iter().map(Invariant::as_str).collect();
+        println!("{kind:?} without {}: {}", guard.as_str(), named.join(", "));
+        assert!(broken.broken().contains(&invariant), "{} was not named: {named:?}", invariant.as_str());
+    }
 }
 
 /// A small fleet, perhaps without one of its guards.

@@ -78,6 +78,8 @@ async fn mended(world: &World, id: &str) {
         assert!(told.out.contains(part), "{part}: {}", told.out);
     }
     assert!(!told.out.contains(SECRET), "{}", told.out);
+    let shown = world.retro(&["dead-letters", "show", id]).await.out;
+    assert!(shown.contains("replay     sends version 1; `retro dead-letters replay"), "{shown}");
     let refused = retro(world, &edit(&["--set", "id=other"])).await;
     assert_eq!((refused.code, refused.out.as_str()), (Some(4), ""), "{refused:?}");
     assert!(refused.err.contains("source or id"), "{refused:?}");

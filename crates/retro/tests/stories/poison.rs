@@ -2,6 +2,7 @@
 //! that it takes along is started again by whoever looks after it.
 
 use retro_bus::OutgoingEvent;
+use retro_checker::Floor;
 use retro_core::id::{Epoch, RetrospectiveId, Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
 use retro_core::retrospective::InvestigationResult;
@@ -9,7 +10,7 @@ use retro_events::subject;
 use retro_store::{DeadLetter, DeadLetterFilter};
 use serde_json::Value;
 
-use crate::world::{Fleet, Kind, Supervised, causes, mending};
+use crate::world::{Fleet, Kind, Supervised, Witness, causes, mending};
 
 const ROLES: &str = "counter,sampler,investigator,writer,relay,gateway";
 /// Runs around the poison, in workflows whose windows do not fill: nothing else goes on that could be disturbed.
@@ -89,6 +90,9 @@ async fn amid_fifty_good_runs(poison: &str, kind: Kind) -> Vec<i32> {
     }
     assert_eq!(letters[0].letter.attempts, ATTEMPTS_MAX);
     assert_eq!(fleet.sound().await["runs"], WORKFLOWS * RUNS);
+    let floor = Floor { counted: WORKFLOWS * RUNS, letters: 3, ..Floor::default() };
+    let mut witness = Witness::of(&fleet, &fleet.path("history.jsonl")).await;
+    witness.judge(&fleet, &floor).await.assert();
     let deaths = process.stop().await;
     fleet.stop_all().await;
     causes(&deaths)

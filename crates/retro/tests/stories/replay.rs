@@ -32,6 +32,10 @@ async fn life(kind: Kind) {
     let seen = fleet.ask(&dry).await;
     assert_eq!((text(&seen, "will"), text(&seen, "code")), ("fail_again", "dataref_refused"), "{seen}");
 
+    let seen = fleet.retro(&dry).await.out;
+    assert!(seen.contains("it would fail again, dataref_refused at data.dataref"), "{seen}");
+    assert!(seen.ends_with("nothing was sent\n"), "{seen}");
+
     // Replayed too early it fails again: one message, one letter.
     let early = fleet.ask(&["dead-letters", "replay", &id, "--by", "ann", "--reason", "is it mended?"]).await;
     assert_eq!(early["did"], "done", "{early}");
@@ -68,6 +72,17 @@ async fn life(kind: Kind) {
     let acts = fleet.ask(&["dead-letters", "show", &id]).await;
     let who: Vec<&str> = items(&acts["acts"]).iter().map(|act| text(act, "by")).collect();
     assert_eq!(who, ["ann", handled.act.by.as_str()], "{acts}");
+    let shown = fleet.retro(&["dead-letters", "show", &id]).await.out;
+    for part in [
+        "status     handled",
+        "replay     nothing is left to do",
+        "replay 1, by ann",
+        "(is it mended?); it failed again: dataref_refused",
+        &format!("replay 2, by {}", handled.act.by),
+        "(the host is allowed); it was handled at",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
     refused(&fleet, "one").await;
     fleet.still().await;
     assert_eq!(fleet.sound().await["runs"], 1, "the same event by the other road is known");

@@ -107,7 +107,7 @@ async fn dies_alone(ground: &mut Ground, point: Point) {
     alone.env("FAULT_CRASH", point.word()).env(STEP, point.label.as_str()).env(DATABASE, database);
     let told = carry_out(&mut alone).await;
     assert_eq!(told.code, None, "it does not die at {}: {told:?}", point.word());
-    ground.dead(point);
+    ground.dead(point).await;
 }
 
 /// The process of its own. Undisturbed, it takes every rare step on a database of its own.

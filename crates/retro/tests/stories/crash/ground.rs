@@ -1,15 +1,17 @@
 //! Where a story is told: `retro up` over a broker and a database of the test's own, and a file by which it is armed.
 
+use std::fmt::Write as _;
 use std::ops::Deref;
 use std::time::Instant;
 
 use retro_bus::{Bus, BusConfig, Role};
+use retro_checker::{Event, Floor, Operation};
 use retro_core::id::Tenant;
 use retro_fault::{Label, Side};
 use retro_store::DeadLetterFilter;
 use serde_json::Value;
 
-use crate::world::{BRIDGED, Fleet, Kind, carry_out};
+use crate::world::{BRIDGED, Fleet, Kind, Witness, carry_out};
 
 /// Three runs make a window, and two of them are looked into: enough for a memory that is active.
 pub(super) const RUNS: u64 = 3;
@@ -66,6 +68,8 @@ pub(super) struct Ground {
     pub(super) fleet: Fleet,
     kind: Kind,
     telling: Telling,
+    /// Beside the program: what it was given, each death, and what database and broker held while it was dead.
+    witness: Witness,
     /// Events that a test has published itself; nobody else publishes in the stories that ask for it.
     published: u64,
     /// The last death, until what it disturbed is finished.
@@ -89,8 +93,10 @@ pub(super) async fn tell(kind: Kind, labels: &[Label], script: impl AsyncFn(&mut
     let expected = undisturbed.end().await;
     let mut ground = Ground::new(kind, Telling::Killed).await;
     script(&mut ground).await;
-    let table = ground.table.join("\n");
+    let mut table = ground.table.join("\n");
     assert_eq!(ground.table.len(), labels.len() * Side::ALL.len(), "both sides of every label");
+    let _ =
+        write!(table, "\n{} kills, {} looks while it was dead", ground.table.len(), ground.witness.moments());
     let left = ground.end().await;
     let differ = expected.lines().zip(left.lines()).find(|(one, other)| one != other);
     assert_eq!(differ, None, "undisturbed, and killed");
@@ -104,7 +110,8 @@ impl Ground {
         fleet.start_broker().await;
         fleet.start_database().await;
         fleet.write_policy(POLICY);
-        Self { fleet, kind, telling, published: 0, died: None, table: Vec::new() }
+        let witness = Witness::before(&fleet, &fleet.path("history.jsonl"));
+        Self { fleet, kind, telling, witness, published: 0, died: None, table: Vec::new() }
     }
 
     pub(super) fn is_killed(&self) -> bool {
@@ -141,15 +148,18 @@ impl Ground {
     pub(super) async fn dies(&mut self, point: Point) {
         if self.is_killed() {
             self.fleet.up_died(&point.word()).await;
-            self.dead(point);
+            self.dead(point).await;
             self.up().await;
         }
     }
 
-    /// The program died there; it is not armed any more.
-    pub(super) fn dead(&mut self, point: Point) {
+    /// The program died there; it is not armed any more. What it left is kept for the checker, as soon as there are tables.
+    pub(super) async fn dead(&mut self, point: Point) {
         let _ = std::fs::remove_file(self.armed());
         self.died = Some((point, Instant::now()));
+        self.witness.death("crash", point.word());
+        let seen = self.witness.try_moment().await;
+        assert!(seen.is_ok() || self.witness.moments() == 0, "after {}: {seen:?}", point.word());
     }
 
     /// What was disturbed is finished: a line of the table.
@@ -181,13 +191,17 @@ impl Ground {
             arguments.join(" "),
             point.word()
         );
-        self.dead(point);
+        self.dead(point).await;
     }
 
     /// Publishes events as an engine does, in order.
     pub(super) async fn publish_all(&mut self, workflow: &str, events: &[Value]) {
         for event in events {
+            let said = Event::of("default", workflow, event.to_string().as_bytes());
+            let emit = Operation::Emit { road: "nats".to_owned(), events: vec![said] };
+            let begun = self.witness.recorder.begin("an engine", emit);
             self.publish("default", workflow, event).await;
+            begun.ok();
             self.published += 1;
         }
     }
@@ -245,6 +259,10 @@ impl Ground {
             self.until(&format!("{} has nothing pending", durable.name), pending).await;
         }
         self.sound().await;
+        // At least a window was learnt from, and whoever is to die has died at every point.
+        let floor = Floor { counted: RUNS, closed: 1, ..Floor::default() };
+        let floor = floor.with_fault("crash", self.table.len() as u64);
+        self.witness.judge(&self.fleet, &floor).await.assert();
         let export = self.export().await;
         self.fleet.stop_up().await;
         self.fleet.stop_all().await;

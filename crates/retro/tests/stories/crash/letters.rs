@@ -98,7 +98,7 @@ async fn tried_again(ground: &mut Ground, point: Point) {
     ground.publish_all(&workflow, &mending(&workflow, "deploy_service", 0..RUNS)).await;
     if ground.is_killed() {
         ground.fleet.up_died(&counting.word()).await;
-        ground.dead(counting);
+        ground.dead(counting).await;
         ground.command_dies(point, &["up", "--http-listen", "127.0.0.1:0"]).await;
         ground.up().await;
     }

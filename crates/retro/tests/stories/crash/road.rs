@@ -39,7 +39,7 @@ async fn script(ground: &mut Ground) {
         ground.publish_all(&workflow, &mending(&workflow, "deploy_service", 0..RUNS)).await;
         if ground.is_killed() {
             ground.fleet.up_died(&point.word()).await;
-            ground.dead(point);
+            ground.dead(point).await;
             ground.nothing_is_acknowledged_too_early().await;
             ground.up().await;
         }

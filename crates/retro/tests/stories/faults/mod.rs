@@ -12,14 +12,16 @@ mod stopped;
 
 use std::collections::BTreeSet;
 
+use retro_checker::Floor;
 use retro_core::id::Tenant;
 use retro_core::retrospective::State;
 use serde_json::{Value, json};
 
-use crate::world::{Run, Wire, World, items, text};
+use crate::world::{Run, Wire, Witness, World, items, text};
 
 /// Nothing was lost and nothing happened twice: so many runs of the default tenant are counted, each once, every window
-/// of ten has its report, memory is the fold of its log, nothing is dead, nothing is left to do.
+/// of ten has its report, memory is the fold of its log, nothing is dead, nothing is left to do; and the checker, which
+/// shares nothing with the program, finds in database and broker no invariant that does not hold.
 async fn all_is_well(world: &World, runs: u64) -> Value {
     world.counted("default", runs).await;
     world.still().await;
@@ -38,6 +40,9 @@ async fn all_is_well(world: &World, runs: u64) -> Value {
     assert!(!items(&memories).is_empty(), "something was learned");
     let health = world.store().await.health().await.expect("it can be read");
     assert_eq!(health.outbox_unsent, 0);
+    let floor = Floor { counted: runs, closed: runs / 10, ..Floor::default() };
+    let mut witness = Witness::of(world, &world.path(&format!("history-of-{runs}.jsonl"))).await;
+    witness.judge(world, &floor).await.assert();
     checked
 }
 

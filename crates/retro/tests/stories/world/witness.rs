@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use retro_bus::{Bus, BusConfig, EventPublisher, OutgoingEvent, Role};
 use retro_checker::{
-    Begun, Checked, Consumer, Event, Floor, History, Operation, Recorder, Source, State, Stored, Stream,
-    check,
+    Begun, CheckError, Checked, Consumer, Event, Floor, History, Operation, Recorder, Source, State, Stored,
+    Stream, check,
 };
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::subject;
+use tokio::sync::OnceCell;
 
 use super::World;
 
@@ -22,7 +23,8 @@ const EMISSIONS_MAX: u32 = 10;
 pub(crate) struct Witness {
     pub(crate) recorder: Recorder,
     path: PathBuf,
-    source: Source,
+    database: String,
+    source: OnceCell<Source>,
     moments: Vec<State>,
     nats_url: String,
 }
@@ -30,11 +32,21 @@ pub(crate) struct Witness {
 impl Witness {
     /// Begins a history in a world whose database is migrated.
     pub(crate) async fn of(world: &World, path: &Path) -> Self {
+        let witness = Self::before(world, path);
+        witness.source().await.expect("the database is there");
+        witness
+    }
+
+    /// The same in a world that has no database yet, which is opened when it is first read.
+    pub(crate) fn before(world: &World, path: &Path) -> Self {
         let recorder = Recorder::create(path).expect("a new file");
-        let nats_url = world.nats_url().to_owned();
-        let source = Source::open(&world.database_address(), Some(&nats_url)).await;
-        let (source, moments) = (source.expect("the database is there"), Vec::new());
-        Self { recorder, path: path.to_owned(), source, moments, nats_url }
+        let (database, nats_url) = (world.database_address(), world.nats_url().to_owned());
+        let (source, moments) = (OnceCell::new(), Vec::new());
+        Self { recorder, path: path.to_owned(), database, source, moments, nats_url }
+    }
+
+    async fn source(&self) -> Result<&Source, CheckError> {
+        self.source.get_or_try_init(|| Source::open(&self.database, Some(&self.nats_url))).await
     }
 
     /// The test does something to the world.
@@ -59,22 +71,36 @@ impl Witness {
 
     /// Keeps what is there now.
     pub(crate) async fn moment(&mut self) {
-        self.moments.push(self.source.read().await.expect("database and broker answer"));
+        self.try_moment().await.expect("database and broker answer");
+    }
+
+    /// The same where there may be no tables yet.
+    pub(crate) async fn try_moment(&mut self) -> Result<(), CheckError> {
+        let now = self.source().await?.read().await?;
+        self.moments.push(now);
+        Ok(())
+    }
+
+    /// How many moments are kept.
+    pub(crate) const fn moments(&self) -> usize {
+        self.moments.len()
     }
 
     /// The same without the broker, which may be away.
     pub(crate) async fn moment_without_broker(&mut self) {
-        self.moments.extend(self.source.read_database_alone().await.ok());
+        let source = self.source().await.expect("it was opened");
+        let now = source.read_database_alone().await.ok();
+        self.moments.extend(now);
     }
 
     /// What is there now, if it can be read.
     pub(crate) async fn now(&self) -> Option<State> {
-        self.source.read().await.ok()
+        self.source().await.ok()?.read().await.ok()
     }
 
     /// Waits until nothing is left to do, and judges.
     pub(crate) async fn judge(&mut self, world: &World, floor: &Floor) -> Checked {
-        let rest = async || self.source.read().await.ok().filter(is_at_rest);
+        let rest = async || self.now().await.filter(is_at_rest);
         let rest = world.until_looked_every(LOOK_EVERY, "nothing is left to do", rest).await;
         self.moments.push(rest);
         check(&self.history(), &self.moments, floor)
