@@ -7,6 +7,7 @@ use serde_json::{Value, to_value};
 use crate::canonical::content_hash;
 use crate::id::WorkflowKey;
 use crate::memory::CONTRADICTIONS_KEPT_MAX;
+use crate::similar::Scale;
 
 /// The policy of one workflow. Weights and deltas are thousandths; a field left out takes its default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -71,10 +72,12 @@ pub struct Policy {
     /// Distinct runs whose contradiction deletes an active memory.
     #[schemars(range(min = 1, max = CONTRADICTIONS_KEPT_MAX))]
     pub contradiction_runs: u32,
-    /// Similarity from which two texts are one memory, thousandths of a cosine.
+    /// Similarity from which two texts are one memory, thousandths. 700 is where the embedder in use was calibrated to be right;
+    /// less joins more.
     #[schemars(range(min = 1, max = 1000))]
     pub merge_similarity: u16,
-    /// Similarity from which a tombstone stops a text, thousandths of a cosine.
+    /// Similarity from which a tombstone stops a text, thousandths. 600 is where the embedder in use was calibrated to be right;
+    /// less stops more.
     #[schemars(range(min = 1, max = 1000))]
     pub tombstone_similarity: u16,
     /// Attempts of one investigation before it is given up.
@@ -89,7 +92,8 @@ pub struct Policy {
     /// How sure it has to be that a remark is a rule, thousandths; below, it is none.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_certainty_min: u16,
-    /// Similarity from which opposite advice about one subject is a contradiction, thousandths of a cosine.
+    /// Similarity from which opposite advice about one subject is a contradiction, thousandths. 500 is where the embedder in use
+    /// was calibrated to be right; less finds more.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_contradiction_similarity: u16,
     /// Investigated runs that ignore a rule they were presented with, since it was last asked for or used, before it is archived. That
@@ -149,13 +153,13 @@ impl Default for Policy {
             archive_weight: 50,
             tombstone_s: 30 * 24 * 3600,
             contradiction_runs: 2,
-            merge_similarity: 700,
-            tombstone_similarity: 600,
+            merge_similarity: Scale::MERGE,
+            tombstone_similarity: Scale::TOMBSTONE,
             investigation_attempts_max: 3,
             failure_pause_s: 3600,
             failure_pause_max_s: 24 * 3600,
             rule_certainty_min: 600,
-            rule_contradiction_similarity: 500,
+            rule_contradiction_similarity: Scale::CONTRADICTION,
             rule_presentations_max: 50,
             rule_inject_max: 5,
             rule_tokens_max: 200,

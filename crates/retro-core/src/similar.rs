@@ -1,47 +1,40 @@
 //! Similarity of lessons: by signature where both carry one, else by the cosine of an embedder.
 //!
-//! The default embedder hashes words and character n-grams; it needs no weights. Vectors are integers and so is
-//! the cosine (thousandths), so that both databases and every machine agree. Thresholds belong to an embedder.
+//! The built-in embedder hashes words and character n-grams; it needs no weights. Vectors are integers and so is
+//! the cosine (thousandths), so that both databases and every machine agree. A cosine means what its embedder's [`Scale`]
+//! makes of it: thresholds belong to an embedder. A text of which the embedder in use has no vector yet is compared by the
+//! built-in one, so that nothing that is forbidden comes back while vectors are made.
+
+mod known;
+mod marks;
+mod ngram;
+mod scale;
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::memory::Lesson;
 
-/// Turns a text into a vector. An embedder has a name and a version: its thresholds and vectors belong to it.
+pub use known::{KnownVectors, Unready, Wanted};
+pub use marks::{may_merge, opposite};
+pub use ngram::NgramEmbedder;
+pub use scale::{Scale, ScaleError};
+
+/// Most components of a vector.
+pub const COMPONENTS_MAX: usize = 4096;
+/// Greatest size of a component, either sign: [`cosine`] has room for no more.
+pub const COMPONENT_MAX: i32 = 1_000_000;
+
+/// Turns a text into a vector. An embedder has a name with a version: its scale and its vectors belong to it.
 pub trait Embedder: Send + Sync {
-    /// Name and version, such as `ngram-1`.
+    /// Name and version, such as `ngram-2`.
     fn name(&self) -> &str;
-    /// The vector of a text; all vectors of one embedder have the same length. Up to 4,096 components between
-    /// −1,000,000 and 1,000,000: [`cosine`] has room for no more.
-    fn embed(&self, text: &str) -> Vec<i32>;
-}
-
-/// Hashed words and character trigrams, 512 buckets. Words weigh three times a trigram.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NgramEmbedder;
-
-const BUCKETS: usize = 512;
-const WORD_WEIGHT: i32 = 3;
-const TRIGRAM_WEIGHT: i32 = 1;
-
-impl Embedder for NgramEmbedder {
-    fn name(&self) -> &str {
-        "ngram-1"
-    }
-
-    fn embed(&self, text: &str) -> Vec<i32> {
-        let mut vector = vec![0i32; BUCKETS];
-        for word in words(text) {
-            add(&mut vector, &word, WORD_WEIGHT);
-            let padded: Vec<char> = format!(" {word} ").chars().collect();
-            for trigram in padded.windows(3) {
-                add(&mut vector, &trigram.iter().collect::<String>(), TRIGRAM_WEIGHT);
-            }
-        }
-        vector
-    }
+    /// What its cosines mean.
+    fn scale(&self) -> Scale;
+    /// The vector of a text; all vectors of one embedder have the same length, at most [`COMPONENTS_MAX`] components of at
+    /// most [`COMPONENT_MAX`]. `None` when it has none of this text now.
+    fn embed(&self, text: &str) -> Option<Vec<i32>>;
 }
 
 /// Words that tie sentences together and say nothing about them.
@@ -54,31 +47,17 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
-        .filter(|word| !STOP_WORDS.contains(&word.as_str()))
+        .filter(|word| !is_stop_word(word))
 }
 
-/// Adds a feature to its bucket with a sign drawn from its hash, so that collisions cancel instead of adding up.
-fn add(vector: &mut [i32], feature: &str, weight: i32) {
-    let hash = fnv1a(feature.as_bytes());
-    let bucket = usize::try_from(hash % BUCKETS as u64).expect("below the number of buckets");
-    let sign = if hash >> 63 == 0 { 1 } else { -1 };
-    vector[bucket] += sign * weight;
-}
-
-/// FNV-1a, 64 bits: the same on every machine and in every version of this program.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.contains(&word)
 }
 
 /// The cosine of two vectors in thousandths, negative ones as 0; 0 when either is empty. Integers throughout.
 pub fn cosine(a: &[i32], b: &[i32]) -> u16 {
-    let dot = |x: &[i32], y: &[i32]| -> i128 {
-        x.iter().zip(y).map(|(x, y)| i128::from(*x) * i128::from(*y)).sum()
-    };
-    let product = dot(a, b);
-    let norms = dot(a, a) * dot(b, b);
+    let product = i128::from(dot(a, b));
+    let norms = i128::from(dot(a, a)) * i128::from(dot(b, b));
     if product <= 0 || norms == 0 {
         return 0;
     }
@@ -86,8 +65,13 @@ pub fn cosine(a: &[i32], b: &[i32]) -> u16 {
     u16::try_from(square.isqrt().min(1000)).expect("at most 1000")
 }
 
-/// How similar two lessons of one scope are, in thousandths: 1000 or 0 by their signatures where both carry one, else
-/// the cosine of their texts.
+/// 4,096 products of at most 10¹² stay below 2⁶³.
+fn dot(a: &[i32], b: &[i32]) -> i64 {
+    a.iter().zip(b).map(|(a, b)| i64::from(*a) * i64::from(*b)).sum()
+}
+
+/// How similar two lessons of one scope are, in thousandths of the common [`Scale`]: 1000 or 0 by their signatures where
+/// both carry one, else by the cosine of their texts.
 pub fn similarity(embedder: &dyn Embedder, a: &Lesson, b: &Lesson) -> u16 {
     Vectors::new(embedder).similarity(a, b)
 }
@@ -95,12 +79,16 @@ pub fn similarity(embedder: &dyn Embedder, a: &Lesson, b: &Lesson) -> u16 {
 /// The vectors of texts, each embedded once: a writer compares every finding with every memory of its step.
 pub(crate) struct Vectors<'e> {
     embedder: &'e dyn Embedder,
-    known: RefCell<HashMap<String, Rc<[i32]>>>,
+    known: Remembered,
+    /// Of texts that were compared with one of which the embedder has no vector.
+    built_in: Remembered,
 }
+
+type Remembered = RefCell<HashMap<String, Option<Rc<[i32]>>>>;
 
 impl<'e> Vectors<'e> {
     pub(crate) fn new(embedder: &'e dyn Embedder) -> Self {
-        Self { embedder, known: RefCell::default() }
+        Self { embedder, known: RefCell::default(), built_in: RefCell::default() }
     }
 
     /// As [`similarity`].
@@ -108,117 +96,29 @@ impl<'e> Vectors<'e> {
         match (a.cue.signature(), b.cue.signature()) {
             (Some(a), Some(b)) if a == b => 1000,
             (Some(_), Some(_)) => 0,
-            _ => cosine(&self.of(a.text()), &self.of(b.text())),
+            _ => self.of_texts(a.text(), b.text()),
         }
     }
 
-    fn of(&self, text: &str) -> Rc<[i32]> {
-        let known = self.known.borrow().get(text).cloned();
-        known.unwrap_or_else(|| {
-            let vector: Rc<[i32]> = self.embedder.embed(text).into();
-            self.known.borrow_mut().insert(text.to_owned(), Rc::clone(&vector));
-            vector
-        })
+    fn of_texts(&self, a: &str, b: &str) -> u16 {
+        let placed = |embedder: &dyn Embedder, known: &Remembered| {
+            // Both are asked for, so that somebody who notes what is missing has all of it.
+            let (a, b) = (of(embedder, known, a), of(embedder, known, b));
+            Some(embedder.scale().place(cosine(&a?, &b?)))
+        };
+        placed(self.embedder, &self.known)
+            .or_else(|| placed(&NgramEmbedder, &self.built_in))
+            .unwrap_or_default()
     }
 }
 
-/// Whether two lessons may be merged although they differ: never on a mismatch of negation, number or identifier.
-/// Equal signatures have settled that already.
-pub fn may_merge(a: &Lesson, b: &Lesson) -> bool {
-    match (a.cue.signature(), b.cue.signature()) {
-        (Some(a), Some(b)) => a == b,
-        _ => Marks::of(a.text()).agree(&Marks::of(b.text())),
-    }
-}
-
-/// Whether two lessons give opposite advice: one prefers what the other avoids, or one is the other's negation.
-/// What was deleted because it was wrong must not keep the right advice away.
-pub fn opposite(a: &Lesson, b: &Lesson) -> bool {
-    match (a.cue.signature(), b.cue.signature()) {
-        (Some(_), Some(_)) => a.cue.opposes(&b.cue),
-        _ => !Marks::of(a.text()).advise_alike(&Marks::of(b.text())),
-    }
-}
-
-/// What must agree between two texts before they may be called the same.
-#[derive(Debug)]
-struct Marks {
-    negated: bool,
-    /// The first words after "instead of" and the like: what is advised against.
-    against: BTreeSet<String>,
-    /// Numbers and identifiers.
-    exact: BTreeSet<String>,
-}
-
-/// Words after "instead of" that are taken for what is advised against: a name and perhaps an adjective. More would
-/// reach into the advice itself ("Instead of x use y").
-const AGAINST_WORDS: usize = 2;
-
-/// Two words after which stands what is advised against.
-const TURNS_AGAINST: &[[&str; 2]] = &[["instead", "of"], ["rather", "than"]];
-
-const NEGATIONS: &[&str] = &[
-    "not",
-    "no",
-    "never",
-    "don't",
-    "dont",
-    "doesn't",
-    "cannot",
-    "can't",
-    "without",
-    "avoid",
-    "instead",
-    "stop",
-    "isn't",
-    "won't",
-    "shouldn't",
-    "mustn't",
-];
-
-impl Marks {
-    fn of(text: &str) -> Self {
-        let mut marks = Self { negated: false, against: against(text), exact: BTreeSet::new() };
-        for token in text.split_whitespace() {
-            let token = token.trim_matches(|c: char| ",.;:!?()[]\"".contains(c));
-            let lower = token.to_lowercase().replace('’', "'");
-            if NEGATIONS.contains(&lower.as_str()) {
-                marks.negated = !marks.negated;
-            } else if is_exact(token) {
-                marks.exact.insert(token.trim_matches(|c: char| "`'".contains(c)).to_owned());
-            }
-        }
-        marks
-    }
-
-    fn advise_alike(&self, other: &Self) -> bool {
-        let nothing_against = self.against.is_empty() && other.against.is_empty();
-        self.negated == other.negated && (nothing_against || !self.against.is_disjoint(&other.against))
-    }
-
-    fn agree(&self, other: &Self) -> bool {
-        self.advise_alike(other) && self.exact == other.exact
-    }
-}
-
-fn against(text: &str) -> BTreeSet<String> {
-    let all: Vec<String> =
-        text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(str::to_lowercase).collect();
-    let turns = all.windows(2).enumerate().filter(|(_, pair)| TURNS_AGAINST.iter().any(|turn| turn == pair));
-    turns
-        .flat_map(|(at, _)| {
-            all[at + 2..].iter().filter(|word| !STOP_WORDS.contains(&word.as_str())).take(AGAINST_WORDS)
-        })
-        .cloned()
-        .collect()
-}
-
-/// Numbers, and identifiers: quoted in backticks or quotes, with an inner capital, underscore, slash, dot or digit.
-fn is_exact(token: &str) -> bool {
-    let quoted = token.len() > 2 && (token.starts_with('`') || token.starts_with('\''));
-    let inner = |c: char| c.is_ascii_digit() || "_/.=$<>#@".contains(c);
-    let camel = token.chars().skip(1).any(char::is_uppercase) && token.chars().any(char::is_lowercase);
-    quoted || token.chars().any(inner) || camel || token.starts_with("--")
+fn of(embedder: &dyn Embedder, known: &Remembered, text: &str) -> Option<Rc<[i32]>> {
+    let remembered = known.borrow().get(text).cloned();
+    remembered.unwrap_or_else(|| {
+        let vector: Option<Rc<[i32]>> = embedder.embed(text).map(Into::into);
+        known.borrow_mut().insert(text.to_owned(), vector.clone());
+        vector
+    })
 }
 
 #[cfg(test)]
@@ -287,8 +187,24 @@ mod tests {
 
     #[test]
     fn the_cosine_has_room_for_the_largest_vectors_an_embedder_may_give() {
-        let large = vec![1_000_000i32; 4096];
+        let large = vec![COMPONENT_MAX; COMPONENTS_MAX];
         let small: Vec<i32> = large.iter().map(|x| -x).collect();
         assert_eq!((cosine(&large, &large), cosine(&large, &small)), (1000, 0));
+    }
+
+    #[test]
+    fn what_has_no_vector_is_compared_by_the_built_in_embedder_and_noted() {
+        let scale = Scale { contradiction: 800, tombstone: 850, merge: 900 };
+        let (one, same, odd) = ("List the tables", "Show me every table", "List the tables first");
+        let vectors = [(one, Some(vec![9, 1])), (same, Some(vec![9, 2])), (odd, None)];
+        let vectors = vectors.into_iter().map(|(text, vector)| (text.to_owned(), vector)).collect();
+        let known = KnownVectors { name: "small".into(), scale, vectors };
+        let wanted = Wanted::beside(&known);
+        assert!(similarity(&wanted, &text(one), &text(same)) > Scale::MERGE, "by its own vectors");
+        assert_eq!(similarity(&wanted, &text(one), &text(odd)), similar(one, odd), "nobody can get one");
+        assert!(wanted.missed().is_empty());
+        let (new, newer) = ("Read the log", "Read the log twice");
+        assert_eq!(similarity(&wanted, &text(new), &text(newer)), similar(new, newer), "nobody tried");
+        assert_eq!(wanted.missed().into_iter().collect::<Vec<_>>(), [new, newer]);
     }
 }

@@ -1,0 +1,107 @@
+//! What forbids calling two lessons one, however alike their words are: negation, number, identifier, and advice turned
+//! round.
+
+use std::collections::BTreeSet;
+
+use super::is_stop_word;
+use crate::memory::Lesson;
+
+/// Whether two lessons may be merged although they differ: never on a mismatch of negation, number or identifier.
+/// Equal signatures have settled that already.
+pub fn may_merge(a: &Lesson, b: &Lesson) -> bool {
+    match (a.cue.signature(), b.cue.signature()) {
+        (Some(a), Some(b)) => a == b,
+        _ => Marks::of(a.text()).agree(&Marks::of(b.text())),
+    }
+}
+
+/// Whether two lessons give opposite advice: one prefers what the other avoids, or one is the other's negation.
+/// What was deleted because it was wrong must not keep the right advice away.
+pub fn opposite(a: &Lesson, b: &Lesson) -> bool {
+    match (a.cue.signature(), b.cue.signature()) {
+        (Some(_), Some(_)) => a.cue.opposes(&b.cue),
+        _ => !Marks::of(a.text()).advise_alike(&Marks::of(b.text())),
+    }
+}
+
+/// What must agree between two texts before they may be called the same.
+#[derive(Debug)]
+struct Marks {
+    negated: bool,
+    /// The first words after "instead of" and the like: what is advised against.
+    against: BTreeSet<String>,
+    /// Numbers and identifiers.
+    exact: BTreeSet<String>,
+}
+
+/// Words after "instead of" that are taken for what is advised against: a name and perhaps an adjective. More would
+/// reach into the advice itself ("Instead of x use y").
+const AGAINST_WORDS: usize = 2;
+
+/// Two words after which stands what is advised against.
+const TURNS_AGAINST: &[[&str; 2]] = &[["instead", "of"], ["rather", "than"]];
+
+const NEGATIONS: &[&str] = &[
+    "not",
+    "no",
+    "never",
+    "don't",
+    "dont",
+    "doesn't",
+    "cannot",
+    "can't",
+    "without",
+    "avoid",
+    "instead",
+    "stop",
+    "isn't",
+    "won't",
+    "shouldn't",
+    "mustn't",
+];
+
+impl Marks {
+    fn of(text: &str) -> Self {
+        let mut marks = Self { negated: false, against: against(text), exact: BTreeSet::new() };
+        for token in text.split_whitespace() {
+            let token = token.trim_matches(|c: char| ",.;:!?()[]\"".contains(c));
+            let lower = token.to_lowercase().replace('’', "'");
+            if NEGATIONS.contains(&lower.as_str()) {
+                marks.negated = !marks.negated;
+            } else if is_exact(token) {
+                marks.exact.insert(token.trim_matches(|c: char| "`'".contains(c)).to_owned());
+            }
+        }
+        marks
+    }
+
+    fn advise_alike(&self, other: &Self) -> bool {
+        let nothing_against = self.against.is_empty() && other.against.is_empty();
+        self.negated == other.negated && (nothing_against || !self.against.is_disjoint(&other.against))
+    }
+
+    fn agree(&self, other: &Self) -> bool {
+        self.advise_alike(other) && self.exact == other.exact
+    }
+}
+
+fn against(text: &str) -> BTreeSet<String> {
+    let all: Vec<String> =
+        text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(str::to_lowercase).collect();
+    let turns = all.windows(2).enumerate().filter(|(_, pair)| TURNS_AGAINST.iter().any(|turn| turn == pair));
+    turns
+        .flat_map(|(at, _)| {
+            all[at + 2..].iter().filter(|word| !is_stop_word(word)).take(AGAINST_WORDS)
+        })
+        .cloned()
+        .collect()
+}
+
+/// Numbers, and identifiers: quoted in backticks or quotes, with an inner capital, underscore, slash, dot or digit.
+fn is_exact(token: &str) -> bool {
+    let quoted = token.len() > 2 && (token.starts_with('`') || token.starts_with('\''));
+    let inner = |c: char| c.is_ascii_digit() || "_/.=$<>#@".contains(c);
+    let camel = token.chars().skip(1).any(char::is_uppercase) && token.chars().any(char::is_lowercase);
+    quoted || token.chars().any(inner) || camel || token.starts_with("--")
+}
+
