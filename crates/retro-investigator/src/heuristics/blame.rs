@@ -3,19 +3,20 @@
 //! Nobody says so in a trace, and no single sign is reliable; what is told is the strongest of a few, each of which is a
 //! way in which people find it. Calls come first: an error that nothing got past, else the last call that changed something.
 //! Where agents only talk, it is the work that its execution refuted, a crash, an answer that names no source among others
-//! that do, the first program, the first contribution. Only the first of these is a fact; the others are a guess, and are
-//! said in no lesson.
+//! that do, the first program, the first contribution. Only the first of these is a fact; the others are a guess. A guess is
+//! said in the report, as one, and in no lesson.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use regex::Regex;
+use retro_core::finding::Fault;
 use retro_core::id::Step;
-use retro_core::trajectory::{Source, Trajectory, Turn};
+use retro_core::trajectory::{Place, Source, Trajectory, Turn};
 
 use super::call::{Call, StepCalls};
 use super::errors::passes;
-use super::lookup;
+use super::{lookup, quote};
 
 /// Why a turn is blamed, the strongest sign first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +67,39 @@ pattern!(
 const TRACEBACK: &str = "Traceback (most recent call last)";
 /// How a program begins in a message.
 const PROGRAM: &str = "```";
+
+impl Sign {
+    /// What speaks for it, as half a sentence after "probably".
+    const fn told(self) -> &'static str {
+        match self {
+            Self::NothingGotPast => "a call failed, and no later call of its tool succeeded",
+            Self::ChangedLast => "the last call that changed something",
+            Self::Refuted => "what it wrote was executed and failed",
+            Self::Crashed => "it ends in an uncaught exception",
+            Self::Unsourced => "others show where they looked, this one answers from memory",
+            Self::Programmed => "the first program",
+            Self::Began => "the first contribution",
+        }
+    }
+}
+
+/// The guess with the words of its turn: of the call that it is about, or of what was said. `None` when there are none.
+pub(super) fn fault(blame: Blame, trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Option<Fault> {
+    let Blame { turn, sign } = blame;
+    let calls = || steps.iter().flat_map(|step| &step.calls).filter(|call| call.turn == turn);
+    let there = trajectory.turns.get(turn as usize)?;
+    let said = |(place, words): (Place, &str)| quote::of(place, words);
+    let quote = match sign {
+        Sign::NothingGotPast => calls().find_map(Call::error_quote),
+        Sign::ChangedLast => calls().filter(|call| call.succeeded()).next_back().and_then(Call::quote),
+        Sign::Refuted | Sign::Crashed | Sign::Unsourced | Sign::Programmed | Sign::Began => {
+            [(Place::Message { turn }, &*there.message), (Place::Reasoning { turn }, &*there.reasoning)]
+                .into_iter()
+                .find_map(said)
+        }
+    };
+    Some(Fault { step: there.step.clone(), sign: sign.told().to_owned(), quote: quote? })
+}
 
 /// The turn of a failed run to blame; `None` when it holds nothing that anybody did.
 pub(super) fn of(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Option<Blame> {
@@ -181,6 +215,25 @@ mod tests {
         let turns = vec![called("book", error), called("book", "{}"), called("get_order", "{}")];
         assert_eq!(blamed(turns), Some((1, Sign::ChangedLast)));
         assert_eq!(blamed(vec![called("get_order", "HTTP 503 Service Unavailable")]), None);
+    }
+
+    fn told(turns: Vec<Turn>) -> Option<(String, String)> {
+        let trajectory = Trajectory { turns };
+        let steps = by_step(&trajectory);
+        let fault = fault(of(&trajectory, &steps)?, &trajectory, &steps)?;
+        Some((fault.step.to_string(), fault.quote.text))
+    }
+
+    #[test]
+    fn a_guess_names_the_agent_and_quotes_it() {
+        let mut cancelled = called("cancel", "{}");
+        cancelled.calls[0].arguments = r#"{"order":7}"#.to_owned();
+        let turns = vec![cancelled, called("get_order", "{}")];
+        assert_eq!(told(turns), Some(("main".to_owned(), r#"{"order":7}"#.to_owned())));
+        let turns = vec![called("book", "Error: no such order")];
+        assert_eq!(told(turns), Some(("main".to_owned(), "Error: no such order".to_owned())));
+        let turns = vec![said("human", Source::User, "Count them"), agent("counter", "There are 7.")];
+        assert_eq!(told(turns), Some(("counter".to_owned(), "There are 7.".to_owned())));
     }
 
     #[test]

@@ -1,0 +1,153 @@
+use super::*;
+
+/// The signature of the failure, `None` for a success.
+fn error(arguments: &str, answer: &str) -> Option<String> {
+    let call =
+        ToolCall { tool: "t".into(), arguments: arguments.into(), answer: Some(answer.into()), failed: None };
+    match judge(&call, &Arguments::read(arguments)) {
+        Outcome::Failed(failure) => {
+            assert!(answer.contains(failure.line), "{:?} is not verbatim", failure.line);
+            Some(failure.error)
+        }
+        _ => None,
+    }
+}
+
+/// Each answer to these arguments fails with this signature.
+#[track_caller]
+fn fail(cases: &[(&str, &str, &str)]) {
+    for (arguments, answer, signature) in cases {
+        assert_eq!(error(arguments, answer).as_deref(), Some(*signature), "{answer}");
+    }
+}
+
+#[test]
+fn failures_that_are_said_in_words_are_seen() {
+    fail(&[
+        ("{}", "Error: user not found", "user not found"),
+        ("SELECT 1", "Error executing query: Unknown column 'x' in 'field list'", "Unknown column … in …"),
+        ("sleep 99", "Command timed out", "Command timed out"),
+        ("{}", "HTTP 503 Service Unavailable", "HTTP 503 Service Unavailable"),
+        (
+            "x",
+            "No SQL code was found in your last response.\n\nYour response should",
+            "No SQL code was found in your last response",
+        ),
+    ]);
+}
+
+#[test]
+fn failures_of_python_are_seen() {
+    fail(&[
+        (
+            "python x.py",
+            "Traceback (most recent call last):\n  File \"x.py\", line 3\nValueError: bad 12",
+            "ValueError: bad …",
+        ),
+        (
+            "python x.py",
+            "enter: Traceback (most recent call last):\n  File\nEOFError: EOF when reading",
+            "EOFError: EOF when reading",
+        ),
+        ("python x.py", "File \"x.py\", line 1\n    import a  def b… [cut]", "File …, line …"),
+        (
+            "python x.py",
+            "  File \"x.py\", line 1\n    import a  def b\n    ^^^\nSyntaxError: invalid syntax",
+            "SyntaxError: invalid syntax",
+        ),
+    ]);
+}
+
+#[test]
+fn failures_in_documents_are_seen() {
+    fail(&[
+        ("{}", r#"{"error": "no such order", "id": 3}"#, "no such order"),
+        ("{}", r#"{"error": {"code": 7, "message": "quota 12 exceeded"}}"#, "quota … exceeded"),
+        ("{}", r#"{"status": 404, "message": "missing thing"}"#, "missing thing"),
+        ("{}", r#"{"success": false}"#, ""),
+        ("x", "{'error': 'Error: invalid syntax (<string>, line 1)'}", "invalid syntax (<string>, line …)"),
+    ]);
+}
+
+#[test]
+fn failures_of_shells_and_their_programs_are_seen() {
+    fail(&[
+        ("ls /x", "ls: cannot access '/x': No such file or directory", "…: No such file or directory"),
+        (
+            "tar -xzf a -c b",
+            "tar: You may not specify more than one '-Acdtrux' option\nTry 'tar --help' for more.",
+            "tar: You may not specify more than one -Acdtrux option",
+        ),
+        ("xxd a", "/bin/bash: line 1: xxd: command not found", "xxd: command not found"),
+        (
+            "make",
+            "Exit code: 2\nWall time: 1 s\nOutput:\nmake: *** No rule to make target 'x'.  Stop.",
+            "make: … No rule to make target …. Stop",
+        ),
+        (
+            "make",
+            "<returncode>1</returncode>\n<output>\nerror: could not compile\n</output>",
+            "could not compile",
+        ),
+        (
+            "tar -cf a b c",
+            "b\ntar: c: Cannot stat: No such file or directory\ntar: Exiting with failure status due to previous errors",
+            "…: No such file or directory",
+        ),
+        (
+            "tail -r a | wc",
+            "0\ntail: invalid option -- 'r'\nTry 'tail --help' for more information.",
+            "tail: invalid option -- …",
+        ),
+        ("echo x | base64 -d", "picobase64: invalid input", "base64: invalid input"),
+        (
+            "wget a.b",
+            "--2023--  http://a.b/\nResolving a.b... failed.\nwget: unable to resolve host address 'a.b'",
+            "wget: unable to resolve host address …",
+        ),
+        (
+            "I am (sorry)",
+            "/bin/bash: -c: line 1: syntax error near unexpected token `('\nand more\nof it",
+            "syntax error near unexpected token …",
+        ),
+        ("sh -c 'wc <(x)'", "sh: 1: Syntax error: \"(\" unexpected", "sh: …: Syntax error: ( unexpected"),
+        ("gcc a.c", "/usr/bin/ld: cannot find 26: No such file or directory", "…: No such file or directory"),
+    ]);
+}
+
+#[test]
+fn content_that_mentions_errors_is_no_failure() {
+    for (arguments, answer) in [
+        ("SELECT * FROM log", "[('Error: disk full',), ('error',)]"),
+        ("{}", "[]"),
+        ("ls", ""),
+        ("ls", "error.log\nfatal.txt"),
+        ("cat a.log", "Error: one\nError: two\nok\nok\nok"),
+        ("cat t.py", "try:\n  x()\nexcept ValueError:\n  raise\nfinally:\n  pass"),
+        ("grep -r Traceback .", "a:Traceback (most recent call last):\nb:1\nc:2\nd:3\ne:4"),
+        ("{}", r#"{"error": null, "items": ["error"]}"#),
+        ("{}", r#"{"error": "", "status": "ok"}"#),
+        ("{}", r#"{"errors": [], "success": true, "exit_code": 0}"#),
+        ("x", "{'output': '', 'error': ''}"),
+        ("find / -name x", "find: '/proc/1': No such file or directory\n/home/x"),
+        ("tar -cf a /b", "tar: Removing leading `/' from member names"),
+        ("ls a b", "ls: cannot access 'a': No such file or directory\nb"),
+        ("cat notes", "Try 'tail --help' for more information."),
+        ("make", "Exit code: 0\nerror handling compiled"),
+        ("{}", "Invalid items were removed from the list as asked.\nOne.\nTwo.\nThree.\nFour."),
+    ] {
+        assert_eq!(error(arguments, answer), None, "{answer}");
+    }
+}
+
+#[test]
+fn what_the_log_says_counts_first() {
+    let said = |failed, answer: &str| {
+        let call = ToolCall { tool: "t".into(), arguments: "{}".into(), answer: Some(answer.into()), failed };
+        matches!(judge(&call, &Arguments::read("{}")), Outcome::Failed(_))
+    };
+    assert!(said(Some(true), "all fine") && said(Some(true), ""));
+    assert!(!said(Some(false), "Error: no"));
+    let silent = ToolCall { tool: "t".into(), arguments: "{}".into(), answer: None, failed: None };
+    assert_eq!(judge(&silent, &Arguments::read("{}")), Outcome::Unanswered);
+}
