@@ -17,6 +17,8 @@ pub(super) const LABELS: [Label; 9] = [
     Label::ReplayRefuseCommit,
     Label::BatchCancelCommit,
 ];
+/// A letter in twenty seconds: far from over when it is called off, and what it has taken up is sent before the story ends.
+const SLOWLY: &[&str] = &["--rate", "0.05"];
 /// What the broker takes in one message, headers included.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Room for the headers that the message has when it comes first, and none for those of a replay.
@@ -55,13 +57,16 @@ async fn script(ground: &mut Ground) {
             Label::BatchCancelCommit => {
                 // A batch of one letter would perhaps be over before it is called off.
                 refused(ground, &workflow, another(&workflow)).await;
-                cancelled(ground, point, &[&many[..], &["--rate", "0.01"]].concat()).await
+                cancelled(ground, point, &[&many[..], SLOWLY].concat()).await
             }
             label => {
                 if label == Label::SettleCommit {
                     // Only what is handled is settled: the letter gets its run's id.
                     let mend = ["dead-letters", "edit", letter.as_str(), "--set", "data.run_id=r"];
                     ground.ask(&[&mend[..], &why[..]].concat()).await;
+                    let mut mended = unreadable(&workflow);
+                    mended["data"]["run_id"] = json!("r");
+                    ground.says("ann", &workflow, &mended).ok();
                 }
                 ground.arm(point);
                 ground.ask(if label == Label::BatchStepCommit { &many } else { &one }).await;
