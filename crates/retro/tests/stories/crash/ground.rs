@@ -197,7 +197,7 @@ impl Ground {
     /// Publishes events as an engine does, in order.
     pub(super) async fn publish_all(&mut self, workflow: &str, events: &[Value]) {
         for event in events {
-            let begun = self.says("an engine", workflow, event);
+            let begun = self.hands_over("an engine", workflow, event);
             self.publish("default", workflow, event).await;
             begun.ok();
             self.published += 1;
@@ -205,7 +205,7 @@ impl Ground {
     }
 
     /// Somebody hands an event over, which the history is told: an engine, or a person who has mended a letter.
-    pub(super) fn says(&self, who: &str, workflow: &str, event: &Value) -> Begun {
+    pub(super) fn hands_over(&self, who: &str, workflow: &str, event: &Value) -> Begun {
         let event = Event::of("default", workflow, event.to_string().as_bytes());
         self.witness.recorder.begin(who, Operation::Emit { road: "nats".to_owned(), events: vec![event] })
     }

@@ -17,8 +17,6 @@ pub(super) const LABELS: [Label; 9] = [
     Label::ReplayRefuseCommit,
     Label::BatchCancelCommit,
 ];
-/// A letter in twenty seconds: far from over when it is called off, and what it has taken up is sent before the story ends.
-const SLOWLY: &[&str] = &["--rate", "0.05"];
 /// What the broker takes in one message, headers included.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Room for the headers that the message has when it comes first, and none for those of a replay.
@@ -57,7 +55,7 @@ async fn script(ground: &mut Ground) {
             Label::BatchCancelCommit => {
                 // A batch of one letter would perhaps be over before it is called off.
                 refused(ground, &workflow, another(&workflow)).await;
-                cancelled(ground, point, &[&many[..], SLOWLY].concat()).await
+                cancelled(ground, point, &[&many[..], &["--rate", "0.01"]].concat()).await
             }
             label => {
                 if label == Label::SettleCommit {
@@ -66,7 +64,7 @@ async fn script(ground: &mut Ground) {
                     ground.ask(&[&mend[..], &why[..]].concat()).await;
                     let mut mended = unreadable(&workflow);
                     mended["data"]["run_id"] = json!("r");
-                    ground.says("ann", &workflow, &mended).ok();
+                    ground.hands_over("ann", &workflow, &mended).ok();
                 }
                 ground.arm(point);
                 ground.ask(if label == Label::BatchStepCommit { &many } else { &one }).await;
