@@ -207,7 +207,8 @@ pub(crate) async fn send_again(
     Ok(Replayed::Now(last(connection, letter.id).await?))
 }
 
-/// Due behind everything that waits, so that the pace holds whoever asks.
+/// Due behind everything that waits, so that the pace holds whoever asks. A batch that goes slower than others keeps to its
+/// own pace by when it takes a letter up: here it is as short as theirs, or everybody behind it would wait as long as it does.
 async fn store(
     connection: &mut Connection,
     letter: DeadLetterId,
@@ -235,7 +236,7 @@ async fn store(
         .bind(shown(&how.act.by))
         .bind(shown(&how.act.reason))
         .bind(policy_time(how.act.at))
-        .bind(batch::gap_ms(how.pace))
+        .bind(batch::gap_ms(how.pace).min(batch::gap_ms(&Pace::default())))
         .execute(connection)
         .await
         .on("replays")?;

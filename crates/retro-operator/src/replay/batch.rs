@@ -183,14 +183,14 @@ pub fn batch(row: &BatchRow, of: &[BatchLetter], columns: u16) -> String {
         row.ended.as_deref().map(|why| format!("ended      {}\n", words::line(why))).unwrap_or_default();
     let pace = &row.pace;
     let head = format!(
-        "batch {}\n\nstate      {}\nasked      {}\nwhy        {}\npace       {} ‰ of a letter a second, {} first, stops above {} ‰ of failures\n{ended}\n",
+        "batch {}\n\nstate      {}\nasked      {}\nwhy        {}\npace       {} letters a second at the most, {} first; stops when more than {} % fail\n{ended}\n",
         row.id,
         progress(row),
         words::line(&row.asked),
         whose(&row.act),
-        pace.rate_milli,
+        f64::from(pace.rate_milli) / 1000.0,
         pace.canary,
-        pace.failed_permille_max,
+        f64::from(pace.failed_permille_max) / 10.0,
     );
     let line = |one: &BatchLetter| {
         let told = words::line(one.told.as_deref().unwrap_or_default());

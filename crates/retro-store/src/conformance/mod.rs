@@ -269,6 +269,7 @@ macro_rules! conformance {
                 a_replay_that_nothing_came_of_is_sent_again_under_its_id
                 a_replay_that_the_broker_refuses_leaves_its_letter_open
                 replays_are_due_one_after_the_other
+                a_slow_batch_keeps_nobody_waiting
                 a_letter_that_was_put_aside_is_kept_and_can_be_replayed
                 a_batch_stops_when_one_that_went_first_fails
                 a_batch_leaves_alone_what_somebody_acted_on_meanwhile

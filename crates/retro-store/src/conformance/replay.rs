@@ -177,6 +177,18 @@ pub async fn replays_are_due_one_after_the_other(database: &Database) {
     assert!(due.windows(2).all(|two| two[1].duration_since(two[0]) >= gap), "{due:?}");
 }
 
+/// A letter of a batch that takes one in twenty minutes is due at once, and so is another person's behind it.
+pub async fn a_slow_batch_keeps_nobody_waiting(database: &Database) {
+    let ids = bury(database, 4).await;
+    let before = replay(database, ids[0], "ann").await.due_at;
+    let slow = Pace { rate_milli: 1, ..Pace::default() };
+    let batch = start(database, &ids[1..3], slow).await;
+    assert_eq!(step(&*database.one, batch).await, Some(Next::Release(1)));
+    assert_eq!(step(&*database.one, batch).await, Some(Next::Wait), "the other one keeps to the pace");
+    let behind = replay(database, ids[3], "bob").await.due_at;
+    assert!(behind.duration_since(before) < slow.gap() / 2, "{before} and then {behind}");
+}
+
 /// Kept whole, and shown as what it is.
 pub async fn a_letter_that_was_put_aside_is_kept_and_can_be_replayed(database: &Database) {
     let ids = [

@@ -93,17 +93,24 @@ pub(super) async fn replay(
     if args.detach {
         output::data(asked.output, &started, || {
             format!(
-                "batch {} over {} letters; `retro dead-letters batches ID` tells how far it is",
-                started.batch, started.letters
+                "batch {} over {}; `retro dead-letters batches {}` tells how far it is",
+                started.batch,
+                letters(started.letters),
+                started.batch
             )
         })?;
         return Ok(Exit::Done);
     }
     output::told(&format!(
-        "batch {} over {} letters; interrupted, it goes on",
-        started.batch, started.letters
+        "batch {} over {}; interrupted, it goes on",
+        started.batch,
+        letters(started.letters)
     ));
     wait(asked, &replays, &*store, started.batch).await
+}
+
+fn letters(count: u64) -> String {
+    if count == 1 { "1 letter".to_owned() } else { format!("{count} letters") }
 }
 
 /// Tells how far a batch is whenever that changes, until it ended and nothing of it is under way.

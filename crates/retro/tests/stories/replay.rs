@@ -114,7 +114,11 @@ async fn a_batch_whose_canary_fails_stops_and_the_rest_is_put_aside() {
     let batches = world.ask(&["dead-letters", "batches"]).await;
     let batch = text(&items(&batches)[0], "id").to_owned();
     let shown = world.retro(&["dead-letters", "batches", &batch]).await.out;
-    assert!(shown.contains("stopped") && shown.contains("not_json"), "{shown}");
+    for part in
+        ["stopped", "not_json", "5 letters a second at the most, 1 first; stops when more than 20 % fail"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
 
     // Over HTTP the same, and another tenant sees nothing of it.
     let path = format!("/v1/dead-letters/batches/{batch}");

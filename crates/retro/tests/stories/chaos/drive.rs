@@ -113,6 +113,7 @@ impl Driver {
             }
             Fault::Kill { process } => self.kill(place(*process)).await,
             Fault::Stop { process } => self.stop(place(*process)).await,
+            Fault::ClockOff { process, behind } => self.clock_off(place(*process), *behind).await,
             Fault::LineFrozen { process } => self.freeze_line(place(*process)).await,
             Fault::BrokerKill => self.kill_broker().await,
             Fault::DatabaseRestart => self.restart_database().await,
@@ -164,6 +165,15 @@ impl Driver {
         self.fleet.kill(self.places[place]).await;
         self.witness.death("sigkill", self.target(place));
         self.places[place] = self.start(place, &[]);
+        self.ready(place).await;
+    }
+
+    async fn clock_off(&mut self, place: usize, behind: bool) {
+        self.fleet.kill(self.places[place]).await;
+        self.witness.death("sigkill", self.target(place));
+        let off_s = if behind { "-3600" } else { "3600" };
+        self.places[place] = self.start(place, &[("FAULT_CLOCK", off_s)]);
+        self.witness.fault("clock_off", format!("{} by {off_s} s", self.target(place)));
         self.ready(place).await;
     }
 

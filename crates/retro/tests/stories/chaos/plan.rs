@@ -49,6 +49,8 @@ pub(super) enum Fault {
     Kill { process: u64 },
     /// A process is stopped for longer than its lease, and goes on.
     Stop { process: u64 },
+    /// A process is killed, and its successor's clock is an hour ahead or behind, until somebody succeeds it in turn.
+    ClockOff { process: u64, behind: bool },
     /// A process hears nothing of the broker, and nobody tells it.
     LineFrozen { process: u64 },
     /// The broker is killed, and comes back with what it had.
@@ -106,6 +108,7 @@ impl Fault {
             Self::Crash { .. } => "crash",
             Self::Kill { .. } => "sigkill",
             Self::Stop { .. } => "sigstop",
+            Self::ClockOff { .. } => "clock_off",
             Self::LineFrozen { .. } => "line_frozen",
             Self::BrokerKill => "broker_kill",
             Self::DatabaseRestart => "database_restart",
@@ -164,7 +167,7 @@ impl Dice {
 
     fn fault(&mut self, kind: Kind, shape: Shape) -> Fault {
         let process = self.below(shape.processes().len() as u64);
-        match self.below(if kind == Kind::Postgres { 12 } else { 10 }) {
+        match self.below(if kind == Kind::Postgres { 13 } else { 11 }) {
             0..=2 => self.crash(process, shape),
             3 => Fault::Kill { process },
             4 => Fault::Stop { process },
@@ -173,7 +176,8 @@ impl Dice {
             7 => Fault::Redelivery,
             8 => Fault::Replayed,
             9 => Fault::Poison { kind: self.below(3) },
-            10 => Fault::DatabaseRestart,
+            10 => Fault::ClockOff { process, behind: self.below(2) == 0 },
+            11 => Fault::DatabaseRestart,
             _ => Fault::BackendsTerminated,
         }
     }
@@ -198,5 +202,5 @@ fn a_seed_always_stands_for_the_same_plan_and_seeds_for_different_ones() {
     }
     let faults = plans.iter().flat_map(|plan| &plan.steps).map(|step| step.fault.kind());
     let kinds: std::collections::BTreeSet<_> = faults.collect();
-    assert_eq!(kinds.len(), 10, "twenty seeds bring every kind: {kinds:?}");
+    assert_eq!(kinds.len(), 11, "twenty seeds bring every kind: {kinds:?}");
 }

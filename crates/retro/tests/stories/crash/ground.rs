@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::time::Instant;
 
 use retro_bus::{Bus, BusConfig, Role};
-use retro_checker::{Event, Floor, Operation};
+use retro_checker::{Begun, Event, Floor, Operation};
 use retro_core::id::Tenant;
 use retro_fault::{Label, Side};
 use retro_store::DeadLetterFilter;
@@ -197,13 +197,17 @@ impl Ground {
     /// Publishes events as an engine does, in order.
     pub(super) async fn publish_all(&mut self, workflow: &str, events: &[Value]) {
         for event in events {
-            let said = Event::of("default", workflow, event.to_string().as_bytes());
-            let emit = Operation::Emit { road: "nats".to_owned(), events: vec![said] };
-            let begun = self.witness.recorder.begin("an engine", emit);
+            let begun = self.hands_over("an engine", workflow, event);
             self.publish("default", workflow, event).await;
             begun.ok();
             self.published += 1;
         }
+    }
+
+    /// Somebody hands an event over, which the history is told: an engine, or a person who has mended a letter.
+    pub(super) fn hands_over(&self, who: &str, workflow: &str, event: &Value) -> Begun {
+        let event = Event::of("default", workflow, event.to_string().as_bytes());
+        self.witness.recorder.begin(who, Operation::Emit { road: "nats".to_owned(), events: vec![event] })
     }
 
     /// What the broker holds as acknowledged is in the database: counted, or a dead letter. Asked while nobody works, and

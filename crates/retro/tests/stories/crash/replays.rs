@@ -62,6 +62,9 @@ async fn script(ground: &mut Ground) {
                     // Only what is handled is settled: the letter gets its run's id.
                     let mend = ["dead-letters", "edit", letter.as_str(), "--set", "data.run_id=r"];
                     ground.ask(&[&mend[..], &why[..]].concat()).await;
+                    let mut mended = unreadable(&workflow);
+                    mended["data"]["run_id"] = json!("r");
+                    ground.hands_over("ann", &workflow, &mended).ok();
                 }
                 ground.arm(point);
                 ground.ask(if label == Label::BatchStepCommit { &many } else { &one }).await;

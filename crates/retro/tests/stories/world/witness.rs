@@ -112,7 +112,8 @@ impl Witness {
     }
 }
 
-/// Whether nothing is left to do: nothing unsent, undelivered or unacknowledged, no retrospective open or due.
+/// Whether nothing is left to do: nothing unsent, undelivered or unacknowledged, no retrospective open or due, no replay
+/// that is to be sent.
 fn is_at_rest(state: &State) -> bool {
     let open = |state: &str| ["due", "investigating", "settling"].contains(&state);
     let mut consumers = state
@@ -125,6 +126,7 @@ fn is_at_rest(state: &State) -> bool {
         && consumers.all(|(stream, one)| one.pending + one.ack_pending == 0 && has_answered(stream, one))
         && !state.retrospectives.iter().any(|one| open(&one.state))
         && full.next().is_none()
+        && !state.replays.iter().any(|one| one.state == "waiting")
 }
 
 /// Whether a consumer has answered for the last message that is for it. What is pending is counted by the broker a moment
