@@ -76,7 +76,8 @@ impl Layer {
 
     /// Tests may also build a world: a real broker, a real database. Never another consumer.
     fn tests_may_name(self, other: Self) -> bool {
-        self.may_name(other) || (self != Self::Core && matches!(other, Self::Adapter | Self::Testkit))
+        self.may_name(other)
+            || (self != Self::Core && matches!(other, Self::Adapter | Self::Testkit))
             || (self == Self::Root && other == Self::Outside)
     }
 }
