@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Parser;
 use retro_loop::{Playing, ablations, worlds, worlds_in};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Plays made-up worlds against a running retro and says how true and how useful its memories are.
 #[derive(Parser)]
@@ -68,6 +69,16 @@ fn main() -> ExitCode {
     }
 }
 
+/// Gives up when somebody stops the program, so that what it started does not outlive it.
+async fn until_stopped<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut told_to_stop = signal(SignalKind::terminate())?;
+    tokio::select! {
+        done = work => done,
+        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+        _ = told_to_stop.recv() => bail!("told to stop"),
+    }
+}
+
 fn run(arguments: Arguments) -> Result<()> {
     let folders = if arguments.world.is_empty() { worlds_in(&arguments.worlds)? } else { arguments.world };
     let worlds = worlds(&folders)?;
@@ -90,7 +101,7 @@ fn run(arguments: Arguments) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut figures = serde_json::json!({});
     if !arguments.only_ablations {
-        let played = runtime.block_on(playing.play(&worlds, ""))?;
+        let played = runtime.block_on(until_stopped(playing.play(&worlds, "")))?;
         println!("\n{}", played.text(&worlds));
         figures["base"] = played.json(&worlds);
         if let Some(file) = &arguments.svg {
@@ -101,7 +112,7 @@ fn run(arguments: Arguments) -> Result<()> {
     if let Some(seeds) = arguments.ablations {
         let said = |line: &str| eprintln!("{line}");
         let few = Playing { seeds, ..playing };
-        let (table, json) = runtime.block_on(ablations(&few, &worlds, &said))?;
+        let (table, json) = runtime.block_on(until_stopped(ablations(&few, &worlds, &said)))?;
         println!("{table}");
         figures["ablations"] = json;
     }

@@ -15,8 +15,8 @@ async fn agents_that_are_handed_memories_fail_less_than_without() {
         retro: env!("CARGO_BIN_EXE_retro").into(),
         folder: folder.path().to_owned(),
         seeds: 1,
-        runs: 120,
-        side_by_side: 4,
+        runs: 100,
+        side_by_side: 2,
         investigators: 2,
         look_every: Duration::from_millis(50),
     };
