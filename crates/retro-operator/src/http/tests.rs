@@ -135,7 +135,7 @@ async fn a_report_is_json_markdown_or_tables_by_accept() {
     let effect = format!("/v1/memories/{}/effect", two_tenants().about("syntax"));
     assert!(ask("default", &effect, "text/plain").await.body.contains("no claim"));
     let json = ask("default", &effect, "*/*").await.json();
-    assert_eq!((&json["effect"]["estimate"], &json["effect"]["without"]["runs"]), (&json!(null), &json!(30)));
+    assert_eq!((&json["effect"]["estimate"], &json["effect"]["without"]["runs"]), (&json!(null), &json!(20)));
     let why = format!("/v1/memories/{}/why", two_tenants().about("syntax"));
     assert!(ask("default", &why, "text/plain").await.body.contains("0.300 → 0.150"));
     assert_eq!(ask("default", &why, "*/*").await.json()["life"].as_array().unwrap().len(), 5);

@@ -176,7 +176,7 @@ fn rounded(figure: f64) -> f64 {
 
 fn print(rows: &[Row]) {
     println!(
-        "{:<38} {:<26} {:>6}  {:>6} {:>6} {:>6} {:>8}  {:>5}",
+        "{:<38} {:<28} {:>6}  {:>6} {:>6} {:>6} {:>8}  {:>5}",
         "measure", "figure", "cases", "ours", "read", "unread", "baseline", "goal"
     );
     for row in rows {
@@ -187,7 +187,7 @@ fn print(rows: &[Row]) {
         };
         let reached = if row.reached == Some(false) { "  missed" } else { "" };
         println!(
-            "{:<38} {:<26} {:>6}  {:>6.3} {:>6.3} {:>6.3} {:>8.3}  {goal:>5}{reached}",
+            "{:<38} {:<28} {:>6}  {:>6.3} {:>6.3} {:>6.3} {:>8.3}  {goal:>5}{reached}",
             row.measure, row.figure, row.cases, row.ours, row.read, row.unread, row.baseline
         );
     }

@@ -1,5 +1,9 @@
 //! Are secrets cut out before anything is stored, and is what only looks like one left alone? Set 07 comes from the tests of
 //! tools that do nothing else. A secret counts as found when anything of its text was cut out.
+//!
+//! Its labels are those of one rule of one tool at a time: a token that is a digit short is clean to the rule of its issuer, and
+//! addresses of networks and names of buckets are secrets to others. So the figures stand twice: over everything, and over
+//! what opens something and what nobody named a credential.
 
 use std::sync::LazyLock;
 
@@ -31,7 +35,21 @@ pub(super) struct Case {
     ours: bool,
     baseline: bool,
     truth: bool,
+    /// A secret that opens something, or a clean text in which nothing is named a credential.
+    plain: bool,
 }
+
+/// Kinds whose "secrets" open nothing, as `retro-redact` says of itself: public addresses, names of buckets, folders and
+/// resources, and texts that only test a scanner's own comments.
+const NO_CREDENTIAL: &[&str] = &[
+    "ip_public",
+    "no-homedir",
+    "filter-comments",
+    "AWS S3 Bucket",
+    "Google Cloud Storage Bucket",
+    "Amazon Resource Name",
+    "no-k8s-kind-secret",
+];
 
 impl Measure for Secrets {
     const NAME: &'static str = "secrets cut out";
@@ -48,12 +66,17 @@ impl Measure for Secrets {
     }
 
     fn figures(cases: &[&Case]) -> Vec<Figure> {
-        let figure = |name: &str, truth: bool| {
-            let of: Vec<_> = cases.iter().filter(|case| case.truth == truth).collect();
+        let figure = |name: &str, truth: bool, all: bool| {
+            let of: Vec<_> = cases.iter().filter(|case| case.truth == truth && (all || case.plain)).collect();
             let said = |by: fn(&Case) -> bool| share(of.iter().map(|case| by(case)));
             Figure::new(name, of.len(), said(|case| case.ours), said(|case| case.baseline))
         };
-        vec![figure("recall", true).with_goal(0.95), figure("false alarms", false).within(0.0, 0.03)]
+        vec![
+            figure("recall", true, true).with_goal(0.95),
+            figure("recall, what opens something", true, false),
+            figure("false alarms", false, true).within(0.0, 0.03),
+            figure("false alarms, none is named", false, false),
+        ]
     }
 
     fn mistake(case: &Case) -> Option<String> {
@@ -64,10 +87,13 @@ impl Measure for Secrets {
 
 fn case(text: Text) -> Case {
     let whole = text.parts.concat();
+    let truth = text.label == "secret";
+    let opens = !NO_CREDENTIAL.contains(&text.kind.as_str());
     Case {
+        plain: if truth { opens } else { !CREDENTIAL.is_match(&whole) },
         ours: Redactor::shared().redact(&whole).secrets > 0,
         baseline: NAMED.is_match(&whole),
-        truth: text.label == "secret",
+        truth,
         shown: format!("{} {}: {whole:?}", text.id, text.kind),
         id: text.id,
     }
@@ -77,4 +103,9 @@ fn case(text: Text) -> Case {
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?i)(?:password|passwd|secret|token|api_?key)["']?\s*[:=]\s*\S{6,}"#)
         .expect("a constant pattern")
+});
+
+// Words by which people name a credential.
+static CREDENTIAL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)pass(?:word|wd|phrase)|secret|token|key|credential|auth").expect("a constant pattern")
 });
