@@ -29,6 +29,8 @@ pub(crate) enum Eval {
     Hostile(hostile::Options),
     /// The screen against hostile text: recall by kind, false alarms on real reviews, beside a one-line expression.
     Injection(injection::Options),
+    /// Embedders: which sentences they call the same, beside what people called so; calibrates the scale of one.
+    Paraphrases(findings::paraphrases::Options),
     /// The reader of reviews: which remarks it calls rules, beside what people called them.
     Rules(rules::Options),
     /// GitHub's payloads: what the bridge reads in each; and posted to a running bridge.
@@ -80,6 +82,7 @@ pub(crate) fn run(root: &Path, eval: &Eval) -> Result<()> {
         Eval::Findings(options) => findings::run(options),
         Eval::Hostile(options) => hostile::run(root, options),
         Eval::Injection(options) => injection::run(options),
+        Eval::Paraphrases(options) => findings::paraphrases::run(options),
         Eval::Rules(options) => rules::run(options),
         Eval::Webhooks(options) => webhooks::run(root, options),
     }
