@@ -90,9 +90,7 @@ fn against(text: &str) -> BTreeSet<String> {
         text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(str::to_lowercase).collect();
     let turns = all.windows(2).enumerate().filter(|(_, pair)| TURNS_AGAINST.iter().any(|turn| turn == pair));
     turns
-        .flat_map(|(at, _)| {
-            all[at + 2..].iter().filter(|word| !is_stop_word(word)).take(AGAINST_WORDS)
-        })
+        .flat_map(|(at, _)| all[at + 2..].iter().filter(|word| !is_stop_word(word)).take(AGAINST_WORDS))
         .cloned()
         .collect()
 }
@@ -104,4 +102,3 @@ fn is_exact(token: &str) -> bool {
     let camel = token.chars().skip(1).any(char::is_uppercase) && token.chars().any(char::is_lowercase);
     quoted || token.chars().any(inner) || camel || token.starts_with("--")
 }
-

@@ -23,8 +23,8 @@ const WORD_UNITS: u32 = 600;
 const TRIGRAMS_UNITS: u32 = 300;
 /// Words in which advice is given, whatever it is about: between two short lessons they would be half of what is shared.
 const LIGHT_WORDS: &[&str] = &[
-    "add", "always", "avoid", "call", "can", "check", "do", "ensure", "first", "get", "if", "keep", "make", "must",
-    "need", "needs", "never", "not", "run", "set", "should", "use", "used", "uses", "using",
+    "add", "always", "avoid", "call", "can", "check", "do", "ensure", "first", "get", "if", "keep", "make",
+    "must", "need", "needs", "never", "not", "run", "set", "should", "use", "used", "uses", "using",
 ];
 /// A light word counts so many times less.
 const LIGHT_SHARE: u32 = 3;

@@ -7,6 +7,7 @@ mod broker;
 mod chaos;
 mod controls;
 mod crash;
+mod embedder;
 mod equal;
 mod faults;
 mod hook;
