@@ -9,6 +9,7 @@ use retro_events::hosts::{DatarefHosts, HostError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::embedder::{self, Embedder};
 use crate::layers::{self, Loaded};
 use crate::problem::Problems;
 use crate::secret::Secret;
@@ -72,6 +73,35 @@ pub struct Config {
     /// Folder of the pipelines, with `retrospective/pipeline.toml`; without it the built-in policy holds.
     #[schemars(example = "/etc/retro/pipelines")]
     pub pipelines: Option<PathBuf>,
+    /// A directory of weights in the form of Model2Vec (`config.json`, `tokenizer.json`, `model.safetensors`) by which lessons are
+    /// compared, instead of the built-in embedder; read at the start and never fetched. Its scale lies beside them as
+    /// `retrospect.json`, or is `embedder_scale`.
+    #[schemars(example = "/var/lib/retro/potion-base-8M")]
+    pub embedder_dir: Option<PathBuf>,
+    /// The base address of an OpenAI-compatible API whose `/embeddings` compares lessons instead of the built-in embedder. It sees the
+    /// titles of memories and findings. While it is away they are compared by the built-in one.
+    #[schemars(example = "https://api.openai.com/v1")]
+    pub embedder_url: Option<String>,
+    /// The model that it is asked for; another model is another embedder, whose vectors are made anew in the background.
+    #[schemars(example = "text-embedding-3-small")]
+    pub embedder_model: Option<String>,
+    /// Components of its vectors; 0: not said. An answer with others is refused.
+    #[schemars(range(min = 0, max = 4096))]
+    pub embedder_dimensions: u32,
+    /// What the embedder's cosines mean: those from which two lessons are about one thing, one is kept away by a tombstone, and both
+    /// are one memory, in thousandths. They stand where the policy says 500, 600 and 700.
+    #[schemars(example = "430, 560, 720")]
+    pub embedder_scale: Option<String>,
+    /// The key that it is asked with, as a bearer token.
+    #[schemars(example = "a long random text")]
+    pub embedder_key: Option<Secret>,
+    /// A file that holds `embedder_key`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_embedder_key")]
+    pub embedder_key_file: Option<PathBuf>,
+    /// How long the embedder at `embedder_url` may take for what it is asked at once, milliseconds, a second try included; then the
+    /// built-in one takes its place.
+    #[schemars(range(min = 100, max = 60_000))]
+    pub embedder_ms: u64,
     /// Hosts that a run's body may be fetched from over https, separated by commas. Bodies elsewhere are refused.
     #[schemars(example = "runs.example.com, archive.example.com:8443")]
     pub dataref_hosts: String,
@@ -175,6 +205,14 @@ impl Default for Config {
             nats_server: None,
             nats_port: 0,
             pipelines: None,
+            embedder_dir: None,
+            embedder_url: None,
+            embedder_model: None,
+            embedder_dimensions: 0,
+            embedder_scale: None,
+            embedder_key: None,
+            embedder_key_file: None,
+            embedder_ms: 5000,
             dataref_hosts: String::new(),
             investigators: 2,
             lease_s: 60,
@@ -222,7 +260,8 @@ pub const OTHER_VARIABLES: [&str; 6] = [
 ];
 
 /// Secrets that a file may hold. The key of the file is the secret's and `_file`.
-pub const SECRETS: [&str; 4] = ["github_secret", "github_tenant_secrets", "database_url", "nats_url"];
+pub const SECRETS: [&str; 5] =
+    ["github_secret", "github_tenant_secrets", "database_url", "nats_url", "embedder_key"];
 
 /// The shortest secret of a webhook, in bytes: what is shorter is found by trying.
 const GITHUB_SECRET_BYTES_MIN: usize = 8;
@@ -280,6 +319,12 @@ impl Config {
         GithubTenants::parse(&self.github_tenants)
     }
 
+    /// The embedder that lessons are compared by; fails with the key that is wrong or missing, and why, which [`load`] has refused
+    /// already.
+    pub fn embedder(&self) -> Result<Embedder, (&'static str, String)> {
+        embedder::of(self)
+    }
+
     /// What no type forbids: key and sentence. A secret is not shown.
     pub(crate) fn refused(&self) -> Vec<(&'static str, String)> {
         let mut refused = Vec::new();
@@ -299,6 +344,7 @@ impl Config {
         if let Err(error) = self.github_tenants() {
             refused.push(("github_tenants", format!("has an entry that cannot be used: {error}")));
         }
+        refused.extend(self.embedder().err());
         refused.extend(self.refused_secrets());
         refused.extend(self.refused_tenant_secrets().map(|why| ("github_tenant_secrets", why)));
         refused

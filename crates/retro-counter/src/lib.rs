@@ -188,7 +188,7 @@ fn not_stored(problem: &StoreError) -> Verdict {
     let reason = problem.to_string();
     match problem {
         StoreError::Unavailable(_) => Verdict::Snooze { wait: STORE_AWAY, reason },
-        StoreError::Fenced { .. } | StoreError::Damaged { .. } => {
+        StoreError::Fenced { .. } | StoreError::Unready(_) | StoreError::Damaged { .. } => {
             Verdict::RetryAfter { wait: STORE_AWAY, reason }
         }
     }

@@ -186,6 +186,11 @@ words! {
         PurgeMessagesCommit = "purge.messages.commit",
         /// Attempts of which nothing was heard again are dropped.
         PurgeAttemptsCommit = "purge.attempts.commit",
+        // Vectors.
+        /// What an embedder made of memories is kept.
+        KeepVectorsCommit = "keep.vectors.commit",
+        /// What embedders of long ago made is forgotten.
+        ForgetVectorsCommit = "forget.vectors.commit",
     }
 }
 

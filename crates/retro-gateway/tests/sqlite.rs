@@ -62,7 +62,7 @@ async fn learn(store: &SqliteStore, key: &WorkflowKey, lessons: &[String]) {
     let checked = Checked { findings, verdicts: vec![], fault: None, dropped: 0 };
     let found = InvestigationResult::Found { checked, presented: vec![] };
     store.finish(&claim, &found, Timing::default(), &settled).await.unwrap();
-    let closing = |facts| close(facts, &NgramEmbedder, &policy(), now);
+    let closing = |facts| Ok(close(facts, &NgramEmbedder, &policy(), now));
     WriterStore::close(store, &key.tenant, due, now, &closing).await.unwrap();
 }
 

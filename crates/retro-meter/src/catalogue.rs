@@ -110,6 +110,11 @@ instruments! {
     /// How long the tentative memory that has waited longest has waited for a second run; 0 when there is none.
     TENTATIVE_AGE: Level[] = "retro.memory.tentative.age", "s";
 
+    /// Texts that an embedder which is not built in was asked for: made or failed (compared by the built-in one instead).
+    EMBEDDED: Count["retro.outcome"] = "retro.embedder.texts", "{text}";
+    /// Memories that lack a vector of the embedder in use and are compared by the built-in one; counted up to 100,000.
+    VECTORS_LACKING: Level[] = "retro.embedder.lacking", "{memory}";
+
     /// Webhooks of GitHub by what became of them: taken, ping, not_taken (an event or action that is not used), incomplete (without what it would have to say, or in another shape), unmapped (of no tenant), unsigned, refused (not to be read), busy or failed (the broker did not take it). Events that are not used are other.
     WEBHOOKS: Count["retro.github.kind", "retro.outcome"] = "retro.github.deliveries", "{delivery}";
 

@@ -373,7 +373,7 @@ pub(crate) fn not_answered(cause: &StoreError) -> Problem {
             "the database is not available",
             "the database did not answer; ask again",
         ),
-        StoreError::Fenced { .. } | StoreError::Damaged { .. } => {
+        StoreError::Fenced { .. } | StoreError::Unready(_) | StoreError::Damaged { .. } => {
             error!(cause = %cause, "a person's request failed: {cause}");
             Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,

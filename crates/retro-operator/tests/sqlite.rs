@@ -49,7 +49,7 @@ async fn season(store: &SqliteStore, key: &WorkflowKey, batch: u64, error: &str,
     while let Some(claim) = store.claim("test", 60).await.unwrap() {
         store.finish(&claim, &found(error), Timing::default(), &finish).await.unwrap();
     }
-    let closing = |facts| close(facts, &NgramEmbedder, &Policy::default(), now);
+    let closing = |facts| Ok(close(facts, &NgramEmbedder, &Policy::default(), now));
     WriterStore::close(store, &key.tenant, due, now, &closing).await.unwrap();
 }
 

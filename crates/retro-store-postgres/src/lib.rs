@@ -45,6 +45,8 @@ mod steer;
 #[path = "../../retro-store-sql/ports/trace.rs"]
 mod trace;
 mod track;
+#[path = "../../retro-store-sql/ports/vectors.rs"]
+mod vectors;
 mod write;
 
 pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, migrate, name};

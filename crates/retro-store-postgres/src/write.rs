@@ -38,7 +38,7 @@ impl WriterStore for PostgresStore {
             return Ok(Step::AlreadyDone);
         }
         let facts = close::load(&mut transaction, settling.clone(), sample).await?;
-        let closing = decide(facts);
+        let closing = decide(facts)?;
         close::store(&mut transaction, &settling, &closing, now).await?;
         commit(transaction, Label::CloseCommit).await?;
         Ok(Step::Done)
@@ -62,7 +62,7 @@ impl WriterStore for PostgresStore {
         }
         let keeper = batch.keeper.clone();
         rules::look(&mut transaction, &batch).await?;
-        let closed = decide(rules::facts(&mut transaction, id, batch).await?);
+        let closed = decide(rules::facts(&mut transaction, id, batch).await?)?;
         rules::store(&mut transaction, &keeper, id, &closed).await?;
         commit(transaction, Label::RulesCommit).await?;
         Ok(Step::Done)
@@ -88,7 +88,7 @@ impl WriterStore for PostgresStore {
             return Ok(Ok(Step::AlreadyDone));
         }
         let facts = rules::promote_facts(&mut transaction, keeper, memory).await?;
-        let promotion = match decide(&facts) {
+        let promotion = match decide(&facts)? {
             Ok(promotion) => promotion,
             Err(unpromoted) => return Ok(Err(unpromoted)),
         };
@@ -163,7 +163,7 @@ impl WriterStore for PostgresStore {
     ) -> Result<Option<std::result::Result<Decided, Undecided>>> {
         let mut transaction = self.write().await?;
         let Some(facts) = manual::facts_locked(&mut transaction, tenant, id).await? else { return Ok(None) };
-        let decided = match decide(&facts) {
+        let decided = match decide(&facts)? {
             Ok(decided) => decided,
             Err(undecided) => return Ok(Some(Err(undecided))),
         };

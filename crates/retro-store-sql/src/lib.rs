@@ -19,5 +19,6 @@ pub mod run;
 pub mod step;
 pub mod trace;
 pub mod track;
+pub mod vectors;
 
 pub use place::{At, at, integer, json, policy_time, translate, workflow_key};

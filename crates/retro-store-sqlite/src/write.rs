@@ -38,7 +38,7 @@ impl WriterStore for SqliteStore {
             return Ok(Step::AlreadyDone);
         }
         let facts = close::load(&mut transaction, settling.clone(), sample).await?;
-        let closing = decide(facts);
+        let closing = decide(facts)?;
         close::store(&mut transaction, &settling, &closing, now).await?;
         commit(transaction, Label::CloseCommit).await?;
         Ok(Step::Done)
@@ -60,7 +60,7 @@ impl WriterStore for SqliteStore {
         }
         let keeper = batch.keeper.clone();
         rules::look(&mut transaction, &batch).await?;
-        let closed = decide(rules::facts(&mut transaction, id, batch).await?);
+        let closed = decide(rules::facts(&mut transaction, id, batch).await?)?;
         rules::store(&mut transaction, &keeper, id, &closed).await?;
         commit(transaction, Label::RulesCommit).await?;
         Ok(Step::Done)
@@ -86,7 +86,7 @@ impl WriterStore for SqliteStore {
             return Ok(Ok(Step::AlreadyDone));
         }
         let facts = rules::promote_facts(&mut transaction, keeper, memory).await?;
-        let promotion = match decide(&facts) {
+        let promotion = match decide(&facts)? {
             Ok(promotion) => promotion,
             Err(unpromoted) => return Ok(Err(unpromoted)),
         };
@@ -160,7 +160,7 @@ impl WriterStore for SqliteStore {
     ) -> Result<Option<std::result::Result<Decided, Undecided>>> {
         let mut transaction = self.write().await?;
         let Some(facts) = manual::facts(&mut transaction, tenant, id).await? else { return Ok(None) };
-        let decided = match decide(&facts) {
+        let decided = match decide(&facts)? {
             Ok(decided) => decided,
             Err(undecided) => return Ok(Some(Err(undecided))),
         };

@@ -22,6 +22,7 @@ pub mod schema;
 pub mod steer;
 pub mod trace;
 pub mod track;
+pub mod vectors;
 pub mod write;
 
 pub use audit::{ActRow, AuditStore, Deed};
@@ -52,6 +53,7 @@ pub use schema::SchemaStore;
 pub use steer::{Cancelled, Reopened, SteerStore};
 pub use trace::TraceStore;
 pub use track::{OutcomeStore, TrackerStore};
+pub use vectors::{LackingPage, MemoryText, SourceError, VectorSource, VectorStore};
 pub use write::{Deletion, WriterStore};
 
 /// Everything a database has to offer.
@@ -78,6 +80,7 @@ pub trait Store:
     + TraceStore
     + MendStore
     + TrackerStore
+    + VectorStore
 {
 }
 
@@ -105,6 +108,7 @@ impl<T> Store for T where
         + TraceStore
         + MendStore
         + TrackerStore
+        + VectorStore
 {
 }
 
@@ -129,6 +133,9 @@ pub enum StoreError {
         /// The investigation's number.
         number: u32,
     },
+    /// A decision wants vectors that are not at hand. Nothing was committed; the same call with them succeeds.
+    #[error(transparent)]
+    Unready(#[from] retro_core::similar::Unready),
     /// What is stored cannot be read, or contradicts itself; a person has to look.
     #[error("{place} is damaged: {problem}")]
     Damaged {

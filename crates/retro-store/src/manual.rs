@@ -5,6 +5,7 @@ use retro_core::id::{ProposalId, RetrospectiveId, Tenant, Workflow, WorkflowKey}
 use retro_core::manual::{
     Asked, Decided, Decision, NamedRun, Proposal, ProposalFacts, Triggered, Undecided, Untriggered,
 };
+use retro_core::similar::Unready;
 use serde::{Deserialize, Serialize};
 
 use crate::{Result, Step};
@@ -72,8 +73,11 @@ pub type DecideTrigger<'a> =
     &'a (dyn Fn(&[NamedRun]) -> std::result::Result<Triggered, Untriggered> + Send + Sync);
 
 /// What a person's decision about a proposal is made with.
-pub type DecideProposal<'a> =
-    &'a (dyn Fn(&ProposalFacts) -> std::result::Result<Decided, Undecided> + Send + Sync);
+pub type DecideProposal<'a> = &'a (
+        dyn Fn(&ProposalFacts) -> std::result::Result<std::result::Result<Decided, Undecided>, Unready>
+            + Send
+            + Sync
+    );
 
 /// Asking for manual retrospectives.
 #[async_trait]

@@ -9,13 +9,15 @@ use retro_core::memory::{Change, FoldError, Memory, Tombstone};
 use retro_core::message::Message;
 use retro_core::outcome::{CreditFacts, Credited, PullRequestRef};
 use retro_core::review::{ReviewReport, RuleMutation};
+use retro_core::similar::Unready;
 
 use crate::manual::DecideProposal;
 use crate::review::DecidedReview;
-use crate::{LevelStore, Result, Step, TraceStore};
+use crate::{LevelStore, Result, Step, TraceStore, VectorStore};
 
-/// What a writer decides with: everything about a settling retrospective in, its closing out.
-pub type Decide<'a> = &'a (dyn Fn(ClosingFacts) -> Closing + Send + Sync);
+/// What a writer decides with: everything about a settling retrospective in, its closing out. Whatever decides by similarity
+/// may be [`Unready`]: then nothing is stored, and it is asked again once it has the vectors that it wants.
+pub type Decide<'a> = &'a (dyn Fn(ClosingFacts) -> std::result::Result<Closing, Unready> + Send + Sync);
 
 /// What a person's deletion does.
 #[derive(Debug, Clone)]
@@ -55,11 +57,15 @@ pub struct RulesClosed {
 }
 
 /// What such a batch is decided with.
-pub type DecideRules<'a> = &'a (dyn Fn(RuleBatchFacts) -> RulesClosed + Send + Sync);
+pub type DecideRules<'a> =
+    &'a (dyn Fn(RuleBatchFacts) -> std::result::Result<RulesClosed, Unready> + Send + Sync);
 
 /// What a person's promotion of a rule is decided with.
-pub type DecidePromotion<'a> =
-    &'a (dyn Fn(&PromoteFacts) -> std::result::Result<Promotion, Unpromoted> + Send + Sync);
+pub type DecidePromotion<'a> = &'a (
+        dyn Fn(&PromoteFacts) -> std::result::Result<std::result::Result<Promotion, Unpromoted>, Unready>
+            + Send
+            + Sync
+    );
 
 /// What a deletion is decided with.
 pub type DecideDeletion<'a> =
@@ -71,7 +77,7 @@ pub type DecideCredit<'a> =
 
 /// Writing.
 #[async_trait]
-pub trait WriterStore: TraceStore + LevelStore {
+pub trait WriterStore: TraceStore + LevelStore + VectorStore {
     /// One transaction under the lock of the workflow: if the retrospective is still settling, loads everything,
     /// lets `decide` close it, and stores changes, memories, tombstones, report, workflow state, the next
     /// retrospective if one opens, proposals, messages, and the dead letter of a failed one. All or nothing.

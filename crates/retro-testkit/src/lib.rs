@@ -2,6 +2,7 @@
 
 mod clock;
 mod collector;
+mod embeddings;
 mod github;
 mod memory;
 mod nats;
@@ -11,6 +12,7 @@ mod users;
 
 pub use clock::MovableClock;
 pub use collector::{Collector, SeenLink, SeenMetric, SeenSpan};
+pub use embeddings::{Concepts, Embeddings, write_weights};
 pub use github::signature;
 pub use memory::{MemoryDeliveries, MemoryOutbox};
 pub use nats::TestNats;

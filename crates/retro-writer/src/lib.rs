@@ -4,6 +4,7 @@ mod credit;
 mod measure;
 mod proposals;
 mod rules;
+mod vectors;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,10 +17,9 @@ use retro_core::learn::{ClosingFacts, close, delete_by_operator};
 use retro_core::memory::{FoldError, Memory};
 use retro_core::message::{Message, Notice};
 use retro_core::policy::Policies;
-use retro_core::similar::Embedder;
 use retro_core::time::Clock;
 use retro_events::{Consumer, Delivery, Verdict, subject};
-use retro_store::{Deletion, Step, StoreError, WriterStore};
+use retro_store::{Deletion, Step, StoreError, VectorSource, WriterStore};
 use retro_trace::{Cause, Kind, Work};
 use retro_watchdog::caught;
 use tokio::sync::Notify;
@@ -27,6 +27,7 @@ use tracing::{debug, error, info};
 
 use measure::Closed;
 pub use proposals::Outcome;
+use vectors::Pass;
 
 /// How long a message waits when the database is away.
 const STORE_AWAY: Duration = Duration::from_secs(2);
@@ -39,21 +40,27 @@ const CLOSINGS_PER_SWEEP: u32 = 100;
 pub struct Writer {
     store: Arc<dyn WriterStore>,
     policies: Arc<dyn Policies>,
-    embedder: Arc<dyn Embedder>,
+    vectors: Option<Arc<dyn VectorSource>>,
+    pass: Mutex<Pass>,
     clock: Arc<dyn Clock>,
     outbox: Arc<Notify>,
 }
 
 impl Writer {
-    /// A writer over its ports; `outbox` is rung when there may be something to send.
+    /// A writer over its ports, which compares texts by the built-in embedder; `outbox` is rung when there may be something to
+    /// send.
     pub fn new(
         store: Arc<dyn WriterStore>,
         policies: Arc<dyn Policies>,
-        embedder: Arc<dyn Embedder>,
         clock: Arc<dyn Clock>,
         outbox: Arc<Notify>,
     ) -> Self {
-        Self { store, policies, embedder, clock, outbox }
+        Self { store, policies, vectors: None, pass: Mutex::default(), clock, outbox }
+    }
+
+    /// The same, comparing texts by the vectors of a source, if there is one.
+    pub fn comparing_by(self, vectors: Option<Arc<dyn VectorSource>>) -> Self {
+        Self { vectors, ..self }
     }
 
     /// Closes and credits what a lost wake-up left. Returns how many retrospectives, batches of rules and pull requests
@@ -83,12 +90,21 @@ impl Writer {
     async fn close(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Step, StoreError> {
         let now = self.clock.now();
         let closed = Mutex::new(None);
-        let decide = |facts: ClosingFacts| {
-            let closing = close(facts, &*self.embedder, &*self.policies, now);
-            *closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Closed::of(&closing));
-            closing
+        let mut rounds = self.rounds(tenant);
+        let step = loop {
+            let hand = rounds.hand();
+            let decide = |facts: ClosingFacts| {
+                let closing = hand.ready(close(facts, hand.embedder(), &*self.policies, now))?;
+                *closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Closed::of(&closing));
+                Ok(closing)
+            };
+            match self.store.close(tenant, id, now, &decide).await {
+                Err(StoreError::Unready(_)) => {}
+                done => break done?,
+            }
+            let missed = hand.missed();
+            rounds.get(missed).await?;
         };
-        let step = self.store.close(tenant, id, now, &decide).await?;
         if step == Step::Done {
             info!(%tenant, retrospective.id = %id, "closed retrospective {id}");
             self.outbox.notify_one();

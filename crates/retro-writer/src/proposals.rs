@@ -19,10 +19,20 @@ impl Writer {
         acceptance: &Acceptance,
     ) -> Result<Outcome, StoreError> {
         let now = self.clock.now();
-        self.decide(tenant, id, &|facts: &ProposalFacts| {
-            accept(facts, acceptance, &self.policies.of(&facts.key), &*self.embedder, now)
-        })
-        .await
+        let mut rounds = self.rounds(tenant);
+        loop {
+            let hand = rounds.hand();
+            let decide = |facts: &ProposalFacts| {
+                let policy = self.policies.of(&facts.key);
+                hand.ready(accept(facts, acceptance, &policy, hand.embedder(), now))
+            };
+            match self.decide(tenant, id, &decide).await {
+                Err(StoreError::Unready(_)) => {}
+                done => return done,
+            }
+            let missed = hand.missed();
+            rounds.get(missed).await?;
+        }
     }
 
     /// Keeps a person's refusal of a proposal.
@@ -33,7 +43,7 @@ impl Writer {
         refusal: &Refusal,
     ) -> Result<Outcome, StoreError> {
         let now = self.clock.now();
-        self.decide(tenant, id, &|facts: &ProposalFacts| refuse(facts, refusal, now)).await
+        self.decide(tenant, id, &|facts: &ProposalFacts| Ok(refuse(facts, refusal, now))).await
     }
 
     async fn decide(

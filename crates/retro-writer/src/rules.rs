@@ -7,6 +7,7 @@ use retro_core::id::{MemoryId, ReviewBatchId, Tenant};
 use retro_core::learn::{PromoteFacts, ReviewFacts, Unpromoted, apply_rules, close_review, promote_rule};
 use retro_core::message::Notice;
 use retro_core::review::{ReviewBatch, Settled};
+use retro_core::similar::Embedder;
 use retro_events::Verdict;
 use retro_store::write::{RuleBatchFacts, RulesClosed};
 use retro_store::{DecidedReview, Step, StoreError};
@@ -36,13 +37,22 @@ impl Writer {
 
     async fn close_rules(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<Step, StoreError> {
         let changed = Mutex::new(Vec::new());
-        let decide = |facts: RuleBatchFacts| {
-            let closed = self.applied(facts);
-            let kinds = closed.applied.changes.iter().map(|change| change.effect.kind()).collect();
-            *changed.lock().unwrap_or_else(PoisonError::into_inner) = kinds;
-            closed
+        let mut rounds = self.rounds(tenant);
+        let step = loop {
+            let hand = rounds.hand();
+            let decide = |facts: RuleBatchFacts| {
+                let closed = hand.ready(self.applied(facts, hand.embedder()))?;
+                let kinds = closed.applied.changes.iter().map(|change| change.effect.kind()).collect();
+                *changed.lock().unwrap_or_else(PoisonError::into_inner) = kinds;
+                Ok(closed)
+            };
+            match self.store.close_rules(tenant, id, &decide).await {
+                Err(StoreError::Unready(_)) => {}
+                done => break done?,
+            }
+            let missed = hand.missed();
+            rounds.get(missed).await?;
         };
-        let step = self.store.close_rules(tenant, id, &decide).await?;
         if step == Step::Done {
             // Only now do they stand: what was not committed is decided again.
             for kind in changed.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -54,7 +64,7 @@ impl Writer {
         Ok(step)
     }
 
-    fn applied(&self, facts: RuleBatchFacts) -> RulesClosed {
+    fn applied(&self, facts: RuleBatchFacts, embedder: &dyn Embedder) -> RulesClosed {
         let RuleBatchFacts { id, review, mutations, rules } = facts;
         match review {
             Some(DecidedReview { review, remarks, decided }) => {
@@ -62,7 +72,7 @@ impl Writer {
                 // What was asked elsewhere had its say in the decision.
                 let batch = ReviewBatch { id, tenant, review, remarks, others: Vec::new() };
                 let facts = ReviewFacts { batch, settled: Settled { decided, mutations }, rules };
-                let closing = close_review(facts, &*self.embedder, self.clock.now());
+                let closing = close_review(facts, embedder, self.clock.now());
                 RulesClosed {
                     applied: closing.applied,
                     report: Some(closing.report),
@@ -71,7 +81,7 @@ impl Writer {
             }
             None => {
                 let keeper = rules.keeper.clone();
-                let applied = apply_rules(rules, &mutations, &*self.embedder);
+                let applied = apply_rules(rules, &mutations, embedder);
                 let changed = applied.changes.iter().filter(|change| !change.effect.leaves_memory());
                 let told = changed.map(|change| {
                     let kind = change.effect.kind().to_owned();
@@ -95,11 +105,20 @@ impl Writer {
         reason: &str,
     ) -> Result<Result<Step, Unpromoted>, StoreError> {
         let now = self.clock.now();
-        let decide = |facts: &PromoteFacts| {
-            let policy = self.policies.of(&facts.keeper);
-            promote_rule(facts, request, by, reason, &policy, &*self.embedder, now)
+        let mut rounds = self.rounds(tenant);
+        let done = loop {
+            let hand = rounds.hand();
+            let decide = |facts: &PromoteFacts| {
+                let policy = self.policies.of(&facts.keeper);
+                hand.ready(promote_rule(facts, request, by, reason, &policy, hand.embedder(), now))
+            };
+            match self.store.promote_rule(tenant, id, request, &decide).await {
+                Err(StoreError::Unready(_)) => {}
+                done => break done?,
+            }
+            let missed = hand.missed();
+            rounds.get(missed).await?;
         };
-        let done = self.store.promote_rule(tenant, id, request, &decide).await?;
         if matches!(done, Ok(Step::Done)) {
             retro_meter::CHANGES.add(1, ["accepted"]);
             self.outbox.notify_one();

@@ -7,11 +7,10 @@ use async_trait::async_trait;
 use retro_core::id::{ProposalId, RetrospectiveId, Tenant, WorkflowKey};
 use retro_core::manual::{Acceptance, Asked, Refusal, Untriggered};
 use retro_core::policy::Policies;
-use retro_core::similar::NgramEmbedder;
 use retro_operator::{DecisionOutcome, Requests};
 use retro_redact::Redactor;
 use retro_sampler::Manual;
-use retro_store::{Step, Store, StoreError};
+use retro_store::{Step, Store, StoreError, VectorSource};
 use retro_writer::Writer;
 use tokio::sync::Notify;
 
@@ -24,11 +23,16 @@ pub(crate) struct Hands {
 }
 
 impl Hands {
-    /// Over a store; `outbox` is rung when there may be something to send.
-    pub(crate) fn new(store: Arc<dyn Store>, policies: Arc<dyn Policies>, outbox: Arc<Notify>) -> Self {
+    /// Over a store, comparing texts by `vectors`, if given; `outbox` is rung when there may be something to send.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        policies: Arc<dyn Policies>,
+        vectors: Option<Arc<dyn VectorSource>>,
+        outbox: Arc<Notify>,
+    ) -> Self {
         let clock = Arc::new(SystemClock);
         let manual = Manual::new(store.clone(), policies.clone(), clock.clone(), outbox.clone());
-        Self { manual, writer: Writer::new(store, policies, Arc::new(NgramEmbedder), clock, outbox) }
+        Self { manual, writer: Writer::new(store, policies, clock, outbox).comparing_by(vectors) }
     }
 }
 

@@ -3,6 +3,7 @@
 mod cli;
 mod clock;
 mod commands;
+mod embedder;
 mod emit;
 mod hands;
 mod instance;

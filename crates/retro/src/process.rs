@@ -37,7 +37,7 @@ use retro_bus::{Bus, Role};
 use retro_config::Config;
 use retro_events::hosts::DatarefHosts;
 use retro_http::Scrape;
-use retro_store::Store;
+use retro_store::{Store, VectorSource};
 use retro_watchdog::Watchdog;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -60,6 +60,8 @@ pub(crate) struct Process {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) bus: Bus,
     pub(crate) policies: Arc<PolicyBook>,
+    /// What lessons are compared by, if it is not built in.
+    pub(crate) vectors: Option<Arc<dyn VectorSource>>,
     /// How the broker is that this process supervises, if it does.
     pub(crate) supervised: Option<watch::Receiver<State>>,
     /// What it has measured.

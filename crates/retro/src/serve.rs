@@ -11,7 +11,7 @@ use retro_http::Scrape;
 use crate::commands::Exit;
 use crate::policies::PolicyBook;
 use crate::process::{Doors, Process};
-use crate::{output, store};
+use crate::{embedder, output, store};
 
 /// Runs until a signal asks it to stop. Waits for broker, database, migrations and streams as long as it takes.
 pub(crate) async fn serve(config: Config, roles: BTreeSet<Role>, metrics: Scrape) -> anyhow::Result<Exit> {
@@ -19,6 +19,7 @@ pub(crate) async fn serve(config: Config, roles: BTreeSet<Role>, metrics: Scrape
         bail!("`retro serve` needs a broker: set NATS_URL or nats_url. `retro up` starts one by itself");
     };
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
+    let vectors = embedder::of_roles(&config, &roles)?;
     let names = roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
     let name = format!("retro {names}");
     let bus = Bus::connect(BusConfig { upkeep: Upkeep::Look, ..BusConfig::new(url.expose(), name) }).await?;
@@ -28,6 +29,6 @@ pub(crate) async fn serve(config: Config, roles: BTreeSet<Role>, metrics: Scrape
     let bridge = at("webhooks", doors.bridge_url());
     output::told(&format!("retro serve: {names}; on {}{http}{bridge}{health}", store::name(&config)));
     let store = store::lazy(&config)?;
-    let process = Process { config, roles, store, bus, policies, supervised: None, metrics };
+    let process = Process { config, roles, store, bus, policies, vectors, supervised: None, metrics };
     process.run(doors, || Ok(())).await
 }

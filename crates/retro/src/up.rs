@@ -17,11 +17,12 @@ use crate::commands::Exit;
 use crate::instance::Instance;
 use crate::policies::PolicyBook;
 use crate::process::{Doors, Process};
-use crate::{output, store};
+use crate::{embedder, output, store};
 
 /// Runs until a signal asks it to stop.
 pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
+    let vectors = embedder::source(&config)?;
     std::fs::create_dir_all(&config.data_dir)
         .with_context(|| format!("cannot make the data folder {}", config.data_dir.display()))?;
     let _lock = lock(&config.data_dir)?;
@@ -43,7 +44,7 @@ pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> 
     let store = store::lazy(&config)?;
     let data_dir = config.data_dir.clone();
     let supervised = server.as_ref().map(NatsServer::watch);
-    let process = Process { config, roles, store, bus, policies, supervised, metrics };
+    let process = Process { config, roles, store, bus, policies, vectors, supervised, metrics };
     let ended = process.run(doors, || at_work(&data_dir, nats_url, http_url, bridge_url)).await;
     if let (Some(server), Ok(Exit::Done) | Err(_)) = (server, &ended) {
         server.stop().await;

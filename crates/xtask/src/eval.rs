@@ -34,6 +34,8 @@ pub(crate) enum Eval {
     Memories(real::memories::Options),
     /// One retrospective over failed runs whose cause people know: its report, and what they say beside it.
     Report(real::beside::Options),
+    /// Embedders: which sentences they call the same, beside what people called so; calibrates the scale of one.
+    Paraphrases(findings::paraphrases::Options),
     /// The reader of reviews: which remarks it calls rules, beside what people called them.
     Rules(rules::Options),
     /// How long the heuristics look into a run, and into a megabyte of trace.
@@ -89,6 +91,7 @@ pub(crate) fn run(root: &Path, eval: &Eval) -> Result<()> {
         Eval::Injection(options) => injection::run(options),
         Eval::Memories(options) => real::memories::run(root, options),
         Eval::Report(options) => real::beside::run(root, options),
+        Eval::Paraphrases(options) => findings::paraphrases::run(options),
         Eval::Rules(options) => rules::run(options),
         Eval::Time(options) => real::time::run(options),
         Eval::Webhooks(options) => webhooks::run(root, options),

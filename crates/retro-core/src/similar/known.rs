@@ -45,13 +45,27 @@ impl<'v> Wanted<'v> {
     }
 }
 
-impl Embedder for Wanted<'_> {
+impl Embedder for KnownVectors {
     fn name(&self) -> &str {
-        &self.known.name
+        &self.name
     }
 
     fn scale(&self) -> Scale {
-        self.known.scale
+        self.scale
+    }
+
+    fn embed(&self, text: &str) -> Option<Vec<i32>> {
+        self.vectors.get(text).cloned().flatten()
+    }
+}
+
+impl Embedder for Wanted<'_> {
+    fn name(&self) -> &str {
+        self.known.name()
+    }
+
+    fn scale(&self) -> Scale {
+        self.known.scale()
     }
 
     fn embed(&self, text: &str) -> Option<Vec<i32>> {

@@ -98,7 +98,7 @@ pub async fn a_closing_that_cannot_be_stored_leaves_nothing(database: &Database)
     let repeating = |facts: ClosingFacts| {
         let mut closing = story.closing(facts, moment(10));
         closing.applied.changes.push(earlier[0].clone());
-        closing
+        Ok(closing)
     };
     let error = database.one.close(&story.key.tenant, id, moment(10), &repeating).await;
     assert!(matches!(error, Err(StoreError::Damaged { .. })), "{error:?}");
@@ -336,7 +336,7 @@ pub(super) async fn closing_facts(story: &Story<'_>, id: retro_core::id::Retrosp
         let mut closing = story.closing(facts, moment(10));
         let twice = earlier.first().cloned().unwrap_or_else(|| made_up(id));
         closing.applied.changes = vec![twice.clone(), twice];
-        closing
+        Ok(closing)
     };
     let refusal = story.store.close(&story.key.tenant, id, moment(10), &refused).await;
     assert!(refusal.is_err(), "{refusal:?}");

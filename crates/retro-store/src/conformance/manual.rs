@@ -193,7 +193,7 @@ pub async fn a_decision_knows_what_the_runs_have_shown_before(database: &Databas
     let facts = std::sync::Mutex::new(None);
     let look = |seen: &ProposalFacts| {
         *facts.lock().expect("nobody panics") = Some(seen.clone());
-        accept(seen, &acceptance(), &story.policy, &NgramEmbedder, moment(30))
+        Ok(accept(seen, &acceptance(), &story.policy, &NgramEmbedder, moment(30)))
     };
     let decided = story.store.decide_proposal(&story.key.tenant, row.proposal.id, &look).await;
     let decided = decided.expect("deciding").expect("it is there").expect("it is open");
@@ -311,7 +311,7 @@ fn acceptance() -> Acceptance {
 /// Accepts as a person would.
 pub(super) async fn accepted(story: &Story<'_>, id: ProposalId) -> Result<Decided, Undecided> {
     let decide =
-        |facts: &ProposalFacts| accept(facts, &acceptance(), &story.policy, &NgramEmbedder, moment(30));
+        |facts: &ProposalFacts| Ok(accept(facts, &acceptance(), &story.policy, &NgramEmbedder, moment(30)));
     let decided = story.store.decide_proposal(&story.key.tenant, id, &decide).await;
     decided.expect("deciding").expect("it is there")
 }
@@ -319,7 +319,7 @@ pub(super) async fn accepted(story: &Story<'_>, id: ProposalId) -> Result<Decide
 async fn refused(story: &Story<'_>, id: ProposalId) -> Result<Decided, Undecided> {
     let refusal =
         Refusal { request: "no".to_owned(), by: "bob".to_owned(), reason: "a matter of taste".to_owned() };
-    let decide = |facts: &ProposalFacts| refuse(facts, &refusal, moment(30));
+    let decide = |facts: &ProposalFacts| Ok(refuse(facts, &refusal, moment(30)));
     let decided = story.store.decide_proposal(&story.key.tenant, id, &decide).await;
     decided.expect("deciding").expect("it is there")
 }

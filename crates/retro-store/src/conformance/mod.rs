@@ -34,6 +34,7 @@ pub mod steer;
 pub mod tenants;
 pub mod trace;
 pub mod track;
+pub mod vectors;
 pub mod write;
 
 use std::sync::Arc;
@@ -242,6 +243,13 @@ macro_rules! conformance {
                 a_version_is_kept_beside_the_letter_and_with_who_made_it
                 letters_are_counted_by_what_is_the_same_of_them
                 what_belongs_to_a_letter_keeps_tenants_apart
+            }
+            vectors {
+                a_memory_lacks_a_vector_until_one_is_kept
+                vectors_are_found_by_text_within_their_tenant_and_embedder
+                what_was_deleted_lacks_a_vector_as_long_as_its_tombstone_stands
+                a_decision_that_wants_vectors_stores_nothing
+                vectors_of_other_embedders_are_forgotten_by_age
             }
             level {
                 an_empty_database_stands_at_nothing

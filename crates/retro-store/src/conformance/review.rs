@@ -347,14 +347,16 @@ async fn close(store: &dyn Store, of: &str, id: ReviewBatchId) -> Step {
         let batch = ReviewBatch { id: batch, tenant, review, remarks, others: Vec::new() };
         let facts = ReviewFacts { batch, settled: Settled { decided, mutations }, rules };
         let closing = close_review(facts, &NgramEmbedder, moment(20));
-        RulesClosed { applied: closing.applied, report: Some(closing.report), messages: closing.messages }
+        let report = Some(closing.report);
+        Ok(RulesClosed { applied: closing.applied, report, messages: closing.messages })
     };
     store.close_rules(&tenant(of), id, &decide).await.expect("closing")
 }
 
 async fn promote(store: &dyn Store, of: &str, id: MemoryId, request: &str) -> Result<Step, Unpromoted> {
     let decide = |facts: &_| {
-        promote_rule(facts, request, "ann", "it is right", &Policy::default(), &NgramEmbedder, moment(30))
+        let policy = Policy::default();
+        Ok(promote_rule(facts, request, "ann", "it is right", &policy, &NgramEmbedder, moment(30)))
     };
     store.promote_rule(&tenant(of), id, request, &decide).await.expect("promoting")
 }

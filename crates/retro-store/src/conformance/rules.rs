@@ -118,7 +118,7 @@ async fn apply(store: &dyn Store, of: &str, id: ReviewBatchId) -> Step {
     let decide = |facts: RuleBatchFacts| {
         assert!(facts.review.is_none());
         let applied = apply_rules(facts.rules, &facts.mutations, &NgramEmbedder);
-        RulesClosed { applied, report: None, messages: Vec::new() }
+        Ok(RulesClosed { applied, report: None, messages: Vec::new() })
     };
     store.close_rules(&tenant(of), id, &decide).await.expect("closing")
 }

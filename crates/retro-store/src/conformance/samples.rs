@@ -85,6 +85,13 @@ pub async fn read_everything(store: &dyn Store) {
     assert!(!store.unsent(ALL).await.expect("the outbox").is_empty());
     let waiting = store.overdue_credits(0, ALL).await.expect("credits");
     assert_eq!(waiting.len(), 2, "one that begins and one that goes on: {waiting:?}");
+    let (mut embedded, known) = (0, "Pay with the credit card when the gift card is short".to_owned());
+    for tenant in &tenants {
+        let vectors = store.vectors(tenant, "sample@1", std::slice::from_ref(&known)).await.expect("vectors");
+        embedded += vectors.len();
+        assert!(vectors.values().all(|vector| *vector == [1, -2, 300]), "{vectors:?}");
+    }
+    assert_eq!(embedded, 1);
     let claim = store.claim("tests", 60).await.expect("claiming").expect("one is due");
     assert!(matches!(claim.body, StoredBody::Inline(_)), "{:?}", claim.body);
 }

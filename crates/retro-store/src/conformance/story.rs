@@ -167,7 +167,7 @@ impl<'a> Story<'a> {
     }
 
     pub(super) async fn close_at(&self, id: RetrospectiveId, now: Timestamp) -> Done {
-        let decide = |facts| self.closing(facts, now);
+        let decide = |facts| Ok(self.closing(facts, now));
         self.store.close(&self.key.tenant, id, now, &decide).await.expect("closing")
     }
 

@@ -127,7 +127,7 @@ pub async fn closing_keeps_tenants_apart(database: &Database) {
     let id = theirs
         .settle(["a", "b"], &|claim| if claim.number == 1 { found("Retry at once") } else { nothing() })
         .await;
-    let decide = |facts| mine.closing(facts, super::story::moment(10));
+    let decide = |facts| Ok(mine.closing(facts, super::story::moment(10)));
     let foreign = database.one.close(&mine.key.tenant, id, super::story::moment(10), &decide).await;
     assert_eq!(foreign.expect("closing"), Step::Unknown);
     assert_eq!(theirs.close(id).await, Step::Done);

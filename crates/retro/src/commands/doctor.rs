@@ -11,7 +11,7 @@ use super::Exit;
 use crate::cli::Output;
 use crate::instance::Instance;
 use crate::policies::PolicyBook;
-use crate::{output, store};
+use crate::{embedder, output, store};
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -42,6 +42,7 @@ pub(crate) async fn run(config: &Config, output: Output) -> anyhow::Result<Exit>
         Check::of("HTTP address", address(config, running.as_ref()).await),
         Check::of("webhooks", webhooks(config)),
         Check::of("pipelines", pipelines(config)),
+        Check::of("embedder", embedder::looked_at(config).await),
     ];
     let in_order = checks.iter().all(|check| check.ok);
     output::data(output, &checks, || {

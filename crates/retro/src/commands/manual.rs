@@ -15,8 +15,8 @@ use super::Exit;
 use super::read::{Asked, shown};
 use crate::cli::{Proposals, Trigger};
 use crate::hands::Hands;
-use crate::output;
 use crate::policies::PolicyBook;
+use crate::{embedder, output};
 
 pub(crate) async fn trigger(
     asked: &Asked<'_>,
@@ -116,7 +116,7 @@ fn told(decision: &Decision) -> String {
 
 fn hands(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Hands> {
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
-    Ok(Hands::new(store, policies, Arc::new(Notify::new())))
+    Ok(Hands::new(store, policies, embedder::source(config)?, Arc::new(Notify::new())))
 }
 
 fn given_or_derived(given: Option<&str>, what: &str, parts: &[&str]) -> String {

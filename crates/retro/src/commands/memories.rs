@@ -5,7 +5,6 @@ use std::sync::Arc;
 use retro_config::Config;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::{MemoryId, MemoryRef};
-use retro_core::similar::NgramEmbedder;
 use retro_operator::{Effect, Why, lists, memory_effect, terminal_columns};
 use retro_store::{MemoryFilter, Step, Store, Unnamed, resolve};
 use retro_writer::Writer;
@@ -94,7 +93,7 @@ async fn delete(
 ) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
     let outbox = Arc::new(Notify::new());
-    let writer = Writer::new(store, policies, Arc::new(NgramEmbedder), Arc::new(SystemClock), outbox);
+    let writer = Writer::new(store, policies, Arc::new(SystemClock), outbox);
     let derived = || format!("delete-{}", &sha256_hex(format!("{id} {reason}").as_bytes())[..16]);
     let request = request.map_or_else(derived, str::to_owned);
     let did = match writer.delete(asked.tenant, id, &request, reason).await? {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use retro_config::Config;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::MemoryId;
-use retro_core::similar::NgramEmbedder;
 use retro_operator::{lists, reviews, terminal_columns};
 use retro_store::{MemoryFilter, Step, Store};
 use retro_writer::Writer;
@@ -16,8 +15,8 @@ use super::memories::{meant, why};
 use super::read::{Asked, shown};
 use crate::cli::{ActArgs, Rules};
 use crate::clock::SystemClock;
-use crate::output;
 use crate::policies::PolicyBook;
+use crate::{embedder, output};
 
 pub(crate) async fn run(
     asked: &Asked<'_>,
@@ -77,7 +76,8 @@ async fn listed(asked: &Asked<'_>, store: &dyn Store, command: &Rules) -> anyhow
 fn writer(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Writer> {
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
     let outbox = Arc::new(Notify::new());
-    Ok(Writer::new(store, policies, Arc::new(NgramEmbedder), Arc::new(SystemClock), outbox))
+    let writer = Writer::new(store, policies, Arc::new(SystemClock), outbox);
+    Ok(writer.comparing_by(embedder::source(config)?))
 }
 
 async fn promote(

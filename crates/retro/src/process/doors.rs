@@ -103,7 +103,8 @@ impl Running {
             let gateway = self.gateway();
             let redact: SharedRedact = Arc::new(|text: &str| Redactor::shared().text(text).into_owned());
             let (policies, outbox) = (self.process.policies.clone(), self.outbox.clone());
-            let hands = Arc::new(Hands::new(store.clone(), policies.clone(), outbox.clone()));
+            let vectors = self.process.vectors.clone();
+            let hands = Arc::new(Hands::new(store.clone(), policies.clone(), vectors, outbox.clone()));
             let steering = Steering::new(store.clone(), Arc::new(SystemClock));
             let replays =
                 Replays::new(store.clone(), policies, Arc::new(SystemClock), outbox, redact.clone());

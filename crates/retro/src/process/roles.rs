@@ -75,12 +75,18 @@ impl Running {
 
     fn start_writer(&self) {
         let (store, policies) = (self.process.store.clone(), self.process.policies.clone());
-        let embedder = Arc::new(NgramEmbedder);
-        let writer = Arc::new(Writer::new(store, policies, embedder, clock(), self.outbox.clone()));
+        let writer = Writer::new(store, policies, clock(), self.outbox.clone());
+        let writer = Arc::new(writer.comparing_by(self.process.vectors.clone()));
         self.consume(Role::Writer, writer.clone(), NOTICES_PER_BATCH);
+        let embedding = writer.clone();
         self.sweep(Role::Writer, move || {
             let writer = writer.clone();
             async move { writer.sweep().await }
+        });
+        // By itself: a model that is slow keeps nothing else waiting.
+        self.sweep(Role::Writer, move || {
+            let writer = embedding.clone();
+            async move { writer.sweep_vectors().await }
         });
     }
 

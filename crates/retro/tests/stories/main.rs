@@ -8,6 +8,7 @@ mod chaos;
 mod closed_loop;
 mod controls;
 mod crash;
+mod embedder;
 mod equal;
 mod faults;
 mod hook;

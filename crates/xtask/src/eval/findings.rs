@@ -8,6 +8,7 @@ mod effect;
 mod failing_line;
 mod failing_step;
 mod grouping;
+pub(super) mod paraphrases;
 mod runs;
 mod score;
 mod secrets;
@@ -16,7 +17,7 @@ mod tool_errors;
 mod tool_output;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -94,7 +95,7 @@ impl Figure {
 /// A line of the table.
 #[derive(Debug, Serialize)]
 struct Row {
-    measure: &'static str,
+    measure: String,
     set: &'static str,
     cases: usize,
     figure: String,
@@ -121,14 +122,20 @@ pub(super) fn run(options: &Options) -> Result<()> {
         of::<tool_output::ToolOutput>,
         of::<effect::Knowledge>,
         of::<secrets::Secrets>,
+        of::<paraphrases::Paraphrases>,
     ] {
         rows.extend(measured(options)?);
     }
     ensure!(!rows.is_empty(), "`--data` names a folder that holds none of the sets: nothing was measured");
-    print(&rows);
-    if let Some(file) = &options.json {
+    tell(&rows, options.json.as_deref())
+}
+
+/// Prints rows, and writes them where they are wanted.
+fn tell(rows: &[Row], json: Option<&Path>) -> Result<()> {
+    print(rows);
+    if let Some(file) = json {
         let place = || format!("cannot write {}", file.display());
-        fs::write(file, serde_json::to_string_pretty(&rows)? + "\n").with_context(place)?;
+        fs::write(file, serde_json::to_string_pretty(rows)? + "\n").with_context(place)?;
     }
     Ok(())
 }
@@ -142,13 +149,18 @@ fn of<M: Measure>(options: &Options) -> Result<Vec<Row>> {
         return Ok(Vec::new());
     }
     let cases = M::cases(&options.data).with_context(|| format!("measuring {}", M::NAME))?;
+    Ok(rows_of::<M>(M::NAME, &cases, options.wrong))
+}
+
+/// The rows of what was measured under a name, and its mistakes.
+fn rows_of<M: Measure>(name: &str, cases: &[M::Case], wrong: usize) -> Vec<Row> {
     let part = |part| cases.iter().filter(|case| Part::of(M::group(case)) == part).collect::<Vec<_>>();
     let (read, unread) = (part(Part::Read), part(Part::Unread));
-    show::<M>(&read, options.wrong);
+    show::<M>(name, &read, wrong);
     let figures = M::figures(&cases.iter().collect::<Vec<_>>()).into_iter();
     let parts = M::figures(&read).into_iter().zip(M::figures(&unread));
     let row = |(figure, (read, unread)): (Figure, (Figure, Figure))| Row {
-        measure: M::NAME,
+        measure: name.to_owned(),
         set: M::SET,
         cases: figure.cases,
         reached: figure.reached(),
@@ -160,12 +172,12 @@ fn of<M: Measure>(options: &Options) -> Result<Vec<Row>> {
         goal: figure.goal,
         at_most: figure.at_most,
     };
-    Ok(figures.zip(parts).map(row).collect())
+    figures.zip(parts).map(row).collect()
 }
 
-fn show<M: Measure>(cases: &[&M::Case], wrong: usize) {
+fn show<M: Measure>(name: &str, cases: &[&M::Case], wrong: usize) {
     for mistake in cases.iter().filter_map(|case| M::mistake(case)).take(wrong) {
-        println!("{}: {mistake}", M::NAME);
+        println!("{name}: {mistake}");
     }
 }
 

@@ -41,6 +41,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-adapters", Layer::Adapter),
     ("retro-bus", Layer::Adapter),
     ("retro-store-postgres", Layer::Adapter),
+    ("retro-embed", Layer::Adapter),
     ("retro-fetch", Layer::Adapter),
     ("retro-store-sqlite", Layer::Adapter),
     ("retro-telemetry", Layer::Adapter),

@@ -19,7 +19,7 @@ use super::ground::{Ground, Point, RUNS, tell};
 use super::people::under_way;
 use crate::world::{Kind, carry_out, mending};
 
-pub(super) const LABELS: [Label; 14] = [
+pub(super) const LABELS: [Label; 16] = [
     Label::HeartbeatCommit,
     Label::RetryCommit,
     Label::ReleaseCommit,
@@ -34,6 +34,8 @@ pub(super) const LABELS: [Label; 14] = [
     Label::NameWaitingCommit,
     Label::CompareCommit,
     Label::CheckedCommit,
+    Label::KeepVectorsCommit,
+    Label::ForgetVectorsCommit,
 ];
 /// So many of them are about a claim.
 const CLAIMS: usize = 3;
@@ -146,8 +148,19 @@ async fn take(store: &dyn Store, label: Label) {
         Label::NameWaitingCommit => store.name_waiting(LOOKED_AT, 1, &[]).await.expect("it is named"),
         Label::CompareCommit => drop(store.begin_comparing(LOOKED_AT, 1, 0).await.expect("it is begun")),
         Label::CheckedCommit => store.checked(LOOKED_AT, 1, 0).await.expect("it is remembered"),
+        Label::KeepVectorsCommit => embed(store).await,
+        Label::ForgetVectorsCommit => {
+            store.forget_vectors("another", 0, ROWS).await.expect("they are forgotten");
+        }
         _ => claimed(store, label).await,
     }
+}
+
+/// What is kept of memories that lack a vector, if there are some.
+async fn embed(store: &dyn Store) {
+    let page = store.lacking_vectors("one", None, ROWS).await.expect("it is read");
+    let made: Vec<_> = page.lacking.into_iter().map(|one| (one, vec![1, 2])).collect();
+    store.keep_vectors("one", &made).await.expect("they are kept");
 }
 
 /// A stream of no broker.

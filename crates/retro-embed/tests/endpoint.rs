@@ -1,0 +1,87 @@
+//! A server that the tests start, which answers as OpenAI's does.
+
+use std::time::Duration;
+
+use retro_config::Secret;
+use retro_core::similar::Scale;
+use retro_embed::{Bounds, Endpoint, EndpointError};
+use retro_store::VectorSource as _;
+use retro_testkit::{Concepts, Embeddings};
+use tokio::net::TcpListener;
+
+const CONCEPTS: Concepts = &[&["list", "show"], &["tables", "relations"]];
+const SCALE: Scale = Scale { contradiction: 400, tombstone: 500, merge: 600 };
+const KEY: &str = "sk-never-shown";
+
+fn of(url: &str, dimensions: usize, whole: Duration) -> Result<Endpoint, EndpointError> {
+    Endpoint::new(url, "small".into(), dimensions, SCALE, Some(Secret::new(KEY)), Bounds { whole })
+}
+
+fn endpoint(server: &Embeddings) -> Endpoint {
+    of(server.url(), 2, Duration::from_secs(30)).unwrap()
+}
+
+async fn refused(endpoint: &Endpoint) -> String {
+    let told = endpoint.embed(&["list".to_owned()]).await.unwrap_err().to_string();
+    assert!(!told.contains(KEY), "{told}");
+    told
+}
+
+#[tokio::test]
+async fn each_text_gets_its_own_vector_in_as_many_requests_as_it_takes() {
+    let server = Embeddings::start(CONCEPTS).await;
+    let endpoint = endpoint(&server);
+    let texts: Vec<String> =
+        (0..150).map(|nth| if nth % 2 == 0 { "List".to_owned() } else { format!("tables {nth}") }).collect();
+    let vectors = endpoint.embed(&texts).await.unwrap();
+    let right = |nth: usize| if nth % 2 == 0 { [10_000, 0] } else { [0, 10_000] };
+    assert!(vectors.iter().enumerate().all(|(nth, vector)| *vector == right(nth)), "{vectors:?}");
+    assert_eq!(server.texts(), texts);
+    assert_eq!(server.key().as_deref(), Some("Bearer sk-never-shown"));
+    assert_eq!(endpoint.name(), "small@2");
+}
+
+#[tokio::test]
+async fn it_is_asked_once_more_when_that_may_help() {
+    let server = Embeddings::start(CONCEPTS).await;
+    let endpoint = endpoint(&server);
+    server.refuse_first(&[503]);
+    endpoint.embed(&["list".to_owned()]).await.unwrap();
+    server.refuse_first(&[429, 500, 200]);
+    let told = refused(&endpoint).await;
+    assert!(told.contains("it answers 500"), "twice at most: {told}");
+    server.refuse_first(&[401]);
+    let told = refused(&endpoint).await;
+    assert!(told.contains("401") && told.contains("is embedder_key right?"), "{told}");
+    assert_eq!(server.texts(), ["list"], "what is wrong is not asked again");
+}
+
+#[tokio::test]
+async fn vectors_of_another_length_are_refused_with_both() {
+    let server = Embeddings::start(CONCEPTS).await;
+    let told = refused(&of(server.url(), 384, Duration::from_secs(30)).unwrap()).await;
+    assert!(told.contains("2 components, embedder_dimensions says 384"), "{told}");
+}
+
+/// It takes connections and never says a word.
+#[tokio::test]
+async fn who_does_not_answer_is_left_in_time() {
+    let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let whole = Duration::from_millis(100);
+    let told = refused(&of(&format!("http://{address}/v1"), 2, whole).unwrap()).await;
+    assert_eq!(told, format!("the embedder at {address}: no whole answer within 100 ms"));
+    drop(silent);
+    let told = refused(&of(&format!("http://{address}/v1"), 2, Duration::from_secs(30)).unwrap()).await;
+    assert!(told.starts_with(&format!("the embedder at {address}: ")), "{told}");
+}
+
+#[test]
+fn an_address_is_looked_at_before_anybody_is_asked() {
+    let refused = |url: &str| of(url, 2, Duration::from_secs(1)).err();
+    for wrong in ["", "api.example.com", "ftp://api.example.com/v1", "https://"] {
+        assert_eq!(refused(wrong), Some(EndpointError::NoAddress(wrong.to_owned())), "{wrong}");
+    }
+    assert_eq!(refused("https://me:word@api.example.com/v1"), Some(EndpointError::Credentials));
+    assert_eq!(refused("https://api.example.com/v1/"), None);
+}
