@@ -72,6 +72,7 @@ pub(crate) fn read(document: &Value, options: &Options) -> Result<Vec<ForeignRun
         user: None,
         agent: agent.map(AgentHeader::facts),
         prompt_version: None,
+        task: None,
         usage: header.final_metrics.map(FinalMetrics::facts),
         memories: MemoryUse::default(),
         self_feedback: Vec::new(),

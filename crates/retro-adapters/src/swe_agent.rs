@@ -120,6 +120,7 @@ pub(crate) fn read(document: &Value, options: &Options) -> Result<Vec<ForeignRun
         usage: traj.info.model_stats.as_ref().and_then(ModelStats::usage),
         agent: Some(agent),
         prompt_version: None,
+        task: replay.problem().map(str::to_owned),
         memories: MemoryUse::default(),
         self_feedback: Vec::new(),
     };

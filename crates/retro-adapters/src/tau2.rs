@@ -1,7 +1,7 @@
 //! tau2 simulation results: a results file with all its simulations, or one simulation of a results folder.
 //!
-//! The reward becomes the outcome and nothing else; tasks, checks and reviews, which hold the expected answers, are
-//! never read. Times are written without an offset and are taken for UTC.
+//! The reward becomes the outcome and nothing else, and of a task only its name is taken; tasks, checks and reviews, which
+//! hold the expected answers, are never read. Times are written without an offset and are taken for UTC.
 
 mod messages;
 
@@ -43,6 +43,7 @@ struct AgentInfo {
 #[derive(Deserialize)]
 struct Simulation {
     id: String,
+    task_id: Option<Value>,
     start_time: Option<String>,
     end_time: Option<String>,
     termination_reason: String,
@@ -105,6 +106,7 @@ fn read_simulation(
         user: None,
         agent: (agent != Agent::default()).then_some(agent.clone()),
         prompt_version: None,
+        task: simulation.task(),
         usage: simulation.usage(),
         memories: MemoryUse::default(),
         self_feedback: Vec::new(),
@@ -115,6 +117,15 @@ fn read_simulation(
 }
 
 impl Simulation {
+    /// A name or a number, by the version that wrote it.
+    fn task(&self) -> Option<String> {
+        match self.task_id.as_ref()? {
+            Value::String(name) => Some(name.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        }
+    }
+
     /// How it ended first, then its reward: a run that broke off was never judged.
     fn outcome(&self) -> Outcome {
         let reward = self.reward_info.as_ref().map(|info| info.reward);

@@ -207,6 +207,17 @@ pub struct EarlierFinding {
     pub finding: Finding,
 }
 
+/// Where a failed run probably went wrong: a guess for whoever reads the report, and never a lesson.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// The step, which in a conversation is the agent that spoke.
+    pub step: Step,
+    /// What speaks for it, in half a sentence.
+    pub sign: String,
+    /// The words of that turn.
+    pub quote: Quote,
+}
+
 /// What an investigator answers. "Found nothing", "answer invalid" and "failed" are three different things.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
@@ -217,6 +228,9 @@ pub enum Answer {
         findings: Vec<Finding>,
         /// Verdicts on presented memories.
         verdicts: Vec<MemoryVerdict>,
+        /// Where a failed run probably went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fault: Option<Fault>,
     },
     /// It answered, and the answer cannot be used.
     Invalid {
@@ -231,12 +245,15 @@ pub enum Answer {
 }
 
 /// What is kept of an answer after the mechanical checks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Checked {
     /// Findings whose quotes stand in the run.
     pub findings: Vec<Finding>,
     /// Verdicts on presented memories whose quotes stand in the run; one a memory.
     pub verdicts: Vec<MemoryVerdict>,
+    /// Where a failed run probably went wrong, as far as its quote stands in the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
     /// Findings and verdicts dropped because a quote was not there, a text was out of bounds or a memory unknown.
     pub dropped: u32,
 }
@@ -257,7 +274,16 @@ pub fn check(brief: &Brief, findings: Vec<Finding>, verdicts: Vec<MemoryVerdict>
     verdicts.sort_by_key(|verdict| (verdict.memory, verdict.verdict));
     verdicts.dedup_by_key(|verdict| verdict.memory);
     let dropped = u32::try_from(before - findings.len() - verdicts.len()).unwrap_or(u32::MAX);
-    Checked { findings, verdicts, dropped }
+    Checked { findings, verdicts, fault: None, dropped }
+}
+
+/// The fault, when it stands up as a finding has to: its quote is verbatim in a place of its step, its words are few.
+pub fn check_fault(brief: &Brief, fault: Option<Fault>) -> Option<Fault> {
+    fault.filter(|fault| {
+        quote_stands(brief, &fault.quote)
+            && brief.step_at(fault.quote.place) == Some(&fault.step)
+            && within(&fault.sign, REASON_CHARS_MAX)
+    })
 }
 
 fn finding_stands(brief: &Brief, finding: &Finding) -> bool {

@@ -77,10 +77,7 @@ mod tests {
     }
 
     fn nothing() -> InvestigationResult {
-        InvestigationResult::Nothing {
-            checked: crate::finding::Checked { findings: vec![], verdicts: vec![], dropped: 0 },
-            presented: vec![],
-        }
+        InvestigationResult::Nothing { checked: crate::finding::Checked::default(), presented: vec![] }
     }
 
     #[test]

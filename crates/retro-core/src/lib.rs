@@ -3,6 +3,7 @@
 pub mod canonical;
 pub mod count;
 pub mod dead_letter;
+pub mod effect;
 pub mod finding;
 pub mod id;
 pub mod investigate;

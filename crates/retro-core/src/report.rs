@@ -1,11 +1,14 @@
 //! The report of a retrospective: one struct, rendered as JSON, Markdown or a table elsewhere.
 
+mod association;
+mod outlier;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Finding, MemoryVerdict};
+use crate::finding::{Checked, Fault, Finding, MemoryVerdict};
 use crate::id::{Epoch, MemoryId, Ordinal, RetrospectiveId, RunId, Tenant, Workflow};
 use crate::learn::{Applied, MutationOutcome};
 use crate::manual::{Asked, Proposal};
@@ -16,6 +19,9 @@ use crate::retrospective::{Investigation, Retrospective, State};
 use crate::run::Outcome;
 use crate::sample::{Power, Sample, power};
 use crate::weight::Weight;
+
+pub use association::{Association, ErrorSeen, SIGHTINGS_MAX, Sighting};
+pub use outlier::{HISTORY_RUNS_MAX, Measure, Outlier, Spent};
 
 /// Most memories that a report lists before and after; the rest is counted.
 pub const MEMORIES_LISTED_MAX: usize = 500;
@@ -47,6 +53,12 @@ pub struct Report {
     pub unsampled: Vec<WindowRun>,
     /// What a sample of this size can see.
     pub power: Vec<Power>,
+    /// Runs of the window that took far more than the workflow's runs do, the most extraordinary first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outliers: Vec<Outlier>,
+    /// Errors that go with failure, over the newest investigated runs; the surest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub associations: Vec<Association>,
     /// Each investigation.
     pub investigations: Vec<ReportedInvestigation>,
     /// Every mutation, what the writer did with it, and why.
@@ -90,6 +102,15 @@ pub struct WindowRun {
     pub pull_requests: Vec<RunOutcome>,
 }
 
+/// What went before in a workflow, for what stands out in a window of its.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// The newest counted runs up to the window's last, at most [`HISTORY_RUNS_MAX`].
+    pub spent: Vec<Spent>,
+    /// What earlier closed retrospectives saw, the newest runs, at most [`SIGHTINGS_MAX`].
+    pub sightings: Vec<Sighting>,
+}
+
 /// What an investigation took.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Timing {
@@ -121,6 +142,9 @@ pub struct ReportedInvestigation {
     pub findings: Vec<Finding>,
     /// What presented memories did, with quotes.
     pub verdicts: Vec<MemoryVerdict>,
+    /// Where a failed run probably went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
     /// Findings and verdicts that did not stand up to the mechanical checks.
     pub dropped: u32,
     /// What it took.
@@ -159,6 +183,7 @@ pub(crate) struct Inputs<'a> {
     pub(crate) sample: &'a Sample,
     pub(crate) window: &'a [WindowRun],
     pub(crate) investigations: &'a [Investigation],
+    pub(crate) history: &'a History,
     pub(crate) timings: &'a [Timing],
     pub(crate) applied: &'a Applied,
     pub(crate) before: &'a [Memory],
@@ -192,6 +217,8 @@ pub(crate) fn write(inputs: Inputs<'_>) -> Report {
             None => power(retrospective.window_runs(), sample.size),
             Some(_) => Vec::new(),
         },
+        outliers: outlier::outliers(&inputs.history.spent, retrospective.first),
+        associations: association::associations(&sightings(inputs)),
         investigations: investigations
             .iter()
             .enumerate()
@@ -211,10 +238,22 @@ pub(crate) fn write(inputs: Inputs<'_>) -> Report {
     }
 }
 
+/// What this retrospective saw, and what earlier ones did. A run that was only looked into for somebody's question is not
+/// drawn by chance, so it says nothing of how often something occurs.
+fn sightings(inputs: Inputs<'_>) -> Vec<Sighting> {
+    if inputs.retrospective.asked.is_some() {
+        return Vec::new();
+    }
+    let own = inputs.investigations.iter().filter_map(|one| {
+        let run = inputs.window.iter().find(|run| run.ordinal == one.ordinal)?;
+        Sighting::of(one, run.outcome == Outcome::Success)
+    });
+    own.chain(inputs.history.sightings.iter().cloned()).take(SIGHTINGS_MAX as usize).collect()
+}
+
 fn reported(one: &Investigation, timing: Timing) -> ReportedInvestigation {
     let looked = one.result.as_ref().and_then(|result| result.looked()).map(|(checked, _)| checked.clone());
-    let (findings, verdicts, dropped) =
-        looked.map(|checked| (checked.findings, checked.verdicts, checked.dropped)).unwrap_or_default();
+    let Checked { findings, verdicts, fault, dropped } = looked.unwrap_or_default();
     ReportedInvestigation {
         number: one.number,
         ordinal: one.ordinal,
@@ -224,6 +263,7 @@ fn reported(one: &Investigation, timing: Timing) -> ReportedInvestigation {
         problem: one.result.as_ref().and_then(|result| result.problem()).map(str::to_owned),
         findings,
         verdicts,
+        fault,
         dropped,
         timing,
     }

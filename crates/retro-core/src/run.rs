@@ -85,6 +85,10 @@ pub struct RunFacts {
     /// Version of the prompt in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_version: Option<String>,
+    /// What it was to do, by a name of the emitter's that other runs of the same task carry too: what makes runs with and
+    /// without a memory comparable ([`crate::effect`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
     /// What the run used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,

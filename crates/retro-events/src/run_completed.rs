@@ -216,6 +216,7 @@ fn check_texts(run: &RunFacts) -> Result<(), Rejection> {
         ("data.commit", &run.commit),
         ("data.user", &run.user),
         ("data.prompt_version", &run.prompt_version),
+        ("data.task", &run.task),
         ("data.agent.name", &agent.name),
         ("data.agent.version", &agent.version),
         ("data.agent.model", &agent.model),

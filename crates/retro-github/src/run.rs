@@ -42,6 +42,7 @@ pub(crate) fn of(host: &str, repo: &str, delivery: &str, payload: Payload) -> Re
         user: None,
         agent: None,
         prompt_version: None,
+        task: None,
         usage: None,
         memories: MemoryUse::default(),
         self_feedback: Vec::new(),

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut lessons: BTreeMap<String, (BTreeSet<String>, Finding)> = BTreeMap::new();
     for line in std::fs::read_to_string(path)?.lines() {
         let brief = brief_of(&serde_json::from_str(line)?)?;
-        let Answer::Looked { findings, verdicts } = investigate(&brief) else { continue };
+        let Answer::Looked { findings, verdicts, .. } = investigate(&brief) else { continue };
         dropped += check(&brief, findings.clone(), verdicts).dropped;
         runs += 1;
         with_findings += usize::from(!findings.is_empty());
@@ -101,6 +101,7 @@ fn brief_of(run: &Value) -> Result<Brief, Box<dyn Error>> {
         user: None,
         agent: None,
         prompt_version: None,
+        task: None,
         usage: None,
         memories: MemoryUse::default(),
         self_feedback: Vec::new(),

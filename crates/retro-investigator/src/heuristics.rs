@@ -10,7 +10,7 @@
 //! 4. `feedback`: what the agent itself would tell the next run.
 //!
 //! A lesson's content tells what the tool reported (`tool_output`) and, in a failed run, whether nothing got past the error
-//! (`blame`). Each part is measured by itself on real data: `cargo xtask eval findings`.
+//! (`blame`); the report names the turn at which a failed run probably went wrong, as a guess. Each part is measured by itself on real data: `cargo xtask eval findings`.
 //!
 //! Two runs confirm a memory only when their signatures (tool, error, avoid, prefer) are equal, so every part of a
 //! lesson is generalised over names and values, and a difference that is only a value of its run is no lesson.
@@ -70,13 +70,13 @@ pub fn investigate(brief: &Brief) -> Answer {
     let steps = call::by_step(&brief.trajectory);
     let mut findings = about_calls(&steps, Errors::of(brief));
     findings.extend(feedback::find(&brief.run.self_feedback).take(REMARKS_MAX));
-    if ended_badly(brief) {
-        lesson::blame(&mut findings, blame::of(&brief.trajectory, &steps));
-    }
+    let blame = ended_badly(brief).then(|| blame::of(&brief.trajectory, &steps)).flatten();
+    lesson::blame(&mut findings, blame);
+    let fault = blame.and_then(|blame| blame::fault(blame, &brief.trajectory, &steps));
     for finding in &mut findings {
         finding.contradicts = contradiction::contradicted(finding, &brief.memories);
     }
-    Answer::Looked { findings, verdicts: verdict::on_presented(brief, &steps) }
+    Answer::Looked { findings, verdicts: verdict::on_presented(brief, &steps), fault }
 }
 
 /// What became of one call, as an investigation judges it: by what the log says, else by the answer.

@@ -65,6 +65,7 @@ fn routes() -> Api<Operator> {
     Api::new()
         .routes(routes!(memories))
         .routes(routes!(why))
+        .routes(routes!(effect))
         .routes(routes!(rules))
         .routes(routes!(retrospectives))
         .routes(routes!(retrospective))
@@ -154,6 +155,25 @@ async fn why(
     Ok(match accepts(&headers, &["application/json", "text/plain"]) {
         "text/plain" => as_text("text/plain; charset=utf-8", why.text(TEXT_COLUMNS)),
         _ => Json(why).into_response(),
+    })
+}
+
+/// What a memory does to the success of its workflow's runs: those that met it beside those that did not.
+#[utoipa::path(get, path = "/v1/memories/{id}/effect", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, content((described::Effect = "application/json"), (String = "text/plain")))))]
+async fn effect(
+    State(operator): State<Operator>,
+    Caller(tenant): Caller,
+    Id(name): Id<MemoryRef>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let named = resolve(&*operator.store, &tenant, name).await.map_err(|cause| not_answered(&cause))?;
+    let id = named.map_err(unnamed)?;
+    let found = crate::memory_effect(&*operator.store, &tenant, id).await;
+    let found = found.map_err(|cause| not_answered(&cause))?;
+    let effect = found.ok_or_else(|| unnamed(Unnamed::Missing(name)))?;
+    Ok(match accepts(&headers, &["application/json", "text/plain"]) {
+        "text/plain" => as_text("text/plain; charset=utf-8", effect.text()),
+        _ => Json(effect).into_response(),
     })
 }
 

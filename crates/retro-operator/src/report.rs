@@ -3,6 +3,7 @@
 //! [`markdown`] is for pages and pull requests, [`table`] for terminals; [`Report`] itself is the JSON.
 
 mod markdown;
+mod stands_out;
 mod story;
 mod table;
 

@@ -126,6 +126,7 @@ impl World {
             cost_usd: 0.0,
         };
         let facts = ClosingFacts {
+            history: Default::default(),
             window: self.window(&retrospective),
             timings: investigations.iter().map(timing).collect(),
             writer: self.writer_facts(&retrospective),
@@ -271,7 +272,7 @@ pub(crate) fn verdict(memory: MemoryId, verdict: Verdict, reason: &str) -> Memor
 pub(crate) fn looked(findings: Vec<Finding>, verdicts: Vec<MemoryVerdict>) -> InvestigationResult {
     let presented = verdicts.iter().map(|said| Presented::own(said.memory, false)).collect();
     let nothing = findings.is_empty();
-    let checked = Checked { findings, verdicts, dropped: u32::from(nothing) };
+    let checked = Checked { findings, verdicts, fault: None, dropped: u32::from(nothing) };
     if nothing {
         InvestigationResult::Nothing { checked, presented }
     } else {

@@ -78,7 +78,7 @@ fn found(error: &str) -> InvestigationResult {
         quote: Quote { place: Place::Answer { turn: 1, call: 0 }, text: error.to_owned() },
         contradicts: None,
     };
-    let checked = Checked { findings: vec![finding], verdicts: vec![], dropped: 0 };
+    let checked = Checked { findings: vec![finding], verdicts: vec![], fault: None, dropped: 0 };
     InvestigationResult::Found { checked, presented: vec![] }
 }
 
@@ -167,6 +167,7 @@ async fn nothing_of_one_tenant_reaches_another_and_its_objects_are_missing() {
         ("/v1/reports/", retrospective.to_string(), ""),
         ("/v1/memories/", memory.to_string(), "/why"),
         ("/v1/memories/", memory.short(), "/why"),
+        ("/v1/memories/", memory.to_string(), "/effect"),
     ] {
         let path = |id: &str| format!("{before}{id}{rest}");
         assert_eq!(ask(&store, "acme", &path(&id)).await.0, 200, "positive control: {before}");

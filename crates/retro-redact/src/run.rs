@@ -42,8 +42,10 @@ impl Redactor {
     pub fn facts(&self, facts: &mut RunFacts) -> usize {
         let agent =
             facts.agent.iter_mut().flat_map(|agent| [&mut agent.name, &mut agent.version, &mut agent.model]);
-        let plain =
-            [&mut facts.repo, &mut facts.user, &mut facts.prompt_version].into_iter().chain(agent).flatten();
+        let plain = [&mut facts.repo, &mut facts.user, &mut facts.prompt_version, &mut facts.task]
+            .into_iter()
+            .chain(agent)
+            .flatten();
         let written = facts.self_feedback.iter_mut().map(|feedback| &mut feedback.text);
         plain.chain(written).map(|text| self.in_place(text)).sum()
     }

@@ -140,10 +140,12 @@ fn a_run_loses_its_secrets_and_keeps_its_tools_steps_and_ids() {
 #[test]
 fn the_facts_of_a_run_lose_their_secrets_too() {
     let facts = json!({"run_id": "run-1", "outcome": "failure", "user": "grace", "memories": {},
+        "task": "ticket 7, token=sw0rdfish-and-more",
         "agent": {"name": "fixer --password=sw0rdfish"},
         "self_feedback": [{"step": "main", "text": "The password is 'x', use mongodb://app:hunter2@db/app."}]});
     let mut facts: RunFacts = serde_json::from_value(facts).expect("facts");
-    assert_eq!(Redactor::shared().facts(&mut facts), 2);
+    assert_eq!(Redactor::shared().facts(&mut facts), 3);
+    assert!(!facts.task.expect("it has a name").contains("sw0rdfish"));
     assert_eq!(
         facts.self_feedback[0].text,
         "The password is 'x', use mongodb://app:[redacted:url-password]@db/app."

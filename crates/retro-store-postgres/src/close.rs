@@ -15,6 +15,7 @@ use sqlx::PgConnection;
 
 use crate::answer::OnTable;
 use crate::count::column;
+use crate::history::history;
 use crate::memory::{
     append_changes, living_and_named, purge_tombstones, store_memories, store_tombstones, tombstones,
 };
@@ -37,6 +38,7 @@ pub(crate) async fn load(
     let mut window = run::window_runs(connection, &retrospective, &sample).await?;
     outcome::note_outcomes(connection, key, &mut window).await?;
     Ok(ClosingFacts {
+        history: history(connection, &retrospective).await?,
         window,
         writer: writer_facts(connection, &retrospective, &batch, &investigations).await?,
         state: state.ok_or_else(|| at("workflows", key).damaged("it has a retrospective and no row"))?,

@@ -9,11 +9,11 @@ use retro_core::report::Report;
 use retro_core::review::ReviewReport;
 use retro_store::{
     ActRow, DeadLetter, DeadLetterFilter, Health, LetterStatus, MemoryFilter, OperatorStore, Result,
-    RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, WorkflowRow,
+    RetrospectiveDetail, RetrospectiveRow, RunFilter, RunMet, RunRow, WorkflowRow,
 };
 use retro_store_sql::count::WorkflowRecord;
 use retro_store_sql::memory::{read_change, read_memory};
-use retro_store_sql::{at, letter, retrospective as rows, run};
+use retro_store_sql::{at, integer, letter, retrospective as rows, run};
 use uuid::Uuid;
 
 use crate::dialect::{OnTable, Store, any_of, arrival, by_index, list};
@@ -81,6 +81,32 @@ impl OperatorStore for Store {
             .await
             .on("runs")?;
         rows.into_iter().map(|ordinal| at("runs.ordinal", key).unsigned(ordinal)).collect()
+    }
+
+    async fn runs_met(
+        &self,
+        key: &WorkflowKey,
+        memory: MemoryId,
+        behind: Option<Ordinal>,
+        limit: u32,
+    ) -> Result<Vec<RunMet>> {
+        const LOAD: &str = "
+            SELECT runs.ordinal, run_facts.facts, runs.received_ms, met.memory IS NOT NULL FROM runs
+            JOIN run_facts USING (tenant, workflow, number)
+            LEFT JOIN presentations AS met ON met.tenant = runs.tenant AND met.workflow = runs.workflow
+                AND met.run_id = runs.run_id AND met.memory = $3
+            WHERE runs.tenant = $1 AND runs.workflow = $2 AND runs.ordinal IS NOT NULL AND runs.ordinal < $4
+            ORDER BY runs.ordinal DESC LIMIT $5";
+        let rows: Vec<(i64, String, i64, bool)> = sqlx::query_as(LOAD)
+            .bind(key.tenant.as_str())
+            .bind(key.workflow.as_str())
+            .bind(memory.to_string())
+            .bind(behind.map_or(i64::MAX, integer))
+            .bind(i64::from(limit))
+            .fetch_all(self.reader())
+            .await
+            .on("runs")?;
+        rows.iter().map(|row| run::run_met(key, memory, row)).collect()
     }
 
     async fn memories(&self, tenant: &Tenant, filter: &MemoryFilter) -> Result<Vec<Memory>> {

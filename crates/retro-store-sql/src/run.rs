@@ -1,10 +1,12 @@
 //! Rows of `runs` with their facts.
 
-use retro_core::id::Tenant;
-use retro_core::report::WindowRun;
-use retro_core::retrospective::Retrospective;
-use retro_core::run::Outcome;
-use retro_store::{Result, RunRow};
+use jiff::Timestamp;
+use retro_core::effect::Trial;
+use retro_core::id::{MemoryId, Tenant, WorkflowKey};
+use retro_core::report::{Sighting, Spent, WindowRun};
+use retro_core::retrospective::{Investigation, Retrospective};
+use retro_core::run::{MemoryUse, Outcome, RunFacts};
+use retro_store::{Result, RunMet, RunRow};
 use serde::Deserialize;
 
 use crate::{at, workflow_key};
@@ -35,6 +37,31 @@ impl Record {
     }
 }
 
+/// What an effect needs of a run's facts.
+#[derive(Deserialize)]
+struct Tried {
+    outcome: Outcome,
+    started_at: Option<Timestamp>,
+    task: Option<String>,
+    #[serde(default)]
+    memories: MemoryUse,
+}
+
+/// Reads a counted run beside a memory: ordinal, facts, when it was stored, and whether the gateway recorded that they met.
+pub fn run_met(key: &WorkflowKey, memory: MemoryId, row: &(i64, String, i64, bool)) -> Result<RunMet> {
+    let (ordinal, facts, received_ms, recorded) = row;
+    let name = format!("{key}, ordinal {ordinal}");
+    let tried: Tried = at("run_facts.facts", &name).json(facts)?;
+    let place = at("runs", &name);
+    let trial = Trial {
+        began_at: tried.started_at.map_or_else(|| place.millis(*received_ms), Ok)?,
+        task: tried.task,
+        met: *recorded || [tried.memories.presented, tried.memories.read].concat().contains(&memory),
+        succeeded: tried.outcome == Outcome::Success,
+    };
+    Ok(RunMet { ordinal: place.unsigned(*ordinal)?, trial })
+}
+
 /// What a window needs of a run's facts.
 #[derive(Deserialize)]
 struct Ended {
@@ -49,6 +76,32 @@ pub fn window_run(retrospective: &Retrospective, row: &(i64, String, String)) ->
     let Ended { outcome } = at("run_facts.facts", &key).json(facts)?;
     let (ordinal, run) = (place.unsigned(*ordinal)?, place.parse(run)?);
     Ok(WindowRun { ordinal, run, outcome, pull_requests: Vec::new() })
+}
+
+/// Reads what a counted run took: ordinal and facts.
+pub fn spent(key: &WorkflowKey, (ordinal, facts): &(i64, String)) -> Result<Spent> {
+    let name = format!("{key}, ordinal {ordinal}");
+    let facts: RunFacts = at("run_facts.facts", &name).json(facts)?;
+    Ok(Spent::of(at("runs.ordinal", &name).unsigned(*ordinal)?, &facts))
+}
+
+/// Reads what an investigation saw beside how its run ended: number, ordinal, run, whether it took another's place, result and
+/// the run's facts. `None` when it has no answer.
+pub fn sighting(
+    key: &WorkflowKey,
+    (number, ordinal, run, replacement, result, facts): &(i64, i64, String, bool, String, String),
+) -> Result<Option<Sighting>> {
+    let name = format!("{key}, ordinal {ordinal}");
+    let (of_run, of_result) = (at("run_facts.facts", &name), at("investigations.result", &name));
+    let Ended { outcome } = of_run.json(facts)?;
+    let one = Investigation {
+        number: of_result.unsigned(*number)?,
+        ordinal: of_result.unsigned(*ordinal)?,
+        run: of_result.parse(run)?,
+        replacement: *replacement,
+        result: Some(of_result.json(result)?),
+    };
+    Ok(Sighting::of(&one, outcome == Outcome::Success))
 }
 
 /// Fails unless so many runs are the whole window of a retrospective.

@@ -13,6 +13,7 @@ use retro_store_sql::retrospective::drawn;
 use sqlx::SqliteConnection;
 
 use crate::damage::{self, OnTable, at, integer};
+use crate::history::history;
 use crate::memory::{
     append_changes, living_and_named, purge_tombstones, store_memories, store_tombstones, tombstones,
 };
@@ -35,6 +36,7 @@ pub(crate) async fn load(
     let mut window = run::window_runs(connection, &retrospective, &sample).await?;
     outcome::note_outcomes(connection, key, &mut window).await?;
     Ok(ClosingFacts {
+        history: history(connection, &retrospective).await?,
         window,
         writer: writer_facts(connection, &retrospective, &batch, &investigations).await?,
         state: state.ok_or_else(|| at("workflows", key).damaged("it has a retrospective and no row"))?,

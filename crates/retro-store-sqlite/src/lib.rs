@@ -12,6 +12,8 @@ mod damage;
 mod delivery;
 mod dialect;
 mod follow;
+#[path = "../../retro-store-sql/ports/history.rs"]
+mod history;
 #[path = "../../retro-store-sql/ports/investigate.rs"]
 mod investigate;
 mod keep;

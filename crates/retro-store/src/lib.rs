@@ -36,7 +36,7 @@ pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, Propo
 pub use name::{NameStore, Unnamed, resolve};
 pub use operate::{
     DeadLetterFilter, Health, MemoryFilter, OperatorStore, RetrospectiveDetail, RetrospectiveRow, RunFilter,
-    RunRow, WorkflowRow,
+    RunMet, RunRow, WorkflowRow,
 };
 pub use recall::RecallStore;
 pub use replay::{

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::dead_letter::Code;
+use retro_core::effect::Trial;
 use retro_core::id::{
     DeadLetterId, MemoryId, Ordinal, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow,
     WorkflowKey,
@@ -65,6 +66,15 @@ pub struct RunFilter {
     pub run: Option<RunId>,
     /// At most so many; the newest first.
     pub limit: u32,
+}
+
+/// A counted run, as far as it says something about one memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunMet {
+    /// Its ordinal.
+    pub ordinal: Ordinal,
+    /// What it says about the memory. It began when its event says so, or when it was first stored.
+    pub trial: Trial,
 }
 
 /// Which memories.
@@ -174,6 +184,15 @@ pub trait OperatorStore: NameStore + ProposalStore + LetterStore + OutcomeStore 
     async fn runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>>;
     /// Every ordinal given in a workflow, in order.
     async fn ordinals(&self, key: &WorkflowKey) -> Result<Vec<Ordinal>>;
+    /// Counted runs of a workflow whose facts are still kept, the newest first, behind that ordinal, and whether each met
+    /// the memory: by what the gateway recorded, or by what its own event says. At most `limit`.
+    async fn runs_met(
+        &self,
+        key: &WorkflowKey,
+        memory: MemoryId,
+        behind: Option<Ordinal>,
+        limit: u32,
+    ) -> Result<Vec<RunMet>>;
     /// Memories of every status.
     async fn memories(&self, tenant: &Tenant, filter: &MemoryFilter) -> Result<Vec<Memory>>;
     /// The changes of one memory, in order.

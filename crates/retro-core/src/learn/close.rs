@@ -38,6 +38,8 @@ pub struct ClosingFacts {
     pub writer: WriterFacts,
     /// The workflow.
     pub state: WorkflowState,
+    /// What went before in it: nothing for a manual one.
+    pub history: report::History,
 }
 
 /// What closing does.
@@ -73,8 +75,17 @@ pub fn close(
     if facts.retrospective.asked.is_some() {
         return manual::close(facts, embedder, now);
     }
-    let ClosingFacts { retrospective, sample, window, investigations, timings, batch, writer, mut state } =
-        facts;
+    let ClosingFacts {
+        retrospective,
+        sample,
+        window,
+        investigations,
+        timings,
+        batch,
+        writer,
+        mut state,
+        history,
+    } = facts;
     let success = succeeded(&investigations);
     let before: Vec<_> = writer.memories.iter().filter(|memory| memory.status.lives()).cloned().collect();
     let applied = if success { apply(writer, &batch, embedder) } else { nothing(&batch) };
@@ -93,6 +104,7 @@ pub fn close(
         sample: &sample,
         window: &window,
         investigations: &investigations,
+        history: &history,
         timings: &timings,
         applied: &applied,
         before: &before,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Finding, MemoryVerdict, Quote, Verdict};
+use crate::finding::{Checked, Finding, MemoryVerdict, Quote, Verdict};
 use crate::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step};
 use crate::retrospective::{Investigation, Presented, Retrospective};
 
@@ -108,7 +108,8 @@ pub fn settle(retrospective: RetrospectiveId, investigations: &[Investigation]) 
         // Rules of a repository are another writer's lock: [`super::rules_used`] asks for those.
         let own = presented.iter().filter(|shown| shown.repo.is_none());
         for (index, shown) in (0u32..).zip(own) {
-            batch.push(Mutation { id: id("credit", one, index), ask: credit(one, &checked.verdicts, shown) });
+            let ask = credit(one, checked, shown, had_it_without(investigations, shown.memory));
+            batch.push(Mutation { id: id("credit", one, index), ask });
         }
     }
     batch.push(Mutation { id: MutationId::of(retrospective, "sweep", 0, 0), ask: Ask::Sweep });
@@ -127,12 +128,129 @@ fn contradiction(one: &Investigation, finding: &Finding) -> Option<Ask> {
     })
 }
 
-/// A presented memory on which no verdict stands was not used, as far as anyone can show.
-fn credit(one: &Investigation, verdicts: &[MemoryVerdict], shown: &Presented) -> Ask {
-    let stands = verdicts.iter().find(|verdict| verdict.memory == shown.memory);
-    let (verdict, reason) = stands.map_or_else(
-        || (Verdict::Ignored, "no verdict on it stands".to_owned()),
-        |found| (found.verdict, found.reason.clone()),
-    );
+/// A presented memory on which no verdict stands was not used, as far as anyone can show. Harm is a failure that runs without
+/// the memory do not have: where one of them had the same error, following the memory made no difference that shows.
+fn credit<'i>(
+    one: &Investigation,
+    checked: &Checked,
+    shown: &Presented,
+    mut without: impl Iterator<Item = (&'i RunId, &'i Finding)>,
+) -> Ask {
+    let stands = checked.verdicts.iter().find(|verdict| verdict.memory == shown.memory);
+    let (verdict, reason) = match stands {
+        None => (Verdict::Ignored, "no verdict on it stands".to_owned()),
+        Some(found) if found.verdict == Verdict::Harmed => {
+            let same =
+                |(_, other): &(&RunId, &Finding)| harm(checked, found).any(|own| same_error(own, other));
+            match without.find(same) {
+                Some((run, _)) => {
+                    let reason = format!("{}, as it did in run {run}, which did not have it", found.reason);
+                    (Verdict::Applied, reason)
+                }
+                None => (Verdict::Harmed, found.reason.clone()),
+            }
+        }
+        Some(found) => (found.verdict, found.reason.clone()),
+    };
     Ask::Credit { memory: shown.memory, run: one.run.clone(), verdict, read: shown.read, reason }
+}
+
+/// What the runs of this retrospective showed that a memory was not presented to.
+fn had_it_without(
+    investigations: &[Investigation],
+    memory: MemoryId,
+) -> impl Iterator<Item = (&RunId, &Finding)> {
+    let looked = investigations.iter().filter_map(|one| Some((one, one.result.as_ref()?.looked()?)));
+    let without = looked.filter(move |(_, (_, met))| met.iter().all(|shown| shown.memory != memory));
+    without.flat_map(|(one, (checked, _))| checked.findings.iter().map(move |finding| (&one.run, finding)))
+}
+
+/// The findings about the failure that a verdict quotes.
+fn harm<'c>(checked: &'c Checked, said: &'c MemoryVerdict) -> impl Iterator<Item = &'c Finding> {
+    let quotes =
+        |finding: &&Finding| said.quote.as_ref().is_some_and(|quote| quote.text == finding.quote.text);
+    checked.findings.iter().filter(quotes)
+}
+
+fn same_error(one: &Finding, other: &Finding) -> bool {
+    one.cue.error.is_some()
+        && one.step == other.step
+        && one.cue.tool == other.cue.tool
+        && one.cue.error == other.cue.error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::{Cue, FindingKind};
+    use crate::id::derive;
+    use crate::retrospective::InvestigationResult;
+    use crate::trajectory::Place;
+
+    fn memory() -> MemoryId {
+        MemoryId(derive("settle", &["memory"]))
+    }
+
+    fn finding(error: &str, words: &str) -> Finding {
+        Finding {
+            kind: FindingKind::Failure,
+            step: Step::main(),
+            subject: "sh".to_owned(),
+            title: format!("Expect {error}"),
+            content: String::new(),
+            cue: Cue { tool: Some("sh".to_owned()), error: Some(error.to_owned()), ..Cue::default() },
+            quote: Quote { place: Place::Answer { turn: 1, call: 0 }, text: words.to_owned() },
+            contradicts: None,
+        }
+    }
+
+    fn run(number: u32, findings: Vec<Finding>, harmed_by: Option<&str>, met: bool) -> Investigation {
+        let verdict = |words: &str| MemoryVerdict {
+            memory: memory(),
+            verdict: Verdict::Harmed,
+            reason: "it failed".to_owned(),
+            quote: Some(Quote { place: Place::Answer { turn: 4, call: 0 }, text: words.to_owned() }),
+        };
+        let checked = Checked {
+            findings,
+            verdicts: harmed_by.map(verdict).into_iter().collect(),
+            ..Checked::default()
+        };
+        let presented = if met { vec![Presented::own(memory(), false)] } else { Vec::new() };
+        Investigation {
+            number,
+            ordinal: number.into(),
+            run: RunId::new(format!("r{number}")).unwrap(),
+            replacement: false,
+            result: Some(InvestigationResult::Found { checked, presented }),
+        }
+    }
+
+    /// What the first run is asked to credit the memory with, beside another run.
+    fn credited(other: Investigation) -> (Verdict, String) {
+        let harmed =
+            run(1, vec![finding("no such file", "no such file 'a'")], Some("no such file 'a'"), true);
+        let batch = settle(RetrospectiveId(derive("settle", &["retrospective"])), &[harmed, other]);
+        let first = batch.into_iter().find_map(|mutation| match mutation.ask {
+            Ask::Credit { verdict, reason, run, .. } if run.as_str() == "r1" => Some((verdict, reason)),
+            _ => None,
+        });
+        first.expect("it was presented")
+    }
+
+    #[test]
+    fn a_failure_that_a_run_without_the_memory_has_too_is_no_harm_of_its() {
+        let same = vec![finding("no such file", "no such file 'b'")];
+        let (verdict, reason) = credited(run(2, same.clone(), None, false));
+        assert_eq!(
+            (verdict, &*reason),
+            (Verdict::Applied, "it failed, as it did in run r2, which did not have it")
+        );
+        assert_eq!(credited(run(2, same, None, true)).0, Verdict::Harmed, "that run had the memory, too");
+        let another = vec![finding("no such table", "no such table 'b'")];
+        assert_eq!(credited(run(2, another, None, false)), (Verdict::Harmed, "it failed".to_owned()));
+        let failed = InvestigationResult::Failed { reason: "gone".to_owned() };
+        let unseen = Investigation { result: Some(failed), ..run(2, Vec::new(), None, false) };
+        assert_eq!(credited(unseen).0, Verdict::Harmed, "nobody looked");
+    }
 }

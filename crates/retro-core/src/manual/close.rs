@@ -25,6 +25,7 @@ pub(crate) fn close(facts: ClosingFacts, embedder: &dyn Embedder, now: Timestamp
         sample: &sample,
         window: &window,
         investigations: &investigations,
+        history: &report::History::default(),
         timings: &timings,
         applied: &applied,
         before: &living,

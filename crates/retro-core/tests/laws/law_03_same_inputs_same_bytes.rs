@@ -43,6 +43,7 @@ fn facts(world: &World) -> ClosingFacts {
     let investigations: Vec<_> = (1u32..).zip(looks).map(|(number, look)| look.ended(number)).collect();
     let batch = retro_core::learn::settle(id, &investigations);
     ClosingFacts {
+        history: Default::default(),
         retrospective: Retrospective {
             id,
             key: key(),

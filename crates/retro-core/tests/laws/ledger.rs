@@ -186,6 +186,7 @@ pub(crate) fn arrival(id: &str, workflow: usize, name: &str, attempt: u32, outco
             user: None,
             agent: None,
             prompt_version: None,
+            task: None,
             usage: None,
             memories: MemoryUse::default(),
             self_feedback: Vec::new(),

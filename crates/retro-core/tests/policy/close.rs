@@ -45,6 +45,7 @@ fn facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> Clo
     };
     let batch = settle(id, &investigations);
     ClosingFacts {
+        history: Default::default(),
         sample: draw(id, (1..=10).collect(), &world.policy),
         window: (1..=10).map(window_run).collect(),
         timings: Vec::new(),

@@ -27,6 +27,7 @@ fn facts_of(name: &str, attempt: u32) -> RunFacts {
         user: None,
         agent: None,
         prompt_version: None,
+        task: None,
         usage: None,
         memories: MemoryUse::default(),
         self_feedback: Vec::new(),

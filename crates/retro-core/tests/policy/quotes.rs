@@ -58,6 +58,7 @@ fn brief() -> Brief {
         user: None,
         agent: None,
         prompt_version: None,
+        task: None,
         usage: None,
         memories: MemoryUse::default(),
         self_feedback: vec![Feedback { step: Step::main(), text: "next time read first".into() }],

@@ -114,8 +114,12 @@ impl Look {
     }
 
     pub(crate) fn ended(&self, number: u32) -> Investigation {
-        let checked =
-            Checked { findings: self.findings.clone(), verdicts: self.verdicts.clone(), dropped: 0 };
+        let checked = Checked {
+            findings: self.findings.clone(),
+            verdicts: self.verdicts.clone(),
+            fault: None,
+            dropped: 0,
+        };
         let presented = self.presented.clone();
         let result = if checked.findings.is_empty() {
             InvestigationResult::Nothing { checked, presented }

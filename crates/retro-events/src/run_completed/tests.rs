@@ -255,6 +255,19 @@ fn an_end_before_its_start_is_refused() {
 }
 
 #[test]
+fn a_task_is_a_short_text_that_nobody_has_to_give() {
+    let task = |value: Value| read(&structured(&with("/data/task", value)));
+    assert_eq!(task(json!("sql-17")).unwrap().run.task.as_deref(), Some("sql-17"));
+    assert_eq!(task(json!(null)).unwrap().run.task, None);
+    refused(
+        &with("/data/task", json!("x".repeat(field::SHORT_TEXT_BYTES_MAX + 1))),
+        Code::FieldInvalid,
+        "data.task",
+    );
+    refused(&with("/data/task", json!(17)), Code::FieldInvalid, "data.task");
+}
+
+#[test]
 fn a_run_has_one_body() {
     let mut event = with("/data/trajectory", json!({"schema_version": "ATIF-v1.0", "steps": []}));
     event["data"]["dataref"] = json!({"name": format!("acme/{HASH}"), "sha256": HASH, "bytes": 1});

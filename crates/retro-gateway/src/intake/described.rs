@@ -54,6 +54,8 @@ pub(super) struct RunData {
     agent: Option<()>,
     /// Version of the prompt in use.
     prompt_version: Option<String>,
+    /// What it was to do, by a name that other runs of the same task carry too: makes runs comparable.
+    task: Option<String>,
     /// What the run used: input_tokens, output_tokens, cost_usd.
     #[schema(value_type = Option<Object>)]
     usage: Option<()>,

@@ -47,6 +47,7 @@ fn run(calls: &[Told<'_>]) -> Brief {
         user: None,
         agent: None,
         prompt_version: None,
+        task: None,
         usage: None,
         memories: MemoryUse::default(),
         self_feedback: Vec::new(),
@@ -63,7 +64,7 @@ fn run(calls: &[Told<'_>]) -> Brief {
 
 /// What is found; the core must accept all of it.
 fn looked(brief: &Brief) -> (Vec<Finding>, Vec<MemoryVerdict>) {
-    let Answer::Looked { findings, verdicts } = investigate(brief) else {
+    let Answer::Looked { findings, verdicts, .. } = investigate(brief) else {
         panic!("the heuristics always look")
     };
     let checked = check(brief, findings.clone(), verdicts.clone());

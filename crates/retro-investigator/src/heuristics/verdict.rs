@@ -1,4 +1,5 @@
-//! Verdicts: what each presented memory did in its step, judged from the trace alone.
+//! Verdicts: what each presented memory did in its step, judged from the trace alone. That a run without it had the same
+//! failure is seen only where all runs of a retrospective are: `retro_core::learn::settle` takes harm back then.
 //!
 //! Only a memory whose cue names a tool can be judged by calls. *Its calls* are the calls of that tool in its step
 //! that it could be about (the program or the parameter it speaks of occurs); *its own error* is the error of its

@@ -13,6 +13,49 @@ pub(super) struct Memories {
     more: bool,
 }
 
+/// What a memory does to the success of its workflow's runs.
+#[derive(ToSchema)]
+pub(super) struct Effect {
+    id: String,
+    /// What it says; null for a lesson that was kept away before it became a memory.
+    #[schema(required = true)]
+    title: Option<String>,
+    /// Null where there are no runs of one workflow to compare.
+    #[schema(required = true)]
+    effect: Option<MemoryEffect>,
+    /// What can be said of it, in one sentence.
+    told: String,
+}
+
+/// The runs that met a memory beside those that did not, while it was active.
+#[derive(ToSchema)]
+pub(super) struct MemoryEffect {
+    with: Arm,
+    without: Arm,
+    /// Tasks that were tried both with and without it.
+    paired_tasks: u32,
+    /// Null while there are too few runs for any claim.
+    #[schema(required = true)]
+    estimate: Option<Estimate>,
+}
+
+/// Runs, and how many of them did what they were for.
+#[derive(ToSchema)]
+pub(super) struct Arm {
+    runs: u32,
+    succeeded: u32,
+}
+
+/// A difference of success rates with its interval of 90 %, in thousandths.
+#[derive(ToSchema)]
+pub(super) struct Estimate {
+    /// `paired`, task by task, or `unpaired`.
+    method: String,
+    difference_milli: i32,
+    low_milli: i32,
+    high_milli: i32,
+}
+
 /// Retrospectives, the newest first.
 #[derive(ToSchema)]
 pub(super) struct Retrospectives {
@@ -201,6 +244,12 @@ pub(super) struct Report {
     ended: String,
     /// The policy moment, RFC 3339.
     as_of: String,
+    /// Runs that cost or took far more than the workflow's own; missing when there are none.
+    #[schema(value_type = Option<Vec<Object>>)]
+    outliers: (),
+    /// Errors that go with failure, each with its p; missing when none is shown.
+    #[schema(value_type = Option<Vec<Object>>)]
+    associations: (),
     /// Each investigation.
     #[schema(value_type = Vec<Object>)]
     investigations: (),

@@ -75,6 +75,8 @@ async fn another_tenant_s_object_answers_exactly_like_a_missing_one() {
     for (kind, id, rest) in [
         ("memories", memory.to_string(), "/why"),
         ("memories", memory.short(), "/why"),
+        ("memories", memory.to_string(), "/effect"),
+        ("memories", memory.short(), "/effect"),
         ("retrospectives", report.to_string(), ""),
         ("reports", report.to_string(), ""),
         ("dead-letters", letter.to_string(), ""),
@@ -130,6 +132,10 @@ async fn a_report_is_json_markdown_or_tables_by_accept() {
     let table = ask("default", &path, "text/plain").await;
     assert!(table.kind.starts_with("text/plain") && table.body.contains("════"));
     assert_eq!(ask("default", &path, "text/html").await.kind, "application/json");
+    let effect = format!("/v1/memories/{}/effect", two_tenants().about("syntax"));
+    assert!(ask("default", &effect, "text/plain").await.body.contains("no claim"));
+    let json = ask("default", &effect, "*/*").await.json();
+    assert_eq!((&json["effect"]["estimate"], &json["effect"]["without"]["runs"]), (&json!(null), &json!(20)));
     let why = format!("/v1/memories/{}/why", two_tenants().about("syntax"));
     assert!(ask("default", &why, "text/plain").await.body.contains("0.300 → 0.150"));
     assert_eq!(ask("default", &why, "*/*").await.json()["life"].as_array().unwrap().len(), 5);

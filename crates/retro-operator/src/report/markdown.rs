@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 use retro_core::finding::{Finding, MemoryVerdict, Quote};
 use retro_core::report::{Report, ReportedInvestigation};
 
+use super::stands_out;
 use super::story::{self, Story};
 use crate::words;
 
@@ -32,6 +33,7 @@ fn write_all(out: &mut String, story: &Story<'_>) -> fmt::Result {
     changed(out, story)?;
     kept_out(out, story)?;
     memories(out, story)?;
+    stands_out(out, report)?;
     evidence(out, story)?;
     requests(out, story)?;
     sample(out, story)?;
@@ -110,6 +112,15 @@ fn memories(out: &mut String, story: &Story<'_>) -> fmt::Result {
     Ok(())
 }
 
+fn stands_out(out: &mut String, report: &Report) -> fmt::Result {
+    let all = stands_out::sentences(report);
+    if all.is_empty() {
+        return Ok(());
+    }
+    heading(out, "What stands out")?;
+    all.iter().try_for_each(|sentence| writeln!(out, "- {}", text(sentence)))
+}
+
 fn evidence(out: &mut String, story: &Story<'_>) -> fmt::Result {
     heading(out, "What was seen")?;
     writeln!(out, "Turns and calls are counted from 0, as in the trajectory.")?;
@@ -130,6 +141,10 @@ fn investigation(out: &mut String, story: &Story<'_>, one: &ReportedInvestigatio
     }
     for said in &one.verdicts {
         verdict(out, story, said)?;
+    }
+    if let Some(fault) = &one.fault {
+        writeln!(out, "\n- {}; {}:", text(&stands_out::fault(fault)), at(&fault.quote))?;
+        quote(out, &fault.quote)?;
     }
     Ok(())
 }

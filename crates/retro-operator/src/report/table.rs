@@ -4,6 +4,7 @@ use retro_core::finding::Quote;
 use retro_core::manual::Proposal;
 use retro_core::report::{Report, ReportedInvestigation};
 
+use super::stands_out;
 use super::story::{self, Story};
 use crate::grid::grid;
 use crate::proposals::evidence as evidence_of;
@@ -18,6 +19,7 @@ pub fn table(report: &Report, columns: u16) -> String {
         section("What changed and why", changed(&story, columns)),
         section("What was asked for and not done", kept_out(&story, columns)),
         section("The memories of the workflow, before and after", memories(&story, columns)),
+        section("What stands out", stands_out(report)),
         section("What was seen (turns and calls are counted from 0)", evidence(&story)),
         section("Every request and what the writer did with it", requests(&story, columns)),
         section("The sample, and what it can see", sample(&story)),
@@ -83,6 +85,10 @@ fn memories(story: &Story<'_>, columns: u16) -> String {
     if statuses.is_empty() { String::new() } else { format!("{counts}\n\n{listed}") }
 }
 
+fn stands_out(report: &Report) -> String {
+    stands_out::sentences(report).iter().map(|sentence| format!("• {sentence}\n")).collect()
+}
+
 fn evidence(story: &Story<'_>) -> String {
     let all = story.report.investigations.iter().map(|one| investigation(story, one));
     all.collect::<Vec<_>>().join("\n")
@@ -103,6 +109,9 @@ fn investigation(story: &Story<'_>, one: &ReportedInvestigation) -> String {
         let (title, reason) = (story.title(said.memory), words::line(&said.reason));
         out.push_str(&format!("   • {}: {title}\n       {reason}\n", said.verdict.as_str()));
         out.push_str(&said.quote.as_ref().map(quoted).unwrap_or_default());
+    }
+    if let Some(fault) = &one.fault {
+        out.push_str(&format!("   • {}\n{}", stands_out::fault(fault), quoted(&fault.quote)));
     }
     out
 }

@@ -1,6 +1,7 @@
 //! The people's port over the world.
 
 use async_trait::async_trait;
+use retro_core::effect::Trial;
 use retro_core::id::{
     DeadLetterId, MemoryId, MemoryRef, Ordinal, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, Workflow,
     WorkflowKey,
@@ -9,11 +10,12 @@ use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::Retrospective;
 use retro_core::review::ReviewReport;
+use retro_core::run::Outcome;
 use retro_store::track::{LinkKey, RunLink};
 use retro_store::{
     ActRow, Attempt, DeadLetter, DeadLetterFilter, Health, LetterCount, LetterStore, LetterVersion,
     MemoryFilter, NameStore, OperatorStore, OutcomeStore, ProposalFilter, ProposalRow, ProposalStore, Result,
-    RetrospectiveDetail, RetrospectiveRow, RunFilter, RunRow, VersionRow, WorkflowRow,
+    RetrospectiveDetail, RetrospectiveRow, RunFilter, RunMet, RunRow, VersionRow, WorkflowRow,
 };
 use uuid::Uuid;
 
@@ -104,6 +106,29 @@ impl OperatorStore for World {
                 && filter.run.as_ref().is_none_or(|run| row.facts.run_id == *run)
         };
         Ok(self.runs.iter().rev().filter(fits).take(filter.limit as usize).cloned().collect())
+    }
+
+    async fn runs_met(
+        &self,
+        key: &WorkflowKey,
+        memory: MemoryId,
+        behind: Option<Ordinal>,
+        limit: u32,
+    ) -> Result<Vec<RunMet>> {
+        let mut all: Vec<_> = self.runs.iter().filter(|row| row.key == *key).collect();
+        all.sort_by_key(|row| std::cmp::Reverse(row.ordinal));
+        let met = |row: &RunRow| {
+            let ordinal = row.ordinal.filter(|ordinal| behind.is_none_or(|behind| *ordinal < behind))?;
+            let facts = &row.facts;
+            let trial = Trial {
+                began_at: facts.started_at.unwrap_or(row.received_at),
+                task: facts.task.clone(),
+                met: facts.memories.presented.contains(&memory),
+                succeeded: facts.outcome == Outcome::Success,
+            };
+            Some(RunMet { ordinal, trial })
+        };
+        Ok(all.into_iter().filter_map(met).take(limit as usize).collect())
     }
 
     async fn ordinals(&self, key: &WorkflowKey) -> Result<Vec<Ordinal>> {

@@ -5,11 +5,13 @@ use std::sync::Mutex;
 
 use futures::future::join;
 use retro_core::dead_letter::Code;
+use retro_core::finding::Cue;
 use retro_core::id::MemoryId;
 use retro_core::learn::ClosingFacts;
 use retro_core::memory::{Cause, Memory, Status, fold};
 use retro_core::message::Notice;
-use retro_core::retrospective::{Presented, State};
+use retro_core::retrospective::{InvestigationResult, Presented, State};
+use retro_core::run::{Outcome, Usage};
 use retro_core::time::after;
 
 use super::Database;
@@ -132,6 +134,47 @@ pub async fn what_was_applied_is_told_to_whoever_closes(database: &Database) {
     let loaded: Vec<_> = told.writer.memories.iter().map(|memory| memory.id).collect();
     assert_eq!(loaded, changed, "with the memories that this was about, whatever became of them");
     assert_eq!(told.writer.tombstones.len(), 3);
+}
+
+/// What its runs took, its window's included, and what earlier retrospectives of it saw; the newest first.
+pub async fn what_went_before_is_told_to_whoever_closes(database: &Database) {
+    let (story, other) = (Story::new(&*database.one, "t", "w"), Story::new(&*database.one, "t", "v"));
+    other.learn("elsewhere").await;
+    let mut slow = story.run("slow");
+    slow.arrival.run.outcome = Outcome::Failure;
+    slow.arrival.run.usage = Some(Usage { cost_usd: Some(0.25), ..Usage::default() });
+    story.count_batch(&[slow, story.run("quick")], moment(0)).await;
+    story.sample().await;
+    story
+        .investigate(&|claim| match claim.run.run_id.as_str() {
+            "slow" => with_error("no table"),
+            _ => failed(),
+        })
+        .await;
+    let first = story.retrospective().await.id;
+    let told = closing_facts(&story, first).await.history;
+    assert_eq!((told.spent.len(), told.sightings.len()), (2, 0), "its own investigations are no history");
+    story.close(first).await;
+    let second = story.settle(["a", "b"], &|_| nothing()).await;
+    story.count(&["later"]).await;
+    let told = closing_facts(&story, second).await.history;
+    let spent: Vec<_> =
+        told.spent.iter().map(|one| (one.ordinal, one.cost_usd_micros, one.took_ms)).collect();
+    let took = Some(59_000);
+    assert_eq!(spent, [(4, None, took), (3, None, took), (2, None, took), (1, Some(250_000), took)]);
+    let [seen] = &told.sightings[..] else { panic!("one had an answer: {:?}", told.sightings) };
+    let errors: Vec<_> = seen.errors.iter().map(|error| error.error.as_str()).collect();
+    assert_eq!((seen.run.as_str(), seen.succeeded, errors), ("slow", false, vec!["no table"]));
+}
+
+/// A result with one finding about an error of a tool.
+fn with_error(error: &str) -> InvestigationResult {
+    let InvestigationResult::Found { mut checked, presented } = found("a lesson") else {
+        panic!("it has a finding")
+    };
+    let cue = Cue { tool: Some("sh".to_owned()), error: Some(error.to_owned()), ..Cue::default() };
+    checked.findings[0].cue = cue;
+    InvestigationResult::Found { checked, presented }
 }
 
 /// The threshold is looked at again in the closing transaction, or a full window would wait for the next event.

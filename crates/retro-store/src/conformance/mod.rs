@@ -123,6 +123,7 @@ macro_rules! conformance {
                 two_writers_at_once_close_once
                 a_closing_that_cannot_be_stored_leaves_nothing
                 what_was_applied_is_told_to_whoever_closes
+                what_went_before_is_told_to_whoever_closes
                 closing_opens_the_next_when_the_window_is_full_again
                 a_failed_retrospective_releases_pauses_and_leaves_a_dead_letter
                 windows_stay_contiguous_after_a_release
@@ -212,6 +213,7 @@ macro_rules! conformance {
             operate {
                 runs_are_listed_newest_first_and_filtered
                 memories_are_listed_heaviest_first_and_filtered
+                runs_are_told_with_whether_they_met_a_memory
                 retrospectives_are_listed_with_what_they_did
                 dead_letters_are_filtered_by_everything_that_is_said
                 dead_letters_are_listed_in_pages

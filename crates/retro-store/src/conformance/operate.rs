@@ -3,7 +3,7 @@
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::Workflow;
 use retro_core::memory::Status;
-use retro_core::run::{BodyRef, HttpsRef};
+use retro_core::run::{BodyRef, HttpsRef, Outcome};
 
 use super::Database;
 use super::delivery::letter;
@@ -77,6 +77,36 @@ pub async fn memories_are_listed_heaviest_first_and_filtered(database: &Database
     assert_eq!(list(MemoryFilter { limit: 9, ..Default::default() }).await.len(), 4);
     let stored = database.two.memory(&tenant("t"), heavy.id).await.expect("reading");
     assert_eq!(stored, Some(heavy));
+}
+
+/// By the gateway's word, or by the run's own; the newest first, and on from any of them.
+pub async fn runs_are_told_with_whether_they_met_a_memory(database: &Database) {
+    let story = Story::new(&*database.one, "t", "w");
+    let memory = story.learn("Retry at once").await.id;
+    let other = story.learn("Wait 5 seconds").await.id;
+    let mut runs = ["recorded", "read", "said", "neither", "uncounted"].map(|name| story.run(name));
+    runs[2].arrival.run.memories.presented = vec![memory];
+    runs[2].arrival.run.task = Some("größe\0".to_owned());
+    runs[2].arrival.run.outcome = Outcome::Timeout;
+    runs[3].arrival.run.started_at = None;
+    runs[4].arrival.run.outcome = Outcome::Skip;
+    database.one.record_presented(&story.key, &run_id("recorded"), &[memory]).await.expect("recording");
+    database.one.record_read(&story.key, &run_id("read"), memory).await.expect("recording");
+    database.one.record_presented(&story.key, &run_id("neither"), &[other]).await.expect("recording");
+    story.count_batch(&runs, super::story::moment(0)).await;
+    let look = |behind, limit| database.two.runs_met(&story.key, memory, behind, limit);
+    let all = look(None, 99).await.expect("reading");
+    let told: Vec<_> = all.iter().map(|run| (run.ordinal, run.trial.met, run.trial.succeeded)).collect();
+    let before = (1..=4).rev().map(|ordinal| (ordinal, false, true));
+    let expected = [(8, false, true), (7, true, false), (6, true, true), (5, true, true)];
+    assert_eq!(told, expected.into_iter().chain(before).collect::<Vec<_>>());
+    assert_eq!(all[1].trial.task.as_deref(), Some("größe\0"));
+    assert_eq!(all[1].trial.began_at, super::story::moment(-60));
+    let neither = RunFilter { run: Some(run_id("neither")), limit: 1, ..Default::default() };
+    let rows = database.two.runs(&tenant("t"), &neither).await.expect("listing");
+    assert_eq!(all[0].trial.began_at, rows[0].received_at);
+    assert_eq!(look(Some(8), 2).await.expect("reading"), all[1..3]);
+    assert_eq!(look(Some(1), 9).await.expect("reading"), []);
 }
 
 /// By workflow, the newest first.

@@ -101,7 +101,7 @@ async fn judged(
         MemoryVerdict { memory: rule, verdict, reason: "because".to_owned(), quote: None }
     };
     let result = |claim: &Claim| InvestigationResult::Nothing {
-        checked: Checked { findings: Vec::new(), verdicts: vec![verdict(claim)], dropped: 0 },
+        checked: Checked { verdicts: vec![verdict(claim)], ..Checked::default() },
         presented: claim.presented.clone(),
     };
     story.investigate(&result).await;

@@ -62,6 +62,7 @@ pub(super) fn run(key: &WorkflowKey, name: &str) -> IncomingRun {
         user: None,
         agent: None,
         prompt_version: None,
+        task: None,
         usage: None,
         memories: MemoryUse::default(),
         self_feedback: Vec::new(),
@@ -257,14 +258,14 @@ pub(super) fn found_about(
         contradicts,
     };
     InvestigationResult::Found {
-        checked: Checked { findings: vec![finding], verdicts: Vec::new(), dropped: 0 },
+        checked: Checked { findings: vec![finding], verdicts: Vec::new(), fault: None, dropped: 0 },
         presented,
     }
 }
 
 /// A result without findings.
 pub(super) fn nothing() -> InvestigationResult {
-    let checked = Checked { findings: Vec::new(), verdicts: Vec::new(), dropped: 0 };
+    let checked = Checked { findings: Vec::new(), verdicts: Vec::new(), fault: None, dropped: 0 };
     InvestigationResult::Nothing { checked, presented: Vec::new() }
 }
 

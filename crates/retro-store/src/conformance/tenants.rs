@@ -168,6 +168,7 @@ pub async fn what_a_writer_is_told_keeps_tenants_apart(database: &Database) {
         (0, 0, 0)
     );
     assert_eq!((told.window.len(), told.investigations.len()), (2, 2));
+    assert_eq!((told.history.spent.len(), told.history.sightings.len()), (2, 0));
     // The positive control: the same questions about mine have answers.
     mine.count(&["a", "b"]).await;
     mine.sample().await;
@@ -175,6 +176,7 @@ pub async fn what_a_writer_is_told_keeps_tenants_apart(database: &Database) {
     let told = closing_facts(&mine, mine.retrospective().await.id).await;
     assert_eq!(told.writer.previous_epoch, Some(2));
     assert_eq!((told.writer.memories.len(), told.writer.tombstones.len()), (2, 1));
+    assert_eq!((told.history.spent.len(), told.history.sightings.len()), (6, 4));
 }
 
 /// Another tenant's memory answers exactly like a missing one.
@@ -253,6 +255,7 @@ pub async fn every_question_keeps_tenants_apart(database: &Database) {
         let runs = RunFilter { limit: 9, ..Default::default() };
         assert_eq!(store.runs(tenant, &runs).await.expect("runs").len(), 2 * sees);
         assert_eq!(store.ordinals(key).await.expect("ordinals").len(), 2 * sees);
+        assert_eq!(store.runs_met(key, memory, None, 9).await.expect("runs met").len(), 2 * sees);
         assert_eq!(store.workflows(tenant).await.expect("workflows").len(), sees);
         let memories = MemoryFilter { limit: 9, ..Default::default() };
         assert_eq!(store.memories(tenant, &memories).await.expect("memories").len(), sees);

@@ -31,6 +31,11 @@ pub(crate) enum Memories {
         /// Its id, or 8 or more of the id's first digits.
         id: MemoryRef,
     },
+    /// Compare the runs that met a memory with those that did not: does it help?
+    Effect {
+        /// Its id, or 8 or more of the id's first digits.
+        id: MemoryRef,
+    },
     /// Delete a memory; a tombstone keeps anything similar away for a time.
     Delete {
         /// Its id, or 8 or more of the id's first digits.

@@ -1,4 +1,4 @@
-//! `retro memories`: list, show, why, delete.
+//! `retro memories`: list, show, why, effect, delete.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use retro_config::Config;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::{MemoryId, MemoryRef};
 use retro_core::similar::NgramEmbedder;
-use retro_operator::{Why, lists, terminal_columns};
+use retro_operator::{Effect, Why, lists, memory_effect, terminal_columns};
 use retro_store::{MemoryFilter, Step, Store, Unnamed, resolve};
 use retro_writer::Writer;
 use tokio::sync::Notify;
@@ -45,6 +45,13 @@ pub(crate) async fn run(
         },
         Memories::Why { id } => match meant(asked, &*store, *id).await? {
             Ok(id) => why(asked, &*store, id).await,
+            Err(exit) => Ok(exit),
+        },
+        Memories::Effect { id } => match meant(asked, &*store, *id).await? {
+            Ok(id) => {
+                let effect = memory_effect(&*store, asked.tenant, id).await?;
+                shown(asked, effect, "memory", &id, Effect::text)
+            }
             Err(exit) => Ok(exit),
         },
         Memories::Delete { id, reason, request } => match meant(asked, &*store, *id).await? {

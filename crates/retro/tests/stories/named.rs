@@ -27,7 +27,7 @@ async fn a_short_id_means_the_tenant_s_own_memory_and_of_two_that_begin_alike_no
         assert!(text(&context, "text").contains(&format!("- [{}] (", &id[..8])), "{context}");
         let (status, body) = world.get(tenant, &format!("/v1/memories/{}?run=next", &id[..8])).await;
         assert!(status == 200 && body.contains(id.as_str()), "{tenant}: {body}");
-        for command in ["show", "why"] {
+        for command in ["show", "why", "effect"] {
             let shown = world.ask(&["--tenant", tenant, "memories", command, &id[..8]]).await;
             assert_eq!(text(&shown, "id"), id, "{tenant}, {command}");
         }
@@ -41,7 +41,7 @@ async fn a_short_id_means_the_tenant_s_own_memory_and_of_two_that_begin_alike_no
         let told = format!("there is no memory {} in tenant nobody\n", &one[..8]);
         assert_eq!((of_none.code, of_none.err), (Some(3), told), "{command:?}");
     }
-    for route in ["", "/why"] {
+    for route in ["", "/why", "/effect"] {
         let path = format!("/v1/memories/{}{route}", &one[..8]);
         assert_eq!(world.get("t", &path).await.0, 409, "{route}");
         assert_eq!(world.get("nobody", &path).await.0, 404, "{route}");

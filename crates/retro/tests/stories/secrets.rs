@@ -96,7 +96,7 @@ async fn said_over_http(world: &World) -> Vec<(String, String)> {
         .collect();
     for memory in items(&world.ask(&["memories", "list"]).await) {
         let id = text(memory, "id");
-        paths.extend([format!("/v1/memories/{id}"), format!("/v1/memories/{id}/why")]);
+        paths.extend(["", "/why", "/effect"].map(|rest| format!("/v1/memories/{id}{rest}")));
     }
     for row in items(&world.ask(&["retrospectives", "list"]).await) {
         let id = text(&row["retrospective"], "id");

@@ -69,6 +69,7 @@ async fn what_another_tenant_has_answers_exactly_like_what_nobody_has() {
         ("memories/{}", memory),
         ("memories/{}?run=release-1", memory),
         ("memories/{}/why", memory),
+        ("memories/{}/effect", memory),
         ("retrospectives/{}", retrospective),
         ("reports/{}", retrospective),
         ("dead-letters/{}", letter.as_str()),
@@ -83,6 +84,7 @@ async fn what_another_tenant_has_answers_exactly_like_what_nobody_has() {
     for (command, id) in [
         (&["memories", "show", "{}"][..], memory),
         (&["memories", "why", "{}"], memory),
+        (&["memories", "effect", "{}"], memory),
         (&["retrospectives", "show", "{}"], retrospective),
         (&["reports", "show", "{}"], retrospective),
         (&["dead-letters", "show", "{}"], letter.as_str()),
