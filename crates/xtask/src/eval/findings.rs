@@ -4,11 +4,13 @@
 //! figure is printed of all cases and of each part: cases are drawn into parts by their group (a task, a file), and mistakes
 //! are only ever shown of the part that may be read.
 
+mod effect;
 mod failing_line;
 mod failing_step;
 mod grouping;
 mod runs;
 mod score;
+mod secrets;
 mod signatures;
 mod tool_errors;
 mod tool_output;
@@ -66,15 +68,26 @@ struct Figure {
     ours: f64,
     baseline: f64,
     goal: Option<f64>,
+    /// What it should not exceed.
+    at_most: Option<f64>,
 }
 
 impl Figure {
     fn new(name: impl Into<String>, cases: usize, ours: f64, baseline: f64) -> Self {
-        Self { name: name.into(), cases, ours, baseline, goal: None }
+        Self { name: name.into(), cases, ours, baseline, goal: None, at_most: None }
     }
 
     fn with_goal(self, goal: f64) -> Self {
         Self { goal: Some(goal), ..self }
+    }
+
+    /// Both ends included.
+    fn within(self, goal: f64, at_most: f64) -> Self {
+        Self { goal: Some(goal), at_most: Some(at_most), ..self }
+    }
+
+    fn reached(&self) -> Option<bool> {
+        self.goal.map(|goal| (goal..=self.at_most.unwrap_or(f64::INFINITY)).contains(&self.ours))
     }
 }
 
@@ -90,6 +103,8 @@ struct Row {
     unread: f64,
     baseline: f64,
     goal: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_most: Option<f64>,
     reached: Option<bool>,
 }
 
@@ -104,6 +119,8 @@ pub(super) fn run(options: &Options) -> Result<()> {
         of::<failing_step::WhoAndWhen>,
         of::<failing_step::RootCause>,
         of::<tool_output::ToolOutput>,
+        of::<effect::Knowledge>,
+        of::<secrets::Secrets>,
     ] {
         rows.extend(measured(options)?);
     }
@@ -134,13 +151,14 @@ fn of<M: Measure>(options: &Options) -> Result<Vec<Row>> {
         measure: M::NAME,
         set: M::SET,
         cases: figure.cases,
+        reached: figure.reached(),
         figure: figure.name,
         ours: rounded(figure.ours),
         read: rounded(read.ours),
         unread: rounded(unread.ours),
         baseline: rounded(figure.baseline),
         goal: figure.goal,
-        reached: figure.goal.map(|goal| figure.ours >= goal),
+        at_most: figure.at_most,
     };
     Ok(figures.zip(parts).map(row).collect())
 }
@@ -158,14 +176,18 @@ fn rounded(figure: f64) -> f64 {
 
 fn print(rows: &[Row]) {
     println!(
-        "{:<38} {:<26} {:>6}  {:>6} {:>6} {:>6} {:>8}  {:>5}",
+        "{:<38} {:<28} {:>6}  {:>6} {:>6} {:>6} {:>8}  {:>5}",
         "measure", "figure", "cases", "ours", "read", "unread", "baseline", "goal"
     );
     for row in rows {
-        let goal = row.goal.map_or_else(String::new, |goal| format!("{goal:.2}"));
+        let goal = match (row.goal, row.at_most) {
+            (None, _) => String::new(),
+            (Some(goal), None) => format!("{goal:.2}"),
+            (Some(goal), Some(most)) => format!("{goal:.2} to {most:.2}"),
+        };
         let reached = if row.reached == Some(false) { "  missed" } else { "" };
         println!(
-            "{:<38} {:<26} {:>6}  {:>6.3} {:>6.3} {:>6.3} {:>8.3}  {goal:>5}{reached}",
+            "{:<38} {:<28} {:>6}  {:>6.3} {:>6.3} {:>6.3} {:>8.3}  {goal:>5}{reached}",
             row.measure, row.figure, row.cases, row.ours, row.read, row.unread, row.baseline
         );
     }
