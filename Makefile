@@ -20,7 +20,7 @@ chaos: ## mixes faults at random, on both databases, by seed: `make chaos SEEDS=
 	CHAOS_SEEDS="$(SEEDS)" cargo test --workspace --test stories -- --nocapture chaos::
 
 loop: prepare ## plays made-up worlds whose truth is known, and says how true and how useful the memories are
-	cargo build --release --locked --package retro --package retro-loop && target/release/retro-loop --seeds 3 --ablations
+	cargo build --release --locked --package retro --package retro-loop && target/release/retro-loop --world crates/retro-loop/worlds/deploy
 
 dev: prepare ## builds and runs `retro up` on a folder of its own (.dev) until Ctrl-C
 	cargo run --locked --package retro -- up --data-dir .dev

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How often the start is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What an agent waits for its context, in milliseconds: long enough that no busy machine changes what a run was handed.
-const ANSWER_MS: &str = "10000";
+const ANSWER_MS: &str = "60000";
 /// Memories asked for in one list; a world that makes more is told so.
 const LIST_MAX: usize = 1000;
 /// How many retrospectives a list may hold that a manual one is looked for in.

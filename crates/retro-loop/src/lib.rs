@@ -65,7 +65,7 @@ impl Playing {
     pub async fn play(&self, worlds: &Arc<Vec<World>>, policy: &str) -> Result<Played> {
         ensure!(self.seeds > 0, "no seeds, no runs");
         ensure!(
-            self.runs % WINDOW == 0 && (WINDOW..=RUNS_MAX).contains(&self.runs),
+            self.runs.is_multiple_of(WINDOW) && (WINDOW..=RUNS_MAX).contains(&self.runs),
             "{} runs: windows have {WINDOW}, and {RUNS_MAX} are the most",
             self.runs
         );
@@ -129,8 +129,8 @@ impl Played {
     pub fn json(&self, worlds: &[World]) -> serde_json::Value {
         let told = self.told(worlds);
         let of_world = |told: &Told<'_>| {
-            let one = [told.clone()];
-            serde_json::json!({"world": told.world.name, "summary": score::summary(&one), "curve": score::curve(&one)})
+            let one = std::slice::from_ref(told);
+            serde_json::json!({"world": told.world.name, "summary": score::summary(one), "curve": score::curve(one)})
         };
         serde_json::json!({
             "summary": score::summary(&told),

@@ -119,7 +119,7 @@ impl Part<'_> {
                 shown.entry(*trap).or_default().push(id.clone());
             }
             look.count(&handed, &played, &self.run(number).play(&BTreeMap::new()));
-            events.push(event(name, &id, &handed, played));
+            events.push(event(name, &id, &handed, &played));
         }
         retro.events(&tenant, &events).await?;
         let ended = retro.closed(&tenant, name, &Which::Epoch(epoch), self.look_every).await?;
@@ -239,9 +239,9 @@ impl Look {
     }
 }
 
-fn event(workflow: &str, run: &str, handed: &BTreeMap<String, Handed>, played: Played) -> Value {
+fn event(workflow: &str, run: &str, handed: &BTreeMap<String, Handed>, played: &Played) -> Value {
     let presented = handed.values().flat_map(|handed| &handed.memories).map(|(id, _)| id.as_str()).collect();
     let read = played.read.iter().map(String::as_str).collect();
     let facts = Facts { workflow, run, failed: played.failed, presented, read, remarks: &played.remarks };
-    trace::event(&facts, played.trace)
+    trace::event(&facts, &played.trace)
 }

@@ -45,7 +45,7 @@ pub(crate) fn worlds(told: &[Told<'_>]) -> String {
         "tokens"
     );
     for one in told {
-        text.push_str(&row(&one.world.name, &summary(&[one.clone()])));
+        text.push_str(&row(&one.world.name, &summary(std::slice::from_ref(one))));
     }
     if told.len() > 1 {
         text.push_str(&row("all", &summary(told)));

@@ -64,7 +64,7 @@ pub(crate) struct Facts<'a> {
 }
 
 /// The run's event.
-pub(crate) fn event(facts: &Facts<'_>, trace: Trace) -> Value {
+pub(crate) fn event(facts: &Facts<'_>, trace: &Trace) -> Value {
     let remarks: Vec<Value> =
         facts.remarks.iter().map(|(step, text)| json!({"step": step, "text": text})).collect();
     json!({
