@@ -101,11 +101,11 @@ impl Endpoint {
         key: Option<Secret>,
         bounds: Bounds,
     ) -> Result<Self, EndpointError> {
+        let no_address = || EndpointError::NoAddress(url.to_owned());
+        let base = Url::parse(url).ok().filter(|base| matches!(base.scheme(), "http" | "https"));
+        base.ok_or_else(no_address)?;
         let joined = format!("{}/embeddings", url.trim_end_matches('/'));
-        let address = Url::parse(&joined).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        let address = address
-            .filter(|address| address.host_str().is_some_and(|host| !host.is_empty()))
-            .ok_or_else(|| EndpointError::NoAddress(url.to_owned()))?;
+        let address = Url::parse(&joined).map_err(|_| no_address())?;
         if !address.username().is_empty() || address.password().is_some() {
             return Err(EndpointError::Credentials);
         }
