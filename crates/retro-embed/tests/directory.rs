@@ -1,5 +1,10 @@
 //! Weights that the tests write.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy takes only the tests themselves for tests, not what they share"
+)]
+
 use std::path::Path;
 
 use retro_core::similar::{Scale, cosine};

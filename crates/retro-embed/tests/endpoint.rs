@@ -1,5 +1,10 @@
 //! A server that the tests start, which answers as OpenAI's does.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy takes only the tests themselves for tests, not what they share"
+)]
+
 use std::time::Duration;
 
 use retro_config::Secret;
@@ -31,10 +36,11 @@ async fn refused(endpoint: &Endpoint) -> String {
 async fn each_text_gets_its_own_vector_in_as_many_requests_as_it_takes() {
     let server = Embeddings::start(CONCEPTS).await;
     let endpoint = endpoint(&server);
-    let texts: Vec<String> =
-        (0..150).map(|nth| if nth % 2 == 0 { "List".to_owned() } else { format!("tables {nth}") }).collect();
+    let texts: Vec<String> = (0..150_usize)
+        .map(|nth| if nth.is_multiple_of(2) { "List".to_owned() } else { format!("tables {nth}") })
+        .collect();
     let vectors = endpoint.embed(&texts).await.unwrap();
-    let right = |nth: usize| if nth % 2 == 0 { [10_000, 0] } else { [0, 10_000] };
+    let right = |nth: usize| if nth.is_multiple_of(2) { [10_000, 0] } else { [0, 10_000] };
     assert!(vectors.iter().enumerate().all(|(nth, vector)| *vector == right(nth)), "{vectors:?}");
     assert_eq!(server.texts(), texts);
     assert_eq!(server.key().as_deref(), Some("Bearer sk-never-shown"));

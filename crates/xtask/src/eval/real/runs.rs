@@ -141,7 +141,7 @@ impl Told {
     fn add(&mut self, at: usize, entry: Entry) {
         match entry.role.as_str() {
             "llm_call" => {}
-            "tool_call" => self.call(at, entry),
+            "tool_call" => self.call(at, &entry),
             "tool_result" => self.answer(&entry),
             // A call and its answer in one entry; what a harness says of its own accord is an answer to no question.
             "tool" => {
@@ -176,11 +176,11 @@ impl Told {
         self.open = Some(Open { i: entry.i, message, reasoning, step, calls: Vec::new() });
     }
 
-    fn call(&mut self, at: usize, entry: Entry) {
+    fn call(&mut self, at: usize, entry: &Entry) {
         if self.open.as_ref().is_none_or(|open| open.i != entry.i) {
             self.close();
         }
-        let call = called(at, &entry, None);
+        let call = called(at, entry, None);
         let open = self.open.get_or_insert_with(|| Open {
             i: entry.i,
             message: String::new(),
