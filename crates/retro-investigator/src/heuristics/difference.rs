@@ -169,7 +169,7 @@ fn value_manners(path: &str, before: &Value, after: &Value, error: &str) -> Opti
 
 /// Errors that refuse a value.
 static REFUSES: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)invalid|unknown|unsupported|not supported|not allowed|must be|one of|expected")
+    Regex::new(r"(?i)invalid|unknown|unsupported|not supported|not allowed|cannot|must be|one of|expected")
         .expect("a constant pattern")
 });
 

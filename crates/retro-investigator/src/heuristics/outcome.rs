@@ -21,6 +21,8 @@ use super::signature;
 const ANSWER_CHARS_MAX: usize = 6_000;
 /// The most lines of an answer that are looked at.
 const LINES_MAX: usize = 60;
+/// How deep below an answer's own fields the error of a part of it is looked for.
+const ERROR_DEPTH_MAX: usize = 3;
 /// An answer of more lines than this is the content of something, not the refusal to give it.
 const REFUSAL_LINES_MAX: usize = 4;
 
@@ -164,8 +166,10 @@ fn structured(answer: &str) -> Option<Failure<'_>> {
         return Some(Failure::said(found.as_str()));
     }
     let Ok(Value::Object(map)) = serde_json::from_str::<Value>(answer) else { return None };
-    let error =
-        ["error", "errors", "error_message", "exception"].iter().find_map(|key| error_text(map.get(*key)?));
+    let error = ["error", "errors", "error_message", "exception"]
+        .iter()
+        .find_map(|key| error_text(map.get(*key)?))
+        .or_else(|| nested_error(&map, ERROR_DEPTH_MAX));
     if error.is_none() && !says_failed(&map) {
         return None;
     }
@@ -177,6 +181,14 @@ fn structured(answer: &str) -> Option<Failure<'_>> {
     let line = &answer[at..];
     let line = if text.is_empty() { answer } else { line.get(..first_line(&text).len()).unwrap_or(line) };
     Some(Failure { line, error: signature::of(first_line(&text)) })
+}
+
+/// The error of a part of what was asked for: an answer with status 200 that carries one all the same. Only a field of that
+/// very name, and in no list: rows of data have errors, too.
+fn nested_error(map: &Map<String, Value>, depth: usize) -> Option<String> {
+    let parts = || map.values().filter_map(Value::as_object);
+    let deeper = || parts().find_map(|part| nested_error(part, depth - 1));
+    (depth > 0).then(|| parts().find_map(|part| error_text(part.get("error")?)).or_else(deeper))?
 }
 
 fn error_text(value: &Value) -> Option<String> {
@@ -193,7 +205,10 @@ fn error_text(value: &Value) -> Option<String> {
 /// Fields that say "failed" without saying why.
 fn says_failed(map: &Map<String, Value>) -> bool {
     let is = |key: &str, value: Value| map.get(key) == Some(&value);
-    let code = |key: &str| map.get(key).and_then(Value::as_i64);
+    let code = |key: &str| {
+        let value = map.get(key)?;
+        value.as_i64().or_else(|| value.as_str()?.parse().ok())
+    };
     is("success", Value::Bool(false))
         || is("ok", Value::Bool(false))
         || is("isError", Value::Bool(true))

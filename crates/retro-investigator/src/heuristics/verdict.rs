@@ -18,8 +18,9 @@
 //!   not come: *ignored* when it came; when it did not, *helped* only if the agent's words before a call show the
 //!   lesson's own words, else *ignored*: a failure that stays away by itself is nobody's merit.
 //!
-//! A memory without a tool is judged by its words, conservatively: *applied* when one turn of the agent holds most
-//! of its content words (never for a prohibition), else *ignored*; *cue not met* when its step did not occur. A rule of the
+//! A memory without a tool is judged by its words, conservatively. *Harmed*: a call (its tool's name and arguments) holds most
+//! of its content words and failed, with an error that neither passes by itself nor had come before, and no such call
+//! succeeded. *Applied* when one turn of the agent holds most of them (never for a prohibition), else *ignored*; *cue not met* when its step did not occur. A rule of the
 //! repository is judged by its words over the whole run (`rule`).
 
 mod rule;
@@ -270,6 +271,10 @@ impl<'b> Case<'b> {
         if self.turns.is_empty() {
             return Ruling(Verdict::CueNotMet, "its step did not occur".to_owned(), None);
         }
+        if let Some(call) = self.failed_by_words() {
+            let reason = format!("called `{}` as it says, and that call failed", call.tool);
+            return Ruling(Verdict::Harmed, reason, call.error_quote().or_else(|| call.quote()));
+        }
         if let Some(quote) = self.said(u32::MAX) {
             return Ruling(
                 Verdict::Applied,
@@ -285,20 +290,40 @@ impl<'b> Case<'b> {
     }
 
     /// Words of one of the agent's turns, up to turn `until`, that hold most of the memory's content words.
-    fn said(&self, until: u32) -> Option<Quote> {
-        let wanted = content_words(&advice_of(&self.memory.title));
-        if wanted.len() < WORDS_MIN || is_prohibition(&self.memory.title) {
+    /// The first call that does what the memory says and failed by it; `None` when one that does so succeeded.
+    fn failed_by_words(&self) -> Option<&'b Call<'b>> {
+        let wanted = self.advised()?;
+        let does = |call: &&Call<'_>| holds(&format!("{} {}", call.tool, call.raw), &wanted);
+        if self.calls.iter().filter(does).any(Call::succeeded) {
             return None;
         }
+        let came_before = |call: &Call<'_>| {
+            let earlier = self.calls.iter().take_while(|one| (one.turn, one.nth) < (call.turn, call.nth));
+            earlier.filter(|one| !does(one)).any(|one| one.tool == call.tool && one.error() == call.error())
+        };
+        let failed = |call: &&Call<'_>| call.failure().is_some() && !passes(call.error());
+        self.calls.iter().filter(does).filter(failed).find(|call| !came_before(call))
+    }
+
+    /// The words of what the memory advises; `None` when they are too few, or forbid something.
+    fn advised(&self) -> Option<BTreeSet<String>> {
+        let words = content_words(&advice_of(&self.memory.title));
+        (words.len() >= WORDS_MIN && !is_prohibition(&self.memory.title)).then_some(words)
+    }
+
+    fn said(&self, until: u32) -> Option<Quote> {
+        let wanted = self.advised()?;
         let turns = self.turns.iter().filter(|(at, turn)| *at <= until && turn.source == Source::Agent);
         turns.into_iter().find_map(|(at, turn)| {
-            texts(*at, turn).find_map(|(place, text)| {
-                let shared = content_words(quote::head(text, TURN_CHARS_MAX)).intersection(&wanted).count();
-                (shared >= WORDS_MIN && shared * 100 >= wanted.len() * WORDS_SHARED_MIN)
-                    .then(|| quote::of(place, text))?
-            })
+            texts(*at, turn).find_map(|(place, text)| holds(text, &wanted).then(|| quote::of(place, text))?)
         })
     }
+}
+
+/// Whether a text holds most of the words that are wanted.
+fn holds(text: &str, wanted: &BTreeSet<String>) -> bool {
+    let shared = content_words(quote::head(text, TURN_CHARS_MAX)).intersection(wanted).count();
+    shared >= WORDS_MIN && shared * 100 >= wanted.len() * WORDS_SHARED_MIN
 }
 
 /// What an agent said, thought and asked for in a turn. Answers are not its words.

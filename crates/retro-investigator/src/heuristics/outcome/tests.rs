@@ -64,6 +64,8 @@ fn failures_in_documents_are_seen() {
         ("{}", r#"{"error": "no such order", "id": 3}"#, "no such order"),
         ("{}", r#"{"error": {"code": 7, "message": "quota 12 exceeded"}}"#, "quota … exceeded"),
         ("{}", r#"{"status": 404, "message": "missing thing"}"#, "missing thing"),
+        ("{}", r#"{"status": "403", "message": "no right to it"}"#, "no right to it"),
+        ("{}", r#"{"data": {"order": {"error": "card 12 declined"}}}"#, "card … declined"),
         ("{}", r#"{"success": false}"#, ""),
         ("x", "{'error': 'Error: invalid syntax (<string>, line 1)'}", "invalid syntax (<string>, line …)"),
     ]);
@@ -126,6 +128,8 @@ fn content_that_mentions_errors_is_no_failure() {
         ("cat t.py", "try:\n  x()\nexcept ValueError:\n  raise\nfinally:\n  pass"),
         ("grep -r Traceback .", "a:Traceback (most recent call last):\nb:1\nc:2\nd:3\ne:4"),
         ("{}", r#"{"error": null, "items": ["error"]}"#),
+        ("{}", r#"{"rows": [{"error": "disk full"}], "status": "200"}"#),
+        ("{}", r#"{"order": {"error": null, "state": "paid"}}"#),
         ("{}", r#"{"error": "", "status": "ok"}"#),
         ("{}", r#"{"errors": [], "success": true, "exit_code": 0}"#),
         ("x", "{'output': '', 'error': ''}"),

@@ -152,6 +152,26 @@ fn a_memory_of_words_is_applied_only_when_a_turn_says_most_of_them() {
 }
 
 #[test]
+fn a_memory_of_words_harmed_when_the_call_that_does_what_it_says_fails() {
+    let judged = |calls: &[Told<'_>]| {
+        let mut brief = run(calls);
+        let title = "Always restart the balancer before you reload its certificate";
+        brief.memories = vec![memory(7, "", title, Cue::default())];
+        let (_, verdicts) = looked(&brief);
+        (verdicts[0].verdict, verdicts[0].quote.as_ref().map(|quote| quote.text.clone()))
+    };
+    let (plain, restarted) = (r#"{"balancer":"lb-1"}"#, r#"{"balancer":"lb-1","restart":true}"#);
+    let lost = "Error: lb-1 dropped 312 connections";
+    let failed = ("reload_balancer", restarted, lost);
+    assert_eq!(judged(&[failed]), (Verdict::Harmed, Some(lost.to_owned())));
+    assert_eq!(judged(&[failed, ("reload_balancer", restarted, "done")]).0, Verdict::Ignored);
+    assert_eq!(judged(&[("reload_balancer", plain, lost), failed]).0, Verdict::Ignored, "it came anyhow");
+    assert_eq!(judged(&[("reload_balancer", plain, lost)]).0, Verdict::Ignored, "nobody followed");
+    let passing = ("reload_balancer", restarted, "HTTP 503 Service Unavailable");
+    assert_eq!(judged(&[passing]).0, Verdict::Ignored);
+}
+
+#[test]
 fn memories_that_were_not_presented_get_no_verdict() {
     let mut brief = run(&[("deploy", PLACED, "deployed")]);
     brief.memories = vec![KnownMemory { presented: false, ..memory(7, "deploy", "Title", with_region()) }];
