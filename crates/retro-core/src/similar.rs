@@ -157,6 +157,19 @@ mod tests {
     }
 
     #[test]
+    fn short_lessons_merge_only_when_they_are_about_the_same() {
+        for (a, b) in [
+            ("Sort the imports of each module", "Test each endpoint of the module"),
+            ("Log the errors of the parser", "Test the errors of the parser"),
+            ("once", "Retry at once"),
+        ] {
+            assert!(!may_merge(&text(a), &text(b)), "{a} / {b}");
+        }
+        assert!(may_merge(&text("Sort the imports"), &text("Always sort every import")));
+        assert!(may_merge(&text("Sort the imports of a module"), &text("Sort the imports of a Rust module")));
+    }
+
+    #[test]
     fn advice_turned_round_is_another_lesson() {
         let (rg, grep) = (text("Use rg instead of grep"), text("Use grep instead of rg"));
         assert!(!may_merge(&rg, &grep) && opposite(&rg, &grep));

@@ -11,8 +11,27 @@ use crate::memory::Lesson;
 pub fn may_merge(a: &Lesson, b: &Lesson) -> bool {
     match (a.cue.signature(), b.cue.signature()) {
         (Some(a), Some(b)) => a == b,
-        _ => Marks::of(a.text()).agree(&Marks::of(b.text())),
+        _ => Marks::of(a.text()).agree(&Marks::of(b.text())) && !differ_in_few_words(a.text(), b.text()),
     }
+}
+
+/// Words that mean something, below which a text is short: one of so few is a large part of what is said.
+const FEW_WORDS: usize = 4;
+
+/// Whether one of two texts is short and says something that the other does not, or little of what it says. Half of two rules
+/// of four words may be the same by chance ("sort the imports of each module", "test each endpoint of the module"), which no
+/// cosine tells from a paraphrase.
+fn differ_in_few_words(a: &str, b: &str) -> bool {
+    let (a, b) = (weighty(a), weighty(b));
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let told_by_both = short.is_subset(&long) && long.len() - short.len() < short.len().clamp(1, 2);
+    short.len() < FEW_WORDS && !told_by_both
+}
+
+/// The words of a text that say what it is about, in the singular.
+fn weighty(text: &str) -> BTreeSet<String> {
+    let meant = super::words(text).filter(|word| !super::ngram::is_light(word));
+    meant.map(|word| word.strip_suffix('s').map_or(word.clone(), str::to_owned)).collect()
 }
 
 /// Whether two lessons give opposite advice: one prefers what the other avoids, or one is the other's negation.

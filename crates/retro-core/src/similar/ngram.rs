@@ -50,7 +50,7 @@ impl Embedder for NgramEmbedder {
             *known = known.saturating_add(more);
         };
         for word in words(text) {
-            let share = if LIGHT_WORDS.contains(&word.as_str()) { LIGHT_SHARE } else { 1 };
+            let share = if is_light(&word) { LIGHT_SHARE } else { 1 };
             count(fnv1a(word.bytes()), WORD_UNITS / share);
             let padded: Vec<char> = [' '].into_iter().chain(word.chars()).chain([' ']).collect();
             let each = TRIGRAMS_UNITS / share / u32::try_from(padded.len() - 2).unwrap_or(u32::MAX);
@@ -64,6 +64,11 @@ impl Embedder for NgramEmbedder {
         }
         Some(vector)
     }
+}
+
+/// Whether a word only gives advice, whatever it is about.
+pub(super) fn is_light(word: &str) -> bool {
+    LIGHT_WORDS.contains(&word)
 }
 
 /// Adds a feature to its bucket with a sign drawn from its hash, so that collisions cancel instead of adding up.
