@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use retro_core::id::{MemoryRef, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow};
+use retro_core::id::{MemoryId, MemoryRef, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow};
 use retro_core::memory::{Memory, Status};
 use retro_core::outcome::WorkflowOutcomes;
 use retro_core::review::Repository;
@@ -140,6 +140,12 @@ async fn memories(
     Ok(limit.list(operator.store.memories(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?))
 }
 
+/// The memory that was named, by its id or its first digits.
+async fn meant(operator: &Operator, tenant: &Tenant, name: MemoryRef) -> Result<MemoryId, Problem> {
+    let named = resolve(&*operator.store, tenant, name).await.map_err(|cause| not_answered(&cause))?;
+    named.map_err(unnamed)
+}
+
 /// Every change of a memory and its reason.
 #[utoipa::path(get, path = "/v1/memories/{id}/why", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, content((described::Why = "application/json"), (String = "text/plain")))))]
 async fn why(
@@ -148,8 +154,7 @@ async fn why(
     Id(name): Id<MemoryRef>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let named = resolve(&*operator.store, &tenant, name).await.map_err(|cause| not_answered(&cause))?;
-    let id = named.map_err(unnamed)?;
+    let id = meant(&operator, &tenant, name).await?;
     let history = operator.store.history(&tenant, id).await.map_err(|cause| not_answered(&cause))?;
     let why = Why::of(id, &history).ok_or_else(|| unnamed(Unnamed::Missing(name)))?;
     Ok(match accepts(&headers, &["application/json", "text/plain"]) {
@@ -166,8 +171,7 @@ async fn effect(
     Id(name): Id<MemoryRef>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let named = resolve(&*operator.store, &tenant, name).await.map_err(|cause| not_answered(&cause))?;
-    let id = named.map_err(unnamed)?;
+    let id = meant(&operator, &tenant, name).await?;
     let found = crate::memory_effect(&*operator.store, &tenant, id).await;
     let found = found.map_err(|cause| not_answered(&cause))?;
     let effect = found.ok_or_else(|| unnamed(Unnamed::Missing(name)))?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use retro_core::report::{Report, ReportedInvestigation};
+use retro_core::trajectory::Place;
 use serde_json::Value;
 
 use super::super::Data;
@@ -66,9 +67,19 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let (report, shown) = runtime.block_on(looked_back(root, &binary, &runs))?;
     println!("{shown}\n");
     println!("What the program found in each run, and what people say of it:");
+    let mut told = Told::default();
     for investigation in &report.investigations {
-        beside(investigation, &labels[investigation.run.as_str()]);
+        let people = &labels[investigation.run.as_str()];
+        beside(investigation, people);
+        told.add(investigation, people);
     }
+    println!(
+        "\nA probable step is named in {} of {} runs: in {} within one turn of a step that people name, in {} with an agent that they name.",
+        told.named,
+        report.investigations.len(),
+        told.near,
+        told.agent
+    );
     Ok(())
 }
 
@@ -92,11 +103,52 @@ async fn looked_back(root: &Path, binary: &Path, runs: &[Run]) -> Result<(Report
     Ok((report, shown))
 }
 
+/// How often the probable step of a run agrees with what people say. Turns are counted as people count steps only where every
+/// entry is a message of its own.
+#[derive(Default)]
+struct Told {
+    named: usize,
+    near: usize,
+    agent: usize,
+}
+
+impl Told {
+    fn add(&mut self, ours: &ReportedInvestigation, people: &Value) {
+        let Some(fault) = &ours.fault else { return };
+        let failures = || people["failures"].as_array().into_iter().flatten();
+        self.named += 1;
+        // Annotators count from 1.
+        let off = |step: u64| {
+            turn_of(fault.quote.place).is_some_and(|turn| (u64::from(turn) + 1).abs_diff(step) <= 1)
+        };
+        self.near += usize::from(failures().filter_map(|one| one["step_number"].as_u64()).any(off));
+        let agent = |one: &Value| {
+            one["failed_agent"].as_str().is_some_and(|name| name.eq_ignore_ascii_case(fault.step.as_str()))
+        };
+        self.agent += usize::from(failures().any(agent));
+    }
+}
+
+/// The turn of a place; `None` outside of the trace.
+const fn turn_of(place: Place) -> Option<u32> {
+    match place {
+        Place::Message { turn }
+        | Place::Reasoning { turn }
+        | Place::Arguments { turn, .. }
+        | Place::Answer { turn, .. } => Some(turn),
+        Place::SelfFeedback { .. } | Place::Review => None,
+    }
+}
+
 fn beside(ours: &ReportedInvestigation, people: &Value) {
     println!("\n{} ({})", ours.run, ours.result);
     for finding in &ours.findings {
         println!("  program: {}", finding.title);
         println!("           {:?}", finding.quote.text);
+    }
+    if let Some(fault) = &ours.fault {
+        println!("  probably in step {}: {}", fault.step, fault.sign);
+        println!("           {:?}", fault.quote.text);
     }
     let text = |value: &Value| value.as_str().map(|text| text.trim().replace('\n', " "));
     for failure in people["failures"].as_array().into_iter().flatten() {
