@@ -218,20 +218,60 @@ pub struct Fault {
     pub quote: Quote,
 }
 
+/// An error that the very same call got past at its next try: it passes by itself, and a changed call that got past it in
+/// another run shows nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transient {
+    /// The step it came in.
+    pub step: Step,
+    /// The tool that gave it.
+    pub tool: String,
+    /// The error, normalised as in a [`Cue`].
+    pub error: String,
+    /// Words of it.
+    pub quote: Quote,
+    /// The memories about it: there is nothing to mind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contradicts: Vec<Against>,
+}
+
+/// A memory that is spoken against, with its subject.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Against {
+    /// The memory.
+    pub memory: MemoryId,
+    /// What it is about.
+    pub subject: String,
+}
+
+impl Transient {
+    /// Whether a lesson of this step with this cue is about it.
+    pub fn is_subject_of(&self, step: &Step, cue: &Cue) -> bool {
+        self.step == *step && cue.tool.as_ref() == Some(&self.tool) && cue.error.as_ref() == Some(&self.error)
+    }
+}
+
+/// What an investigator saw. All of it may be empty: then it found nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Looked {
+    /// Patterns.
+    pub findings: Vec<Finding>,
+    /// Verdicts on presented memories.
+    pub verdicts: Vec<MemoryVerdict>,
+    /// Where a failed run probably went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
+    /// Errors that passed by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transients: Vec<Transient>,
+}
+
 /// What an investigator answers. "Found nothing", "answer invalid" and "failed" are three different things.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// It looked, and this is what it saw. Both lists may be empty: then it found nothing.
-    Looked {
-        /// Patterns.
-        findings: Vec<Finding>,
-        /// Verdicts on presented memories.
-        verdicts: Vec<MemoryVerdict>,
-        /// Where a failed run probably went wrong.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        fault: Option<Fault>,
-    },
+    /// It looked, and this is what it saw.
+    Looked(Looked),
     /// It answered, and the answer cannot be used.
     Invalid {
         /// What is wrong with it.
@@ -254,36 +294,39 @@ pub struct Checked {
     /// Where a failed run probably went wrong, as far as its quote stands in the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Findings and verdicts dropped because a quote was not there, a text was out of bounds or a memory unknown.
+    /// Errors that passed by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transients: Vec<Transient>,
+    /// Findings, verdicts and transients dropped because a quote was not there, a text was out of bounds or a memory unknown.
     pub dropped: u32,
 }
 
 /// Most findings kept of one investigation: a bound, far above what a run honestly holds.
 pub const FINDINGS_MAX: usize = 50;
 
-/// Drops every finding and verdict that does not stand up mechanically: the quote must be verbatim in the place
-/// it names, that place in the finding's step, texts within bounds, memories among the presented; of several verdicts on one memory the strongest
+/// Drops whatever does not stand up mechanically: a quote must be verbatim in the place it names, that place in the
+/// finding's step, texts within bounds, memories among the presented; of several verdicts on one memory the strongest
 /// stays.
-pub fn check(brief: &Brief, findings: Vec<Finding>, verdicts: Vec<MemoryVerdict>) -> Checked {
-    let before = findings.len() + verdicts.len();
-    let mut findings: Vec<_> =
-        findings.into_iter().filter(|finding| finding_stands(brief, finding)).collect();
+pub fn check(brief: &Brief, looked: Looked) -> Checked {
+    let Looked { mut findings, mut verdicts, fault, mut transients } = looked;
+    let before = findings.len() + verdicts.len() + transients.len();
+    findings.retain(|finding| finding_stands(brief, finding));
     findings.truncate(FINDINGS_MAX);
-    let mut verdicts: Vec<_> =
-        verdicts.into_iter().filter(|verdict| verdict_stands(brief, verdict)).collect();
+    verdicts.retain(|verdict| verdict_stands(brief, verdict));
     verdicts.sort_by_key(|verdict| (verdict.memory, verdict.verdict));
     verdicts.dedup_by_key(|verdict| verdict.memory);
-    let dropped = u32::try_from(before - findings.len() - verdicts.len()).unwrap_or(u32::MAX);
-    Checked { findings, verdicts, fault: None, dropped }
+    transients.retain(|transient| transient_stands(brief, transient));
+    transients.truncate(FINDINGS_MAX);
+    let kept = findings.len() + verdicts.len() + transients.len();
+    let dropped = u32::try_from(before - kept).unwrap_or(u32::MAX);
+    let fault = fault.filter(|fault| fault_stands(brief, fault));
+    Checked { findings, verdicts, fault, transients, dropped }
 }
 
-/// The fault, when it stands up as a finding has to: its quote is verbatim in a place of its step, its words are few.
-pub fn check_fault(brief: &Brief, fault: Option<Fault>) -> Option<Fault> {
-    fault.filter(|fault| {
-        quote_stands(brief, &fault.quote)
-            && brief.step_at(fault.quote.place) == Some(&fault.step)
-            && within(&fault.sign, REASON_CHARS_MAX)
-    })
+fn fault_stands(brief: &Brief, fault: &Fault) -> bool {
+    quote_stands(brief, &fault.quote)
+        && brief.step_at(fault.quote.place) == Some(&fault.step)
+        && within(&fault.sign, REASON_CHARS_MAX)
 }
 
 fn finding_stands(brief: &Brief, finding: &Finding) -> bool {
@@ -305,6 +348,21 @@ fn verdict_stands(brief: &Brief, verdict: &MemoryVerdict) -> bool {
     let shown =
         verdict.quote.as_ref().map_or(verdict.verdict == Verdict::CueNotMet, |q| quote_stands(brief, q));
     presented && shown && within(&verdict.reason, REASON_CHARS_MAX)
+}
+
+fn transient_stands(brief: &Brief, transient: &Transient) -> bool {
+    let about_it = |against: &Against| {
+        brief.memories.iter().any(|memory| {
+            memory.id == against.memory
+                && memory.subject == against.subject
+                && memory.step.as_ref().is_some_and(|step| transient.is_subject_of(step, &memory.cue))
+        })
+    };
+    quote_stands(brief, &transient.quote)
+        && brief.step_at(transient.quote.place) == Some(&transient.step)
+        && within(&transient.tool, CUE_CHARS_MAX)
+        && within(&transient.error, CUE_CHARS_MAX)
+        && transient.contradicts.iter().all(about_it)
 }
 
 fn within(text: &str, chars_max: usize) -> bool {

@@ -24,3 +24,4 @@ pub use settle::{Ask, Mutation, batch_of, settle};
 
 pub(crate) use alike::Alike;
 pub(crate) use observe::SHOWING;
+pub(crate) use settle::passed_in;

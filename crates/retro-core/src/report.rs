@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Checked, Fault, Finding, MemoryVerdict};
+use crate::finding::{Checked, Fault, Finding, MemoryVerdict, Transient};
 use crate::id::{Epoch, MemoryId, Ordinal, RetrospectiveId, RunId, Tenant, Workflow};
 use crate::learn::{Applied, MutationOutcome};
 use crate::manual::{Asked, Proposal};
@@ -145,7 +145,10 @@ pub struct ReportedInvestigation {
     /// Where a failed run probably went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Findings and verdicts that did not stand up to the mechanical checks.
+    /// Errors that passed by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transients: Vec<Transient>,
+    /// Findings, verdicts and transients that did not stand up to the mechanical checks.
     pub dropped: u32,
     /// What it took.
     pub timing: Timing,
@@ -253,7 +256,7 @@ fn sightings(inputs: Inputs<'_>) -> Vec<Sighting> {
 
 fn reported(one: &Investigation, timing: Timing) -> ReportedInvestigation {
     let looked = one.result.as_ref().and_then(|result| result.looked()).map(|(checked, _)| checked.clone());
-    let Checked { findings, verdicts, fault, dropped } = looked.unwrap_or_default();
+    let Checked { findings, verdicts, fault, transients, dropped } = looked.unwrap_or_default();
     ReportedInvestigation {
         number: one.number,
         ordinal: one.ordinal,
@@ -264,6 +267,7 @@ fn reported(one: &Investigation, timing: Timing) -> ReportedInvestigation {
         findings,
         verdicts,
         fault,
+        transients,
         dropped,
         timing,
     }

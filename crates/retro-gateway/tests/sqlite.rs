@@ -59,7 +59,7 @@ async fn learn(store: &SqliteStore, key: &WorkflowKey, lessons: &[String]) {
     store.sample(&key.tenant, due, &sampling).await.unwrap();
     let claim = store.claim("test", 60).await.unwrap().unwrap();
     let findings = lessons.iter().map(|title| finding(title)).collect();
-    let checked = Checked { findings, verdicts: vec![], fault: None, dropped: 0 };
+    let checked = Checked { findings, ..Checked::default() };
     let found = InvestigationResult::Found { checked, presented: vec![] };
     store.finish(&claim, &found, Timing::default(), &settled).await.unwrap();
     let closing = |facts| Ok(close(facts, &NgramEmbedder, &policy(), now));

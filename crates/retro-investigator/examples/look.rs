@@ -28,8 +28,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut lessons: BTreeMap<String, (BTreeSet<String>, Finding)> = BTreeMap::new();
     for line in std::fs::read_to_string(path)?.lines() {
         let brief = brief_of(&serde_json::from_str(line)?)?;
-        let Answer::Looked { findings, verdicts, .. } = investigate(&brief) else { continue };
-        dropped += check(&brief, findings.clone(), verdicts).dropped;
+        let Answer::Looked(looked) = investigate(&brief) else { continue };
+        let findings = looked.findings.clone();
+        dropped += check(&brief, looked).dropped;
         runs += 1;
         with_findings += usize::from(!findings.is_empty());
         for finding in findings {

@@ -12,6 +12,9 @@
 //! A lesson's content tells what the tool reported (`tool_output`) and, in a failed run, whether nothing got past the error
 //! (`blame`); the report names the turn at which a failed run probably went wrong, as a guess. Each part is measured by itself on real data: `cargo xtask eval findings`.
 //!
+//! An error that the very same call gets past at its next try is a `transient`: no lesson is about it, and it speaks against
+//! the memories that are.
+//!
 //! Two runs confirm a memory only when their signatures (tool, error, avoid, prefer) are equal, so every part of a
 //! lesson is generalised over names and values, and a difference that is only a value of its run is no lesson.
 //! Nothing is stated that the trace does not show, every finding and verdict carries words of the trace, and errors
@@ -41,6 +44,7 @@ mod retry_loop;
 mod screen;
 mod signature;
 mod tool_output;
+mod transient;
 mod verdict;
 
 #[cfg(test)]
@@ -52,7 +56,7 @@ pub use outcome::{Failure, Outcome};
 pub use signature::of as signature;
 pub use tool_output::{Complaint, TestCounts, complaints, test_counts};
 
-use retro_core::finding::{Answer, Brief, Finding};
+use retro_core::finding::{Answer, Brief, Finding, Looked};
 use retro_core::run::Outcome as RunOutcome;
 use retro_core::trajectory::{ToolCall, Trajectory};
 
@@ -77,7 +81,13 @@ pub fn investigate(brief: &Brief) -> Answer {
     for finding in &mut findings {
         finding.contradicts = contradiction::contradicted(finding, &brief.memories);
     }
-    Answer::Looked { findings, verdicts: verdict::on_presented(brief, &steps), fault }
+    let verdicts = verdict::on_presented(brief, &steps);
+    Answer::Looked(Looked {
+        findings,
+        verdicts,
+        fault,
+        transients: transient::find(&brief.trajectory, &steps, &brief.memories),
+    })
 }
 
 /// What became of one call, as an investigation judges it: by what the log says, else by the answer.

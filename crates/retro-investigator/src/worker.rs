@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use retro_core::finding::{Answer, Brief, Checked, check, check_fault};
+use retro_core::finding::{Answer, Brief, check};
 use retro_core::investigate::{Next, Retry, next, retry};
 use retro_core::learn::{Mutation, Timing, batch_of};
 use retro_core::message::Notice;
@@ -251,15 +251,9 @@ impl Worker {
             None => self.engine.investigate(Arc::clone(&brief), watch).await,
         };
         match answer {
-            Answer::Looked { findings, verdicts, fault } => {
-                let (kept, said, guessed) = (findings.clone(), verdicts.clone(), fault.clone());
-                let answer = Answer::Looked { findings: kept, verdicts: said, fault: guessed };
-                self.journal(claim, Stage::Answered, &answer).await?;
-                let checked = apart(move || {
-                    let fault = check_fault(&brief, fault);
-                    Checked { fault, ..check(&brief, findings, verdicts) }
-                })
-                .await;
+            Answer::Looked(looked) => {
+                self.journal(claim, Stage::Answered, &Answer::Looked(looked.clone())).await?;
+                let checked = apart(move || check(&brief, looked)).await;
                 let presented = claim.presented.clone();
                 Ok(Attempt::Ended(if checked.findings.is_empty() {
                     InvestigationResult::Nothing { checked, presented }

@@ -272,7 +272,7 @@ pub(crate) fn verdict(memory: MemoryId, verdict: Verdict, reason: &str) -> Memor
 pub(crate) fn looked(findings: Vec<Finding>, verdicts: Vec<MemoryVerdict>) -> InvestigationResult {
     let presented = verdicts.iter().map(|said| Presented::own(said.memory, false)).collect();
     let nothing = findings.is_empty();
-    let checked = Checked { findings, verdicts, fault: None, dropped: u32::from(nothing) };
+    let checked = Checked { findings, verdicts, dropped: u32::from(nothing), ..Checked::default() };
     if nothing {
         InvestigationResult::Nothing { checked, presented }
     } else {

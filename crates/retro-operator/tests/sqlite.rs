@@ -78,7 +78,7 @@ fn found(error: &str) -> InvestigationResult {
         quote: Quote { place: Place::Answer { turn: 1, call: 0 }, text: error.to_owned() },
         contradicts: None,
     };
-    let checked = Checked { findings: vec![finding], verdicts: vec![], fault: None, dropped: 0 };
+    let checked = Checked { findings: vec![finding], ..Checked::default() };
     InvestigationResult::Found { checked, presented: vec![] }
 }
 

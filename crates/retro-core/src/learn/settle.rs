@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Checked, Finding, MemoryVerdict, Quote, Verdict};
+use crate::finding::{Checked, Finding, MemoryVerdict, Quote, Transient, Verdict};
 use crate::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step};
 use crate::retrospective::{Investigation, Presented, Retrospective};
 
@@ -27,6 +27,9 @@ pub enum Ask {
         run: RunId,
         /// The pattern.
         finding: Finding,
+        /// A run of the same retrospective in which the very same call got past the error: the pattern shows nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        transient_in: Option<RunId>,
     },
     /// A run shows that a memory is wrong.
     Contradict {
@@ -93,7 +96,12 @@ pub fn settle(retrospective: RetrospectiveId, investigations: &[Investigation]) 
     for (one, checked, _) in looked() {
         for (index, finding) in (0u32..).zip(&checked.findings) {
             let memory = MemoryId::of_finding(retrospective, one.number, index);
-            let ask = Ask::Observe { memory, run: one.run.clone(), finding: finding.clone() };
+            let ask = Ask::Observe {
+                memory,
+                run: one.run.clone(),
+                finding: finding.clone(),
+                transient_in: passed_in(investigations, finding),
+            };
             batch.push(Mutation { id: id("observe", one, index), ask });
         }
     }
@@ -102,6 +110,9 @@ pub fn settle(retrospective: RetrospectiveId, investigations: &[Investigation]) 
             batch.extend(
                 contradiction(one, finding).map(|ask| Mutation { id: id("contradict", one, index), ask }),
             );
+        }
+        for (index, ask) in (0u32..).zip(passed(one, &checked.transients)) {
+            batch.push(Mutation { id: id("passed", one, index), ask });
         }
     }
     for (one, checked, presented) in looked() {
@@ -125,6 +136,30 @@ fn contradiction(one: &Investigation, finding: &Finding) -> Option<Ask> {
         subject: finding.subject.clone(),
         reason: format!("the run shows the opposite: {}", finding.title),
         quote: finding.quote.clone(),
+    })
+}
+
+/// The run of this retrospective in which the error that a finding is about passed by itself.
+pub(crate) fn passed_in(investigations: &[Investigation], finding: &Finding) -> Option<RunId> {
+    let passed = |one: &&Investigation| {
+        one.result.as_ref().and_then(|result| result.looked()).is_some_and(|(checked, _)| {
+            checked.transients.iter().any(|one| one.is_subject_of(&finding.step, &finding.cue))
+        })
+    };
+    investigations.iter().find(passed).map(|one| one.run.clone())
+}
+
+/// What speaks against the memories about errors that passed by themselves in a run.
+fn passed<'i>(one: &'i Investigation, transients: &'i [Transient]) -> impl Iterator<Item = Ask> + 'i {
+    transients.iter().flat_map(|transient| {
+        transient.contradicts.iter().map(|against| Ask::Contradict {
+            memory: against.memory,
+            run: one.run.clone(),
+            step: transient.step.clone(),
+            subject: against.subject.clone(),
+            reason: format!("the very same call of `{}` got past “{}”", transient.tool, transient.error),
+            quote: transient.quote.clone(),
+        })
     })
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
 use crate::id::{MemoryId, ProposalId, RetrospectiveId, Step, Workflow};
+use crate::learn::passed_in;
 use crate::memory::{Evidence, Lesson, Scope};
 use crate::policy::Policy;
 use crate::retrospective::{Investigation, Retrospective};
@@ -42,7 +43,7 @@ impl Proposal {
 }
 
 /// Groups the findings of a manual retrospective: one proposal a pattern, by the rule by which findings become one
-/// memory. Those that share words with the question come first, then those that more runs show, then the earlier found.
+/// memory; nothing is proposed about an error that passes by itself. Those that share words with the question come first, then those that more runs show, then the earlier found.
 pub fn propose(
     retrospective: &Retrospective,
     investigations: &[Investigation],
@@ -54,6 +55,9 @@ pub fn propose(
         let looked = one.result.as_ref().and_then(|result| result.looked());
         let Some((checked, _)) = looked else { continue };
         for (index, finding) in (0u32..).zip(&checked.findings) {
+            if passed_in(investigations, finding).is_some() {
+                continue;
+            }
             let evidence =
                 Evidence { run: one.run.clone(), epoch: None, quote: finding.quote.clone(), remark: None };
             let lesson = Lesson::of(finding);

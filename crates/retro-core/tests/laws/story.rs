@@ -17,6 +17,7 @@ use crate::world::{Asked, DAY_S, Look, World, decide, finding, in_step, look, qu
 pub(crate) enum Act {
     Find { lesson: usize, step: usize },
     Contradict { memory: usize, elsewhere: bool },
+    Pass { memory: usize },
     Judge { memory: usize, verdict: Verdict },
     Read { memory: usize },
 }
@@ -108,6 +109,10 @@ fn seen(world: &World, run: u8, acts: &[Act]) -> Look {
             Some(memory) => look.finds(opposed(memory, *elsewhere)),
             None => look,
         },
+        Act::Pass { memory } => match pick(world, *memory) {
+            Some(memory) if memory.lesson.cue.error.is_some() => look.passed(&again(memory), [memory]),
+            _ => look,
+        },
         Act::Judge { memory, verdict } => match pick(world, *memory) {
             Some(memory) => look.judged(memory.id, *verdict),
             None => look,
@@ -178,6 +183,7 @@ fn act() -> impl Strategy<Value = Act> {
         6 => (LESSONS, 0..2usize).prop_map(|(lesson, step)| Act::Find { lesson, step }),
         2 => (0..8usize, prop::bool::weighted(0.2))
             .prop_map(|(memory, elsewhere)| Act::Contradict { memory, elsewhere }),
+        1 => (0..8usize).prop_map(|memory| Act::Pass { memory }),
         4 => (0..8usize, verdict).prop_map(|(memory, verdict)| Act::Judge { memory, verdict }),
         1 => (0..8usize).prop_map(|memory| Act::Read { memory }),
     ]

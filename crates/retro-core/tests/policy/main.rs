@@ -21,3 +21,4 @@ mod steer;
 mod stored;
 mod sweep;
 mod tombstone;
+mod transient;

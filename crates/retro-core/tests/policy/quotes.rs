@@ -1,8 +1,9 @@
 //! What an investigator says is kept only if it stands up mechanically.
 
 use retro_core::finding::{
-    Brief, CONTENT_CHARS_MAX, CUE_CHARS_MAX, Checked, Finding, KnownMemory, MemoryVerdict, QUOTE_CHARS_MAX,
-    Quote, REASON_CHARS_MAX, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, Verdict, check,
+    Against, Brief, CONTENT_CHARS_MAX, CUE_CHARS_MAX, Checked, Cue, Finding, KnownMemory, Looked,
+    MemoryVerdict, QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, Transient,
+    Verdict, check,
 };
 use retro_core::id::{MemoryId, Step, derive};
 use retro_core::memory::{Lesson, Memory};
@@ -80,7 +81,8 @@ fn quoted(place: Place, text: &str) -> Finding {
 #[track_caller]
 fn check_finding(finding: Finding, stands: bool) {
     let told = format!("{finding:?}");
-    let Checked { findings, dropped, .. } = check(&brief(), vec![finding], vec![]);
+    let Checked { findings, dropped, .. } =
+        check(&brief(), Looked { findings: vec![finding], ..Looked::default() });
     assert_eq!((findings.len(), dropped), (usize::from(stands), u32::from(!stands)), "{told}");
 }
 
@@ -121,9 +123,42 @@ fn texts_out_of_bounds_are_dropped() {
         let mut brief = brief();
         brief.trajectory.turns[0].message = long(QUOTE_CHARS_MAX + 1);
         let quoted = quoted(Place::Message { turn: 0 }, &long(QUOTE_CHARS_MAX + over));
-        assert_eq!(check(&brief, vec![quoted], vec![]).findings.len(), usize::from(stands));
+        assert_eq!(
+            check(&brief, Looked { findings: vec![quoted], ..Looked::default() }).findings.len(),
+            usize::from(stands)
+        );
     }
     check_finding(Finding { title: " ".into(), ..good() }, false);
+}
+
+#[test]
+fn a_transient_needs_its_words_and_speaks_only_against_memories_about_its_error() {
+    let known = brief().memories[0].clone();
+    let (step, cue) = (
+        known.step.clone().unwrap(),
+        Cue { tool: Some("sh".into()), error: Some("E".into()), ..Cue::default() },
+    );
+    let against = |memory| vec![Against { memory, subject: known.subject.clone() }];
+    let transient = |place, text: &str, contradicts| Transient {
+        step: step.clone(),
+        tool: "sh".into(),
+        error: "E".into(),
+        quote: Quote { place, text: text.into() },
+        contradicts,
+    };
+    let stands = |cue: &Cue, transient: Transient| {
+        let mut brief = brief();
+        brief.memories[0].cue = cue.clone();
+        let checked = check(&brief, Looked { transients: vec![transient], ..Looked::default() });
+        assert_eq!(checked.transients.len() + checked.dropped as usize, 1);
+        checked.dropped == 0
+    };
+    let here = Place::Message { turn: 0 };
+    assert!(stands(&cue, transient(here, "words", against(known.id))));
+    assert!(!stands(&cue, transient(here, "other words", against(known.id))));
+    assert!(!stands(&cue, transient(Place::Message { turn: 1 }, "words", against(known.id))), "another step");
+    assert!(!stands(&cue, transient(here, "words", against(id("unknown")))));
+    assert!(!stands(&Cue::default(), transient(here, "words", against(known.id))), "about something else");
 }
 
 #[test]
@@ -140,9 +175,13 @@ fn verdict(name: &str, verdict: Verdict, quote: Option<&str>) -> MemoryVerdict {
     MemoryVerdict { memory: id(name), verdict, reason: "because".into(), quote }
 }
 
+fn judged(verdicts: Vec<MemoryVerdict>) -> Looked {
+    Looked { verdicts, ..Looked::default() }
+}
+
 #[test]
 fn a_verdict_is_on_a_presented_memory_and_has_a_quote_unless_its_cue_never_came_up() {
-    let stands = |verdict: MemoryVerdict| check(&brief(), vec![], vec![verdict]).verdicts.len() == 1;
+    let stands = |verdict: MemoryVerdict| check(&brief(), judged(vec![verdict])).verdicts.len() == 1;
     assert!(stands(verdict("shown", Verdict::Helped, Some("words"))));
     assert!(!stands(verdict("shown", Verdict::Helped, Some("other words"))));
     assert!(!stands(verdict("shown", Verdict::Helped, None)));
@@ -157,7 +196,7 @@ fn a_verdict_is_on_a_presented_memory_and_has_a_quote_unless_its_cue_never_came_
 fn of_several_verdicts_on_a_memory_the_strongest_stays_and_the_others_are_counted_as_dropped() {
     let said = [Verdict::Ignored, Verdict::Harmed, Verdict::Helped];
     let said = said.map(|one| verdict("shown", one, Some("words")));
-    let Checked { verdicts, dropped, .. } = check(&brief(), vec![], said.into());
+    let Checked { verdicts, dropped, .. } = check(&brief(), judged(said.into()));
     assert_eq!((verdicts[0].verdict, verdicts.len(), dropped), (Verdict::Harmed, 1, 2));
 }
 

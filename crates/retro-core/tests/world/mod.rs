@@ -6,7 +6,9 @@ pub(crate) mod rules;
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
-use retro_core::finding::{Checked, Cue, Finding, FindingKind, MemoryVerdict, Quote, Verdict};
+use retro_core::finding::{
+    Against, Checked, Cue, Finding, FindingKind, MemoryVerdict, Quote, Transient, Verdict,
+};
 use retro_core::id::{
     ChangeId, Epoch, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey, derive,
 };
@@ -77,10 +79,17 @@ pub(crate) struct Look {
     pub(crate) findings: Vec<Finding>,
     pub(crate) presented: Vec<Presented>,
     pub(crate) verdicts: Vec<MemoryVerdict>,
+    pub(crate) transients: Vec<Transient>,
 }
 
 pub(crate) fn look(name: &str) -> Look {
-    Look { run: run(name), findings: Vec::new(), presented: Vec::new(), verdicts: Vec::new() }
+    Look {
+        run: run(name),
+        findings: Vec::new(),
+        presented: Vec::new(),
+        verdicts: Vec::new(),
+        transients: Vec::new(),
+    }
 }
 
 impl Look {
@@ -113,12 +122,29 @@ impl Look {
         self.shown(memory)
     }
 
+    /// The very same call got past the error that this finding is about; `memories` are those about it.
+    pub(crate) fn passed<'m>(
+        mut self,
+        about: &Finding,
+        memories: impl IntoIterator<Item = &'m Memory>,
+    ) -> Self {
+        let against = |memory: &Memory| Against { memory: memory.id, subject: memory.lesson.subject.clone() };
+        self.transients.push(Transient {
+            step: about.step.clone(),
+            tool: about.cue.tool.clone().unwrap(),
+            error: about.cue.error.clone().unwrap(),
+            quote: quote(),
+            contradicts: memories.into_iter().map(against).collect(),
+        });
+        self
+    }
+
     pub(crate) fn ended(&self, number: u32) -> Investigation {
         let checked = Checked {
             findings: self.findings.clone(),
             verdicts: self.verdicts.clone(),
-            fault: None,
-            dropped: 0,
+            transients: self.transients.clone(),
+            ..Checked::default()
         };
         let presented = self.presented.clone();
         let result = if checked.findings.is_empty() {

@@ -29,7 +29,7 @@ static PASSING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i)rate.?limit|too many requests|\b429\b|\b50[234]\b|try again|temporar|overloaded|unavailable$|",
         r"connection (?:reset|refused|aborted|closed)|(?:request|connection|gateway|read|connect) time(?:d[ -])?out|",
-        r"deadlock|lock wait|name resolution"
+        r"bad gateway|deadlock|lock wait|name resolution"
     ))
     .expect("a constant pattern")
 });

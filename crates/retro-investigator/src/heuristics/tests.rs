@@ -2,10 +2,13 @@
 
 mod rules;
 mod stories;
+mod transients;
 mod verdicts;
 
 use proptest::prelude::*;
-use retro_core::finding::{Answer, Brief, Cue, Finding, KnownMemory, MemoryVerdict, TITLE_CHARS_MAX, check};
+use retro_core::finding::{
+    Answer, Brief, Cue, Finding, KnownMemory, Looked, MemoryVerdict, TITLE_CHARS_MAX, check,
+};
 use retro_core::id::{MemoryId, RunId, Step};
 use retro_core::run::{Feedback, MemoryUse, Outcome, RunFacts, RunKind};
 use retro_core::trajectory::{Source, ToolCall, Trajectory, Turn};
@@ -64,12 +67,15 @@ fn run(calls: &[Told<'_>]) -> Brief {
 
 /// What is found; the core must accept all of it.
 fn looked(brief: &Brief) -> (Vec<Finding>, Vec<MemoryVerdict>) {
-    let Answer::Looked { findings, verdicts, .. } = investigate(brief) else {
-        panic!("the heuristics always look")
-    };
-    let checked = check(brief, findings.clone(), verdicts.clone());
-    assert_eq!(checked.dropped, 0, "nothing of ours is dropped: {findings:?} {verdicts:?}");
+    let Looked { findings, verdicts, .. } = seen(brief);
     (findings, verdicts)
+}
+
+fn seen(brief: &Brief) -> Looked {
+    let Answer::Looked(looked) = investigate(brief) else { panic!("the heuristics always look") };
+    let checked = check(brief, looked.clone());
+    assert_eq!(checked.dropped, 0, "nothing of ours is dropped: {looked:?}");
+    looked
 }
 
 fn titles(calls: &[Told<'_>]) -> Vec<String> {

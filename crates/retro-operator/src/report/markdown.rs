@@ -146,6 +146,10 @@ fn investigation(out: &mut String, story: &Story<'_>, one: &ReportedInvestigatio
         writeln!(out, "\n- {}; {}:", text(&stands_out::fault(fault)), at(&fault.quote))?;
         quote(out, &fault.quote)?;
     }
+    for transient in &one.transients {
+        writeln!(out, "\n- {}; {}:", text(&stands_out::transient(transient)), at(&transient.quote))?;
+        quote(out, &transient.quote)?;
+    }
     Ok(())
 }
 

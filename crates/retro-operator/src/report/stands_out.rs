@@ -1,6 +1,6 @@
 //! What stands out in a window, said so that nobody takes it for more than it is.
 
-use retro_core::finding::Fault;
+use retro_core::finding::{Fault, Transient};
 use retro_core::report::{Association, Measure, Outlier, Report};
 
 use crate::words::{self, count};
@@ -59,6 +59,16 @@ pub(super) fn fault(fault: &Fault) -> String {
     format!("probably went wrong in step {}: {}", words::line(fault.step.as_str()), words::line(&fault.sign))
 }
 
+/// An error that passed by itself.
+pub(super) fn transient(transient: &Transient) -> String {
+    format!(
+        "“{}” of `{}` in step {} passed by itself: the very same call got past it",
+        words::line(&transient.error),
+        words::line(&transient.tool),
+        words::line(transient.step.as_str())
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use retro_core::finding::Quote;
@@ -94,8 +104,15 @@ mod tests {
         report.investigations[0].fault = Some(Fault {
             step: Step::new("counter").unwrap(),
             sign: "the first contribution".to_owned(),
-            quote,
+            quote: quote.clone(),
         });
+        report.investigations[0].transients = vec![Transient {
+            step: Step::main(),
+            tool: "post_message".to_owned(),
+            error: "<nonce> expired".to_owned(),
+            quote,
+            contradicts: Vec::new(),
+        }];
         report
     }
 
@@ -110,9 +127,13 @@ mod tests {
         for told in [markdown(&report), table(&report, 130)] {
             assert!(told.contains("What stands out") && told.contains("× the workflow's median"), "{told}");
             assert!(told.contains("p = 0.015") && told.contains("There are 7."), "{told}");
+            assert!(told.contains("the very same call got past it"), "{told}");
             assert!(told.contains("probably went wrong in step counter: the first contribution"), "{told}");
         }
-        assert!(!markdown(&strange()).contains("run-<07>"), "a text from a run makes no tag");
+        assert!(
+            !markdown(&strange()).contains("run-<07>") && !markdown(&strange()).contains("<nonce>"),
+            "a text from a run makes no tag"
+        );
         for silent in [markdown(&plain), table(&plain, 130)] {
             assert!(!silent.contains("stands out") && !silent.contains("probably"), "{silent}");
         }

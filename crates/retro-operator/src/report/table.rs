@@ -113,6 +113,9 @@ fn investigation(story: &Story<'_>, one: &ReportedInvestigation) -> String {
     if let Some(fault) = &one.fault {
         out.push_str(&format!("   • {}\n{}", stands_out::fault(fault), quoted(&fault.quote)));
     }
+    for transient in &one.transients {
+        out.push_str(&format!("   • {}\n{}", stands_out::transient(transient), quoted(&transient.quote)));
+    }
     out
 }
 

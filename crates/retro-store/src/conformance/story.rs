@@ -258,14 +258,14 @@ pub(super) fn found_about(
         contradicts,
     };
     InvestigationResult::Found {
-        checked: Checked { findings: vec![finding], verdicts: Vec::new(), fault: None, dropped: 0 },
+        checked: Checked { findings: vec![finding], ..Checked::default() },
         presented,
     }
 }
 
 /// A result without findings.
 pub(super) fn nothing() -> InvestigationResult {
-    let checked = Checked { findings: Vec::new(), verdicts: Vec::new(), fault: None, dropped: 0 };
+    let checked = Checked::default();
     InvestigationResult::Nothing { checked, presented: Vec::new() }
 }
 

@@ -102,7 +102,7 @@ fn used(memory: MemoryId) -> InvestigationResult {
         reason: "it acted on it".to_owned(),
         quote: Some(quote),
     };
-    let checked = Checked { findings: Vec::new(), verdicts: vec![verdict], fault: None, dropped: 0 };
+    let checked = Checked { verdicts: vec![verdict], ..Checked::default() };
     InvestigationResult::Nothing { checked, presented: vec![Presented::own(memory, false)] }
 }
 

@@ -70,7 +70,7 @@ fn looked(run: &Run) -> Result<Looked> {
     let began = Instant::now();
     let answer = investigate(&brief);
     let ms = began.elapsed().as_secs_f64() * 1e3;
-    let found = if let Answer::Looked { findings, .. } = &answer { findings.len() } else { 0 };
+    let found = if let Answer::Looked(seen) = &answer { seen.findings.len() } else { 0 };
     Ok(Looked { bytes: document.len(), ms, found })
 }
 

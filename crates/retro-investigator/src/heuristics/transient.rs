@@ -1,0 +1,74 @@
+//! Transients: errors that the very same call gets past at its next try. They pass by themselves, whatever else somebody
+//! changed to get past them in another run.
+//!
+//! Only a call that stands right behind the failing one counts: whatever is done, said or answered between the two may be
+//! what helped, and so may anything that another step does meanwhile.
+
+use std::collections::BTreeSet;
+
+use retro_core::finding::{Against, KnownMemory, Transient};
+use retro_core::trajectory::{Source, Trajectory};
+
+use super::call::{Call, StepCalls};
+use super::manner::is_name;
+
+/// The most transients of one run: what recurs comes again.
+const TRANSIENTS_MAX: usize = 6;
+
+/// The errors of a run that passed by themselves, one an error, tool and step, with the memories that they speak against.
+pub(super) fn find(
+    trajectory: &Trajectory,
+    steps: &[StepCalls<'_>],
+    memories: &[KnownMemory],
+) -> Vec<Transient> {
+    let mut told = BTreeSet::new();
+    let mut transients = Vec::new();
+    for step in steps {
+        for (failing, next) in step.calls.iter().zip(step.calls.iter().skip(1)) {
+            let key = (step.step, failing.tool, failing.error());
+            if !same_call_succeeds(failing, next)
+                || told.contains(&key)
+                || !undisturbed(trajectory, failing, next)
+            {
+                continue;
+            }
+            told.insert(key);
+            transients.extend(failing.error_quote().map(|quote| Transient {
+                step: step.step.clone(),
+                tool: failing.tool.to_owned(),
+                error: failing.error().to_owned(),
+                quote,
+                contradicts: Vec::new(),
+            }));
+        }
+    }
+    transients.truncate(TRANSIENTS_MAX);
+    for transient in &mut transients {
+        transient.contradicts = about(transient, memories);
+    }
+    transients
+}
+
+fn same_call_succeeds(failing: &Call<'_>, next: &Call<'_>) -> bool {
+    !failing.error().is_empty()
+        && is_name(failing.tool)
+        && next.tool == failing.tool
+        && next.raw == failing.raw
+        && next.turn > failing.turn
+        && next.succeeded()
+}
+
+/// Whether nothing happened between the two: no other call in any step, and nobody but the agent spoke.
+fn undisturbed(trajectory: &Trajectory, failing: &Call<'_>, next: &Call<'_>) -> bool {
+    let (first, last) = (failing.turn as usize, next.turn as usize);
+    let alone = |turn: usize| trajectory.turns[turn].calls.len() == 1;
+    let still = |turn: &retro_core::trajectory::Turn| turn.calls.is_empty() && turn.source == Source::Agent;
+    alone(first) && alone(last) && trajectory.turns[first + 1..last].iter().all(still)
+}
+
+fn about(transient: &Transient, memories: &[KnownMemory]) -> Vec<Against> {
+    let about = memories
+        .iter()
+        .filter(|memory| memory.step.as_ref().is_some_and(|step| transient.is_subject_of(step, &memory.cue)));
+    about.map(|memory| Against { memory: memory.id, subject: memory.subject.clone() }).collect()
+}
