@@ -95,6 +95,17 @@ impl Cue {
         Some([tool, &part(&self.error), &part(&self.avoid), &part(&self.prefer)].join("\u{1f}"))
     }
 
+    /// Whether both are about the same error of the same tool, and this one knows a way out of it and the other only the error.
+    pub fn says_more_than(&self, other: &Self) -> bool {
+        self.tool.is_some()
+            && self.error.is_some()
+            && self.tool == other.tool
+            && self.error == other.error
+            && self.prefer.is_some()
+            && other.prefer.is_none()
+            && other.avoid.is_none()
+    }
+
     /// Whether the two give opposite advice: each prefers what the other avoids, with the same tool.
     pub fn opposes(&self, other: &Self) -> bool {
         self.tool.is_some()

@@ -46,10 +46,19 @@ const WORDS: &[&str] = &[
     "Use rg instead of grep",
     "Use grep instead of rg",
 ];
-const LESSONS: Range<usize> = 0..WORDS.len() + 4;
+/// Of the lessons with signatures, so many are about an error alone; the others know ways out of the first of those errors.
+const ERRORS: usize = 4;
+const LESSONS: Range<usize> = 0..WORDS.len() + ERRORS + 2;
 
 pub(crate) fn lesson(nth: usize) -> Finding {
-    WORDS.get(nth).map_or_else(|| finding(&format!("L{nth}")), |words| remark(words))
+    let Some(error) = nth.checked_sub(WORDS.len()) else { return remark(WORDS[nth]) };
+    if error < ERRORS {
+        return finding(&format!("L{error}"));
+    }
+    let mut found = finding(&format!("L{}", error - ERRORS));
+    found.title = format!("W{error}");
+    found.cue.prefer = Some("with `region`".to_owned());
+    found
 }
 
 impl Story {

@@ -87,6 +87,34 @@ fn an_archived_memory_is_revived_as_tentative_and_a_separate_run_confirms_it() {
 }
 
 #[test]
+fn a_confirmed_way_out_supersedes_the_warnings_about_the_same_error() {
+    let way_out = || {
+        let mut found = finding("A");
+        found.title = "Pass a region".to_owned();
+        found.cue.prefer = Some("with `region`".to_owned());
+        found
+    };
+    let repeated = || {
+        let mut found = finding("A");
+        found.title = "Stop".to_owned();
+        found.cue.avoid = Some("again".to_owned());
+        found
+    };
+    let mut world = World::new();
+    world.active("A", 900);
+    world.retro(&[look("r1").finds(finding("B")).finds(in_step("review", finding("A"))).finds(repeated())]);
+    assert_eq!(world.retro(&[look("r2").finds(way_out())]), ["r2 created Pass a region: tentative 0.000"]);
+    let lines = world.retro(&[look("r3").finds(way_out())]);
+    assert_eq!(lines[0], "r3 promoted Pass a region: active 0.300");
+    assert_eq!(lines[1], "r3 superseded A: superseded 0.900", "{lines:?}");
+    assert_eq!(
+        lines.len(),
+        2,
+        "neither another error, another step nor what tells more than the error: {lines:?}"
+    );
+}
+
+#[test]
 fn a_policy_may_ask_for_one_run_or_for_three() {
     let mut one = World::with(Policy { confirm_runs: 1, ..Policy::default() });
     let twice = look("r1").finds(finding("A")).finds(finding("A"));
