@@ -20,7 +20,7 @@ pub use rules::{
     PromoteFacts, Promotion, ReviewClosing, ReviewFacts, RuleFacts, RuleUse, RulesUsed, Unpromoted,
     apply_rules, close_review, promote_rule, rules_used,
 };
-pub use settle::{Ask, Mutation, batch_of, settle};
+pub use settle::{Ask, Mutation, NoLesson, batch_of, settle};
 
 pub(crate) use alike::Alike;
 pub(crate) use observe::SHOWING;

@@ -94,9 +94,7 @@ pub fn apply(facts: WriterFacts, batch: &[Mutation], embedder: &dyn Embedder) ->
     let mut writer = Writer::new(facts, batch, embedder);
     for (row, mutation) in batch.iter().enumerate() {
         match &mutation.ask {
-            Ask::Observe { run, transient_in: Some(by), .. } => {
-                writer.explain(row, passed(run, by));
-            }
+            Ask::Observe { run, no_lesson: Some(why), .. } => writer.explain(row, why.reason(run)),
             Ask::Observe { memory, run, finding, .. } => writer.observe(row, *memory, run, finding),
             Ask::Contradict { memory, run, step, subject, reason, .. } => {
                 writer.contradict(row, *memory, run, step, subject, reason);
@@ -252,12 +250,6 @@ impl<'e> Writer<'e> {
             outcomes: self.outcomes,
         }
     }
-}
-
-/// Why a pattern is not taken whose error passed by itself in run `by`.
-fn passed(run: &RunId, by: &RunId) -> String {
-    let place = if run == by { "in the same run".to_owned() } else { format!("in run {by}") };
-    format!("the very same call got past the error {place}: it passes by itself")
 }
 
 pub(super) fn asked(ask: &Ask) -> Asked {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Checked, Finding, MemoryVerdict, Quote, Transient, Verdict};
+use crate::finding::{Checked, Finding, FindingKind, MemoryVerdict, Quote, Transient, Verdict};
 use crate::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step};
 use crate::retrospective::{Investigation, Presented, Retrospective};
 
@@ -27,9 +27,9 @@ pub enum Ask {
         run: RunId,
         /// The pattern.
         finding: Finding,
-        /// A run of the same retrospective in which the very same call got past the error: the pattern shows nothing.
+        /// Why nothing is to be learnt from it after all, as the whole retrospective shows.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        transient_in: Option<RunId>,
+        no_lesson: Option<NoLesson>,
     },
     /// A run shows that a memory is wrong.
     Contradict {
@@ -61,6 +61,39 @@ pub enum Ask {
     },
     /// Look at every active memory of the workflow: limbo and archive.
     Sweep,
+}
+
+/// Why a pattern is no lesson, though its words stand in the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "because", rename_all = "snake_case")]
+pub enum NoLesson {
+    /// The very same call got past the error: it passes by itself.
+    Transient {
+        /// In this run of the retrospective.
+        run: RunId,
+    },
+    /// The error came of following a memory, whose harm it is: without the memory there is nothing to mind.
+    Harm {
+        /// The memory.
+        memory: MemoryId,
+    },
+}
+
+impl NoLesson {
+    /// The reason, in one sentence, for a pattern that this run shows.
+    pub(super) fn reason(&self, shown_in: &RunId) -> String {
+        match self {
+            Self::Transient { run } if run == shown_in => {
+                "the very same call got past the error in the same run: it passes by itself".to_owned()
+            }
+            Self::Transient { run } => {
+                format!("the very same call got past the error in run {run}: it passes by itself")
+            }
+            Self::Harm { memory } => {
+                format!("following memory {memory} led to this error, which counts as its harm")
+            }
+        }
+    }
 }
 
 impl Ask {
@@ -100,7 +133,7 @@ pub fn settle(retrospective: RetrospectiveId, investigations: &[Investigation]) 
                 memory,
                 run: one.run.clone(),
                 finding: finding.clone(),
-                transient_in: passed_in(investigations, finding),
+                no_lesson: no_lesson(investigations, one, finding),
             };
             batch.push(Mutation { id: id("observe", one, index), ask });
         }
@@ -136,6 +169,32 @@ fn contradiction(one: &Investigation, finding: &Finding) -> Option<Ask> {
         subject: finding.subject.clone(),
         reason: format!("the run shows the opposite: {}", finding.title),
         quote: finding.quote.clone(),
+    })
+}
+
+fn no_lesson(investigations: &[Investigation], one: &Investigation, finding: &Finding) -> Option<NoLesson> {
+    let transient = passed_in(investigations, finding).map(|run| NoLesson::Transient { run });
+    transient.or_else(|| {
+        // A way out of what a memory did is worth knowing; that the error exists is not.
+        let warns = matches!(finding.kind, FindingKind::Failure | FindingKind::RetryLoop);
+        let memory = warns.then(|| harmed_by(investigations, one, finding))??;
+        Some(NoLesson::Harm { memory })
+    })
+}
+
+/// The memory that the investigation holds the finding's error against, if that stands.
+fn harmed_by(investigations: &[Investigation], one: &Investigation, finding: &Finding) -> Option<MemoryId> {
+    let (checked, presented) = one.result.as_ref()?.looked()?;
+    let harmed = checked
+        .verdicts
+        .iter()
+        .filter(|said| said.verdict == Verdict::Harmed && harm(checked, said).any(|own| own == finding));
+    harmed.map(|said| said.memory).find(|memory| {
+        let shown = presented.iter().find(|shown| shown.memory == *memory);
+        shown.is_some_and(|shown| {
+            let without = had_it_without(investigations, *memory);
+            matches!(credit(one, checked, shown, without), Ask::Credit { verdict: Verdict::Harmed, .. })
+        })
     })
 }
 
@@ -217,7 +276,7 @@ fn same_error(one: &Finding, other: &Finding) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::{Cue, FindingKind};
+    use crate::finding::Cue;
     use crate::id::derive;
     use crate::retrospective::InvestigationResult;
     use crate::trajectory::Place;
@@ -271,6 +330,24 @@ mod tests {
             _ => None,
         });
         first.expect("it was presented")
+    }
+
+    /// Why the first run's pattern is no lesson, beside another run.
+    fn unlearnt(kind: FindingKind, other: Investigation) -> Option<NoLesson> {
+        let found = Finding { kind, ..finding("no such file", "no such file 'a'") };
+        let harmed = run(1, vec![found], Some("no such file 'a'"), true);
+        let batch = settle(RetrospectiveId(derive("settle", &["retrospective"])), &[harmed, other]);
+        let Ask::Observe { no_lesson, .. } = &batch[0].ask else { panic!("it observes first") };
+        no_lesson.clone()
+    }
+
+    #[test]
+    fn an_error_that_a_memory_led_to_is_its_harm_and_no_warning_of_its_own() {
+        let nobody = || run(2, Vec::new(), None, false);
+        assert_eq!(unlearnt(FindingKind::Failure, nobody()), Some(NoLesson::Harm { memory: memory() }));
+        assert_eq!(unlearnt(FindingKind::Repair, nobody()), None, "a way out is worth knowing");
+        let without = run(2, vec![finding("no such file", "no such file 'b'")], None, false);
+        assert_eq!(unlearnt(FindingKind::Failure, without), None, "it comes without the memory, too");
     }
 
     #[test]
