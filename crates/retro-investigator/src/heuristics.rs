@@ -38,6 +38,7 @@ mod lesson;
 mod lookup;
 mod manner;
 mod outcome;
+mod prerequisite;
 mod quote;
 mod repair;
 mod retry_loop;

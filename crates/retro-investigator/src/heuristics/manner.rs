@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::lookup;
+use super::prerequisite;
 
 /// Makes the manner of a parameter or a program from its name and what is said of it.
 type OfKey = fn(String, String) -> Manner;
@@ -39,8 +40,8 @@ pub(super) enum Manner {
     Program(String),
     /// Another tool.
     Tool(String),
-    /// Looking something up before.
-    Lookup(String),
+    /// Another call before: looking something up, or what the call needs done.
+    First(String),
     /// In the marks of a code block.
     Fenced,
     /// As a bare command.
@@ -64,7 +65,7 @@ impl fmt::Display for Manner {
             Self::NoOption(program, option) => write!(f, "`{program}` without `{option}`"),
             Self::Program(program) => write!(f, "program `{program}`"),
             Self::Tool(tool) => write!(f, "tool `{tool}`"),
-            Self::Lookup(label) => write!(f, "first `{label}`"),
+            Self::First(label) => write!(f, "first `{label}`"),
             Self::Fenced => f.write_str("in a code block"),
             Self::Bare => f.write_str("as a bare command"),
             Self::Again => f.write_str("the same call again"),
@@ -99,7 +100,7 @@ impl Manner {
                 "without" => Self::Without(only),
                 "program" => Self::Program(only),
                 "tool" => Self::Tool(only),
-                _ => Self::Lookup(only),
+                _ => Self::First(only),
             };
         }
         let key = part("key").unwrap_or_default();
@@ -145,7 +146,9 @@ impl Manner {
                 command.is_some_and(|command| command.programs().any(|one| one == program))
             }
             Self::Tool(tool) => call.tool == tool,
-            Self::Lookup(label) => lookup::label(call).as_deref() == Some(label),
+            Self::First(label) => {
+                lookup::label(call).or_else(|| prerequisite::label(call)).as_deref() == Some(label)
+            }
             Self::Fenced => command.is_some_and(|command| command.fenced),
             Self::Bare => command.is_some_and(|command| !command.fenced),
             Self::Again => false,
@@ -270,6 +273,7 @@ mod tests {
             ("`tar` without `-c`", "tar -xzf a -C b"),
             ("program `python3`", "cd x && python3 y"),
             ("first `ls`", "ls x"),
+            ("first `npm install`", "npm install --silent"),
             ("in a code block", "```ls```"),
             ("as a bare command", "ls"),
             ("business", r#"{"cabin":"Business"}"#),

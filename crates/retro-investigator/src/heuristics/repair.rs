@@ -6,7 +6,8 @@
 //! 2. **Manner.** The later call succeeded and differs in one way that means the same in another run: a parameter
 //!    more, less or renamed, another type, spelling, kind or choice, another option or program.
 //! 3. **Stated.** The later call uses a number that the error named.
-//! 4. **Tool.** Another tool took exactly the same arguments, or another look-up of the same kind answered.
+//! 4. **Prerequisite.** The very same call succeeded after one other thing was done (`prerequisite`).
+//! 5. **Tool.** Another tool took exactly the same arguments, or another look-up of the same kind answered.
 //!
 //! Anything else differs only in values of its run: no repair, and what the error demands is left to `failure`.
 
@@ -22,6 +23,7 @@ use super::errors::Errors;
 use super::lesson::{Lesson, then_succeeded};
 use super::lookup;
 use super::manner::{Manner, is_name};
+use super::prerequisite;
 use super::quote::head;
 
 /// How many calls after a failing one are looked at: what comes later has other reasons.
@@ -54,15 +56,19 @@ pub(super) fn find(step: &StepCalls<'_>, errors: &mut Errors) -> Vec<Finding> {
 fn way_out(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
     let failing = &calls[at];
     let looks_itself = lookup::label(failing).is_some();
-    let mut last = failing;
+    let (mut last, mut last_at) = (failing, at);
     let mut lookups: Vec<&Call<'_>> = Vec::new();
-    for later in calls[at + 1..].iter().take(CALLS_AFTER_MAX) {
+    for (nth, later) in calls.iter().enumerate().skip(at + 1).take(CALLS_AFTER_MAX) {
         let same_tool = later.tool == failing.tool;
+        if same_tool && later.raw == last.raw && later.succeeded() {
+            // Whatever is changed after this, the error was left without it.
+            return prerequisite::lesson(last, &calls[last_at + 1..nth]);
+        }
         if same_tool && later.error() == failing.error() {
-            last = later;
+            (last, last_at) = (later, nth);
         } else if later.succeeded() && lookup::label(later).is_some() && !(same_tool && looks_itself) {
             lookups.push(later);
-        } else if same_tool {
+        } else if same_tool && !prepares(failing, later) {
             match between(last, later) {
                 Difference::Unrelated => {}
                 difference => return lesson_of(last, later, &lookups, difference),
@@ -70,6 +76,12 @@ fn way_out(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
         }
     }
     calls[at + 1..].iter().take(TOOL_SWITCH_CALLS_MAX).find_map(|later| switched(failing, later))
+}
+
+/// Whether a command makes another one possible, and is no other way of giving it.
+fn prepares(failing: &Call<'_>, later: &Call<'_>) -> bool {
+    later.arguments.command().is_some()
+        && prerequisite::label(later).is_some_and(|label| prerequisite::label(failing) != Some(label))
 }
 
 fn lesson_of(
@@ -157,7 +169,7 @@ fn looked_up(
         kind: FindingKind::Repair,
         title: when(failing.tool, failing.error(), &how),
         avoid: None,
-        prefer: Some(Manner::Lookup(label)),
+        prefer: Some(Manner::First(label)),
         after: format!(
             "Then the answer of `{}` held a name that the next attempt used. {}",
             source.tool,

@@ -97,7 +97,7 @@ impl<'b> Case<'b> {
             );
         };
         match &self.prefer {
-            Some(prefer @ (Manner::Lookup(_) | Manner::Tool(_))) => self.by_call_before(prefer, last),
+            Some(prefer @ (Manner::First(_) | Manner::Tool(_))) => self.by_call_before(prefer, last),
             Some(prefer) => self.by_manner(prefer, &own, last),
             None if self.avoid == Some(Manner::Again) => self.by_repeats(&own),
             None => self.by_error(&own, last),
@@ -195,7 +195,7 @@ impl<'b> Case<'b> {
             (Some(next), _) if self.gives_own_error(next) => {
                 Ruling(Verdict::Applied, format!("called {prefer}; its error came all the same"), quote)
             }
-            (None, Manner::Lookup(_)) => {
+            (None, Manner::First(_)) => {
                 Ruling(Verdict::Applied, format!("called {prefer}, and nothing after it"), quote)
             }
             _ => Ruling(

@@ -229,3 +229,42 @@ fn remarks_of_the_agent_are_quoted_from_its_feedback() {
     assert_eq!((finding.kind, finding.title.as_str()), (FindingKind::SelfFeedback, remark));
     assert_eq!((finding.step.as_str(), finding.cue.signature()), ("deploy", None));
 }
+
+#[test]
+fn the_one_thing_that_was_done_before_the_same_call_succeeded_is_the_lesson() {
+    let export = |answer| ("export_report", r#"{"id":"r-7"}"#, answer);
+    let failed = || export("Error: no session is open");
+    let open = ("open_session", r#"{"user":"anna"}"#, "session 17");
+    let expected = "When `export_report` answers “no session is open”, call `open_session` first.";
+    assert_eq!(titles(&[failed(), open, export("12 pages")]), [expected]);
+    assert_eq!(titles(&[failed(), failed(), open, export("12 pages")]), [expected]);
+    let look = ("get_status", "{}", "idle");
+    assert_eq!(titles(&[failed(), look, open, export("12 pages")]), [expected], "looking changes nothing");
+    let other = ("set_locale", r#"{"locale":"de"}"#, "done");
+    let refused = ("open_session", r#"{"user":"anna"}"#, "Error: unknown user");
+    let changed = ("export_report", r#"{"id":"r-7","all":true}"#, "30 pages");
+    for nobody_knows in [
+        vec![failed(), export("12 pages"), changed],
+        vec![failed(), open, other, export("12 pages")],
+        vec![failed(), export("12 pages")],
+        vec![failed(), look, export("12 pages")],
+        vec![failed(), refused, export("12 pages")],
+        vec![failed(), open, failed()],
+    ] {
+        let told = titles(&nobody_knows);
+        assert!(!told.iter().any(|title| title.contains("first.") || title.contains("pass")), "{told:?}");
+    }
+}
+
+#[test]
+fn a_prerequisite_of_a_command_is_named_by_what_it_does() {
+    let calls = [
+        ("bash", "npm test", "Error: Cannot find module 'jest'"),
+        ("bash", "npm install", "added 312 packages"),
+        ("bash", "npm test", "12 passed"),
+    ];
+    let told = titles(&calls);
+    assert!(told[0].ends_with("run `npm install` first."), "{told:?}");
+    let written = [calls[0], ("bash", "sed -i s/jest/vitest/ package.json", ""), calls[2]];
+    assert!(!titles(&written).iter().any(|title| title.ends_with("first.")));
+}

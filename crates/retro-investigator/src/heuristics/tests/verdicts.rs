@@ -78,6 +78,22 @@ fn a_look_up_is_judged_by_what_the_next_call_gets() {
 }
 
 #[test]
+fn a_prerequisite_is_judged_by_what_the_next_call_gets() {
+    let own = "Error: no session is open";
+    let known = || cue("export_report", "no session is open", None, Some("first `open_session`"));
+    let open = |answer| ("open_session", r#"{"user":"anna"}"#, answer);
+    let export = |answer| ("export_report", r#"{"id":"r-7"}"#, answer);
+    for (calls, expected) in [
+        (vec![open("session 17"), export("12 pages")], Verdict::Helped),
+        (vec![open("session 17"), export(own)], Verdict::Applied),
+        (vec![open("Error: open_session was retired"), export("12 pages")], Verdict::Harmed),
+        (vec![export(own)], Verdict::Ignored),
+    ] {
+        assert_eq!(verdict(known(), &calls).0, expected, "{calls:?}");
+    }
+}
+
+#[test]
 fn a_lesson_about_one_program_is_not_met_by_another() {
     let known = || {
         cue(
