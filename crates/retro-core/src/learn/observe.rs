@@ -109,21 +109,6 @@ impl Writer<'_> {
             let reason = format!("confirmed by separate runs of the same step: {}", by.join(", "));
             let weight = self.confirmed_weight();
             self.see(row, id, Effect::Promoted { weight, evidence }, reason);
-            self.supersede_weaker(row, id, &run);
-        }
-    }
-
-    /// A warning about an error has had its day once a memory is confirmed that knows the way out of the very same error.
-    fn supersede_weaker(&mut self, row: usize, by: MemoryId, run: &RunId) {
-        let stronger = &self.memories[&by];
-        let weaker = self.memories.values().filter(|memory| {
-            matches!(memory.status, Status::Tentative | Status::Active)
-                && memory.scope == stronger.scope
-                && stronger.lesson.cue.says_more_than(&memory.lesson.cue)
-        });
-        for id in weaker.map(|memory| memory.id).collect::<Vec<_>>() {
-            let reason = format!("memory {by} knows a way out of the same error");
-            self.make(row, id, self.run_cause(run), Effect::Superseded { by }, reason);
         }
     }
 

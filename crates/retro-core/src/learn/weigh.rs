@@ -1,4 +1,4 @@
-//! Weighing: contradiction, credit, ignored, limbo and archive.
+//! Weighing: contradiction, credit, ignored, what supersedes, limbo and archive.
 //!
 //! One verdict a memory and run: harmed over helped over applied over ignored over cue not met; a contradiction is
 //! a harm and never counted twice. A retrospective's movements of a memory are summed and clamped once.
@@ -58,7 +58,7 @@ impl Account {
 }
 
 /// The kinds of change by which a retrospective settles a memory, or declines to.
-const SETTLING: &[&str] = &["reweighted", "exempted", "archived", "deleted", "refused"];
+const SETTLING: &[&str] = &["reweighted", "exempted", "superseded", "archived", "deleted", "refused"];
 
 impl Writer<'_> {
     /// Whether an earlier pass over this batch has settled the memory: its weight, and perhaps its status, are
@@ -125,11 +125,12 @@ impl Writer<'_> {
     /// Moves weights and archives: every account, and every active memory of the workflow besides.
     pub(super) fn sweep(&mut self, row: usize) {
         let accounts = std::mem::take(&mut self.accounts);
+        let mut risen = Vec::new();
         for (id, account) in &accounts {
             if self.settled_before(*id) {
                 self.explain(account.rows[0], "this has happened before: its weight is settled");
-            } else if !self.bury_contradicted(*id, account) {
-                self.weigh(account.rows[0], *id, account);
+            } else if !self.bury_contradicted(*id, account) && self.weigh(account.rows[0], *id, account) {
+                risen.push(*id);
             }
             self.share(&account.rows);
         }
@@ -141,10 +142,28 @@ impl Writer<'_> {
                 self.weigh(row, id, &Account::default());
             }
         }
+        for id in risen {
+            self.supersede_warnings(row, id);
+        }
         for id in active(self) {
             self.archive(row, id);
         }
         self.explain(row, "every active memory of the workflow was looked at for limbo and archive");
+    }
+
+    /// A warning about an error has had its day once a memory that knows a way out of the very same error has earned more.
+    fn supersede_warnings(&mut self, row: usize, by: MemoryId) {
+        let stronger = &self.memories[&by];
+        let outweighed = self.memories.values().filter(|memory| {
+            matches!(memory.status, Status::Tentative | Status::Active)
+                && memory.weight < stronger.weight
+                && memory.scope == stronger.scope
+                && stronger.lesson.cue.says_more_than(&memory.lesson.cue)
+        });
+        for id in outweighed.map(|memory| memory.id).collect::<Vec<_>>() {
+            let reason = format!("memory {by} knows a way out of the same error and weighs more");
+            self.make(row, id, self.retrospective_cause(), Effect::Superseded { by }, reason);
+        }
     }
 
     /// Deletes what enough distinct runs contradicted, in this retrospective or in it and the previous one.
@@ -168,33 +187,35 @@ impl Writer<'_> {
         true
     }
 
-    fn weigh(&mut self, row: usize, id: MemoryId, account: &Account) {
+    /// Returns whether it weighs more now.
+    fn weigh(&mut self, row: usize, id: MemoryId, account: &Account) -> bool {
         let cause = self.retrospective_cause();
         let Some(memory) = self.memories.get(&id) else {
             let effect = Effect::Refused { asked: "credit".to_owned() };
             self.make(row, id, cause, effect, "no such memory in this workflow".to_owned());
-            return;
+            return false;
         };
+        let before = memory.weight;
         if memory.status != Status::Active {
             let reason = format!("it is {}: it has no weight to move", memory.status);
             self.make(row, id, cause, Effect::Refused { asked: "credit".to_owned() }, reason);
-            return;
+            return false;
         }
         let (effect, reason) = match weigh(memory, account, self.observed.contains(&id), &self.facts.policy) {
-            Weighed::Nothing => return,
+            Weighed::Nothing => return false,
             Weighed::Exempted { cue_not_met } => (
                 Effect::Exempted { cue_not_met },
                 format!("presented, and its cue never came up ({cue_not_met} in a row): exempt from ignored"),
             ),
             Weighed::Moved { parts, cue_not_met } => {
                 let delta = parts.iter().map(|part| part.delta).sum();
-                let (before, after) = (memory.weight, memory.weight.moved(delta));
+                let after = before.moved(delta);
                 let reason = told(&parts);
                 let contradicted_by = account.contradicting().into_iter().collect();
                 (Effect::Reweighted { before, delta, after, parts, cue_not_met, contradicted_by }, reason)
             }
         };
-        self.make(row, id, cause, effect, reason);
+        self.make(row, id, cause, effect, reason) && self.memories[&id].weight > before
     }
 
     fn archive(&mut self, row: usize, id: MemoryId) {

@@ -1,5 +1,6 @@
 //! A finding becomes a memory, confirms one, adds to one, or revives one.
 
+use retro_core::finding::Verdict;
 use retro_core::id::derive;
 use retro_core::memory::{EVIDENCE_KEPT_MAX, Scope};
 use retro_core::policy::Policy;
@@ -87,7 +88,7 @@ fn an_archived_memory_is_revived_as_tentative_and_a_separate_run_confirms_it() {
 }
 
 #[test]
-fn a_confirmed_way_out_supersedes_the_warnings_about_the_same_error() {
+fn a_way_out_that_weighs_more_supersedes_the_warnings_about_the_same_error() {
     let way_out = || {
         let mut found = finding("A");
         found.title = "Pass a region".to_owned();
@@ -101,16 +102,19 @@ fn a_confirmed_way_out_supersedes_the_warnings_about_the_same_error() {
         found
     };
     let mut world = World::new();
-    world.active("A", 900);
+    world.active("A", 300);
     world.retro(&[look("r1").finds(finding("B")).finds(in_step("review", finding("A"))).finds(repeated())]);
     assert_eq!(world.retro(&[look("r2").finds(way_out())]), ["r2 created Pass a region: tentative 0.000"]);
     let lines = world.retro(&[look("r3").finds(way_out())]);
-    assert_eq!(lines[0], "r3 promoted Pass a region: active 0.300");
-    assert_eq!(lines[1], "r3 superseded A: superseded 0.900", "{lines:?}");
+    assert_eq!(lines, ["r3 promoted Pass a region: active 0.300"], "it has not shown yet that it is better");
+    let known = world.id("Pass a region");
     assert_eq!(
-        lines.len(),
-        2,
-        "neither another error, another step nor what tells more than the error: {lines:?}"
+        world.retro(&[look("r4").judged(known, Verdict::Helped)]),
+        [
+            "retro reweighted (helped +0.100) Pass a region: active 0.400",
+            "retro superseded A: superseded 0.300"
+        ],
+        "neither another error, another step nor what tells more than the error"
     );
 }
 

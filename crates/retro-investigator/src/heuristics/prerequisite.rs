@@ -26,10 +26,10 @@ static NO_PREREQUISITE: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern")
 });
 
-/// Shell commands that make something else possible: the program, and the word that says what it does where it does many things.
+/// Shell commands that make something else possible; to make the missing thing up, as `mkdir` does, is none: the program, and the word that says what it does where it does many things.
 static SETUP: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
-        r"^(?:sudo )?(?:(?P<one>mkdir|chmod|chown|source|ssh-add|kinit|touch)|",
+        r"^(?:sudo )?(?:(?P<one>chmod|chown|source|ssh-add|kinit)|",
         r"(?P<many>(?:npm|yarn|pnpm|bundle|composer|poetry|pip3?|python3? -m pip|apt|apt-get|apk|brew|gem|conda|uv pip) (?:install|ci|update|sync)|",
         r"git (?:fetch|pull|init|add|stash|commit|config|submodule)|cargo (?:fetch|generate-lockfile)|go mod (?:tidy|download)|",
         r"(?:docker|podman|helm|aws|az|gcloud|gh|kubectl|npm|terraform|vault) (?:login|pull|start|init|auth|config|repo)|",
@@ -93,7 +93,6 @@ mod tests {
             ("create_branch", r#"{"name":"x"}"#, "create_branch"),
             ("bash", "npm install", "npm install"),
             ("bash", r#"{"command":"sudo apt-get update"}"#, "apt-get update"),
-            ("bash", "mkdir -p build/x", "mkdir"),
             ("bash", "git fetch origin", "git fetch"),
         ] {
             assert_eq!(labelled(tool, raw).as_deref(), Some(expected), "{raw}");
@@ -106,7 +105,8 @@ mod tests {
             ("create_file", r#"{"path":"x","text":"a\nb"}"#),
             ("bash", "python fix.py"),
             ("bash", "sed -i s/a/b/ x"),
-            ("bash", "mkdir x && python fix.py"),
+            ("bash", "npm install && python fix.py"),
+            ("bash", "mkdir missing"),
             ("bash", "npm installed"),
             ("bash", "ls"),
         ] {
