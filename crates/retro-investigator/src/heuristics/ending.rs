@@ -30,6 +30,9 @@ pattern!(
         r"(?:[A-Za-z_]+\.)*[A-Z]\w*(?:Error|Exception): )"
     )
 );
+// The runner of tests that could not even collect them, and why: Python's pytest, in its own fixed words.
+pattern!(NOT_COLLECTED, r"\A!+ Interrupted: [0-9]+ errors? during collection !+\z");
+pattern!(WHY_NOT, r"\AE   +((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .*)\z");
 // What nobody says whose work has failed.
 pattern!(WELL, r"(?i)\b(?:done|finished|succe\w+|ok|passed|saved|written|built)\b");
 /// Words of a tool's name or a command that say that it shows what others wrote.
@@ -66,6 +69,9 @@ pub(super) fn error<'a>(tool: &str, arguments: &Arguments, answer: &'a str) -> O
     }
     let lines: Vec<&str> = answer.lines().map(said).filter(|line| !line.is_empty()).collect();
     let last = lines.len().checked_sub(LAST_LINES).map_or(&lines[..], |skipped| &lines[skipped..]);
+    if last.iter().any(|line| NOT_COLLECTED.is_match(line)) {
+        return lines.iter().find_map(|line| Some(WHY_NOT.captures(line)?.get(1)?.as_str()));
+    }
     let at = last.iter().rposition(|line| ERROR.is_match(line))?;
     let goes_on = last[at + 1..].iter().any(|line| WELL.is_match(line));
     let why = || failing_lines(answer).first().map_or(last[at], |line| line.text);
@@ -119,6 +125,11 @@ mod tests {
                 "cc a.c\na.c:3:10: fatal error: b.h: No such file or directory\nmake: *** [a.o] Error 1",
                 "a.c:3:10: fatal error: b.h: No such file or directory",
             ),
+            (
+                "pytest -q",
+                "collected 0 items / 1 error\n\n___ ERROR collecting tests/a.py ___\nE   ModuleNotFoundError: No module named 'src'\n=== short test summary info ===\nERROR tests/a.py\n!!!!!!!! Interrupted: 1 error during collection !!!!!!!!\n1 error in 0.31s",
+                "ModuleNotFoundError: No module named 'src'",
+            ),
             ("python load.py", "read 3 rows\nValueError: row 4 is empty", "ValueError: row 4 is empty"),
         ] {
             assert_eq!(told("bash", arguments, answer).as_deref(), Some(line), "{answer}");
@@ -131,6 +142,7 @@ mod tests {
         for (tool, arguments, answer) in [
             ("run", "{}", "Error: row 3 is empty, left out\nwritten 17 rows"),
             ("run", "{}", "1: Error: x\n2: a\n3: b\n4: c\n5: d"),
+            ("bash", "pytest", "E   ValueError: not 3\n=== 1 failed, 211 passed in 0.31s ==="),
             ("run", "{}", "Errors: 0\nWarnings: 3"),
             ("run", "{}", "it said\nno error: all is well"),
             ("download_log", "{}", LOG),
