@@ -24,12 +24,15 @@
 //! the time grows with the length of the run and no faster. Steps in which no model decided are not looked at.
 
 mod arguments;
+mod asked;
 mod blame;
 mod call;
 mod contradiction;
+mod conversation;
 mod demand;
 mod difference;
 mod edit;
+mod ending;
 mod errors;
 mod failing_line;
 mod failure;

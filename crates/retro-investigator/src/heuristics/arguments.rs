@@ -33,6 +33,8 @@ pub(super) struct Command {
     pub(super) fenced: bool,
     /// It is an SQL statement.
     pub(super) sql: bool,
+    /// It is a program's text: its words name no programs, and a change of them is no manner.
+    pub(super) program: bool,
     /// Its words; quotes around a word are part of it.
     pub(super) words: Vec<String>,
 }
@@ -48,6 +50,18 @@ impl Arguments {
                 .map_or(Self::Object(map), |command| Self::Command(Command::read(&command)));
         }
         Self::Command(Command::read(text))
+    }
+
+    /// Reads the text of a program that a terminal ran.
+    pub(super) fn program(text: &str) -> Self {
+        let text = head(text.trim(), ARGUMENTS_CHARS_MAX);
+        Self::Command(Command {
+            text: text.to_owned(),
+            fenced: false,
+            sql: false,
+            program: true,
+            words: words(text, false),
+        })
     }
 
     /// The named parameters; `None` for a command.
@@ -95,17 +109,18 @@ impl Command {
         let inner = if fenced { inside_fence(text) } else { text };
         let inner = inner.trim().trim_start_matches("$ ");
         let sql = SQL.is_match(inner);
-        Self { text: inner.to_owned(), fenced, sql, words: words(inner, sql) }
+        Self { text: inner.to_owned(), fenced, sql, program: false, words: words(inner, sql) }
     }
 
     /// The programs of a shell command: the first word, and those after `|`, `;`, `&&`, `||`, `$(`, `sudo`, `xargs`.
     pub(super) fn programs(&self) -> impl Iterator<Item = &str> {
-        let mut next = true;
+        let mut next = !self.program;
         self.words.iter().filter_map(move |word| {
             let starts = next && !is_operator(word) && !is_assignment(word);
-            next = is_operator(word)
-                || (next && is_assignment(word))
-                || matches!(word.as_str(), "sudo" | "xargs");
+            next = !self.program
+                && (is_operator(word)
+                    || (next && is_assignment(word))
+                    || matches!(word.as_str(), "sudo" | "xargs"));
             starts.then(|| basename(word))
         })
     }

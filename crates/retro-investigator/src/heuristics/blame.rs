@@ -100,7 +100,9 @@ pub(super) fn fault(blame: Blame, trajectory: &Trajectory, steps: &[StepCalls<'_
 
 /// The turn of a failed run to blame; `None` when it holds nothing that anybody did, or only calls that worked.
 pub(super) fn of(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Option<Blame> {
-    let mut calls: Vec<&Call<'_>> = steps.iter().flat_map(|step| &step.calls).collect();
+    // What was run out of a message is judged by the words around it, as everything is that agents only talk about.
+    let held = |call: &&Call<'_>| call.said_in.is_none();
+    let mut calls: Vec<&Call<'_>> = steps.iter().flat_map(|step| &step.calls).filter(held).collect();
     calls.sort_by_key(|call| (call.turn, call.nth));
     let changed = calls.iter().any(|call| call.succeeded() && lookup::label(call).is_none());
     stuck(&calls).or_else(|| if changed { None } else { by_words(trajectory) })

@@ -9,16 +9,54 @@ use std::sync::LazyLock;
 use regex::Regex;
 use retro_core::finding::TITLE_CHARS_MAX;
 
+use super::call::Call;
 use super::quote::shortened;
 use super::signature::ANY;
 
+/// What helps where a path is not there.
+const USE_A_PATH: &str = "list the parent directory and use a path that it shows";
 /// The least room that an error keeps in a title, in characters: less does not tell it from another.
 const ERROR_CHARS_MIN: usize = 40;
 /// The longest condition that is put together from an error, in characters; longer ones do not read as one.
 const CONDITION_CHARS_MAX: usize = 110;
 
+/// The sentence for the error of a call; `None` when nothing can be said beyond the error itself, or when what is known of the
+/// error does not hold for this call.
+pub(super) fn of(call: &Call<'_>) -> Option<String> {
+    let error = call.error();
+    if known(error) == Some(USE_A_PATH) && call.failure().is_some_and(|failure| no_path(call, failure.line)) {
+        return None;
+    }
+    title(call.tool, error)
+}
+
+/// Whether the file that could not be opened was never meant to be one: its name was glued to an option (awk's `-f,` for `-F,`),
+/// or it is a mark or a piece of a program. Which paths there are helps nobody then.
+fn no_path(call: &Call<'_>, line: &str) -> bool {
+    let Some(name) = MISSED.captures(line).and_then(|found| found.get(1).or(found.get(2))) else {
+        return false;
+    };
+    let name = name.as_str().trim_matches(['\'', '"', '‘', '’', '`']);
+    let glued = |word: &String| {
+        let rest = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        rest.and_then(|rest| rest.get(1..)).is_some_and(|rest| rest.trim_matches(['\'', '"']) == name)
+    };
+    let mark = !name.chars().any(char::is_alphanumeric) && !name.contains(['/', '.', '~', '*']);
+    mark || name.contains(['{', '}', '$', ';', '|', '(', ')', '<', '>'])
+        || call.arguments.command().is_some_and(|command| command.words.iter().any(glued))
+}
+
+/// Where an error says which file it could not open.
+static MISSED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?:(?:cannot|can't|can’t|could not) (?:open|access|stat|read)|can't open file|cannot remove)(?: file)? ",
+        r"(.+?)(?: \(|: No such file| for reading|$)|^[\w./+-]+: (.+?): No such file"
+    ))
+    .expect("a constant pattern")
+});
+
 /// The sentence for an error of a tool; `None` when nothing can be said beyond the error itself.
-pub(super) fn title(tool: &str, error: &str) -> Option<String> {
+fn title(tool: &str, error: &str) -> Option<String> {
     if let Some(advice) = known(error) {
         return Some(when(tool, error, advice));
     }
@@ -115,6 +153,10 @@ static KNOWN: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             r"(?i)\bsimilar: (?:\[…|…)|did you mean|(?:valid|available|allowed|possible) (?:\w+ )?(?:are|values|options|choices)\b|choose from|expected one of",
             "use one of those that the answer offers, written as it writes them",
         ),
+        (
+            r"^NameError: name … is not defined",
+            "define or import every name in the code itself before using it",
+        ),
         (r"(?i)command not found", "check with `command -v` that the program is there before calling it"),
         (r"(?i)no module named", "check that the module is installed before importing it"),
         (
@@ -128,7 +170,7 @@ static KNOWN: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         ),
         (
             r"(?i)no such file\b|cannot stat|can't open file",
-            "list the parent directory and use a path that it shows",
+            USE_A_PATH,
         ),
         (r"(?i)is a directory$", "name files, or use the option that goes through directories"),
         (r"(?i)option requires an argument|missing argument to", "give the option its argument, quoted"),
@@ -230,6 +272,8 @@ fn plainly(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::arguments::Arguments;
+    use super::super::outcome::{Failure, Outcome};
     use super::*;
 
     #[test]
@@ -272,6 +316,43 @@ mod tests {
         }
         for error in ["something odd happened", "…: 3", "", "… not found"] {
             assert_eq!(title("t", error), None, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_was_never_meant_to_be_a_file_demands_no_path() {
+        let told = |raw: &str, line: &str| {
+            let (arguments, outcome) = (Arguments::read(raw), Outcome::Failed(Failure::said(line)));
+            let call = Call {
+                turn: 0,
+                nth: 0,
+                said_in: None,
+                flagged: false,
+                tool: "bash",
+                raw,
+                arguments,
+                answer: line,
+                outcome,
+            };
+            of(&call).is_some_and(|title| title.contains(USE_A_PATH))
+        };
+        for (raw, line) in [
+            ("awk -f, '{print $1}' /a/b.csv", "awk: cannot open , (No such file or directory)"),
+            ("awk -fx '{print $1}' /a/b.csv", "awk: cannot open x (No such file or directory)"),
+            ("cat ';' a", "cat: ';': No such file or directory"),
+            ("awk -f '{print $1}' a", "awk: cannot open {print $1} (No such file or directory)"),
+            ("ls \"${directory}\"", "ls: cannot access '${directory}': No such file or directory"),
+        ] {
+            assert!(!told(raw, line), "{line}");
+        }
+        for (raw, line) in [
+            ("awk -f a.awk /a/b.csv", "awk: cannot open a.awk (No such file or directory)"),
+            ("ls -l /a/b", "ls: cannot access '/a/b': No such file or directory"),
+            ("cat notes", "cat: notes: No such file or directory"),
+            ("rm /a/*.o", "rm: cannot remove '/a/*.o': No such file or directory"),
+            ("python x.py", "python: can't open file 'x.py': [Errno 2] No such file or directory"),
+        ] {
+            assert!(told(raw, line), "{line}");
         }
     }
 

@@ -6,16 +6,17 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::arguments::Command;
-use super::call::{Call, program_of};
+use super::call::Call;
 use super::manner::{Manner, is_name, kind_of, pattern_of, plain, type_of};
+
+mod commands;
 
 /// How deep nested parameters are compared.
 const DEPTH_MAX: usize = 3;
-/// Two commands that share a smaller part of their words (in hundredths) have nothing to do with each other.
-const SHARED_WORDS_MIN: usize = 30;
 /// The longest word of a fixed choice, in characters.
 const CHOICE_CHARS_MAX: usize = 24;
+/// The most words of a choice.
+const PHRASE_WORDS_MAX: usize = 4;
 /// Parameters of which each call has its own text, so that a change of it is no manner.
 const FREE_TEXT: &[&str] = &[
     "name",
@@ -58,16 +59,25 @@ pub(super) enum Difference {
     Values(Vec<String>),
 }
 
+/// What stood between two calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Between {
+    /// Nothing that can have changed anything: only what differs in the calls themselves can have counted.
+    Nothing,
+    /// Other calls.
+    Others,
+}
+
 /// Compares a call with a later one of the same tool.
-pub(super) fn between(first: &Call<'_>, second: &Call<'_>) -> Difference {
+pub(super) fn between(first: &Call<'_>, second: &Call<'_>, stood: Between) -> Difference {
     if first.raw == second.raw {
         return Difference::Unrelated;
     }
     if let (Some(a), Some(b)) = (first.arguments.object(), second.arguments.object()) {
-        return objects(a, b, first.failure().map_or("", |failure| failure.line));
+        return objects(a, b, Refused { line: first.failure().map_or("", |failure| failure.line), stood });
     }
     match (first.arguments.command(), second.arguments.command()) {
-        (Some(a), Some(b)) => commands(a, b, first),
+        (Some(a), Some(b)) => commands::between(a, b, first, stood),
         _ => Difference::Unrelated,
     }
 }
@@ -79,7 +89,23 @@ struct Changed<'a> {
     after: Option<&'a Value>,
 }
 
-fn objects(a: &Map<String, Value>, b: &Map<String, Value>, error: &str) -> Difference {
+/// The words of an error, and what was done before the next call.
+#[derive(Clone, Copy)]
+struct Refused<'a> {
+    line: &'a str,
+    stood: Between,
+}
+
+impl Refused<'_> {
+    /// Whether it refuses a value, which has to be the one that changed: it names the value or its parameter, or the value is all
+    /// that changed from one call to the next.
+    fn refuses(self, path: &str, before: &str, after: &str) -> bool {
+        let named = speaks_of(self.line, before) || speaks_of(self.line, after) || speaks_of(self.line, path);
+        REFUSES.is_match(self.line) && (named || self.stood == Between::Nothing)
+    }
+}
+
+fn objects(a: &Map<String, Value>, b: &Map<String, Value>, error: Refused<'_>) -> Difference {
     let mut changed = Vec::new();
     collect(a, b, "", 0, &mut changed);
     let tops: BTreeSet<_> = changed.iter().map(|one| one.path.split('.').next().unwrap_or("")).collect();
@@ -114,7 +140,7 @@ fn collect<'a>(
 }
 
 /// The manner behind the changes, where there is exactly one: with two changes nobody knows which one counted.
-fn manners(changed: &[Changed<'_>], error: &str) -> Option<(Manner, Manner)> {
+fn manners(changed: &[Changed<'_>], error: Refused<'_>) -> Option<(Manner, Manner)> {
     if changed.iter().any(|one| !is_name(&one.path)) {
         return None;
     }
@@ -134,7 +160,7 @@ fn manners(changed: &[Changed<'_>], error: &str) -> Option<(Manner, Manner)> {
     }
 }
 
-fn value_manners(path: &str, before: &Value, after: &Value, error: &str) -> Option<(Manner, Manner)> {
+fn value_manners(path: &str, before: &Value, after: &Value, error: Refused<'_>) -> Option<(Manner, Manner)> {
     let both = |make: fn(String, String) -> Manner, a: &str, b: &str| {
         Some((make(path.to_owned(), a.to_owned()), make(path.to_owned(), b.to_owned())))
     };
@@ -148,28 +174,29 @@ fn value_manners(path: &str, before: &Value, after: &Value, error: &str) -> Opti
     if let (Some(x), Some(y)) = (kind_of(a), kind_of(b))
         && x != y
     {
-        return (speaks_of(error, x) || speaks_of(error, y)).then(|| both(Manner::Kind, x, y))?;
+        return (speaks_of(error.line, x) || speaks_of(error.line, y)).then(|| both(Manner::Kind, x, y))?;
     }
+    let last = path.rsplit(['.', '_']).next().unwrap_or(path);
+    let choice = is_choice(a) && is_choice(b);
+    let phrase = is_phrase(a) && is_phrase(b) && !FREE_TEXT.contains(&last) && error.refuses(path, a, b);
     if spelled_alike(a, b) {
         let (x, y) = (pattern_of(a), pattern_of(b));
         return if x != y && a.chars().any(|c| c.is_ascii_digit()) {
             both(Manner::Written, &x, &y)
-        } else if is_choice(a) && is_choice(b) {
+        } else if choice || phrase {
             both(Manner::Value, a, b)
         } else {
             None
         };
     }
-    let last = path.rsplit(['.', '_']).next().unwrap_or(path);
-    let choice = is_choice(a) && is_choice(b) && !FREE_TEXT.contains(&last);
-    let meant =
-        speaks_of(error, a) || speaks_of(error, b) || (speaks_of(error, path) && REFUSES.is_match(error));
-    (choice && meant).then(|| both(Manner::Value, a, b))?
+    let named = speaks_of(error.line, a) || speaks_of(error.line, b);
+    let meant = choice && !FREE_TEXT.contains(&last) && (named || error.refuses(path, a, b));
+    (meant || phrase).then(|| both(Manner::Value, a, b))?
 }
 
 /// Errors that refuse a value.
 static REFUSES: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)invalid|unknown|unsupported|not supported|not allowed|cannot|must be|one of|expected")
+    Regex::new(r"(?i)invalid|unknown|unsupported|not supported|not allowed|cannot|must be|one of|expected|\breject(?:s|ed)\b")
         .expect("a constant pattern")
 });
 
@@ -192,6 +219,13 @@ fn spelled_alike(a: &str, b: &str) -> bool {
     !chars.is_empty() && chars == sorted(b)
 }
 
+/// A choice of a few plain words, such as `round trip`. Prose looks the same, so that it counts only where an error refuses it.
+fn is_phrase(text: &str) -> bool {
+    let words = text.split(' ').count();
+    let plain = text.split(' ').all(|word| !word.is_empty() && is_choice(word));
+    plain && words <= PHRASE_WORDS_MAX && text.len() <= CHOICE_CHARS_MAX
+}
+
 /// A word of a fixed choice, such as `one_way`: no digits, no space, not long.
 fn is_choice(text: &str) -> bool {
     !text.is_empty()
@@ -201,89 +235,6 @@ fn is_choice(text: &str) -> bool {
             && text.chars().any(|c| c.is_ascii_lowercase()))
 }
 
-fn commands(a: &Command, b: &Command, failing: &Call<'_>) -> Difference {
-    if shared_words(a, b) < SHARED_WORDS_MIN {
-        return Difference::Unrelated;
-    }
-    if a.fenced != b.fenced && !failing.answer.contains("```") {
-        let (avoid, prefer) =
-            if a.fenced { (Manner::Fenced, Manner::Bare) } else { (Manner::Bare, Manner::Fenced) };
-        return Difference::Manner { avoid, prefer };
-    }
-    let error = failing.error();
-    let program = || programs(a, b, error).or_else(|| options(a, b, failing.program(), error));
-    let manner = if a.sql || b.sql { None } else { program() };
-    manner.map_or(Difference::Values(Vec::new()), |(avoid, prefer)| Difference::Manner { avoid, prefer })
-}
-
-/// Words in common, in hundredths of all words of both.
-fn shared_words(a: &Command, b: &Command) -> usize {
-    let set = |command: &Command| -> BTreeSet<String> {
-        command.words.iter().map(|word| word.to_lowercase()).collect()
-    };
-    let (a, b) = (set(a), set(b));
-    a.intersection(&b).count() * 100 / a.union(&b).count().max(1)
-}
-
-/// Another program with the same words otherwise, because the first is not there or is another version of it.
-fn programs(a: &Command, b: &Command, error: &str) -> Option<(Manner, Manner)> {
-    let pairs = || a.words.iter().zip(&b.words).filter(|(x, y)| x != y);
-    let (x, y) = pairs().next()?;
-    let one_change = a.words.len() == b.words.len() && a.words.len() > 1 && pairs().count() == 1;
-    let are_programs = a.programs().any(|program| program == x) && b.programs().any(|program| program == y);
-    let kin = x.get(..3).is_some_and(|start| y.starts_with(start));
-    let missing = error.ends_with("command not found");
-    (one_change && are_programs && is_name(x) && is_name(y) && (kin || missing))
-        .then(|| (Manner::Program(x.clone()), Manner::Program(y.clone())))
-}
-
-/// One option more, less or other, of the program that complained (else of the first).
-fn options(a: &Command, b: &Command, program: Option<&str>, error: &str) -> Option<(Manner, Manner)> {
-    let first = || a.programs().next().filter(|_| program_of(error).is_none());
-    let program = program.or_else(first).filter(|program| is_name(program))?;
-    if !b.programs().any(|one| one == program) {
-        return None;
-    }
-    let of = |command: &Command| -> BTreeSet<String> {
-        command.words_of(program).iter().filter(|word| is_option(word)).cloned().collect()
-    };
-    let (before, after) = (of(a), of(b));
-    let gone: Vec<_> = before.difference(&after).cloned().collect();
-    let come: Vec<_> = after.difference(&before).cloned().collect();
-    let with = |option: &str| Manner::Option(program.to_owned(), option.to_owned());
-    let without = |option: &str| Manner::NoOption(program.to_owned(), option.to_owned());
-    if !about_options(error, &gone, &come) {
-        return None;
-    }
-    match (gone.as_slice(), come.as_slice()) {
-        ([gone], [come]) => Some((with(gone), with(come))),
-        ([gone], []) => Some((with(gone), without(gone))),
-        ([], [come]) => Some((without(come), with(come))),
-        _ => None,
-    }
-}
-
-/// Whether an error is about how the program was called: it says so, or names an option that changed. A missing
-/// path or a time limit is not, whatever option changed with it. An option refused by name is no way out.
-fn about_options(error: &str, gone: &[String], come: &[String]) -> bool {
-    static WORDS: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)\boptions?\b|argument|predicate|usage|is a directory|omitting directory|not empty|may not specify")
-            .expect("a constant pattern")
-    });
-    let names = |options: &[String]| options.iter().any(|option| error.split(' ').any(|word| word == option));
-    let refused = names(come) && REFUSES.is_match(error);
-    !refused && (WORDS.is_match(error) || names(gone) || names(come))
-}
-
-/// An option by name; numbers such as `-19` are values.
-fn is_option(word: &str) -> bool {
-    let name = word.trim_start_matches('-');
-    word.starts_with('-')
-        && name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.len() <= CHOICE_CHARS_MAX
-        && name.chars().all(|c| c.is_ascii_alphabetic() || c == '-')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,13 +242,26 @@ mod tests {
     use crate::heuristics::outcome::{Failure, Outcome};
 
     fn told(a: &str, b: &str) -> String {
+        told_after("invalid region or option; a gift card is not enough", Between::Others, a, b)
+    }
+
+    fn told_after(line: &str, stood: Between, a: &str, b: &str) -> String {
         let call = |raw| {
             let arguments = Arguments::read(raw);
-            let line = "invalid region or option; a gift card is not enough";
             let outcome = Outcome::Failed(Failure { line, error: line.to_owned() });
-            Call { turn: 0, nth: 0, tool: "t", raw, arguments, answer: line, outcome }
+            Call {
+                turn: 0,
+                nth: 0,
+                said_in: None,
+                flagged: false,
+                tool: "t",
+                raw,
+                arguments,
+                answer: line,
+                outcome,
+            }
         };
-        match between(&call(a), &call(b)) {
+        match between(&call(a), &call(b), stood) {
             Difference::Unrelated => "unrelated".to_owned(),
             Difference::Values(keys) => format!("values {}", keys.join(" ")),
             Difference::Manner { avoid, prefer } => format!("{avoid} -> {prefer}"),
@@ -355,5 +319,37 @@ mod tests {
         ] {
             assert_eq!(told(a, b), expected, "{a} / {b}");
         }
+    }
+
+    #[test]
+    fn a_value_that_an_error_refuses_is_the_manner() {
+        const NAMELESS: &str = "the field rejects this";
+        let format = |value| format!(r#"{{"day":"x","format":"{value}"}}"#);
+        let (a, b) = (format("iso"), format("us"));
+        let expected = "`format` = `iso` -> `format` = `us`";
+        assert_eq!(told_after(NAMELESS, Between::Nothing, &a, &b), expected);
+        assert_eq!(told_after(NAMELESS, Between::Others, &a, &b), "values format", "something else counted");
+        assert_eq!(told_after("not enough money", Between::Nothing, &a, &b), "values format");
+        assert_eq!(told_after("unknown format", Between::Others, &a, &b), expected);
+    }
+
+    #[test]
+    fn a_choice_of_several_words_counts_where_it_is_refused() {
+        let kind = |key: &str, value: &str| format!(r#"{{"{key}":"{value}","x":1}}"#);
+        let told = |error, a: &str, b: &str| told_after(error, Between::Others, a, b);
+        let (a, b) = (kind("trip", "one way"), kind("trip", "round trip"));
+        assert_eq!(told("invalid trip", &a, &b), "`trip` = `one way` -> `trip` = `round trip`");
+        assert_eq!(
+            told("invalid trip", &kind("trip", "one_way"), &b),
+            "`trip` = `one_way` -> `trip` = `round trip`"
+        );
+        assert_eq!(told("the trip is full", &a, &b), "values trip");
+        assert_eq!(told("invalid user", &a, &b), "values trip");
+        let prose = kind("trip", "I would like to go to Rome and to come back");
+        assert_eq!(told("invalid trip", &a, &prose), "values trip");
+        assert_eq!(
+            told("invalid note", &kind("note", "to be read"), &kind("note", "read it")),
+            "values note"
+        );
     }
 }

@@ -29,7 +29,9 @@ static PASSING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i)rate.?limit|too many requests|\b429\b|\b50[234]\b|try again|temporar|overloaded|unavailable$|",
         r"connection (?:reset|refused|aborted|closed)|(?:request|connection|gateway|read|connect) time(?:d[ -])?out|",
-        r"bad gateway|deadlock|lock wait|name resolution"
+        r"deadlock|lock wait|name resolution|bad gateway|gateway time-?out|lost connection|tls handshake|handshake\(?\)? failed|",
+        r"\b(?:EAI_AGAIN|ETIMEDOUT|ECONNRESET|ECONNABORTED|EPIPE|ERR_NETWORK\w*)\b|network (?:is )?(?:changed|unreachable)|",
+        r"operation was cancell?ed|stale element|not attached to the (?:DOM|page)"
     ))
     .expect("a constant pattern")
 });

@@ -141,7 +141,7 @@ fn at_the_end(log: &str, bytes_max: usize) -> Vec<FailingLine<'_>> {
 }
 
 /// The line without what the runner put in front of it.
-fn bare(line: &str) -> &str {
+pub(super) fn bare(line: &str) -> &str {
     let line = head(line, LINE_CHARS_MAX).trim_end();
     FRONT.find(line).map_or(line, |front| &line[front.end()..])
 }

@@ -19,7 +19,7 @@ pub(super) fn find(step: &StepCalls<'_>, errors: &mut Errors) -> Vec<Finding> {
         {
             continue;
         }
-        let Some(title) = demand::title(call.tool, call.error()) else { continue };
+        let Some(title) = demand::of(call) else { continue };
         let times = step
             .calls
             .iter()

@@ -69,7 +69,8 @@ fn of_command(command: &Command) -> Option<String> {
     (PROGRAMS.contains(&program) && !acts && command.programs().count() <= 2).then(|| program.to_owned())
 }
 
-fn names_looking(tool: &str) -> bool {
+/// Whether the name of a tool says that it looks.
+pub(super) fn names_looking(tool: &str) -> bool {
     let first = tool.split(|c: char| !c.is_alphanumeric()).next().unwrap_or(tool);
     let word_end = first.find(char::is_uppercase).filter(|end| *end > 0).unwrap_or(first.len());
     VERBS.contains(&first[..word_end].to_lowercase().as_str())
@@ -83,7 +84,17 @@ mod tests {
 
     fn labelled(tool: &str, raw: &str) -> Option<String> {
         let arguments = Arguments::read(raw);
-        label(&Call { turn: 0, nth: 0, tool, raw, arguments, answer: "", outcome: Outcome::Succeeded })
+        label(&Call {
+            turn: 0,
+            nth: 0,
+            said_in: None,
+            flagged: false,
+            tool,
+            raw,
+            arguments,
+            answer: "",
+            outcome: Outcome::Succeeded,
+        })
     }
 
     #[test]

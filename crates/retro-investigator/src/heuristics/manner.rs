@@ -252,7 +252,17 @@ mod tests {
 
     fn holds(text: &str, tool: &str, raw: &str) -> bool {
         let arguments = Arguments::read(raw);
-        let call = Call { turn: 0, nth: 0, tool, raw, arguments, answer: "", outcome: Outcome::Succeeded };
+        let call = Call {
+            turn: 0,
+            nth: 0,
+            said_in: None,
+            flagged: false,
+            tool,
+            raw,
+            arguments,
+            answer: "",
+            outcome: Outcome::Succeeded,
+        };
         let manner = Manner::read(text);
         assert_eq!(manner.to_string(), text, "a manner is read back as it was written");
         manner.holds(&call)

@@ -12,10 +12,10 @@ use retro_core::trajectory::ToolCall;
 use serde_json::{Map, Value};
 
 use super::arguments::{Arguments, Command, basename};
-use super::edit;
 use super::failing_line::failing_lines;
 use super::quote::head;
 use super::signature;
+use super::{edit, ending};
 
 /// How much of an answer is looked at, in characters, from its start: errors announce themselves.
 const ANSWER_CHARS_MAX: usize = 6_000;
@@ -47,7 +47,8 @@ pub struct Failure<'a> {
 }
 
 impl<'a> Failure<'a> {
-    fn said(line: &'a str) -> Self {
+    /// The failure that says this.
+    pub(super) fn said(line: &'a str) -> Self {
         Self { line, error: signature::of(line) }
     }
 }
@@ -60,22 +61,39 @@ pub(super) fn judge<'a>(call: &'a ToolCall, arguments: &Arguments) -> Outcome<'a
         (Some(true), answer) => {
             let answer = answer.unwrap_or("");
             Outcome::Failed(
-                failure_in(answer, arguments)
+                failure_in(&call.tool, arguments, answer)
                     .unwrap_or_else(|| Failure::said(cause(answer).unwrap_or_else(|| first_line(answer)))),
             )
         }
         (None, None) => Outcome::Unanswered,
-        (None, Some(answer)) => failure_in(answer, arguments).map_or(Outcome::Succeeded, Outcome::Failed),
+        (None, Some(answer)) => {
+            failure_in(&call.tool, arguments, answer).map_or(Outcome::Succeeded, Outcome::Failed)
+        }
     }
 }
 
-fn failure_in<'a>(whole: &'a str, arguments: &Arguments) -> Option<Failure<'a>> {
+/// Judges code that a terminal ran, which says itself whether it failed. What it printed may be anything, so that it has
+/// words only where they are an error's own.
+pub(super) fn of_terminal<'a>(
+    failed: bool,
+    tool: &str,
+    arguments: &Arguments,
+    answer: &'a str,
+) -> Outcome<'a> {
+    let words = || failure_in(tool, arguments, answer).unwrap_or_else(|| Failure::said(""));
+    if failed { Outcome::Failed(words()) } else { Outcome::Succeeded }
+}
+
+fn failure_in<'a>(tool: &str, arguments: &Arguments, whole: &'a str) -> Option<Failure<'a>> {
     let answer = head(whole, ANSWER_CHARS_MAX);
     if answer.is_empty() || answer.starts_with("[(") || answer.starts_with("[{") || answer.starts_with("[]") {
         return None;
     }
     if answer.starts_with('{') {
         return structured(answer);
+    }
+    if let Some(failure) = refused_with(answer) {
+        return Some(failure);
     }
     if let Some(status) = EXIT.captures(answer) {
         let failed = status.iter().skip(1).flatten().any(|code| code.as_str() != "0");
@@ -92,8 +110,14 @@ fn failure_in<'a>(whole: &'a str, arguments: &Arguments) -> Option<Failure<'a>> 
         {
             return Some(Failure::said(first_line(answer)));
         }
+        if let Some(line) = ending::error(tool, arguments, whole) {
+            return Some(Failure::said(line));
+        }
     }
-    command.and_then(|command| complaints(command, answer)).map(Failure::said)
+    command
+        .filter(|command| !command.program)
+        .and_then(|command| complaints(command, answer))
+        .map(Failure::said)
 }
 
 macro_rules! pattern {
@@ -110,6 +134,8 @@ pattern!(
         r"^(?:process exited with (?:code|status) (\d+)|\[exit (?:code|status):? (\d+)\])"
     )
 );
+// A status that refuses, in front of a document.
+pattern!(STATUS_LINE, r"\A([45]\d\d):?[ \t]+");
 // Words that only an error starts with.
 pattern!(
     STARTS,
@@ -170,17 +196,32 @@ fn structured(answer: &str) -> Option<Failure<'_>> {
         .iter()
         .find_map(|key| error_text(map.get(*key)?))
         .or_else(|| nested_error(&map, ERROR_DEPTH_MAX));
-    if error.is_none() && !says_failed(&map) {
-        return None;
+    (error.is_some() || says_failed(&map)).then(|| with_words(answer, error.or_else(|| told_in(&map))))
+}
+
+/// The failure that a status in front of a document says; the document only tells why. What passes by itself has no words.
+fn refused_with(answer: &str) -> Option<Failure<'_>> {
+    let status = STATUS_LINE.captures(answer)?;
+    let document = &answer[status.get(0)?.end()..];
+    let Ok(Value::Object(map)) = serde_json::from_str(document) else { return None };
+    if matches!(&status[1], "429" | "502" | "503" | "504") {
+        return Some(Failure { line: first_line(answer), error: String::new() });
     }
-    let text = error.or_else(|| {
-        ["message", "detail", "reason", "stderr"].iter().find_map(|key| error_text(map.get(*key)?))
-    });
-    let text = text.unwrap_or_default();
-    let at = answer.find(first_line(&text)).unwrap_or(0);
-    let line = &answer[at..];
-    let line = if text.is_empty() { answer } else { line.get(..first_line(&text).len()).unwrap_or(line) };
-    Some(Failure { line, error: signature::of(first_line(&text)) })
+    structured(document).or_else(|| Some(with_words(document, told_in(&map))))
+}
+
+/// What a document tells beside saying that it failed.
+fn told_in(map: &Map<String, Value>) -> Option<String> {
+    ["message", "detail", "reason", "title", "stderr"].iter().find_map(|key| error_text(map.get(*key)?))
+}
+
+/// The failure with these words of the document.
+fn with_words(document: &str, words: Option<String>) -> Failure<'_> {
+    let text = words.unwrap_or_default();
+    let at = document.find(first_line(&text)).unwrap_or(0);
+    let line = &document[at..];
+    let line = if text.is_empty() { document } else { line.get(..first_line(&text).len()).unwrap_or(line) };
+    Failure { line, error: signature::of(first_line(&text)) }
 }
 
 /// The error of a part of what was asked for: an answer with status 200 that carries one all the same. Only a field of that

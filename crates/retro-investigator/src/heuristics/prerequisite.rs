@@ -83,7 +83,17 @@ mod tests {
 
     fn labelled(tool: &str, raw: &str) -> Option<String> {
         let arguments = Arguments::read(raw);
-        label(&Call { turn: 0, nth: 0, tool, raw, arguments, answer: "", outcome: Outcome::Succeeded })
+        label(&Call {
+            turn: 0,
+            nth: 0,
+            said_in: None,
+            flagged: false,
+            tool,
+            raw,
+            arguments,
+            answer: "",
+            outcome: Outcome::Succeeded,
+        })
     }
 
     #[test]

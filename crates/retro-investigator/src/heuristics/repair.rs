@@ -4,7 +4,8 @@
 //! 1. **Look-up.** Between the two stood a call that only looks, and its answer holds a name that the later call
 //!    uses and the failing one did not: the lesson is to look first. Names guessed right teach nothing.
 //! 2. **Manner.** The later call succeeded and differs in one way that means the same in another run: a parameter
-//!    more, less or renamed, another type, spelling, kind or choice, another option or program.
+//!    more, less or renamed, another type, spelling, kind or choice, another option or program. Where the error does not
+//!    say what it is about, one option more or one other choice counts only from one call to the very next one.
 //! 3. **Stated.** The later call uses a number that the error named.
 //! 4. **Prerequisite.** The very same call succeeded after one other thing was done (`prerequisite`).
 //! 5. **Tool.** Another tool took exactly the same arguments, or another look-up of the same kind answered.
@@ -18,7 +19,7 @@ use serde_json::Value;
 
 use super::call::{Call, StepCalls};
 use super::demand::when;
-use super::difference::{Difference, between};
+use super::difference::{Between, Difference, between};
 use super::errors::Errors;
 use super::lesson::{Lesson, then_succeeded};
 use super::lookup;
@@ -56,7 +57,7 @@ pub(super) fn find(step: &StepCalls<'_>, errors: &mut Errors) -> Vec<Finding> {
 fn way_out(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
     let failing = &calls[at];
     let looks_itself = lookup::label(failing).is_some();
-    let (mut last, mut last_at) = (failing, at);
+    let (mut last, mut last_at, mut stood) = (failing, at, Between::Nothing);
     let mut lookups: Vec<&Call<'_>> = Vec::new();
     for (nth, later) in calls.iter().enumerate().skip(at + 1).take(CALLS_AFTER_MAX) {
         let same_tool = later.tool == failing.tool;
@@ -65,14 +66,16 @@ fn way_out(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
             return prerequisite::lesson(last, &calls[last_at + 1..nth]);
         }
         if same_tool && later.error() == failing.error() {
-            (last, last_at) = (later, nth);
+            (last, last_at, stood) = (later, nth, Between::Nothing);
         } else if later.succeeded() && lookup::label(later).is_some() && !(same_tool && looks_itself) {
             lookups.push(later);
         } else if same_tool && !prepares(failing, later) {
-            match between(last, later) {
-                Difference::Unrelated => {}
+            match between(last, later, stood) {
+                Difference::Unrelated => stood = Between::Others,
                 difference => return lesson_of(last, later, &lookups, difference),
             }
+        } else if !later.answer.trim().is_empty() {
+            stood = Between::Others;
         }
     }
     calls[at + 1..].iter().take(TOOL_SWITCH_CALLS_MAX).find_map(|later| switched(failing, later))

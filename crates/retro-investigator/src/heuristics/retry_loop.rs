@@ -58,7 +58,7 @@ fn lesson(members: &[&Call<'_>]) -> Lesson {
     let unchanged = members.windows(2).filter(|pair| pair[0].raw == pair[1].raw).count();
     let told =
         if unchanged * 2 >= members.len() - 1 { "the same call" } else { "one variation after another" };
-    let (title, avoid) = match demand::title(first.tool, first.error()) {
+    let (title, avoid) = match demand::of(first) {
         Some(title) => (title, None),
         None => {
             let how = "stop repeating the call and change what it complains about";

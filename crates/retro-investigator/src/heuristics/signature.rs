@@ -34,6 +34,8 @@ macro_rules! pattern {
 
 pattern!(ANSI, r"\x1b\[[0-9;]*[A-Za-z]");
 pattern!(SHELL_LINE, r"^.*?: (?:-c: )?line \d+: ");
+// Where a compiler stands: another place in every run.
+pattern!(PLACE, r"^(?:\S*/)?[\w+.-]*\.[A-Za-z+]{1,5}:\d+:\d+: ");
 pattern!(
     GENERIC_PREFIX,
     concat!(
@@ -114,6 +116,9 @@ fn listed(found: &Captures<'_>) -> String {
 fn unprefixed(line: &str) -> &str {
     let mut rest = line.trim();
     if let Some(found) = SHELL_LINE.find(rest) {
+        rest = &rest[found.end()..];
+    }
+    if let Some(found) = PLACE.find(rest).filter(|found| found.end() < rest.len()) {
         rest = &rest[found.end()..];
     }
     // Wrappers nest: "Error: Error executing query: …". Four is more than was ever seen.

@@ -1,5 +1,6 @@
 //! Stories: what the heuristics say about whole runs.
 
+mod conversations;
 mod rules;
 mod stories;
 mod transients;

@@ -67,6 +67,13 @@ fn failures_in_documents_are_seen() {
         ("{}", r#"{"status": "403", "message": "no right to it"}"#, "no right to it"),
         ("{}", r#"{"data": {"order": {"error": "card 12 declined"}}}"#, "card … declined"),
         ("{}", r#"{"success": false}"#, ""),
+        (
+            "{}",
+            r#"403 {"detail": "a refund of this size needs an approver"}"#,
+            "a refund of this size needs an approver",
+        ),
+        ("{}", r#"409: {"order": 7}"#, ""),
+        ("{}", r#"503 {"detail": "the order is not ready"}"#, ""),
         ("x", "{'error': 'Error: invalid syntax (<string>, line 1)'}", "invalid syntax (<string>, line …)"),
     ]);
 }
@@ -138,6 +145,9 @@ fn content_that_mentions_errors_is_no_failure() {
         ("ls a b", "ls: cannot access 'a': No such file or directory\nb"),
         ("cat notes", "Try 'tail --help' for more information."),
         ("make", "Exit code: 0\nerror handling compiled"),
+        ("make", "Exit code: 0\nit compiles\nError: none"),
+        ("{}", "404 pages are counted\n{}"),
+        ("{}", r#"200 {"detail": "no error"}"#),
         ("{}", "Invalid items were removed from the list as asked.\nOne.\nTwo.\nThree.\nFour."),
     ] {
         assert_eq!(error(arguments, answer), None, "{answer}");

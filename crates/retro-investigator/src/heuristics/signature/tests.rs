@@ -16,6 +16,11 @@ fn errors_become_skeletons() {
         ("Could not find [Antic]. Similar: []", "Could not find […]. Similar: []"),
         ("open failed: [Errno 13] Permission denied", "open failed: [Errno 13] Permission denied"),
         ("a.c:3: unused variable [-Wunused-variable]", "a.c:3: unused variable [-Wunused-variable]"),
+        (
+            "src/net.c:100:10: fatal error: generated.h: No such file or directory",
+            "…: No such file or directory",
+        ),
+        ("a.ts:3:7: cannot find name 'x'", "cannot find name …"),
         ("Error: flight HAT030 not available on date 2024-05-13", "flight … not available on date …"),
         ("Error: non-pending order cannot be modified", "non-pending order cannot be modified"),
         ("find: missing argument to `-exec'", "find: missing argument to -exec"),

@@ -110,6 +110,30 @@ fn an_option_changed_is_the_lesson_only_when_the_error_is_about_options() {
 }
 
 #[test]
+fn one_option_more_is_the_lesson_only_from_one_call_to_the_next() {
+    let failing = ("bash", "npm ci", "npm ERR! code ERESOLVE\nnpm ERR! ERESOLVE could not resolve");
+    let looking = ("bash", "ls", "package.json");
+    let writing = ("write_file", r#"{"path":"package.json","text":"{}"}"#, "written");
+    let worked = ("bash", "npm ci --legacy-peer-deps", "added 212 packages");
+    let expected = "When `bash` answers “npm ERR! code ERESOLVE”, call `npm` with `--legacy-peer-deps`.";
+    assert_eq!(titles(&[failing, worked]), [expected]);
+    assert_eq!(titles(&[failing, failing, looking, worked]), [expected], "who looks changes nothing");
+    assert_eq!(titles(&[failing, writing, worked]), [""; 0], "the file may have been what was wrong");
+    assert_eq!(titles(&[failing, ("bash", "rm -r node_modules", "gone"), worked]), [""; 0]);
+}
+
+#[test]
+fn a_log_that_ends_in_an_error_and_an_answer_that_asks_for_more_are_failures() {
+    let log = "[2026-11-03T02:11:09Z] resolving\n[2026-11-03T02:11:41Z] Error: layer not found in the cache";
+    let build = [("build", r#"{"a":1}"#, log), ("build", r#"{"a":1,"pull":"always"}"#, "built")];
+    assert_eq!(titles(&build), ["When `build` answers “layer not found in the cache”, pass `pull` as well."]);
+    let asks = "the letter exists in several languages, none was chosen";
+    let send = [("send", r#"{"a":1}"#, asks), ("send", r#"{"a":1,"language":"en"}"#, "sent")];
+    let expected = format!("When `send` answers “{asks}”, pass `language` as well.");
+    assert_eq!(titles(&send), [expected]);
+}
+
+#[test]
 fn a_number_that_the_error_names_is_used() {
     let before = r#"{"user":"u","payment_methods":[{"id":"a","amount":299}]}"#;
     let after = r#"{"user":"u","payment_methods":[{"id":"b","amount":128},{"id":"c","amount":247}]}"#;
@@ -149,6 +173,10 @@ fn what_only_passes_is_no_lesson() {
         "HTTP 503 Service Unavailable",
         "Error: rate limit reached, try again later",
         "Error: request timed out",
+        "HTTP/1.1 502 Bad Gateway",
+        "Error: getaddrinfo EAI_AGAIN api.example.org",
+        "fatal: unable to access: gnutls_handshake() failed",
+        r#"503 {"detail": "the case is missing"}"#,
     ] {
         let call = ("fetch", r#"{"a":1}"#, error);
         assert_eq!(titles(&[call, call, call, call]), [""; 0], "{error}");

@@ -1,0 +1,171 @@
+//! Answers in free words that ask for what the next call then gives.
+//!
+//! "The template exists in several languages, none was chosen" neither begins like an error nor is flagged as one, and no list
+//! of words tells it from a success. What happened next does: the same call with one parameter more, which the answer names
+//! in a sentence about what is lacking or too little, and which gets another answer. Such an answer was a failure. How a
+//! look-up answers never is: its next page is no remedy.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::call::Call;
+use super::lookup;
+use super::manner::is_name;
+use super::outcome::{Failure, Outcome};
+
+/// The longest answer that may be a refusal in free words, in bytes and in lines; longer ones are what was asked for.
+const ANSWER_BYTES_MAX: usize = 400;
+const LINES_MAX: usize = 2;
+/// How many calls after such an answer are looked at: look-ups may stand between it and the next try.
+const CALLS_AFTER_MAX: usize = 4;
+/// The shortest word of a parameter's name that counts as named, in characters.
+const WORD_CHARS_MIN: usize = 4;
+
+static LACKS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?i)\b(?:no|none|neither|not|cannot|can't|without|missing|lacks?|needs?|needed|requires?|required|must|",
+        r"specify|choose|which|exceed(?:s|ed)?|at least)\b"
+    ))
+    .expect("a constant pattern")
+});
+
+/// Judges the calls of a step once more, in the light of the calls after them.
+pub(super) fn judge_again(calls: &mut [Call<'_>]) {
+    for at in 0..calls.len() {
+        let Some(arguments) = may_refuse(&calls[at]) else { continue };
+        let next = calls[at + 1..].iter().take(CALLS_AFTER_MAX).find(|later| lookup::label(later).is_none());
+        let line = next.and_then(|next| refusal(&calls[at], arguments, next));
+        if let Some(line) = line {
+            calls[at].outcome = Outcome::Failed(Failure::said(line));
+        }
+    }
+}
+
+/// The parameters of a call whose answer is a few free words, of which nothing says what they are.
+fn may_refuse<'c>(call: &'c Call<'_>) -> Option<&'c Map<String, Value>> {
+    let answer = call.answer.trim();
+    let in_words = !answer.starts_with(['{', '[', '<', '(']) && answer.lines().count() <= LINES_MAX;
+    let short = answer.len() <= ANSWER_BYTES_MAX && LACKS.is_match(answer);
+    let object =
+        call.arguments.object().filter(|_| call.succeeded() && !call.flagged && in_words && short)?;
+    lookup::label(call).is_none().then_some(object)
+}
+
+/// The sentence of an answer that asks for what the next call gives; `None` when there is none.
+fn refusal<'a>(call: &Call<'a>, arguments: &Map<String, Value>, next: &Call<'_>) -> Option<&'a str> {
+    let other = next.tool == call.tool && next.succeeded() && next.answer.trim() != call.answer.trim();
+    let parameter = one_more(arguments, next.arguments.object().filter(|_| other)?)?;
+    sentences(call.answer).find(|sentence| LACKS.is_match(sentence) && names(sentence, parameter))
+}
+
+/// The one parameter that the second has besides all of the first.
+fn one_more<'m>(first: &Map<String, Value>, second: &'m Map<String, Value>) -> Option<&'m str> {
+    let kept = first.iter().all(|(key, value)| second.get(key) == Some(value));
+    let more = second.keys().find(|key| !first.contains_key(*key))?;
+    (kept && second.len() == first.len() + 1 && is_name(more)).then_some(more)
+}
+
+fn sentences(answer: &str) -> impl Iterator<Item = &str> {
+    answer.lines().flat_map(|line| line.split(". ")).map(str::trim)
+}
+
+/// Whether a sentence names a parameter, in the singular or in the plural.
+fn names(sentence: &str, parameter: &str) -> bool {
+    let singular = |word: &str| word.strip_suffix('s').unwrap_or(word).to_owned();
+    let lower = sentence.to_lowercase();
+    let said: Vec<String> = lower.split(|c: char| !c.is_alphanumeric()).map(singular).collect();
+    parameter
+        .to_lowercase()
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| word.chars().count() >= WORD_CHARS_MIN)
+        .any(|word| said.contains(&singular(word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heuristics::arguments::Arguments;
+
+    fn call<'a>(tool: &'a str, raw: &'a str, answer: &'a str) -> Call<'a> {
+        let arguments = Arguments::read(raw);
+        Call {
+            turn: 0,
+            nth: 0,
+            said_in: None,
+            flagged: false,
+            tool,
+            raw,
+            arguments,
+            answer,
+            outcome: Outcome::Succeeded,
+        }
+    }
+
+    fn refused(tool: &str, answer: &str, parameter: &str) -> Option<String> {
+        let with = format!(r#"{{"id":7,"{parameter}":1}}"#);
+        let mut calls = [call(tool, r#"{"id":7}"#, answer), call(tool, &with, "sent")];
+        judge_again(&mut calls);
+        calls[0].failure().map(|failure| failure.line.to_owned())
+    }
+
+    #[test]
+    fn an_answer_that_asks_for_what_comes_next_is_a_failure() {
+        for (answer, parameter, line) in [
+            (
+                "the letter exists in several languages, none was chosen",
+                "language",
+                "the letter exists in several languages, none was chosen",
+            ),
+            (
+                "test_a passed 9 times: nothing to show. Error: no seed was given",
+                "seed",
+                "Error: no seed was given",
+            ),
+            (
+                "More than 1073741824 bytes would be read, the limit is exceeded. Try less.",
+                "max_bytes",
+                "More than 1073741824 bytes would be read, the limit is exceeded",
+            ),
+            (
+                "a transfer of this size needs an approver",
+                "approver",
+                "a transfer of this size needs an approver",
+            ),
+        ] {
+            assert_eq!(refused("send", answer, parameter).as_deref(), Some(line));
+        }
+    }
+
+    #[test]
+    fn an_answer_that_asks_for_nothing_is_what_was_asked_for() {
+        for (tool, answer, parameter) in [
+            // It passes by itself, and what changed has nothing to do with it.
+            ("close", "the case is being edited by another agent, not now", "instant"),
+            ("send", "sent in the default language", "language"),
+            ("send", "queue is full", "priority"),
+            ("list_orders", "3 orders, no more on this page", "page"),
+            ("send", r#"{"language": "none"}"#, "language"),
+            ("send", "no id", "id_of_it"),
+        ] {
+            assert_eq!(refused(tool, answer, parameter), None, "{answer}");
+        }
+    }
+
+    #[test]
+    fn only_one_parameter_more_and_another_answer_show_it() {
+        const ASKS: &str = "several languages, none was chosen";
+        for (flagged, after, answer) in [
+            (false, r#"{"id":8,"language":"en"}"#, "sent"),
+            (false, r#"{"id":7,"language":"en","fast":true}"#, "sent"),
+            (false, r#"{"id":7,"language":"en"}"#, ASKS),
+            (true, r#"{"id":7,"language":"en"}"#, "sent"),
+        ] {
+            let mut calls =
+                [Call { flagged, ..call("send", r#"{"id":7}"#, ASKS) }, call("send", after, answer)];
+            judge_again(&mut calls);
+            assert!(calls[0].failure().is_none(), "{after} {answer}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What a command has that an earlier one had not: its wrapping, a program, an option.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::super::arguments::Command;
+use super::super::call::{Call, program_of};
+use super::super::manner::{Manner, is_name};
+use super::{Between, CHOICE_CHARS_MAX, Difference, REFUSES};
+
+/// Two commands that share a smaller part of their words (in hundredths) have nothing to do with each other.
+const SHARED_WORDS_MIN: usize = 30;
+/// The longest value that stands with an option in one word, in characters: `--platform=linux/amd64`.
+const OPTION_VALUE_CHARS_MAX: usize = 40;
+
+/// Compares a command that failed with a later one.
+pub(super) fn between(a: &Command, b: &Command, failing: &Call<'_>, stood: Between) -> Difference {
+    if shared_words(a, b) < SHARED_WORDS_MIN {
+        return Difference::Unrelated;
+    }
+    if a.fenced != b.fenced && !failing.answer.contains("```") {
+        let (avoid, prefer) =
+            if a.fenced { (Manner::Fenced, Manner::Bare) } else { (Manner::Bare, Manner::Fenced) };
+        return Difference::Manner { avoid, prefer };
+    }
+    let error = failing.error();
+    let one_more = || (stood == Between::Nothing).then(|| one_more(a, b, failing)).flatten();
+    let program =
+        || programs(a, b, error).or_else(|| options(a, b, failing.program(), error)).or_else(one_more);
+    let manner = if a.sql || b.sql || a.program || b.program { None } else { program() };
+    manner.map_or(Difference::Values(Vec::new()), |(avoid, prefer)| Difference::Manner { avoid, prefer })
+}
+
+/// Words in common, in hundredths of all words of both.
+fn shared_words(a: &Command, b: &Command) -> usize {
+    let set = |command: &Command| -> BTreeSet<String> {
+        command.words.iter().map(|word| word.to_lowercase()).collect()
+    };
+    let (a, b) = (set(a), set(b));
+    a.intersection(&b).count() * 100 / a.union(&b).count().max(1)
+}
+
+/// Another program with the same words otherwise, because the first is not there or is another version of it.
+fn programs(a: &Command, b: &Command, error: &str) -> Option<(Manner, Manner)> {
+    let pairs = || a.words.iter().zip(&b.words).filter(|(x, y)| x != y);
+    let (x, y) = pairs().next()?;
+    let one_change = a.words.len() == b.words.len() && a.words.len() > 1 && pairs().count() == 1;
+    let are_programs = a.programs().any(|program| program == x) && b.programs().any(|program| program == y);
+    let kin = x.get(..3).is_some_and(|start| y.starts_with(start));
+    let missing = error.ends_with("command not found");
+    (one_change && are_programs && is_name(x) && is_name(y) && (kin || missing))
+        .then(|| (Manner::Program(x.clone()), Manner::Program(y.clone())))
+}
+
+/// One option more, less or other, of the program that complained (else of the first).
+fn options(a: &Command, b: &Command, program: Option<&str>, error: &str) -> Option<(Manner, Manner)> {
+    let first = || a.programs().next().filter(|_| program_of(error).is_none());
+    let program = program.or_else(first).filter(|program| is_name(program))?;
+    if !b.programs().any(|one| one == program) {
+        return None;
+    }
+    let of = |command: &Command| -> BTreeSet<String> {
+        command.words_of(program).iter().filter(|word| is_option(word)).cloned().collect()
+    };
+    let (before, after) = (of(a), of(b));
+    let gone: Vec<_> = before.difference(&after).cloned().collect();
+    let come: Vec<_> = after.difference(&before).cloned().collect();
+    let with = |option: &str| Manner::Option(program.to_owned(), option.to_owned());
+    let without = |option: &str| Manner::NoOption(program.to_owned(), option.to_owned());
+    if !about_options(error, &gone, &come) {
+        return None;
+    }
+    match (gone.as_slice(), come.as_slice()) {
+        ([gone], [come]) => Some((with(gone), with(come))),
+        ([gone], []) => Some((with(gone), without(gone))),
+        ([], [come]) => Some((without(come), with(come))),
+        _ => None,
+    }
+}
+
+/// One option more and nothing else, from one call to the next: whatever the error says, nothing but the option can have
+/// counted. Where the error is about something that the command names, the option only keeps it quiet.
+fn one_more(a: &Command, b: &Command, failing: &Call<'_>) -> Option<(Manner, Manner)> {
+    let at = a.words.iter().zip(&b.words).take_while(|(x, y)| x == y).count();
+    let option = b.words.get(at)?;
+    let rest_is_equal = a.words.get(at..) == b.words.get(at + 1..);
+    let error_line = failing.failure().map_or("", |failure| failure.line);
+    let spoken_of = || {
+        let said: Vec<&str> =
+            error_line.split(|c: char| c.is_whitespace() || "'\"‘’`:,()".contains(c)).collect();
+        MISSING.is_match(error_line) && a.words.iter().skip(1).any(|word| said.contains(&bare(word)))
+    };
+    let never_ran = NEVER_RAN.is_match(error_line);
+    if !rest_is_equal || !is_option_with_value(option) || never_ran || spoken_of() {
+        return None;
+    }
+    // The program whose part of the line holds the option.
+    let program = b.programs().filter(|one| b.words_of(one).contains(option)).last()?;
+    let (program, option) = (Some(program).filter(|program| is_name(program))?.to_owned(), option.clone());
+    Some((Manner::NoOption(program.clone(), option.clone()), Manner::Option(program, option)))
+}
+
+static MISSING: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)no such file|cannot access|not found|does not exist|permission denied|timed out")
+        .expect("a constant pattern")
+});
+
+/// What a harness says that did not run the command at all.
+static NEVER_RAN: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)did not contain|malformed command|command not found|syntax error|unexpected EOF")
+        .expect("a constant pattern")
+});
+
+fn bare(word: &str) -> &str {
+    word.trim_matches(['"', '\''])
+}
+
+/// An option by name, or one with a value in the same word.
+fn is_option_with_value(word: &str) -> bool {
+    match word.split_once('=') {
+        Some((option, value)) => {
+            option.starts_with("--")
+                && is_option(option)
+                && value.len() <= OPTION_VALUE_CHARS_MAX
+                && is_name(value)
+        }
+        None => is_option(word),
+    }
+}
+
+/// Whether an error is about how the program was called: it says so, or names an option that changed. A missing
+/// path or a time limit is not, whatever option changed with it. An option refused by name is no way out.
+fn about_options(error: &str, gone: &[String], come: &[String]) -> bool {
+    static WORDS: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?i)\boptions?\b|argument|predicate|usage|is a directory|omitting directory|not empty|may not specify")
+            .expect("a constant pattern")
+    });
+    let names = |options: &[String]| options.iter().any(|option| error.split(' ').any(|word| word == option));
+    let refused = names(come) && REFUSES.is_match(error);
+    !refused && (WORDS.is_match(error) || names(gone) || names(come))
+}
+
+/// An option by name; numbers such as `-19` are values.
+fn is_option(word: &str) -> bool {
+    let name = word.trim_start_matches('-');
+    word.starts_with('-')
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.len() <= CHOICE_CHARS_MAX
+        && name.chars().all(|c| c.is_ascii_alphabetic() || c == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heuristics::arguments::Arguments;
+    use crate::heuristics::outcome::{Failure, Outcome};
+
+    fn told(error: &str, stood: Between, a: &str, b: &str) -> String {
+        let arguments = Arguments::read(a);
+        let outcome = Outcome::Failed(Failure::said(error));
+        let failing = Call {
+            turn: 0,
+            nth: 0,
+            said_in: None,
+            flagged: false,
+            tool: "bash",
+            raw: a,
+            arguments,
+            answer: error,
+            outcome,
+        };
+        let (a, b) = (Arguments::read(a), Arguments::read(b));
+        match between(a.command().unwrap(), b.command().unwrap(), &failing, stood) {
+            Difference::Manner { avoid, prefer } => format!("{avoid} -> {prefer}"),
+            _ => String::new(),
+        }
+    }
+
+    #[test]
+    fn one_option_more_is_the_manner_whatever_the_error_says() {
+        for (error, a, b, expected) in [
+            (
+                "npm ERR! code ERESOLVE",
+                "npm ci",
+                "npm ci --legacy-peer-deps",
+                "`npm` without `--legacy-peer-deps` -> `npm` with `--legacy-peer-deps`",
+            ),
+            (
+                "exec /bin/sh: exec format error",
+                "docker build -t a:1 .",
+                "docker build --platform=linux/amd64 -t a:1 .",
+                "`docker` without `--platform=linux/amd64` -> `docker` with `--platform=linux/amd64`",
+            ),
+            (
+                "error[E0432]: unresolved import `b`",
+                "cd x && cargo check -p a",
+                "cd x && cargo check -p a --all-features",
+                "`cargo` without `--all-features` -> `cargo` with `--all-features`",
+            ),
+            (
+                "error: externally-managed-environment",
+                "pip install a",
+                "pip install --break-system-packages a",
+                "`pip` without `--break-system-packages` -> `pip` with `--break-system-packages`",
+            ),
+        ] {
+            assert_eq!(told(error, Between::Nothing, a, b), expected, "{b}");
+            assert_eq!(told(error, Between::Others, a, b), "", "something else may have counted: {b}");
+        }
+    }
+
+    #[test]
+    fn what_else_changed_or_what_only_keeps_quiet_is_no_manner() {
+        for (error, a, b) in [
+            ("npm ERR! code ERESOLVE", "npm ci", "npm ci --force --legacy-peer-deps"),
+            ("npm ERR! code ERESOLVE", "npm ci", "npm install --force"),
+            ("npm ERR! code ERESOLVE", "npm install a", "npm install b --force"),
+            ("rm: cannot remove '/a/b': No such file or directory", "rm /a/b", "rm -f /a/b"),
+            ("ls: cannot access 'x': No such file or directory", "ls x", "ls x -a"),
+            ("Error executing query: Your last `execute` action did not contain bash code", "ls", "ls -R"),
+            ("it failed", "sort a", "sort a 17"),
+            ("it failed", "sort a", "sort a -17"),
+            ("it failed", "send a", "send a --to=`whoami`"),
+        ] {
+            assert_eq!(told(error, Between::Nothing, a, b), "", "{b}");
+        }
+    }
+}
