@@ -1,9 +1,10 @@
-//! Answers in free words that ask for what the next call then gives.
+//! Answers in free words that ask for what is then done.
 //!
 //! "The template exists in several languages, none was chosen" neither begins like an error nor is flagged as one, and no list
-//! of words tells it from a success. What happened next does: the same call with one parameter more, which the answer names
-//! in a sentence about what is lacking or too little, and which gets another answer. Such an answer was a failure. How a
-//! look-up answers never is: its next page is no remedy.
+//! of words tells it from a success. What happened next does: the same call with one parameter more, or with another value of
+//! one, or once more after one other thing was done; and the answer names that parameter, or that thing, in a sentence about
+//! what is lacking or too little, and is not given again. Such an answer was a failure. How a look-up answers never is: its
+//! next page is no remedy.
 
 use std::sync::LazyLock;
 
@@ -14,6 +15,7 @@ use super::call::Call;
 use super::lookup;
 use super::manner::is_name;
 use super::outcome::{Failure, Outcome};
+use super::prerequisite;
 
 /// The longest answer that may be a refusal in free words, in bytes and in lines; longer ones are what was asked for.
 const ANSWER_BYTES_MAX: usize = 400;
@@ -25,7 +27,7 @@ const WORD_CHARS_MIN: usize = 4;
 
 static LACKS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
-        r"(?i)\b(?:no|none|neither|not|cannot|can't|without|missing|lacks?|needs?|needed|requires?|required|must|",
+        r"(?i)\b(?:no|none|neither|not|cannot|can't|without|missing|lacks?|needs?|needed|requires?|required|must|until|only|",
         r"specify|choose|which|exceed(?:s|ed)?|at least)\b"
     ))
     .expect("a constant pattern")
@@ -35,8 +37,13 @@ static LACKS: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) fn judge_again(calls: &mut [Call<'_>]) {
     for at in 0..calls.len() {
         let Some(arguments) = may_refuse(&calls[at]) else { continue };
-        let next = calls[at + 1..].iter().take(CALLS_AFTER_MAX).find(|later| lookup::label(later).is_none());
-        let line = next.and_then(|next| refusal(&calls[at], arguments, next));
+        let mut acts =
+            calls[at + 1..].iter().take(CALLS_AFTER_MAX).filter(|later| lookup::label(later).is_none());
+        let next = acts.next();
+        let given = next.and_then(|next| given_by(&calls[at], arguments, next));
+        let done = || next.zip(acts.next()).and_then(|(act, next)| done_by(&calls[at], act, next));
+        let line =
+            given.map(str::to_owned).or_else(done).and_then(|named| asks_for(calls[at].answer, &named));
         if let Some(line) = line {
             calls[at].outcome = Outcome::Failed(Failure::said(line));
         }
@@ -53,18 +60,28 @@ fn may_refuse<'c>(call: &'c Call<'_>) -> Option<&'c Map<String, Value>> {
     lookup::label(call).is_none().then_some(object)
 }
 
-/// The sentence of an answer that asks for what the next call gives; `None` when there is none.
-fn refusal<'a>(call: &Call<'a>, arguments: &Map<String, Value>, next: &Call<'_>) -> Option<&'a str> {
-    let other = next.tool == call.tool && next.succeeded() && next.answer.trim() != call.answer.trim();
-    let parameter = one_more(arguments, next.arguments.object().filter(|_| other)?)?;
-    sentences(call.answer).find(|sentence| LACKS.is_match(sentence) && names(sentence, parameter))
+/// The sentence of an answer that asks for something of this name; `None` when there is none.
+fn asks_for<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+    sentences(answer).find(|sentence| LACKS.is_match(sentence) && names(sentence, name))
 }
 
-/// The one parameter that the second has besides all of the first.
-fn one_more<'m>(first: &Map<String, Value>, second: &'m Map<String, Value>) -> Option<&'m str> {
-    let kept = first.iter().all(|(key, value)| second.get(key) == Some(value));
-    let more = second.keys().find(|key| !first.contains_key(*key))?;
-    (kept && second.len() == first.len() + 1 && is_name(more)).then_some(more)
+/// The parameter that the next call gives, or gives otherwise, and that gets it another answer.
+fn given_by<'n>(call: &Call<'_>, arguments: &Map<String, Value>, next: &'n Call<'_>) -> Option<&'n str> {
+    let second = next.arguments.object().filter(|_| gets_past(call, next))?;
+    let mut differ = second.iter().filter(|(key, value)| arguments.get(*key) != Some(value));
+    let (Some((parameter, _)), None) = (differ.next(), differ.next()) else { return None };
+    let kept = arguments.keys().all(|key| second.contains_key(key));
+    (kept && is_name(parameter)).then_some(parameter)
+}
+
+/// What was done before the very same call got another answer.
+fn done_by(call: &Call<'_>, act: &Call<'_>, next: &Call<'_>) -> Option<String> {
+    let same = next.raw == call.raw && gets_past(call, next) && act.succeeded();
+    prerequisite::label(act).filter(|_| same)
+}
+
+fn gets_past(call: &Call<'_>, next: &Call<'_>) -> bool {
+    next.tool == call.tool && next.succeeded() && next.answer.trim() != call.answer.trim()
 }
 
 fn sentences(answer: &str) -> impl Iterator<Item = &str> {
@@ -158,6 +175,7 @@ mod tests {
         const ASKS: &str = "several languages, none was chosen";
         for (flagged, after, answer) in [
             (false, r#"{"id":8,"language":"en"}"#, "sent"),
+            (false, r#"{"id":8}"#, "sent"),
             (false, r#"{"id":7,"language":"en","fast":true}"#, "sent"),
             (false, r#"{"id":7,"language":"en"}"#, ASKS),
             (true, r#"{"id":7,"language":"en"}"#, "sent"),
@@ -166,6 +184,35 @@ mod tests {
                 [Call { flagged, ..call("send", r#"{"id":7}"#, ASKS) }, call("send", after, answer)];
             judge_again(&mut calls);
             assert!(calls[0].failure().is_none(), "{after} {answer}");
+        }
+    }
+
+    #[test]
+    fn another_value_of_what_the_answer_names_shows_it_too() {
+        let mut calls = [
+            call("list", r#"{"id":7,"limit":5000}"#, "the limit must not be more than 1000"),
+            call("list", r#"{"id":7,"limit":1000}"#, "1000 rows"),
+        ];
+        calls.iter_mut().for_each(|call| call.tool = "export");
+        judge_again(&mut calls);
+        assert!(calls[0].failure().is_some());
+    }
+
+    #[test]
+    fn the_same_call_after_what_the_answer_names_was_done_shows_it_too() {
+        let written = |answer| call("write_index", r#"{"id":7}"#, answer);
+        let refused = || written("the index is read only until you hold its lock");
+        let act = |tool, answer| call(tool, r#"{"name":"index"}"#, answer);
+        for (act, after, failed) in [
+            (act("acquire_lock", "held"), "written", true),
+            (act("rename_report", "done"), "written", false),
+            (act("acquire_lock", "held"), "the index is read only until you hold its lock", false),
+            (act("get_lock", "held"), "written", false),
+        ] {
+            let tool = act.tool;
+            let mut calls = [refused(), act, written(after)];
+            judge_again(&mut calls);
+            assert_eq!(calls[0].failure().is_some(), failed, "{tool} {after}");
         }
     }
 }

@@ -85,7 +85,7 @@ fn said(line: &str) -> &str {
 }
 
 /// Whether the call shows what others wrote: its answer may end in an error of theirs.
-fn shows(tool: &str, arguments: &Arguments) -> bool {
+pub(super) fn shows(tool: &str, arguments: &Arguments) -> bool {
     let showing = |word: &str| SHOWING.contains(&word.to_lowercase().as_str());
     let by_name = lookup::names_looking(tool) || tool.split(['_', '-', '.', ' ']).any(showing);
     by_name

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
+use super::arguments::Command;
 use super::call::Call;
 use super::lookup;
 use super::prerequisite;
@@ -142,9 +143,7 @@ impl Manner {
             Self::Value(key, value) => parameter(call, key).is_some_and(|found| plain(found) == *value),
             Self::Option(program, option) => has_option(call, program, option) == Some(true),
             Self::NoOption(program, option) => has_option(call, program, option) == Some(false),
-            Self::Program(program) => {
-                command.is_some_and(|command| command.programs().any(|one| one == program))
-            }
+            Self::Program(program) => command.is_some_and(|command| runs(command, program)),
             Self::Tool(tool) => call.tool == tool,
             Self::First(label) => {
                 lookup::label(call).or_else(|| prerequisite::label(call)).as_deref() == Some(label)
@@ -173,6 +172,13 @@ fn parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
     let mut parts = path.split('.');
     let first = object.get(parts.next()?)?;
     parts.try_fold(first, |value, part| value.get(part))
+}
+
+/// Whether a command runs a program, or one of several things that a program does: `helm upgrade`.
+fn runs(command: &Command, program: &str) -> bool {
+    let (program, does) = program.split_once(' ').map_or((program, None), |(one, does)| (one, Some(does)));
+    command.programs().any(|one| one == program)
+        && does.is_none_or(|does| command.words_of(program).first().is_some_and(|word| word == does))
 }
 
 fn has_option(call: &Call<'_>, program: &str, option: &str) -> Option<bool> {
@@ -282,6 +288,7 @@ mod tests {
             ("`tar` with `-C`", "tar -xzf a -C b"),
             ("`tar` without `-c`", "tar -xzf a -C b"),
             ("program `python3`", "cd x && python3 y"),
+            ("program `helm upgrade`", "helm upgrade x charts/x"),
             ("first `ls`", "ls x"),
             ("first `npm install`", "npm install --silent"),
             ("in a code block", "```ls```"),
@@ -296,6 +303,7 @@ mod tests {
             ("`pay` of kind `credit_card`", r#"{"pay":"gift_card_17"}"#),
             ("`tar` without `-c`", "ls"),
             ("`tar` with `-C`", "tar -c a | ls -C"),
+            ("program `helm upgrade`", "helm install upgrade"),
             ("the same call again", "ls"),
         ] {
             assert!(!holds(text, "t", raw), "{text}: {raw}");

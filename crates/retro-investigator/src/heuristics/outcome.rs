@@ -113,6 +113,9 @@ fn failure_in<'a>(tool: &str, arguments: &Arguments, whole: &'a str) -> Option<F
         if let Some(line) = ending::error(tool, arguments, whole) {
             return Some(Failure::said(line));
         }
+        if let Some(found) = EXITED.find(answer).filter(|_| !ending::shows(tool, arguments)) {
+            return Some(Failure::said(cause(whole).unwrap_or_else(|| found.as_str().trim())));
+        }
     }
     command
         .filter(|command| !command.program)
@@ -134,6 +137,11 @@ pattern!(
         r"^(?:process exited with (?:code|status) (\d+)|\[exit (?:code|status):? (\d+)\])"
     )
 );
+// What a runner says of something that it ran and that failed.
+pattern!(
+    EXITED,
+    r"(?im)^.{1,80}\b(?:exited|failed|terminated|finished) with (?:a )?(?:non-?zero )?(?:exit )?(?:code|status)[: ]+[1-9]\d{0,2}\b.*$"
+);
 // A status that refuses, in front of a document.
 pattern!(STATUS_LINE, r"\A([45]\d\d):?[ \t]+");
 // Words that only an error starts with.
@@ -144,7 +152,8 @@ pattern!(
         r"error\[E\d+\]|npm ERR!|(?i:http(?:/[\d.]+)?(?: status)?:? ?[45]\d\d\b)|",
         r"[45]\d\d (?:Bad Request|Unauthorized|Forbidden|Not Found|Method Not Allowed|Conflict|Unprocessable|",
         r"Too Many Requests|Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|",
-        r"(?:[A-Za-z_]+\.)*[A-Z]\w*(?:Error|Exception)(?::|$)|",
+        r"(?:[A-Za-z_]+\.)*[A-Z]\w*(?:Error|Exception)(?::|$| while )|",
+        r"[A-Z][a-z]+(?:[A-Z][a-z]+)*(?:Not|No|Invalid|Missing|Denied|Refused|Failed|Failure|Unknown|Expired|Exceeded|Conflict|Required|Mismatch|Violation|Fault|Timeout)(?:[A-Z][a-z]+)*: |",
         r"No [A-Za-z ]{1,30} (?:was|were) found in your|Format your [A-Za-z ]{1,30} as follows|Your last .{1,60} did not contain|",
         r"Your proposed edit has introduced new syntax error)"
     )
@@ -195,7 +204,8 @@ fn structured(answer: &str) -> Option<Failure<'_>> {
     let error = ["error", "errors", "error_message", "exception"]
         .iter()
         .find_map(|key| error_text(map.get(*key)?))
-        .or_else(|| nested_error(&map, ERROR_DEPTH_MAX));
+        .or_else(|| nested_error(&map, ERROR_DEPTH_MAX))
+        .or_else(|| status_text(&map));
     (error.is_some() || says_failed(&map)).then(|| with_words(answer, error.or_else(|| told_in(&map))))
 }
 
@@ -241,6 +251,22 @@ fn error_text(value: &Value) -> Option<String> {
         Value::Array(items) => items.iter().find_map(error_text),
         _ => None,
     }
+}
+
+/// The message of an answer that is a status and nothing else, as remote procedure calls answer: a code and what it means.
+fn status_text(map: &Map<String, Value>) -> Option<String> {
+    const PARTS: &[&str] =
+        &["code", "message", "details", "detail", "status", "reason", "request_id", "trace_id"];
+    let refuses = match map.get("code")? {
+        Value::Number(code) => code.as_i64().is_some_and(|code| code != 0 && !(100..400).contains(&code)),
+        Value::String(code) => {
+            !matches!(code.to_ascii_lowercase().as_str(), "ok" | "success" | "0" | "created" | "accepted")
+                && code.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+        }
+        _ => false,
+    };
+    let only = map.keys().all(|key| PARTS.contains(&key.as_str()));
+    (refuses && only).then(|| error_text(map.get("message")?))?
 }
 
 /// Fields that say "failed" without saying why.

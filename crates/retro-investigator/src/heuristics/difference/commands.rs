@@ -27,8 +27,11 @@ pub(super) fn between(a: &Command, b: &Command, failing: &Call<'_>, stood: Betwe
     }
     let error = failing.error();
     let one_more = || (stood == Between::Nothing).then(|| one_more(a, b, failing)).flatten();
-    let program =
-        || programs(a, b, error).or_else(|| options(a, b, failing.program(), error)).or_else(one_more);
+    let another = || (stood == Between::Nothing).then(|| other_verb(a, b)).flatten();
+    let program = || {
+        let named = programs(a, b, error).or_else(|| options(a, b, failing.program(), error));
+        named.or_else(one_more).or_else(another)
+    };
     let manner = if a.sql || b.sql || a.program || b.program { None } else { program() };
     manner.map_or(Difference::Values(Vec::new()), |(avoid, prefer)| Difference::Manner { avoid, prefer })
 }
@@ -53,6 +56,65 @@ fn programs(a: &Command, b: &Command, error: &str) -> Option<(Manner, Manner)> {
     (one_change && are_programs && is_name(x) && is_name(y) && (kin || missing))
         .then(|| (Manner::Program(x.clone()), Manner::Program(y.clone())))
 }
+
+/// Something else that the same program does, with the same words otherwise: `helm upgrade x` and not `helm install x`.
+fn other_verb(a: &Command, b: &Command) -> Option<(Manner, Manner)> {
+    let ([program, x, rest @ ..], [same, y, as_before @ ..]) = (a.words.as_slice(), b.words.as_slice())
+    else {
+        return None;
+    };
+    let is_verb = |word: &str| {
+        word.len() <= CHOICE_CHARS_MAX
+            && word.starts_with(|c: char| c.is_ascii_lowercase())
+            && word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+    };
+    let verbs =
+        program == same && x != y && !rest.is_empty() && rest == as_before && is_verb(x) && is_verb(y);
+    let does = |verb: &str| Manner::Program(format!("{program} {verb}"));
+    (verbs && MANY_VERBS.contains(&program.as_str())).then(|| (does(x), does(y)))
+}
+
+/// Programs that do many things, each by its name.
+const MANY_VERBS: &[&str] = &[
+    "apt",
+    "apt-get",
+    "aws",
+    "az",
+    "brew",
+    "bundle",
+    "cargo",
+    "composer",
+    "conda",
+    "docker",
+    "dotnet",
+    "flutter",
+    "gcloud",
+    "gem",
+    "gh",
+    "git",
+    "glab",
+    "go",
+    "gradle",
+    "hg",
+    "helm",
+    "kubectl",
+    "mvn",
+    "npm",
+    "oc",
+    "pip",
+    "pip3",
+    "pnpm",
+    "podman",
+    "poetry",
+    "rustup",
+    "svn",
+    "systemctl",
+    "terraform",
+    "tofu",
+    "uv",
+    "vault",
+    "yarn",
+];
 
 /// One option more, less or other, of the program that complained (else of the first).
 fn options(a: &Command, b: &Command, program: Option<&str>, error: &str) -> Option<(Manner, Manner)> {
