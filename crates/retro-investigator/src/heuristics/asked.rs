@@ -49,14 +49,14 @@ fn may_refuse<'c>(call: &'c Call<'_>) -> Option<&'c Map<String, Value>> {
     let in_words = !answer.starts_with(['{', '[', '<', '(']) && answer.lines().count() <= LINES_MAX;
     let short = answer.len() <= ANSWER_BYTES_MAX && LACKS.is_match(answer);
     let object =
-        call.arguments.object().filter(|_| call.succeeded() && !call.flagged && in_words && short)?;
+        call.arguments.parameters().filter(|_| call.succeeded() && !call.flagged && in_words && short)?;
     lookup::label(call).is_none().then_some(object)
 }
 
 /// The sentence of an answer that asks for what the next call gives; `None` when there is none.
 fn refusal<'a>(call: &Call<'a>, arguments: &Map<String, Value>, next: &Call<'_>) -> Option<&'a str> {
     let other = next.tool == call.tool && next.succeeded() && next.answer.trim() != call.answer.trim();
-    let parameter = one_more(arguments, next.arguments.object().filter(|_| other)?)?;
+    let parameter = one_more(arguments, next.arguments.parameters().filter(|_| other)?)?;
     sentences(call.answer).find(|sentence| LACKS.is_match(sentence) && names(sentence, parameter))
 }
 
@@ -136,6 +136,17 @@ mod tests {
         ] {
             assert_eq!(refused("send", answer, parameter).as_deref(), Some(line));
         }
+    }
+
+    #[test]
+    fn a_parameter_beside_a_command_is_one_too() {
+        let refused = "the query would read 7000 bytes, the limit of bytes is exceeded";
+        let mut calls = [
+            call("estimate", r#"{"sql":"SELECT a FROM t"}"#, refused),
+            call("estimate", r#"{"sql":"SELECT a FROM t","max_bytes":9000}"#, "7 MB"),
+        ];
+        judge_again(&mut calls);
+        assert_eq!(calls[0].failure().map(|failure| failure.line), Some(refused));
     }
 
     #[test]
