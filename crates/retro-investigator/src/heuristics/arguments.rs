@@ -37,6 +37,8 @@ pub(super) struct Command {
     pub(super) program: bool,
     /// Its words; quotes around a word are part of it.
     pub(super) words: Vec<String>,
+    /// The parameters that it came among, itself one of them; `None` where it is all that was given.
+    pub(super) among: Option<Map<String, Value>>,
 }
 
 impl Arguments {
@@ -46,8 +48,10 @@ impl Arguments {
         if text.starts_with('{')
             && let Ok(Value::Object(map)) = serde_json::from_str(text)
         {
-            return only_command(&map)
-                .map_or(Self::Object(map), |command| Self::Command(Command::read(&command)));
+            return match only_command(&map) {
+                Some(text) => Self::Command(Command { among: Some(map), ..Command::read(&text) }),
+                None => Self::Object(map),
+            };
         }
         Self::Command(Command::read(text))
     }
@@ -61,6 +65,7 @@ impl Arguments {
             sql: false,
             program: true,
             words: words(text, false),
+            among: None,
         })
     }
 
@@ -72,6 +77,14 @@ impl Arguments {
         }
     }
 
+    /// All parameters by name, a command among them; `None` for a command that is all that was given.
+    pub(super) fn parameters(&self) -> Option<&Map<String, Value>> {
+        match self {
+            Self::Object(map) => Some(map),
+            Self::Command(command) => command.among.as_ref(),
+        }
+    }
+
     /// The command; `None` for named parameters.
     pub(super) const fn command(&self) -> Option<&Command> {
         match self {
@@ -79,6 +92,11 @@ impl Arguments {
             Self::Command(command) => Some(command),
         }
     }
+}
+
+/// Whether both hold the same commands, or none.
+pub(super) fn same_command(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
+    COMMAND_KEYS.iter().all(|key| a.get(*key) == b.get(*key))
 }
 
 /// The command of an object that holds one and otherwise only settings (numbers, flags).
@@ -109,7 +127,7 @@ impl Command {
         let inner = if fenced { inside_fence(text) } else { text };
         let inner = inner.trim().trim_start_matches("$ ");
         let sql = SQL.is_match(inner);
-        Self { text: inner.to_owned(), fenced, sql, program: false, words: words(inner, sql) }
+        Self { text: inner.to_owned(), fenced, sql, program: false, words: words(inner, sql), among: None }
     }
 
     /// The programs of a shell command: the first word, and those after `|`, `;`, `&&`, `||`, `$(`, `sudo`, `xargs`.

@@ -56,7 +56,7 @@ fn may_refuse<'c>(call: &'c Call<'_>) -> Option<&'c Map<String, Value>> {
     let in_words = !answer.starts_with(['{', '[', '<', '(']) && answer.lines().count() <= LINES_MAX;
     let short = answer.len() <= ANSWER_BYTES_MAX && LACKS.is_match(answer);
     let object =
-        call.arguments.object().filter(|_| call.succeeded() && !call.flagged && in_words && short)?;
+        call.arguments.parameters().filter(|_| call.succeeded() && !call.flagged && in_words && short)?;
     lookup::label(call).is_none().then_some(object)
 }
 
@@ -67,7 +67,7 @@ fn asks_for<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
 
 /// The parameter that the next call gives, or gives otherwise, and that gets it another answer.
 fn given_by<'n>(call: &Call<'_>, arguments: &Map<String, Value>, next: &'n Call<'_>) -> Option<&'n str> {
-    let second = next.arguments.object().filter(|_| gets_past(call, next))?;
+    let second = next.arguments.parameters().filter(|_| gets_past(call, next))?;
     let mut differ = second.iter().filter(|(key, value)| arguments.get(*key) != Some(value));
     let (Some((parameter, _)), None) = (differ.next(), differ.next()) else { return None };
     let kept = arguments.keys().all(|key| second.contains_key(key));
@@ -153,6 +153,17 @@ mod tests {
         ] {
             assert_eq!(refused("send", answer, parameter).as_deref(), Some(line));
         }
+    }
+
+    #[test]
+    fn a_parameter_beside_a_command_is_one_too() {
+        let refused = "the query would read 7000 bytes, the limit of bytes is exceeded";
+        let mut calls = [
+            call("estimate", r#"{"sql":"SELECT a FROM t"}"#, refused),
+            call("estimate", r#"{"sql":"SELECT a FROM t","max_bytes":9000}"#, "7 MB"),
+        ];
+        judge_again(&mut calls);
+        assert_eq!(calls[0].failure().map(|failure| failure.line), Some(refused));
     }
 
     #[test]

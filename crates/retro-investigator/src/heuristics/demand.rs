@@ -11,7 +11,7 @@ use retro_core::finding::TITLE_CHARS_MAX;
 
 use super::call::Call;
 use super::quote::shortened;
-use super::signature::ANY;
+use super::signature::{self, ANY};
 
 /// What helps where a path is not there.
 const USE_A_PATH: &str = "list the parent directory and use a path that it shows";
@@ -32,7 +32,11 @@ pub(super) fn of(call: &Call<'_>) -> Option<String> {
 
 /// Whether the file that could not be opened was never meant to be one: its name was glued to an option (awk's `-f,` for `-F,`),
 /// or it is a mark or a piece of a program. Which paths there are helps nobody then.
+/// A compiler misses what a source file names, and not what the call did.
 fn no_path(call: &Call<'_>, line: &str) -> bool {
+    if signature::has_place(line) {
+        return true;
+    }
     let Some(name) = MISSED.captures(line).and_then(|found| found.get(1).or(found.get(2))) else {
         return false;
     };
@@ -339,6 +343,7 @@ mod tests {
         for (raw, line) in [
             ("awk -f, '{print $1}' /a/b.csv", "awk: cannot open , (No such file or directory)"),
             ("awk -fx '{print $1}' /a/b.csv", "awk: cannot open x (No such file or directory)"),
+            ("make", "src/a.c:3:10: fatal error: b.h: No such file or directory"),
             ("cat ';' a", "cat: ';': No such file or directory"),
             ("awk -f '{print $1}' a", "awk: cannot open {print $1} (No such file or directory)"),
             ("ls \"${directory}\"", "ls: cannot access '${directory}': No such file or directory"),

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::arguments::same_command;
 use super::call::Call;
 use super::manner::{Manner, is_name, kind_of, pattern_of, plain, type_of};
 
@@ -41,6 +42,9 @@ const FREE_TEXT: &[&str] = &[
     "expression",
     "path",
     "file",
+    "cwd",
+    "workdir",
+    "directory",
 ];
 
 /// How two calls of one tool differ.
@@ -73,7 +77,10 @@ pub(super) fn between(first: &Call<'_>, second: &Call<'_>, stood: Between) -> Di
     if first.raw == second.raw {
         return Difference::Unrelated;
     }
-    if let (Some(a), Some(b)) = (first.arguments.object(), second.arguments.object()) {
+    let named = |call: &Call<'_>| call.arguments.object().is_some();
+    if let (Some(a), Some(b)) = (first.arguments.parameters(), second.arguments.parameters())
+        && ((named(first) && named(second)) || same_command(a, b))
+    {
         return objects(a, b, Refused { line: first.failure().map_or("", |failure| failure.line), stood });
     }
     match (first.arguments.command(), second.arguments.command()) {
@@ -294,6 +301,12 @@ mod tests {
                 r#"{"to":{"zip":"1","c":"x"}}"#,
                 "`to.zip` as a number -> `to.zip` as a string",
             ),
+            (
+                r#"{"command":"make"}"#,
+                r#"{"command":"make","timeout":600}"#,
+                "without `timeout` -> with `timeout`",
+            ),
+            (r#"{"cmd":"make","cwd":"a"}"#, r#"{"cmd":"make"}"#, "with `cwd` -> without `cwd`"),
             ("tar -xzf a -c b", "tar -xzf a -C b", "`tar` with `-c` -> `tar` with `-C`"),
             ("rm a b", "rm -r a b", "`rm` without `-r` -> `rm` with `-r`"),
             ("python a.py x", "python3 a.py x", "program `python` -> program `python3`"),
@@ -314,6 +327,8 @@ mod tests {
             (r#"{"id":"W1"}"#, r#"{"id":"W2"}"#, "unrelated"),
             (r#"{"a":1,"b":2,"c":3}"#, r#"{"a":2,"b":3,"c":4}"#, "unrelated"),
             ("SELECT a FROM t", "SELECT b FROM t", "values "),
+            (r#"{"command":"make a"}"#, r#"{"command":"make b","timeout":600}"#, "values "),
+            (r#"{"command":"make a"}"#, r#"{"command":"make b","cwd":"c"}"#, "unrelated"),
             ("ls /a", "grep -r x . | wc", "unrelated"),
             ("ls", "ls", "unrelated"),
         ] {

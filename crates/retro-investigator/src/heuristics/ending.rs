@@ -26,48 +26,34 @@ pattern!(NUMBERED, r"\A#[0-9]{1,4} (?:[0-9.]{1,10} )?");
 pattern!(
     ERROR,
     concat!(
-        r"\A(?:(?i:error|fatal error|fatal)(?:\[[A-Z]?[0-9]+\])?: \S|##\[error\]|make(?:\[[0-9]+\])?: \*\*\* |npm ERR! |",
+        r"\A(?:(?i:error|fatal error|fatal)(?:\[[A-Z]?[0-9]+\])?: \S|##\[error\]|make(?:\[[0-9]+\])?: \*\*\* |npm (?:ERR!|error) |E: [A-Z]|",
         r"(?:[A-Za-z_]+\.)*[A-Z]\w*(?:Error|Exception): )"
     )
 );
+// What programs add to their error for whoever reads it.
+pattern!(ADDED, r"\A(?:(?i:hint|note|help|info): |= |For more information |See )");
 // The runner of tests that could not even collect them, and why: Python's pytest, in its own fixed words.
 pattern!(NOT_COLLECTED, r"\A!+ Interrupted: [0-9]+ errors? during collection !+\z");
 pattern!(WHY_NOT, r"\AE   +((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .*)\z");
 // What nobody says whose work has failed.
 pattern!(WELL, r"(?i)\b(?:done|finished|succe\w+|ok|passed|saved|written|built)\b");
-/// Words of a tool's name or a command that say that it shows what others wrote.
-const SHOWING: &[&str] = &[
-    "log",
-    "logs",
-    "journalctl",
-    "echo",
-    "printf",
-    "diff",
-    "show",
-    "blame",
-    "download",
-    "browse",
-    "browser",
-    "page",
-    "web",
-    "curl",
-    "wget",
-    "crawl",
-    "scrape",
-    "click",
-    "visit",
-    "print",
-    "ls",
-    "find",
-    "history",
+/// Words of a tool's name that say that it shows what others wrote.
+const SHOWING_TOOLS: &[&str] = &[
+    "log", "logs", "diff", "download", "browse", "browser", "page", "web", "crawl", "scrape", "click",
+    "visit", "print", "history",
 ];
+/// Programs, and what others are told to do, of which the same is true.
+const SHOWING_PROGRAMS: &[&str] =
+    &["echo", "printf", "curl", "wget", "journalctl", "diff", "dmesg", "ls", "find"];
+const SHOWING_WORDS: &[&str] = &["log", "logs", "show", "diff", "blame", "history"];
 
 /// The words that say why the work failed, of a log that ends in an error; `None` for every other answer.
 pub(super) fn error<'a>(tool: &str, arguments: &Arguments, answer: &'a str) -> Option<&'a str> {
     if shows(tool, arguments) {
         return None;
     }
-    let lines: Vec<&str> = answer.lines().map(said).filter(|line| !line.is_empty()).collect();
+    let words = answer.lines().map(said).filter(|line| !line.is_empty() && !ADDED.is_match(line));
+    let lines: Vec<&str> = words.collect();
     let last = lines.len().checked_sub(LAST_LINES).map_or(&lines[..], |skipped| &lines[skipped..]);
     if last.iter().any(|line| NOT_COLLECTED.is_match(line)) {
         return lines.iter().find_map(|line| Some(WHY_NOT.captures(line)?.get(1)?.as_str()));
@@ -86,12 +72,15 @@ fn said(line: &str) -> &str {
 
 /// Whether the call shows what others wrote: its answer may end in an error of theirs.
 pub(super) fn shows(tool: &str, arguments: &Arguments) -> bool {
-    let showing = |word: &str| SHOWING.contains(&word.to_lowercase().as_str());
-    let by_name = lookup::names_looking(tool) || tool.split(['_', '-', '.', ' ']).any(showing);
-    by_name
-        || arguments
-            .command()
-            .is_some_and(|command| command.sql || command.words.iter().any(|word| showing(word)))
+    let mut parts = tool.split(['_', '-', '.', ' ']).map(str::to_lowercase);
+    lookup::names_looking(tool)
+        || parts.any(|part| SHOWING_TOOLS.contains(&part.as_str()))
+        || arguments.command().is_some_and(|command| {
+            let named = |word: &String| SHOWING_WORDS.contains(&word.as_str());
+            command.sql
+                || command.programs().any(|program| SHOWING_PROGRAMS.contains(&program))
+                || command.words.iter().any(named)
+        })
 }
 
 #[cfg(test)]
@@ -129,6 +118,16 @@ mod tests {
                 "pytest -q",
                 "collected 0 items / 1 error\n\n___ ERROR collecting tests/a.py ___\nE   ModuleNotFoundError: No module named 'src'\n=== short test summary info ===\nERROR tests/a.py\n!!!!!!!! Interrupted: 1 error during collection !!!!!!!!\n1 error in 0.31s",
                 "ModuleNotFoundError: No module named 'src'",
+            ),
+            (
+                "git push",
+                "To example.org:a/b.git\n ! [rejected] main -> main (fetch first)\nerror: failed to push some refs to 'example.org:a/b.git'\nhint: Updates were rejected\nhint: because the remote\nhint: contains work",
+                "error: failed to push some refs to 'example.org:a/b.git'",
+            ),
+            (
+                "apt-get install x",
+                "Reading package lists...\nBuilding dependency tree...\nE: Unable to locate package x",
+                "E: Unable to locate package x",
             ),
             ("python load.py", "read 3 rows\nValueError: row 4 is empty", "ValueError: row 4 is empty"),
         ] {

@@ -136,7 +136,7 @@ impl Manner {
         let text_of = |key: &str| parameter(call, key).and_then(Value::as_str);
         match self {
             Self::With(key) => parameter(call, key).is_some(),
-            Self::Without(key) => call.arguments.object().is_some() && parameter(call, key).is_none(),
+            Self::Without(key) => call.arguments.parameters().is_some() && parameter(call, key).is_none(),
             Self::Typed(key, kind) => parameter(call, key).is_some_and(|value| type_of(value) == kind),
             Self::Written(key, pattern) => text_of(key).is_some_and(|text| pattern_of(text) == *pattern),
             Self::Kind(key, kind) => text_of(key).and_then(kind_of) == Some(kind),
@@ -168,7 +168,7 @@ pub(super) fn is_name(text: &str) -> bool {
 
 /// The value of a parameter by its path, such as `address.zip`.
 fn parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
-    let object = call.arguments.object()?;
+    let object = call.arguments.parameters()?;
     let mut parts = path.split('.');
     let first = object.get(parts.next()?)?;
     parts.try_fold(first, |value, part| value.get(part))

@@ -149,7 +149,8 @@ pattern!(
     STARTS,
     concat!(
         r"\A(?:\[?(?i:error|fatal error|fatal|exception|failure)\]?\s*:|(?i:error) [a-z]+ing [a-z ]{1,40}:|",
-        r"error\[E\d+\]|npm ERR!|(?i:http(?:/[\d.]+)?(?: status)?:? ?[45]\d\d\b)|",
+        r"error\[E\d+\]|npm (?:ERR!|error )|E: [A-Z]|Error from server(?: \([A-Za-z]+\))?: |Parse error(?: near line \d+)?: |",
+        r"An error occurred \([A-Za-z]+\) when calling |(?i:http(?:/[\d.]+)?(?: status)?:? ?[45]\d\d\b)|",
         r"[45]\d\d (?:Bad Request|Unauthorized|Forbidden|Not Found|Method Not Allowed|Conflict|Unprocessable|",
         r"Too Many Requests|Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|",
         r"(?:[A-Za-z_]+\.)*[A-Z]\w*(?:Error|Exception)(?::|$| while )|",

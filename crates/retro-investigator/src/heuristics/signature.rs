@@ -112,6 +112,11 @@ fn listed(found: &Captures<'_>) -> String {
     if numbered { whole.to_owned() } else { format!("{}[{ANY}]", &whole[..whole.find('[').unwrap_or(0)]) }
 }
 
+/// Whether a line begins with a place in a source file.
+pub(super) fn has_place(line: &str) -> bool {
+    PLACE.is_match(line)
+}
+
 /// The line without prefixes that say only "error" or where a shell stood.
 fn unprefixed(line: &str) -> &str {
     let mut rest = line.trim();

@@ -27,6 +27,22 @@ fn failures_that_are_said_in_words_are_seen() {
         ("{}", "Error: user not found", "user not found"),
         ("SELECT 1", "Error executing query: Unknown column 'x' in 'field list'", "Unknown column … in …"),
         ("sleep 99", "Command timed out", "Command timed out"),
+        (
+            "kubectl get pod a-7",
+            "Error from server (NotFound): pods \"a-7\" not found",
+            "Error from server (NotFound): pods … not found",
+        ),
+        (
+            "aws s3 ls",
+            "An error occurred (AccessDenied) when calling the ListBuckets operation: Access Denied",
+            "An error occurred (AccessDenied) when calling the ListBuckets operation: Access Denied",
+        ),
+        ("npm ci", "npm error code ERESOLVE\nnpm error could not resolve", "npm error code ERESOLVE"),
+        (
+            "sqlite3 a.db .x",
+            "Parse error near line 1: no such table: t",
+            "Parse error near line …: no such table: t",
+        ),
         ("{}", "HTTP 503 Service Unavailable", "HTTP 503 Service Unavailable"),
         (
             "x",
