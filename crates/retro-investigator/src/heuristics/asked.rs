@@ -33,6 +33,12 @@ static LACKS: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern")
 });
 
+// What nobody asks whose work is done.
+static PLEASE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)\bplease (?:enter|provide|use|specify|choose|select|give|pass|supply|correct|fill)\b")
+        .expect("a constant pattern")
+});
+
 /// Judges the calls of a step once more, in the light of the calls after them.
 pub(super) fn judge_again(calls: &mut [Call<'_>]) {
     for at in 0..calls.len() {
@@ -54,15 +60,16 @@ pub(super) fn judge_again(calls: &mut [Call<'_>]) {
 fn may_refuse<'c>(call: &'c Call<'_>) -> Option<&'c Map<String, Value>> {
     let answer = call.answer.trim();
     let in_words = !answer.starts_with(['{', '[', '<', '(']) && answer.lines().count() <= LINES_MAX;
-    let short = answer.len() <= ANSWER_BYTES_MAX && LACKS.is_match(answer);
+    let short = answer.len() <= ANSWER_BYTES_MAX && (LACKS.is_match(answer) || PLEASE.is_match(answer));
     let object =
         call.arguments.parameters().filter(|_| call.succeeded() && !call.flagged && in_words && short)?;
     lookup::label(call).is_none().then_some(object)
 }
 
-/// The sentence of an answer that asks for something of this name; `None` when there is none.
+/// The sentence of an answer that asks for something of this name, or asks for another try; `None` when there is none.
 fn asks_for<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
-    sentences(answer).find(|sentence| LACKS.is_match(sentence) && names(sentence, name))
+    sentences(answer)
+        .find(|sentence| PLEASE.is_match(sentence) || (LACKS.is_match(sentence) && names(sentence, name)))
 }
 
 /// The parameter that the next call gives, or gives otherwise, and that gets it another answer.

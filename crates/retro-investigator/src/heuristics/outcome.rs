@@ -95,6 +95,9 @@ fn failure_in<'a>(tool: &str, arguments: &Arguments, whole: &'a str) -> Option<F
     if let Some(failure) = refused_with(answer) {
         return Some(failure);
     }
+    if let Some(told) = XML_ERROR.captures(answer) {
+        return Some(Failure::said(told.get(2).or_else(|| told.get(1))?.as_str()));
+    }
     if let Some(status) = EXIT.captures(answer) {
         let failed = status.iter().skip(1).flatten().any(|code| code.as_str() != "0");
         return failed.then(|| Failure::said(complaint(answer).or_else(|| cause(whole)).unwrap_or("")));
@@ -114,7 +117,9 @@ fn failure_in<'a>(tool: &str, arguments: &Arguments, whole: &'a str) -> Option<F
             return Some(Failure::said(line));
         }
         if let Some(found) = EXITED.find(answer).filter(|_| !ending::shows(tool, arguments)) {
-            return Some(Failure::said(cause(whole).unwrap_or_else(|| found.as_str().trim())));
+            let document = head_of_object(&answer[found.end()..]).and_then(structured);
+            let said = || Failure::said(cause(whole).unwrap_or_else(|| found.as_str().trim()));
+            return Some(document.unwrap_or_else(said));
         }
     }
     command
@@ -140,7 +145,12 @@ pattern!(
 // What a runner says of something that it ran and that failed.
 pattern!(
     EXITED,
-    r"(?im)^.{1,80}\b(?:exited|failed|terminated|finished) with (?:a )?(?:non-?zero )?(?:exit )?(?:code|status)[: ]+[1-9]\d{0,2}\b.*$"
+    r"(?im)^.{1,80}\b(?:exited|failed|terminated|finished) with (?:a )?(?:non-?zero )?(?:exit |status )?(?:code|status)[: ]+[1-9]\d{0,2}\b.*$"
+);
+// An error document, as object stores and older services send it: a code, and mostly a message.
+pattern!(
+    XML_ERROR,
+    r"(?s)\A(?:<\?xml[^>]*>\s*)?<(?:Error|ErrorResponse|Fault)\b[^>]*>.{0,200}?<Code>([^<]+)</Code>(?:.{0,200}?<Message>([^<]+)</Message>)?"
 );
 // A status that refuses, in front of a document.
 pattern!(STATUS_LINE, r"\A([45]\d\d):?[ \t]+");
@@ -153,7 +163,7 @@ pattern!(
         r"An error occurred \([A-Za-z]+\) when calling |(?i:http(?:/[\d.]+)?(?: status)?:? ?[45]\d\d\b)|",
         r"[45]\d\d (?:Bad Request|Unauthorized|Forbidden|Not Found|Method Not Allowed|Conflict|Unprocessable|",
         r"Too Many Requests|Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|",
-        r"(?:[A-Za-z_]+\.)*[A-Z]\w*(?:Error|Exception)(?::|$| while )|",
+        r"(?:[A-Za-z_]+\.)*[A-Z]\w*(?:Error|Exception)(?::|$| while )|(?:[a-z]\w*\.){1,6}[A-Z]\w+: |(?:[\w.]+: )?net::ERR_[A-Z_]+|",
         r"[A-Z][a-z]+(?:[A-Z][a-z]+)*(?:Not|No|Invalid|Missing|Denied|Refused|Failed|Failure|Unknown|Expired|Exceeded|Conflict|Required|Mismatch|Violation|Fault|Timeout)(?:[A-Z][a-z]+)*: |",
         r"No [A-Za-z ]{1,30} (?:was|were) found in your|Format your [A-Za-z ]{1,30} as follows|Your last .{1,60} did not contain|",
         r"Your proposed edit has introduced new syntax error)"
@@ -205,9 +215,15 @@ fn structured(answer: &str) -> Option<Failure<'_>> {
     let error = ["error", "errors", "error_message", "exception"]
         .iter()
         .find_map(|key| error_text(map.get(*key)?))
+        .or_else(|| refused_fields(&map))
         .or_else(|| nested_error(&map, ERROR_DEPTH_MAX))
         .or_else(|| status_text(&map));
     (error.is_some() || says_failed(&map)).then(|| with_words(answer, error.or_else(|| told_in(&map))))
+}
+
+/// The rest of an answer, from where a document begins; `None` where something else stands first.
+fn head_of_object(rest: &str) -> Option<&str> {
+    Some(rest.trim_start()).filter(|rest| rest.starts_with('{'))
 }
 
 /// The failure that a status in front of a document says; the document only tells why. What passes by itself has no words.
@@ -247,7 +263,7 @@ fn error_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
         Value::Object(map) => {
-            ["message", "detail", "code", "type"].iter().find_map(|key| error_text(map.get(*key)?))
+            ["message", "msg", "detail", "code", "type"].iter().find_map(|key| error_text(map.get(*key)?))
         }
         Value::Array(items) => items.iter().find_map(error_text),
         _ => None,
@@ -268,6 +284,13 @@ fn status_text(map: &Map<String, Value>) -> Option<String> {
     };
     let only = map.keys().all(|key| PARTS.contains(&key.as_str()));
     (refuses && only).then(|| error_text(map.get("message")?))?
+}
+
+/// Why the fields of a request were refused, as validators tell it: a list of places, each with a message.
+fn refused_fields(map: &Map<String, Value>) -> Option<String> {
+    let list = map.get("detail")?.as_array()?;
+    let place = |item: &Value| item.get("loc").is_some_and(Value::is_array) && item.get("msg").is_some();
+    (!list.is_empty() && list.iter().all(place)).then(|| error_text(&list[0]))?
 }
 
 /// Fields that say "failed" without saying why.

@@ -181,3 +181,51 @@ fn what_the_log_says_counts_first() {
     let silent = ToolCall { tool: "t".into(), arguments: "{}".into(), answer: None, failed: None };
     assert_eq!(judge(&silent, &Arguments::read("{}")), Outcome::Unanswered);
 }
+
+/// The words of the failure of a call of a tool that nobody knows.
+fn line_of(answer: &str) -> Option<&str> {
+    failure_in("t", &Arguments::read(r#"{"id":1}"#), answer).map(|failure| failure.line)
+}
+
+#[test]
+fn errors_of_tools_that_nobody_knows_are_heard_by_their_shape() {
+    for (answer, line) in [
+        (r#"{"code": 16, "message": "no active session"}"#, "no active session"),
+        (r#"{"code": "FAILED_PRECONDITION", "message": "not a leader"}"#, "not a leader"),
+        (
+            r#"{"detail": [{"loc": ["body", "x"], "msg": "field required", "type": "missing"}]}"#,
+            "field required",
+        ),
+        ("LockNotHeld: the index is read only", "LockNotHeld: the index is read only"),
+        (
+            "psycopg2.errors.DatatypeMismatch: is of type integer",
+            "psycopg2.errors.DatatypeMismatch: is of type integer",
+        ),
+        ("page.goto: net::ERR_CERT_INVALID at x", "page.goto: net::ERR_CERT_INVALID at x"),
+        ("hook exited with code 1\nsubject may not be empty", "hook exited with code 1"),
+        (
+            "Request failed with status code 400\n{\"type\": \"x\", \"error\": \"a key is needed\"}",
+            "a key is needed",
+        ),
+        (
+            "<?xml version=\"1.0\"?>\n<Error><Code>Bad</Code><Message>It is not valid.</Message></Error>",
+            "It is not valid.",
+        ),
+    ] {
+        assert_eq!(line_of(answer), Some(line), "{answer}");
+    }
+    for well in [
+        r#"{"code": 0, "message": "done"}"#,
+        r#"{"code": 200, "message": "done"}"#,
+        r#"{"code": "OK", "message": "done"}"#,
+        r#"{"code": 7, "message": "the weather", "rows": [1]}"#,
+        r#"{"detail": [{"loc": "here", "price": 3}]}"#,
+        "NotesOfMonday: we met",
+        "OrderSummary: 3 items",
+        "the job exited with code 0",
+        "see www.Example: all of it",
+        "<Error><Name>x</Name></Error>",
+    ] {
+        assert_eq!(line_of(well), None, "{well}");
+    }
+}
