@@ -174,10 +174,8 @@ fn parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
 
 fn has_option(call: &Call<'_>, program: &str, option: &str) -> Option<bool> {
     let command = call.arguments.command()?;
-    command
-        .programs()
-        .any(|one| one == program)
-        .then(|| command.words_of(program).iter().any(|word| word == option))
+    let mut words = command.words_of(program).iter().chain(command.set_for(program));
+    command.programs().any(|one| one == program).then(|| words.any(|word| word == option))
 }
 
 /// A value as a lesson names it: a word, `true`, `false`.
@@ -279,6 +277,7 @@ mod tests {
             ("`tar` with `-C`", "tar -xzf a -C b"),
             ("`tar` without `-c`", "tar -xzf a -C b"),
             ("program `python3`", "cd x && python3 y"),
+            ("`pytest` with `PYTHONPATH=src`", "cd x && PYTHONPATH=src pytest -q"),
             ("first `ls`", "ls x"),
             ("in a code block", "```ls```"),
             ("as a bare command", "ls"),
@@ -292,6 +291,7 @@ mod tests {
             ("`pay` of kind `credit_card`", r#"{"pay":"gift_card_17"}"#),
             ("`tar` without `-c`", "ls"),
             ("`tar` with `-C`", "tar -c a | ls -C"),
+            ("`pytest` with `PYTHONPATH=src`", "PYTHONPATH=src ls && pytest"),
             ("the same call again", "ls"),
         ] {
             assert!(!holds(text, "t", raw), "{text}: {raw}");
