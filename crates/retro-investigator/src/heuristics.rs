@@ -1,10 +1,13 @@
 //! The heuristics investigator: no model, no chance, no clock. The same brief always gives the same answer.
 //!
-//! A run is read once into calls, each judged as failed or not (`outcome`) and its error reduced to a
-//! `signature` that is the same in another run; of a long log that is known to be of a failure, the error is its
-//! `failing_line`. Then, the strongest first and one lesson an error:
+//! A run is read once into calls (`call`; where agents only talk, out of the messages in which a terminal says what it ran:
+//! `conversation`), each judged as failed or not (`outcome`) and its error reduced to a `signature` that is the same in another
+//! run. Mostly the first words of an answer judge it. Of a log it is how it ends (`ending`), and of a few free words whether the
+//! next call gives what they ask for (`asked`); of a long log that is known to be of a failure, the error is its `failing_line`.
+//! Then, the strongest first and one lesson an error:
 //!
-//! 1. `repair`: a failing call, then a changed call that gets past the error; the difference is the lesson;
+//! 1. `repair`: a failing call, then a changed call that gets past the error; the `difference` is the lesson. Where the error
+//!    does not say what it is about, a difference counts that is the only one, from one call to the very next;
 //! 2. `retry_loop`: the same error three times in a row;
 //! 3. `failure`: an error that nothing got past; what it demands is the lesson;
 //! 4. `feedback`: what the agent itself would tell the next run.

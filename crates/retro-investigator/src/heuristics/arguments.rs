@@ -150,6 +150,20 @@ impl Command {
         let end = rest.iter().position(|word| is_operator(word)).unwrap_or(rest.len());
         &rest[..end]
     }
+
+    /// The variables that are set right in front of `program`.
+    pub(super) fn set_for(&self, program: &str) -> &[String] {
+        let Some(at) = self.words.iter().position(|word| basename(word) == program) else { return &[] };
+        let before = self.words[..at].iter().rposition(|word| !is_assignment(word));
+        &self.words[before.map_or(0, |before| before + 1)..at]
+    }
+}
+
+/// Whether a word gives a variable its value.
+pub(super) fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
 }
 
 /// What stands between the first pair of code marks; an open one reaches to the end.
@@ -168,12 +182,6 @@ fn inside_fence(text: &str) -> &str {
 
 fn is_operator(word: &str) -> bool {
     matches!(word, "|" | "||" | "&&" | ";" | "&" | "(" | ")" | "$(" | "do" | "then")
-}
-
-fn is_assignment(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| {
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    })
 }
 
 /// The last part of a path.
@@ -240,5 +248,7 @@ mod tests {
         assert_eq!(found.programs().collect::<Vec<_>>(), ["find", "xargs", "grep", "tar"]);
         assert_eq!(found.words_of("tar"), ["czf", "a", "b"]);
         assert!(found.words_of("awk").is_empty());
+        assert_eq!(found.set_for("find"), ["A=1"]);
+        assert!(found.set_for("tar").is_empty());
     }
 }

@@ -183,10 +183,8 @@ fn runs(command: &Command, program: &str) -> bool {
 
 fn has_option(call: &Call<'_>, program: &str, option: &str) -> Option<bool> {
     let command = call.arguments.command()?;
-    command
-        .programs()
-        .any(|one| one == program)
-        .then(|| command.words_of(program).iter().any(|word| word == option))
+    let mut words = command.words_of(program).iter().chain(command.set_for(program));
+    command.programs().any(|one| one == program).then(|| words.any(|word| word == option))
 }
 
 /// A value as a lesson names it: a word, `true`, `false`.
@@ -289,6 +287,7 @@ mod tests {
             ("`tar` without `-c`", "tar -xzf a -C b"),
             ("program `python3`", "cd x && python3 y"),
             ("program `helm upgrade`", "helm upgrade x charts/x"),
+            ("`pytest` with `PYTHONPATH=src`", "cd x && PYTHONPATH=src pytest -q"),
             ("first `ls`", "ls x"),
             ("first `npm install`", "npm install --silent"),
             ("in a code block", "```ls```"),
@@ -304,6 +303,7 @@ mod tests {
             ("`tar` without `-c`", "ls"),
             ("`tar` with `-C`", "tar -c a | ls -C"),
             ("program `helm upgrade`", "helm install upgrade"),
+            ("`pytest` with `PYTHONPATH=src`", "PYTHONPATH=src ls && pytest"),
             ("the same call again", "ls"),
         ] {
             assert!(!holds(text, "t", raw), "{text}: {raw}");

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::super::arguments::Command;
+use super::super::arguments::{Command, is_assignment};
 use super::super::call::{Call, program_of};
 use super::super::manner::{Manner, is_name};
 use super::{Between, CHOICE_CHARS_MAX, Difference, REFUSES};
@@ -142,7 +142,7 @@ fn options(a: &Command, b: &Command, program: Option<&str>, error: &str) -> Opti
     }
 }
 
-/// One option more and nothing else, from one call to the next: whatever the error says, nothing but the option can have
+/// One option more (or one variable set in front) and nothing else, from one call to the next: whatever the error says, nothing but the option can have
 /// counted. Where the error is about something that the command names, the option only keeps it quiet.
 fn one_more(a: &Command, b: &Command, failing: &Call<'_>) -> Option<(Manner, Manner)> {
     let at = a.words.iter().zip(&b.words).take_while(|(x, y)| x == y).count();
@@ -155,11 +155,14 @@ fn one_more(a: &Command, b: &Command, failing: &Call<'_>) -> Option<(Manner, Man
         MISSING.is_match(error_line) && a.words.iter().skip(1).any(|word| said.contains(&bare(word)))
     };
     let never_ran = NEVER_RAN.is_match(error_line);
-    if !rest_is_equal || !is_option_with_value(option) || never_ran || spoken_of() {
+    if !rest_is_equal || !(is_option_with_value(option) || is_setting(option)) || never_ran || spoken_of() {
         return None;
     }
-    // The program whose part of the line holds the option.
-    let program = b.programs().filter(|one| b.words_of(one).contains(option)).last()?;
+    // The program whose part of the line holds it.
+    let program = b
+        .programs()
+        .filter(|one| b.words_of(one).contains(option) || b.set_for(one).contains(option))
+        .last()?;
     let (program, option) = (Some(program).filter(|program| is_name(program))?.to_owned(), option.clone());
     Some((Manner::NoOption(program.clone(), option.clone()), Manner::Option(program, option)))
 }
@@ -182,14 +185,25 @@ fn bare(word: &str) -> &str {
 /// An option by name, or one with a value in the same word.
 fn is_option_with_value(word: &str) -> bool {
     match word.split_once('=') {
-        Some((option, value)) => {
-            option.starts_with("--")
-                && is_option(option)
-                && value.len() <= OPTION_VALUE_CHARS_MAX
-                && is_name(value)
-        }
+        Some((option, value)) => option.starts_with("--") && is_option(option) && may_be_told(option, value),
         None => is_option(word),
     }
+}
+
+/// A variable with its value, as in `PYTHONPATH=src`.
+fn is_setting(word: &str) -> bool {
+    is_assignment(word) && word.split_once('=').is_some_and(|(name, value)| may_be_told(name, value))
+}
+
+/// Whether a value may stand in a lesson: it is plain and short, and its name does not say that it opens something.
+fn may_be_told(name: &str, value: &str) -> bool {
+    static SECRET: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?i)key|token|secret|pass|credential|auth|user").expect("a constant pattern")
+    });
+    !SECRET.is_match(name)
+        && !value.is_empty()
+        && value.len() <= OPTION_VALUE_CHARS_MAX
+        && value.chars().all(|c| c.is_ascii_alphanumeric() || "_.-/:+=,".contains(c))
 }
 
 /// Whether an error is about how the program was called: it says so, or names an option that changed. A missing
@@ -267,6 +281,18 @@ mod tests {
                 "pip install --break-system-packages a",
                 "`pip` without `--break-system-packages` -> `pip` with `--break-system-packages`",
             ),
+            (
+                "cc: bad target",
+                "make a",
+                "make a CC=clang",
+                "`make` without `CC=clang` -> `make` with `CC=clang`",
+            ),
+            (
+                "ModuleNotFoundError: No module named 'src'",
+                "cd a && pytest -q",
+                "cd a && PYTHONPATH=src pytest -q",
+                "`pytest` without `PYTHONPATH=src` -> `pytest` with `PYTHONPATH=src`",
+            ),
         ] {
             assert_eq!(told(error, Between::Nothing, a, b), expected, "{b}");
             assert_eq!(told(error, Between::Others, a, b), "", "something else may have counted: {b}");
@@ -283,6 +309,8 @@ mod tests {
             ("ls: cannot access 'x': No such file or directory", "ls x", "ls x -a"),
             ("Error executing query: Your last `execute` action did not contain bash code", "ls", "ls -R"),
             ("it failed", "sort a", "sort a 17"),
+            ("it failed", "push a", "push a --token=abc"),
+            ("it failed", "push a", "API_KEY=abc push a"),
             ("it failed", "sort a", "sort a -17"),
             ("it failed", "send a", "send a --to=`whoami`"),
         ] {
