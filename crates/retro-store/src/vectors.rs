@@ -25,8 +25,14 @@ pub trait VectorSource: Send + Sync {
 
 /// Why there are no vectors, in words for a person: no text and no key stands in them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SourceError(pub String);
+pub enum SourceError {
+    /// It was asked.
+    #[error("{0}")]
+    Failed(String),
+    /// It was not asked, since it failed again and again; whoever decided that has told it.
+    #[error("{0}")]
+    LeftAlone(String),
+}
 
 /// A memory, and the text of it that is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]

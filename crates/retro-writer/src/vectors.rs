@@ -15,7 +15,7 @@ use std::sync::PoisonError;
 
 use retro_core::id::{MemoryId, Tenant};
 use retro_core::similar::{Embedder, KnownVectors, NgramEmbedder, Unready, Wanted};
-use retro_store::{MemoryText, StoreError, VectorSource};
+use retro_store::{MemoryText, SourceError, StoreError, VectorSource};
 use tracing::{debug, info, warn};
 
 use crate::Writer;
@@ -114,7 +114,12 @@ async fn made(source: &dyn VectorSource, texts: Vec<String>) -> Option<BTreeMap<
             retro_meter::EMBEDDED.add(texts.len() as u64, ["made"]);
             Some(texts.into_iter().zip(vectors).collect())
         }
-        Err(problem) => {
+        Err(SourceError::LeftAlone(problem)) => {
+            retro_meter::EMBEDDED.add(texts.len() as u64, ["left_alone"]);
+            debug!(embedder = source.name(), "{} texts: {problem}", texts.len());
+            None
+        }
+        Err(SourceError::Failed(problem)) => {
             retro_meter::EMBEDDED.add(texts.len() as u64, ["failed"]);
             warn!(
                 embedder = source.name(),

@@ -28,7 +28,13 @@ pub(crate) async fn looked_at(config: &Config) -> anyhow::Result<String> {
     let Some(source) = source(config)? else {
         return Ok("the built-in one".to_owned());
     };
-    let vectors = source.embed(&["Retry once, then ask".to_owned()]).await?;
+    let made = source.embed(&["Retry once, then ask".to_owned()]).await;
+    let vectors = made.map_err(|problem| {
+        anyhow!(
+            "{problem}; until it gives vectors texts are compared by the built-in one, and a process that runs \
+             looks at least every 5 minutes whether it does"
+        )
+    })?;
     let components = vectors.first().map_or(0, Vec::len);
     Ok(format!("{}: {components} components, scale {}", source.name(), told(source.scale())))
 }
