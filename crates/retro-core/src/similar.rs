@@ -9,6 +9,7 @@ mod known;
 mod marks;
 mod measured;
 mod ngram;
+mod rounds;
 mod scale;
 
 use std::cell::RefCell;
@@ -22,6 +23,7 @@ use measured::Measured;
 pub use known::{KnownVectors, Unready, Wanted};
 pub use marks::{may_merge, opposite};
 pub use ngram::NgramEmbedder;
+pub use rounds::{Hand, Rounds};
 pub use scale::{Scale, ScaleError};
 
 /// Most components of a vector.

@@ -14,13 +14,14 @@ pub(crate) fn source(config: &Config) -> anyhow::Result<Option<Arc<dyn VectorSou
     Ok(retro_embed::source(configured)?)
 }
 
-/// The same for a process of these roles: only those by which memory is written have a use for it.
+/// The same for a process of these roles: only those by which memory is written, and requests of reviews are compared, have a
+/// use for it.
 pub(crate) fn of_roles(
     config: &Config,
     roles: &BTreeSet<Role>,
 ) -> anyhow::Result<Option<Arc<dyn VectorSource>>> {
-    let writes = [Role::Writer, Role::Gateway].iter().any(|role| roles.contains(role));
-    if writes { source(config) } else { Ok(None) }
+    let compares = [Role::Writer, Role::Gateway, Role::Reviewer].iter().any(|role| roles.contains(role));
+    if compares { source(config) } else { Ok(None) }
 }
 
 /// Whether it gives vectors now, by asking for one.
