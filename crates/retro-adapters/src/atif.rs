@@ -1,7 +1,7 @@
 //! ATIF documents as agents' harnesses write them.
 //!
-//! The format says nothing of a workflow or an outcome: both are options. The workflow is else the agent's name; the
-//! outcome else stands in `extra.outcome`, or is a success.
+//! The format says nothing of a workflow, an outcome or a task: all are options. The workflow is else the agent's name; the
+//! outcome else stands in `extra.outcome`, or is a success. A task stands in `extra.task`.
 
 use jiff::Timestamp;
 use retro_core::canonical::content_hash;
@@ -12,7 +12,7 @@ use retro_events::{atif, field};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{ForeignRun, Options, run_id, workflow};
+use crate::{ForeignRun, Options, TASK_BYTES_MAX, run_id, task, workflow};
 
 const SOURCE: &str = "retro-emit/atif";
 
@@ -58,6 +58,8 @@ pub(crate) fn read(document: &Value, options: &Options) -> Result<Vec<ForeignRun
     let id = own_id.unwrap_or_else(|| format!("atif-{}", &content_hash(document)[..16]));
     // Everybody may write what they like into `extra`: another word there is not an error.
     let own_outcome = header.extra.get("outcome").and_then(|word| Outcome::deserialize(word).ok());
+    let own_task = header.extra.get("task").and_then(Value::as_str);
+    let own_task = own_task.filter(|task| (1..=TASK_BYTES_MAX).contains(&task.len()));
     let (started_at, finished_at) = header.times();
     let run = RunFacts {
         run_id: run_id("session_id", id)?,
@@ -72,7 +74,7 @@ pub(crate) fn read(document: &Value, options: &Options) -> Result<Vec<ForeignRun
         user: None,
         agent: agent.map(AgentHeader::facts),
         prompt_version: None,
-        task: None,
+        task: task(options, own_task.map(str::to_owned)),
         usage: header.final_metrics.map(FinalMetrics::facts),
         memories: MemoryUse::default(),
         self_feedback: Vec::new(),

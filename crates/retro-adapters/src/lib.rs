@@ -26,7 +26,12 @@ pub struct Options {
     pub workflow: Option<Workflow>,
     /// The outcome of runs whose format has none (ATIF). Without it a run that has a log is a success: it ended.
     pub outcome: Option<Outcome>,
+    /// The task of runs whose file names none, at most [`TASK_BYTES_MAX`] bytes. Events keep their own, or go without.
+    pub task: Option<String>,
 }
+
+/// The longest name of a task.
+pub const TASK_BYTES_MAX: usize = retro_events::field::SHORT_TEXT_BYTES_MAX;
 
 /// A run found in a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,6 +100,11 @@ fn workflow(options: &Options, path: &str, text: impl FnOnce() -> String) -> Res
         Some(given) => Ok(given.clone()),
         None => Workflow::new(text()).map_err(|error| bad_name(path, &error)),
     }
+}
+
+/// What the run was to do: the file's own word wins.
+fn task(options: &Options, own: Option<String>) -> Option<String> {
+    own.or_else(|| options.task.clone())
 }
 
 fn bad_name(path: &str, error: &NameError) -> Rejection {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::document::{Call, Document};
-use crate::{ForeignRun, Options, run_id, workflow};
+use crate::{ForeignRun, Options, run_id, task, workflow};
 
 const SOURCE: &str = "retro-emit/swe-agent";
 /// The shell's own tool, for every command that is not SWE-agent's.
@@ -120,7 +120,7 @@ pub(crate) fn read(document: &Value, options: &Options) -> Result<Vec<ForeignRun
         usage: traj.info.model_stats.as_ref().and_then(ModelStats::usage),
         agent: Some(agent),
         prompt_version: None,
-        task: replay.problem().map(str::to_owned),
+        task: task(options, replay.problem().map(str::to_owned)),
         memories: MemoryUse::default(),
         self_feedback: Vec::new(),
     };

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use self::messages::{Message, Tick};
-use crate::{ForeignRun, Options, run_id, workflow};
+use crate::{ForeignRun, Options, run_id, task, workflow};
 
 const SOURCE: &str = "retro-emit/tau2";
 
@@ -106,7 +106,7 @@ fn read_simulation(
         user: None,
         agent: (agent != Agent::default()).then_some(agent.clone()),
         prompt_version: None,
-        task: simulation.task(),
+        task: task(options, simulation.task()),
         usage: simulation.usage(),
         memories: MemoryUse::default(),
         self_feedback: Vec::new(),

@@ -141,7 +141,11 @@ fn events_in_a_file_are_sent_on_as_they_are() {
 
 #[test]
 fn the_same_file_gives_the_same_events_and_a_name_given_by_the_caller_wins() {
-    let named = Options { workflow: Some(Workflow::new("bugs").unwrap()), outcome: Some(Outcome::Timeout) };
+    let named = Options {
+        workflow: Some(Workflow::new("bugs").unwrap()),
+        outcome: Some(Outcome::Timeout),
+        task: None,
+    };
     for path in ["swe-agent/ctf-warmup.traj", "tau2/results.composed.json", "atif/v1.0.composed.json"] {
         assert_eq!(open(path).unwrap(), open(path).unwrap());
         let runs = read_file(&fixture(path), path, &named).unwrap();
@@ -152,6 +156,35 @@ fn the_same_file_gives_the_same_events_and_a_name_given_by_the_caller_wins() {
     assert_eq!(atif[0].event.run.outcome, Outcome::Timeout);
     let own = read_file(&fixture("atif/v1.7.composed.json"), "", &named).unwrap();
     assert_eq!(own[0].event.run.outcome, Outcome::Failure, "the file's own word wins");
+}
+
+#[test]
+fn a_run_carries_its_task_and_where_the_file_names_none_the_caller_may() {
+    let asked = Options { task: Some("from outside".into()), ..Options::default() };
+    let tasks = |path: &str, options: &Options| {
+        let runs = read_file(&fixture(path), path, options).unwrap();
+        let said = |run: &ForeignRun| {
+            let data = run.event.envelope.to_json()["data"]["task"].as_str().map(str::to_owned);
+            assert_eq!(data, run.event.run.task, "the event says what its facts say");
+            data
+        };
+        runs.iter().map(said).next().unwrap()
+    };
+    let own = Some("overlap-17".to_owned());
+    assert_eq!(tasks("atif/v1.7.composed.json", &Options::default()), own);
+    assert_eq!(tasks("atif/v1.7.composed.json", &asked), own, "the file's own word wins");
+    assert_eq!(tasks("atif/v1.0.composed.json", &Options::default()), None);
+    for path in ["atif/v1.0.composed.json", "swe-agent/ctf-warmup.traj"] {
+        let told = tasks(path, &asked);
+        assert_eq!(told, tasks(path, &Options::default()).or(asked.task.clone()), "{path}");
+    }
+    let mut document: serde_json::Value =
+        serde_json::from_slice(&fixture("atif/v1.7.composed.json")).unwrap();
+    for other in [serde_json::json!(17), serde_json::json!(""), serde_json::json!("x".repeat(2000))] {
+        document["extra"]["task"] = other;
+        let runs = read_file(document.to_string().as_bytes(), "", &Options::default()).unwrap();
+        assert_eq!(runs[0].event.run.task, None, "another shape there is no error and no task");
+    }
 }
 
 #[test]

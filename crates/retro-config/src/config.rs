@@ -79,7 +79,8 @@ pub struct Config {
     #[schemars(example = "/var/lib/retro/potion-base-8M")]
     pub embedder_dir: Option<PathBuf>,
     /// The base address of an OpenAI-compatible API whose `/embeddings` compares lessons instead of the built-in embedder. It sees the
-    /// titles of memories and findings. While it is away they are compared by the built-in one.
+    /// titles of memories and findings, and what reviews ask for. While it is away they are compared by the built-in one; after three failures in a row it is
+    /// left alone for 5 s, and longer while it stays away, up to 5 minutes.
     #[schemars(example = "https://api.openai.com/v1")]
     pub embedder_url: Option<String>,
     /// The model that it is asked for; another model is another embedder, whose vectors are made anew in the background.

@@ -53,6 +53,9 @@ pub struct MemoryEffect {
     pub without: Arm,
     /// Tasks that were tried both with and without it.
     pub paired_tasks: u32,
+    /// How many observations there are of the [`OBSERVATIONS_MIN`] that a claim takes: paired tasks, or those of the side that has
+    /// fewer, whichever are more.
+    pub observations: u32,
     /// The difference; `None` while there are too few runs for any claim.
     pub estimate: Option<Estimate>,
 }
@@ -111,6 +114,27 @@ impl Estimate {
     }
 }
 
+impl MemoryEffect {
+    /// What it lets one say, in one line that claims no more than the interval does.
+    pub fn told(&self) -> String {
+        let Some(estimate) = self.estimate else {
+            return format!("no claim: {} of {OBSERVATIONS_MIN} observations", self.observations);
+        };
+        let claim = match estimate.claim() {
+            Claim::Helps => "runs end well more often with it",
+            Claim::Harms => "runs end well less often with it",
+            Claim::Open => "no difference is shown",
+        };
+        let [difference, low, high] =
+            [estimate.difference_milli, estimate.low_milli, estimate.high_milli].map(points);
+        format!("{claim}: {difference} points of success, 90 % interval {low} to {high}")
+    }
+}
+
+fn points(milli: i32) -> String {
+    format!("{}{}.{}", if milli < 0 { "−" } else { "+" }, milli.abs() / 10, milli.abs() % 10)
+}
+
 /// A time during which a memory was active: from a policy moment, until another or still.
 pub type Span = (Timestamp, Option<Timestamp>);
 
@@ -152,8 +176,10 @@ pub fn effect(trials: &[Trial], active: &[Span]) -> MemoryEffect {
     }
     let differences: Vec<f64> = tasks.iter().filter_map(difference).collect();
     let paired_tasks = u32::try_from(differences.len()).unwrap_or(u32::MAX);
-    let estimate = if paired_tasks >= OBSERVATIONS_MIN { paired(&differences) } else { unpaired(&tasks) };
-    MemoryEffect { with, without, paired_tasks, estimate }
+    let sides = [side(&tasks, 0), side(&tasks, 1)];
+    let observations = sides.map(|side| side.observations).into_iter().min().unwrap_or(0).max(paired_tasks);
+    let estimate = if paired_tasks >= OBSERVATIONS_MIN { paired(&differences) } else { unpaired(sides) };
+    MemoryEffect { with, without, paired_tasks, observations, estimate }
 }
 
 impl Arm {
@@ -185,23 +211,37 @@ fn paired(differences: &[f64]) -> Option<Estimate> {
     Some(Estimate::of(Method::Paired, sum / tasks, centre - half, centre + half))
 }
 
-/// From the share of successes on each side, a task being one observation and so being a run that names none.
-fn unpaired(tasks: &BTreeMap<Option<&str>, [Arm; 2]>) -> Option<Estimate> {
-    let side = |at: usize| {
-        let (mut observations, mut successes) = (0.0, 0.0);
-        for (task, arms) in tasks {
-            let arm = arms[at];
-            let (count, rate) = match (task, arm.rate()) {
-                (_, None) => continue,
-                (Some(_), Some(rate)) => (1.0, rate),
-                (None, Some(_)) => (f64::from(arm.runs), f64::from(arm.succeeded)),
-            };
-            observations += count;
-            successes += rate;
-        }
-        (observations >= f64::from(OBSERVATIONS_MIN)).then(|| (successes / observations, observations))
-    };
-    let ((p0, n0), (p1, n1)) = (side(0)?, side(1)?);
+/// One side of an unpaired comparison: a task is one observation, and so is a run that names none.
+#[derive(Debug, Clone, Copy, Default)]
+struct Side {
+    observations: u32,
+    successes: f64,
+}
+
+fn side(tasks: &BTreeMap<Option<&str>, [Arm; 2]>, at: usize) -> Side {
+    let mut all = Side::default();
+    for (task, arms) in tasks {
+        let arm = arms[at];
+        let (count, successes) = match (task, arm.rate()) {
+            (_, None) => continue,
+            (Some(_), Some(rate)) => (1, rate),
+            (None, Some(_)) => (arm.runs, f64::from(arm.succeeded)),
+        };
+        all.observations = all.observations.saturating_add(count);
+        all.successes += successes;
+    }
+    all
+}
+
+/// From the share of successes on each side.
+fn unpaired(sides: [Side; 2]) -> Option<Estimate> {
+    if sides.iter().any(|side| side.observations < OBSERVATIONS_MIN) {
+        return None;
+    }
+    let [(p0, n0), (p1, n1)] = sides.map(|side| {
+        let observations = f64::from(side.observations);
+        (side.successes / observations, observations)
+    });
     let ((low0, high0), (low1, high1)) = (wilson(p0, n0), wilson(p1, n1));
     let (low, high) = ((p1 - low1).hypot(high0 - p0), (high1 - p1).hypot(p0 - low0));
     Some(Estimate::of(Method::Unpaired, p1 - p0, p1 - p0 - low, p1 - p0 + high))

@@ -7,7 +7,9 @@
 
 mod known;
 mod marks;
+mod measured;
 mod ngram;
+mod rounds;
 mod scale;
 
 use std::cell::RefCell;
@@ -16,9 +18,12 @@ use std::rc::Rc;
 
 use crate::memory::Lesson;
 
+use measured::Measured;
+
 pub use known::{KnownVectors, Unready, Wanted};
 pub use marks::{may_merge, opposite};
 pub use ngram::NgramEmbedder;
+pub use rounds::{Hand, Rounds};
 pub use scale::{Scale, ScaleError};
 
 /// Most components of a vector.
@@ -56,8 +61,13 @@ fn is_stop_word(word: &str) -> bool {
 
 /// The cosine of two vectors in thousandths, negative ones as 0; 0 when either is empty. Integers throughout.
 pub fn cosine(a: &[i32], b: &[i32]) -> u16 {
-    let product = i128::from(dot(a, b));
-    let norms = i128::from(dot(a, a)) * i128::from(dot(b, b));
+    cosine_of(dot(a, b), dot(a, a), dot(b, b))
+}
+
+/// The same from the product of two vectors and that of each with itself.
+fn cosine_of(product: i64, a: i64, b: i64) -> u16 {
+    let product = i128::from(product);
+    let norms = i128::from(a) * i128::from(b);
     if product <= 0 || norms == 0 {
         return 0;
     }
@@ -76,7 +86,7 @@ pub fn similarity(embedder: &dyn Embedder, a: &Lesson, b: &Lesson) -> u16 {
     Vectors::new(embedder).similarity(a, b)
 }
 
-/// The vectors of texts, each embedded once: a writer compares every finding with every memory of its step.
+/// The vectors of texts, each embedded and measured once: a writer compares every finding with every memory of its step.
 pub(crate) struct Vectors<'e> {
     embedder: &'e dyn Embedder,
     known: Remembered,
@@ -84,7 +94,7 @@ pub(crate) struct Vectors<'e> {
     built_in: Remembered,
 }
 
-type Remembered = RefCell<HashMap<String, Option<Rc<[i32]>>>>;
+type Remembered = RefCell<HashMap<String, Option<Rc<Measured>>>>;
 
 impl<'e> Vectors<'e> {
     pub(crate) fn new(embedder: &'e dyn Embedder) -> Self {
@@ -104,7 +114,7 @@ impl<'e> Vectors<'e> {
         let placed = |embedder: &dyn Embedder, known: &Remembered| {
             // Both are asked for, so that somebody who notes what is missing has all of it.
             let (a, b) = (of(embedder, known, a), of(embedder, known, b));
-            Some(embedder.scale().place(cosine(&a?, &b?)))
+            Some(embedder.scale().place(a?.cosine(&*b?)))
         };
         placed(self.embedder, &self.known)
             .or_else(|| placed(&NgramEmbedder, &self.built_in))
@@ -112,10 +122,10 @@ impl<'e> Vectors<'e> {
     }
 }
 
-fn of(embedder: &dyn Embedder, known: &Remembered, text: &str) -> Option<Rc<[i32]>> {
+fn of(embedder: &dyn Embedder, known: &Remembered, text: &str) -> Option<Rc<Measured>> {
     let remembered = known.borrow().get(text).cloned();
     remembered.unwrap_or_else(|| {
-        let vector: Option<Rc<[i32]>> = embedder.embed(text).map(Into::into);
+        let vector = embedder.embed(text).map(|vector| Rc::new(Measured::of(vector)));
         known.borrow_mut().insert(text.to_owned(), vector.clone());
         vector
     })

@@ -117,7 +117,7 @@ fn vectors(model: &StaticModel, texts: &[String]) -> Result<Vec<Vec<i32>>, Sourc
     let whole = |vector: &Vec<f32>| integers(&vector.iter().map(|x| f64::from(*x)).collect::<Vec<_>>());
     made.iter()
         .map(|vector| {
-            whole(vector).ok_or_else(|| SourceError("the weights hold what is no number".to_owned()))
+            whole(vector).ok_or_else(|| SourceError::Failed("the weights hold what is no number".to_owned()))
         })
         .collect()
 }
@@ -156,6 +156,6 @@ impl VectorSource for Directory {
         // It computes, for milliseconds: not on a thread that others wait for. Clones share the weights.
         let (model, texts) = (self.model.clone(), texts.to_vec());
         let made = tokio::task::spawn_blocking(move || vectors(&model, &texts)).await;
-        made.unwrap_or_else(|error| Err(SourceError(format!("the model broke: {error}"))))
+        made.unwrap_or_else(|error| Err(SourceError::Failed(format!("the model broke: {error}"))))
     }
 }

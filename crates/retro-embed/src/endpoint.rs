@@ -15,13 +15,16 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::task::AbortOnDropHandle;
+use tracing::{debug, info, warn};
 use url::Url;
 
+use crate::breaker::{Breaker, Turn};
 use crate::integers;
 
 /// Texts in one request: what the smallest servers take.
@@ -61,21 +64,33 @@ pub struct Endpoint {
     key: Option<Secret>,
     tls: TlsConnector,
     bounds: Bounds,
+    breaker: Breaker,
 }
 
-/// Why there is no answer, and whether asking again may help.
+/// Why there is no answer.
 struct Refused {
     problem: String,
-    passes: bool,
+    fault: Fault,
+}
+
+/// Whose fault it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// Of the moment: asking again may help.
+    Moment,
+    /// Of the address, the key or the model: the same for whatever is asked.
+    Setting,
+    /// Of what was asked: another text may be answered.
+    Texts,
 }
 
 impl Refused {
     fn away(problem: impl std::fmt::Display) -> Self {
-        Self { problem: problem.to_string(), passes: true }
+        Self { problem: problem.to_string(), fault: Fault::Moment }
     }
 
     fn wrong(problem: impl std::fmt::Display) -> Self {
-        Self { problem: problem.to_string(), passes: false }
+        Self { problem: problem.to_string(), fault: Fault::Setting }
     }
 }
 
@@ -117,15 +132,53 @@ impl Endpoint {
             .with_no_client_auth();
         let name = format!("{model}@{dimensions}");
         let tls = TlsConnector::from(std::sync::Arc::new(config));
-        Ok(Self { address, model, name, dimensions, scale, key, tls, bounds })
+        let breaker = Breaker::default();
+        Ok(Self { address, model, name, dimensions, scale, key, tls, bounds, breaker })
     }
 
-    async fn all(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, Refused> {
+    fn host(&self) -> &str {
+        &self.address[url::Position::BeforeHost..url::Position::AfterPort]
+    }
+
+    /// Within the time of one call.
+    async fn in_time(&self, texts: &[String], turn: Turn) -> Result<Vec<Vec<i32>>, Refused> {
+        let whole = tokio::time::timeout(self.bounds.whole, self.all(texts, turn)).await;
+        let late = || Refused::away(format!("no whole answer within {} ms", self.bounds.whole.as_millis()));
+        whole.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Remembers what came of a call, and tells when that changes whether it is asked.
+    fn note(&self, turn: Turn, refused: Option<&Refused>) {
+        let (embedder, host) = (&self.name, self.host());
+        let Some(refused) = refused.filter(|refused| refused.fault != Fault::Texts) else {
+            if self.breaker.answered() {
+                info!(embedder, "the embedder at {host} answers again");
+            }
+            retro_meter::EMBEDDER_LEFT_ALONE.show([], 0.0);
+            return;
+        };
+        let Some(wait) = self.breaker.failed(turn, Instant::now()) else { return };
+        retro_meter::EMBEDDER_LEFT_ALONE.show([], wait.as_secs_f64());
+        let (wait_s, problem) = (wait.as_secs(), &refused.problem);
+        if turn == Turn::Ask {
+            warn!(
+                embedder,
+                "the embedder at {host} is left alone for {wait_s} s, and longer while it fails; texts are compared by the \
+                 built-in one until it answers: {problem}"
+            );
+        } else {
+            debug!(embedder, "the embedder at {host} is left alone for another {wait_s} s: {problem}");
+        }
+    }
+
+    async fn all(&self, texts: &[String], turn: Turn) -> Result<Vec<Vec<i32>>, Refused> {
         let mut vectors = Vec::with_capacity(texts.len());
+        // Who only finds out whether it is back asks once.
+        let tries_more = usize::from(turn == Turn::Ask);
         for some in texts.chunks(TEXTS_PER_REQUEST) {
             let ask = || self.ask(some);
-            let again = ConstantBuilder::default().with_delay(AGAIN_AFTER).with_max_times(1);
-            vectors.extend(ask.retry(again).when(|refused| refused.passes).await?);
+            let again = ConstantBuilder::default().with_delay(AGAIN_AFTER).with_max_times(tries_more);
+            vectors.extend(ask.retry(again).when(|refused| refused.fault == Fault::Moment).await?);
         }
         Ok(vectors)
     }
@@ -206,10 +259,15 @@ fn refused(status: StatusCode) -> Result<(), Refused> {
         StatusCode::NOT_FOUND => "; are embedder_url and embedder_model right?",
         _ => "",
     };
-    let problem = format!("it answers {status}{hint}");
-    let passes = status.is_server_error()
-        || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
-    Err(Refused { problem, passes })
+    let fault = match status {
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Fault::Moment,
+        StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY => {
+            Fault::Texts
+        }
+        _ if status.is_server_error() => Fault::Moment,
+        _ => Fault::Setting,
+    };
+    Err(Refused { problem: format!("it answers {status}{hint}"), fault })
 }
 
 #[async_trait]
@@ -223,11 +281,14 @@ impl VectorSource for Endpoint {
     }
 
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, SourceError> {
-        let host = &self.address[url::Position::BeforeHost..url::Position::AfterPort];
-        let whole = tokio::time::timeout(self.bounds.whole, self.all(texts)).await;
-        let late = || Refused::away(format!("no whole answer within {} ms", self.bounds.whole.as_millis()));
-        whole
-            .unwrap_or_else(|_| Err(late()))
-            .map_err(|refused| SourceError(format!("the embedder at {host}: {}", refused.problem)))
+        let host = self.host();
+        let turn = self.breaker.turn(Instant::now());
+        if let Turn::Not(left) = turn {
+            let told = format!("the embedder at {host} is left alone for {} s more", left.as_secs().max(1));
+            return Err(SourceError::LeftAlone(told));
+        }
+        let made = self.in_time(texts, turn).await;
+        self.note(turn, made.as_ref().err());
+        made.map_err(|refused| SourceError::Failed(format!("the embedder at {host}: {}", refused.problem)))
     }
 }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod breaker;
 mod directory;
 mod endpoint;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use retro_config::Secret;
 use retro_core::similar::Scale;
 use retro_embed::{Bounds, Endpoint, EndpointError};
-use retro_store::VectorSource as _;
+use retro_store::{SourceError, VectorSource as _};
 use retro_testkit::{Concepts, Embeddings};
 use tokio::net::TcpListener;
 
@@ -80,6 +80,65 @@ async fn who_does_not_answer_is_left_in_time() {
     drop(silent);
     let told = refused(&of(&format!("http://{address}/v1"), 2, Duration::from_secs(30)).unwrap()).await;
     assert!(told.starts_with(&format!("the embedder at {address}: ")), "{told}");
+}
+
+/// The clock moves by hand while nothing is under way, so that no test sleeps and no call runs out of time.
+async fn later(by: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(by).await;
+    tokio::time::resume();
+}
+
+async fn left_alone(endpoint: &Endpoint) -> bool {
+    matches!(endpoint.embed(&["list".to_owned()]).await, Err(SourceError::LeftAlone(_)))
+}
+
+#[tokio::test]
+async fn who_died_is_asked_less_and_less_and_used_again_when_it_is_back() {
+    let server = Embeddings::start(CONCEPTS).await;
+    let endpoint = endpoint(&server);
+    server.be_away(true);
+    for _ in 0..3 {
+        assert!(refused(&endpoint).await.contains("it answers 503"));
+    }
+    assert_eq!(server.requests(), 6, "each of them twice");
+    for _ in 0..100 {
+        assert!(left_alone(&endpoint).await);
+    }
+    later(Duration::from_secs(4)).await;
+    assert!(left_alone(&endpoint).await);
+    assert_eq!(server.requests(), 6, "nobody waits for it");
+
+    for wait_s in [5, 10, 20] {
+        later(Duration::from_secs(wait_s)).await;
+        assert!(refused(&endpoint).await.contains("it answers 503"));
+        assert!(left_alone(&endpoint).await);
+    }
+    assert_eq!(server.requests(), 9, "one request finds out, and a longer time begins");
+
+    server.be_away(false);
+    assert!(left_alone(&endpoint).await, "nobody knows yet");
+    later(Duration::from_secs(40)).await;
+    endpoint.embed(&["list".to_owned()]).await.unwrap();
+    server.refuse_first(&[503, 503]);
+    refused(&endpoint).await;
+    endpoint.embed(&["list".to_owned()]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_text_that_it_does_not_like_does_not_make_it_dead() {
+    let server = Embeddings::start(CONCEPTS).await;
+    let endpoint = endpoint(&server);
+    server.refuse_first(&[400, 422, 413, 400]);
+    for _ in 0..4 {
+        refused(&endpoint).await;
+    }
+    endpoint.embed(&["list".to_owned()]).await.unwrap();
+    server.refuse_first(&[401, 401, 404, 200]);
+    for _ in 0..3 {
+        refused(&endpoint).await;
+    }
+    assert!(left_alone(&endpoint).await, "what is wrong for every text");
 }
 
 #[test]

@@ -110,8 +110,10 @@ instruments! {
     /// How long the tentative memory that has waited longest has waited for a second run; 0 when there is none.
     TENTATIVE_AGE: Level[] = "retro.memory.tentative.age", "s";
 
-    /// Texts that an embedder which is not built in was asked for: made or failed (compared by the built-in one instead).
+    /// Texts that an embedder which is not built in was wanted for: made, failed, or left_alone (not asked, since it fails again and again); what was not made is compared by the built-in one.
     EMBEDDED: Count["retro.outcome"] = "retro.embedder.texts", "{text}";
+    /// For how long the embedder behind an address is left alone at a time because it fails; 0 while it answers.
+    EMBEDDER_LEFT_ALONE: Level[] = "retro.embedder.left_alone", "s";
     /// Memories that lack a vector of the embedder in use and are compared by the built-in one; counted up to 100,000.
     VECTORS_LACKING: Level[] = "retro.embedder.lacking", "{memory}";
 

@@ -1,10 +1,8 @@
 //! What a memory does to the success of its workflow's runs.
 
-use retro_core::effect::{
-    Arm, Claim, Estimate, MemoryEffect, Method, OBSERVATIONS_MIN, Trial, active_spans, effect,
-};
+use retro_core::effect::{Arm, Estimate, MemoryEffect, Method, Trial, active_spans, effect};
 use retro_core::id::{MemoryId, Ordinal, Tenant, WorkflowKey};
-use retro_core::memory::{Memory, Scope};
+use retro_core::memory::{Change, Memory, Scope};
 use retro_store::{OperatorStore, Result};
 use serde::Serialize;
 
@@ -41,20 +39,83 @@ pub async fn memory_effect(
     let history = store.history(tenant, id).await?;
     let Some(why) = Why::of(id, &history) else { return Ok(None) };
     let title = why.memory.as_ref().map(|memory| memory.lesson.title.clone());
+    let (effect, told) = match compared(store, tenant, &why, &history).await? {
+        Compared::Nothing => (
+            None,
+            "a rule of a repository, or no memory: there are no runs of one workflow to compare".to_owned(),
+        ),
+        Compared::NeverActive(effect) => (Some(effect), NEVER_ACTIVE.to_owned()),
+        Compared::Runs(effect) => (Some(effect), told(&effect)),
+    };
+    Ok(Some(Effect { id, title, effect, told }))
+}
+
+/// Something about a memory, and what that does, in one line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WithEffect<T> {
+    /// What it is about.
+    #[serde(flatten)]
+    pub of: T,
+    /// The effect; `None` where there is none to compare.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
+}
+
+/// The life of a memory, with its effect; `None` for an id that nobody has.
+pub async fn why_with_effect(
+    store: &dyn OperatorStore,
+    tenant: &Tenant,
+    id: MemoryId,
+) -> Result<Option<WithEffect<Why>>> {
+    let history = store.history(tenant, id).await?;
+    let Some(of) = Why::of(id, &history) else { return Ok(None) };
+    let effect = compared(store, tenant, &of, &history).await?.line();
+    Ok(Some(WithEffect { of, effect }))
+}
+
+/// A memory with its effect.
+pub async fn memory_with_effect(
+    store: &dyn OperatorStore,
+    tenant: &Tenant,
+    of: Memory,
+) -> Result<WithEffect<Memory>> {
+    let effect = why_with_effect(store, tenant, of.id).await?.and_then(|why| why.effect);
+    Ok(WithEffect { of, effect })
+}
+
+const NEVER_ACTIVE: &str = "it was never active, so no run was handed it";
+
+/// What there was to compare.
+enum Compared {
+    Nothing,
+    NeverActive(MemoryEffect),
+    Runs(MemoryEffect),
+}
+
+impl Compared {
+    fn line(&self) -> Option<String> {
+        match self {
+            Self::Nothing => None,
+            Self::NeverActive(_) => Some(NEVER_ACTIVE.to_owned()),
+            Self::Runs(effect) => Some(effect.told()),
+        }
+    }
+}
+
+async fn compared(
+    store: &dyn OperatorStore,
+    tenant: &Tenant,
+    why: &Why,
+    history: &[Change],
+) -> Result<Compared> {
     let Some(key) = why.memory.as_ref().and_then(|memory| home(tenant, memory)) else {
-        let told =
-            "a rule of a repository, or no memory: there are no runs of one workflow to compare".to_owned();
-        return Ok(Some(Effect { id, title, effect: None, told }));
+        return Ok(Compared::Nothing);
     };
-    let spans = active_spans(&history);
-    let trials = if spans.is_empty() { Vec::new() } else { trials(store, &key, id).await? };
-    let effect = effect(&trials, &spans);
-    let told = if spans.is_empty() {
-        "it was never active, so no run was handed it".to_owned()
-    } else {
-        told(&effect)
-    };
-    Ok(Some(Effect { id, title, effect: Some(effect), told }))
+    let spans = active_spans(history);
+    if spans.is_empty() {
+        return Ok(Compared::NeverActive(effect(&[], &spans)));
+    }
+    Ok(Compared::Runs(effect(&trials(store, &key, why.id).await?, &spans)))
 }
 
 /// The workflow whose runs are handed a memory.
@@ -97,34 +158,16 @@ fn rate(arm: Arm) -> String {
     format!("{} of {} succeeded", arm.succeeded, words::count(arm.runs.into(), "run"))
 }
 
-/// One sentence, which claims no more than the interval does.
+/// One sentence: what can be said, and how it was compared or what is missing.
 fn told(effect: &MemoryEffect) -> String {
-    let Some(estimate) = effect.estimate else {
-        return format!(
-            "no claim: it takes {OBSERVATIONS_MIN} tasks tried both with and without it (there are {}), or {OBSERVATIONS_MIN} \
-             runs of different tasks on each side",
-            effect.paired_tasks
-        );
+    let more = match &effect.estimate {
+        Some(estimate) => format!(", {}; compared, not drawn by lot", how(effect, estimate)),
+        None => {
+            "; a task tried both with and without it is one, and so is a run of another task on each side"
+                .to_owned()
+        }
     };
-    let claim = match estimate.claim() {
-        Claim::Helps => "runs end well more often with it",
-        Claim::Harms => "runs end well less often with it",
-        Claim::Open => "no difference is shown",
-    };
-    format!("{claim}: {}, {}; compared, not drawn by lot", interval(&estimate), how(effect, &estimate))
-}
-
-fn interval(estimate: &Estimate) -> String {
-    let points = |milli: i32| {
-        format!("{}{}.{}", if milli < 0 { "−" } else { "+" }, milli.abs() / 10, milli.abs() % 10)
-    };
-    let Estimate { difference_milli, low_milli, high_milli, .. } = estimate;
-    format!(
-        "{} points of success, 90 % interval {} to {}",
-        points(*difference_milli),
-        points(*low_milli),
-        points(*high_milli)
-    )
+    format!("{}{more}", effect.told())
 }
 
 fn how(effect: &MemoryEffect, estimate: &Estimate) -> String {

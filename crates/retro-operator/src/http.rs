@@ -21,7 +21,6 @@ use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 use crate::steer::Acted;
-use crate::why::Why;
 use crate::{report, reviews};
 
 mod dead_letters;
@@ -146,7 +145,7 @@ async fn meant(operator: &Operator, tenant: &Tenant, name: MemoryRef) -> Result<
     named.map_err(unnamed)
 }
 
-/// Every change of a memory and its reason.
+/// Every change of a memory and its reason, and what can be said of its effect.
 #[utoipa::path(get, path = "/v1/memories/{id}/why", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, content((described::Why = "application/json"), (String = "text/plain")))))]
 async fn why(
     State(operator): State<Operator>,
@@ -155,8 +154,9 @@ async fn why(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = meant(&operator, &tenant, name).await?;
-    let history = operator.store.history(&tenant, id).await.map_err(|cause| not_answered(&cause))?;
-    let why = Why::of(id, &history).ok_or_else(|| unnamed(Unnamed::Missing(name)))?;
+    let found = crate::why_with_effect(&*operator.store, &tenant, id).await;
+    let found = found.map_err(|cause| not_answered(&cause))?;
+    let why = found.ok_or_else(|| unnamed(Unnamed::Missing(name)))?;
     Ok(match accepts(&headers, &["application/json", "text/plain"]) {
         "text/plain" => as_text("text/plain; charset=utf-8", why.text(TEXT_COLUMNS)),
         _ => Json(why).into_response(),

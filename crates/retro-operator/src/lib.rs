@@ -27,7 +27,7 @@ pub use dead_letters::{
     LetterPage, LetterSearch, LetterStats, MendError, Mended, Mending, MessageView, Redact, SetError,
     dead_letters, letter_acts, mend_router, page as letter_page, runbook,
 };
-pub use effect::{Effect, memory_effect};
+pub use effect::{Effect, WithEffect, memory_effect, memory_with_effect, why_with_effect};
 pub use export::export_canonical;
 pub use grid::{COLUMNS_WITHOUT_TERMINAL, terminal_columns};
 pub use http::{LIST_DEFAULT, LIST_MAX, SharedRedact, description, router};

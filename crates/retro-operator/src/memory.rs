@@ -2,17 +2,20 @@
 
 use retro_core::memory::Memory;
 
+use crate::effect::WithEffect;
 use crate::words;
 
-/// A memory for a terminal: what it says, where it stands, when it applies, and the words behind it.
-pub fn memory(memory: &Memory) -> String {
-    format!("{}{}\n{}", opening(memory), cue(memory), evidence(memory))
+/// A memory for a terminal: what it says, where it stands, what it does, when it applies, and the words behind it.
+pub fn memory(shown: &WithEffect<Memory>) -> String {
+    let WithEffect { of: memory, effect } = shown;
+    format!("{}{}\n{}", opening(memory, effect.as_deref()), cue(memory), evidence(memory))
 }
 
-/// What it says and where it stands.
-pub(crate) fn opening(memory: &Memory) -> String {
+/// What it says, where it stands, and the line of its effect.
+pub(crate) fn opening(memory: &Memory, effect: Option<&str>) -> String {
+    let effect = effect.map(|told| format!("effect: {told}\n")).unwrap_or_default();
     format!(
-        "{}\n{} · {} · weight {} · {} · shown by {}\ncreated {} · changed {}\n{}\n",
+        "{}\n{} · {} · weight {} · {} · shown by {}\ncreated {} · changed {}\n{effect}{}\n",
         words::line(&memory.lesson.title),
         memory.id,
         memory.status,
@@ -53,6 +56,8 @@ mod tests {
     #[test]
     fn a_memory_is_shown_with_its_cue_and_the_words_behind_it() {
         let world = rich();
-        insta::assert_snapshot!(super::memory(world.memory(world.about("unknown column"))));
+        let of = world.memory(world.about("unknown column")).clone();
+        let effect = Some("no claim: 7 of 10 observations".to_owned());
+        insta::assert_snapshot!(super::memory(&super::WithEffect { of, effect }));
     }
 }

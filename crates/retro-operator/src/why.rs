@@ -6,6 +6,7 @@ use retro_core::memory::{Cause, Change, Effect, Memory, Status, fold};
 use retro_core::weight::Weight;
 use serde::{Deserialize, Serialize};
 
+use crate::effect::WithEffect;
 use crate::grid::grid;
 use crate::{memory, words};
 
@@ -70,10 +71,12 @@ impl Why {
         }
         Some(Self { id, memory, life })
     }
+}
 
-    /// The life for a terminal of `columns`: what it says, where it stands, and how it came to that.
+impl WithEffect<Why> {
+    /// The life for a terminal of `columns`: what it says, where it stands, what it does, and how it came to that.
     pub fn text(&self, columns: u16) -> String {
-        let rows = self.life.iter().map(|event| {
+        let rows = self.of.life.iter().map(|event| {
             let epoch = event.epoch.map_or_else(|| "—".to_owned(), |epoch| epoch.to_string());
             let cause = words::line(&words::cause(&event.cause));
             [
@@ -87,9 +90,12 @@ impl Why {
         });
         let head = ["when", "epoch", "change", "from → to", "cause", "reason"];
         let life = grid(columns, head, rows.collect());
-        match &self.memory {
-            Some(memory) => format!("{}\n{life}\n{}", memory::opening(memory), memory::evidence(memory)),
-            None => format!("{}: it never became a memory\n\n{life}", self.id),
+        match &self.of.memory {
+            Some(memory) => {
+                let opening = memory::opening(memory, self.effect.as_deref());
+                format!("{opening}\n{life}\n{}", memory::evidence(memory))
+            }
+            None => format!("{}: it never became a memory\n\n{life}", self.of.id),
         }
     }
 }

@@ -20,7 +20,7 @@ use retro_core::retrospective::InvestigationResult;
 use retro_core::sample::draw;
 use retro_core::similar::NgramEmbedder;
 use retro_core::trajectory::Place;
-use retro_operator::{Why, export_canonical, report, router, verify};
+use retro_operator::{export_canonical, report, router, verify, why_with_effect};
 use retro_store::{
     CounterStore, Finish, IncomingBody, IncomingRun, InvestigatorStore, MemoryFilter, OperatorStore,
     SamplerStore, Sampling, Sequence, WriterStore,
@@ -120,8 +120,8 @@ async fn what_the_ports_stored_is_sound_and_explains_itself() {
     assert_eq!((checked.memories, checked.changes), (2, 16), "{}", verification.text());
     let filter = MemoryFilter { limit: 10, ..MemoryFilter::default() };
     let memory = store.memories(&key("default").tenant, &filter).await.unwrap().remove(0);
-    let why = Why::of(memory.id, &store.history(&key("default").tenant, memory.id).await.unwrap()).unwrap();
-    assert_eq!(why.memory, Some(memory));
+    let why = why_with_effect(&store, &key("default").tenant, memory.id).await.unwrap().unwrap();
+    assert_eq!(why.of.memory, Some(memory));
     assert!(why.text(120).contains("tentative 0.000 → active 0.300"), "{}", why.text(120));
 }
 

@@ -8,6 +8,7 @@ mod reviewer;
 mod signs;
 mod text;
 mod topic;
+mod vectors;
 
 use async_trait::async_trait;
 use retro_core::review::{Reading, Remark};

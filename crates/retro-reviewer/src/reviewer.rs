@@ -6,13 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::message::Notice;
-use retro_core::policy::Policies;
-use retro_core::review::{Settled, settle};
-use retro_core::similar::Embedder;
+use retro_core::policy::{Policies, Policy};
+use retro_core::review::{ReviewBatch, Settled, settle};
+use retro_core::similar::Unready;
 use retro_core::time::Clock;
 use retro_events::{Consumer, Delivery, Verdict, github, subject};
 use retro_store::{
-    DecidedReview, Heard, PullRequestKey, ReviewerStore, SettledReview, Step, StoreError, Taken,
+    DecidedReview, Heard, PullRequestKey, ReviewerStore, SettledReview, Step, StoreError, Taken, VectorSource,
 };
 use retro_watchdog::caught;
 use tokio::sync::Notify;
@@ -21,6 +21,7 @@ use tracing::{debug, error, info, warn};
 use crate::Reader;
 use crate::gather::gather;
 use crate::heard::heard;
+use crate::vectors::Vectors;
 
 /// How long a message waits when the database is away.
 const STORE_AWAY: Duration = Duration::from_secs(2);
@@ -32,7 +33,7 @@ pub struct Reviewer {
     store: Arc<dyn ReviewerStore>,
     reader: Arc<dyn Reader>,
     policies: Arc<dyn Policies>,
-    embedder: Arc<dyn Embedder>,
+    vectors: Vectors,
     clock: Arc<dyn Clock>,
     outbox: Arc<Notify>,
     wait_s: u64,
@@ -44,8 +45,8 @@ pub struct Judgement {
     pub reader: Arc<dyn Reader>,
     /// The policy of each repository's keeper.
     pub policies: Arc<dyn Policies>,
-    /// Says whether two requests are the same.
-    pub embedder: Arc<dyn Embedder>,
+    /// Says whether two requests are the same; `None`: the built-in embedder does.
+    pub vectors: Option<Arc<dyn VectorSource>>,
     /// Gives each decision its moment.
     pub clock: Arc<dyn Clock>,
 }
@@ -59,8 +60,9 @@ impl Reviewer {
         outbox: Arc<Notify>,
         wait_s: u64,
     ) -> Self {
-        let Judgement { reader, policies, embedder, clock } = judgement;
-        Self { store, reader, policies, embedder, clock, outbox, wait_s }
+        let Judgement { reader, policies, vectors, clock } = judgement;
+        let vectors = Vectors::of(vectors);
+        Self { store, reader, policies, vectors, clock, outbox, wait_s }
     }
 
     /// Decides upon every pull request whose wait is over. Returns how many were taken up.
@@ -92,7 +94,7 @@ impl Reviewer {
         if batch.remarks.is_empty() {
             return self.store.settle_review(key, revision, None).await;
         }
-        let Settled { decided, mutations } = settle(&batch, &policy, &*self.embedder);
+        let Settled { decided, mutations } = self.settled(&batch, &policy).await;
         let asked = mutations.len();
         let requests = batch.remarks.iter().filter(|read| !read.remark.deleted).filter_map(|read| {
             let rule = read.reading.rule.as_ref()?;
@@ -117,6 +119,23 @@ impl Reviewer {
             self.outbox.notify_one();
         }
         Ok(step)
+    }
+
+    /// Tried until the vectors of what is compared are there, or cannot be had. No transaction is open meanwhile: whoever says
+    /// more has it decided again, and this is not stored.
+    async fn settled(&self, batch: &ReviewBatch, policy: &Policy) -> Settled {
+        let mut rounds = self.vectors.rounds();
+        loop {
+            let missed = {
+                let hand = rounds.hand();
+                match hand.ready(settle(batch, policy, hand.embedder())) {
+                    Ok(settled) => return settled,
+                    Err(Unready) => hand.missed(),
+                }
+            };
+            let found = self.vectors.get(&missed).await;
+            rounds.got(missed, found);
+        }
     }
 }
 
@@ -189,3 +208,6 @@ fn not_stored(problem: &StoreError) -> Verdict {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

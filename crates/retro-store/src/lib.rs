@@ -53,7 +53,9 @@ pub use schema::SchemaStore;
 pub use steer::{Cancelled, Reopened, SteerStore};
 pub use trace::TraceStore;
 pub use track::{OutcomeStore, TrackerStore};
-pub use vectors::{LackingPage, MemoryText, SourceError, VectorSource, VectorStore};
+pub use vectors::{
+    LackingPage, MemoryText, SourceError, TEXTS_PER_ROUND_MAX, VectorSource, VectorStore, made,
+};
 pub use write::{Deletion, WriterStore};
 
 /// Everything a database has to offer.

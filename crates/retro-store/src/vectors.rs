@@ -6,8 +6,13 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, Tenant};
 use retro_core::similar::Scale;
+use tracing::{debug, warn};
 
 use crate::Result;
+
+/// Texts that a source is asked for in one round of a decision: a few times what one retrospective finds. What is more than that
+/// behind is compared by the built-in embedder until a sweep has come to it, if there is one.
+pub const TEXTS_PER_ROUND_MAX: usize = 256;
 
 /// What makes vectors and is not built in.
 #[async_trait]
@@ -25,8 +30,39 @@ pub trait VectorSource: Send + Sync {
 
 /// Why there are no vectors, in words for a person: no text and no key stands in them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SourceError(pub String);
+pub enum SourceError {
+    /// It was asked.
+    #[error("{0}")]
+    Failed(String),
+    /// It was not asked, since it failed again and again; whoever decided that has told it.
+    #[error("{0}")]
+    LeftAlone(String),
+}
+
+/// Vectors of texts, by text, from whoever makes them; counted, and told when there are none: `None`, and the texts are
+/// compared by the built-in embedder.
+pub async fn made(source: &dyn VectorSource, texts: Vec<String>) -> Option<BTreeMap<String, Vec<i32>>> {
+    if texts.is_empty() {
+        return Some(BTreeMap::new());
+    }
+    let (embedder, count) = (source.name(), texts.len());
+    match source.embed(&texts).await {
+        Ok(vectors) => {
+            retro_meter::EMBEDDED.add(count as u64, ["made"]);
+            Some(texts.into_iter().zip(vectors).collect())
+        }
+        Err(SourceError::LeftAlone(problem)) => {
+            retro_meter::EMBEDDED.add(count as u64, ["left_alone"]);
+            debug!(embedder, "{count} texts are compared by the built-in embedder: {problem}");
+            None
+        }
+        Err(SourceError::Failed(problem)) => {
+            retro_meter::EMBEDDED.add(count as u64, ["failed"]);
+            warn!(embedder, "{count} texts are compared by the built-in embedder: {problem}");
+            None
+        }
+    }
+}
 
 /// A memory, and the text of it that is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]

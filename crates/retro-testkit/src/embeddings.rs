@@ -35,6 +35,7 @@ struct Inner {
 struct Told {
     refusals: Vec<u16>,
     is_away: bool,
+    requests: u32,
     texts: Vec<String>,
     key: Option<String>,
 }
@@ -65,6 +66,11 @@ impl Embeddings {
         self.inner.told().is_away = is_away;
     }
 
+    /// How often it was asked, refusals included.
+    pub fn requests(&self) -> u32 {
+        self.inner.told().requests
+    }
+
     /// Every text that it was asked for and gave a vector of, in order.
     pub fn texts(&self) -> Vec<String> {
         self.inner.told().texts.clone()
@@ -92,6 +98,7 @@ async fn answer(State(inner): State<Arc<Inner>>, headers: HeaderMap, Json(asked)
     let mut told = inner.told();
     let key = headers.get(header::AUTHORIZATION).and_then(|key| key.to_str().ok());
     told.key = key.map(str::to_owned);
+    told.requests += 1;
     if told.is_away {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }

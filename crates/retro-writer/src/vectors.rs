@@ -10,21 +10,15 @@
 //! What a source once made of a memory is kept. The sweep goes over all memories, page by page and for ever, so it is
 //! begun anew by a restart and by another embedder, and costs a question a page when nothing is missing.
 
-use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use retro_core::id::{MemoryId, Tenant};
-use retro_core::similar::{Embedder, KnownVectors, NgramEmbedder, Unready, Wanted};
-use retro_store::{MemoryText, StoreError, VectorSource};
-use tracing::{debug, info, warn};
+use retro_core::similar::{self, Hand};
+use retro_store::{MemoryText, StoreError, TEXTS_PER_ROUND_MAX, VectorSource, made};
+use tracing::{debug, info};
 
 use crate::Writer;
 
-/// Tries of one decision; the last takes what there is.
-const ROUNDS_MAX: u32 = 3;
-/// Texts that a source is asked for in one round: a few times what one retrospective finds. Memories that are more than
-/// that behind wait for the sweep.
-const TEXTS_PER_ROUND_MAX: usize = 256;
 /// Memories that one sweep looks at.
 const MEMORIES_PER_SWEEP: u32 = 1000;
 /// Texts that a source is asked for at once by the sweep; what they became is kept before the next.
@@ -40,100 +34,36 @@ pub(crate) struct Pass {
     after: Option<(Tenant, MemoryId)>,
 }
 
-/// The rounds of one decision.
+/// The rounds of one decision, and where their vectors are got.
 pub(crate) struct Rounds<'w> {
     writer: &'w Writer,
     tenant: &'w Tenant,
-    known: Option<KnownVectors>,
-    left: u32,
-}
-
-/// What one round compares by.
-pub(crate) enum Hand<'r> {
-    BuiltIn,
-    Known { wanted: Wanted<'r>, is_last: bool },
-}
-
-impl Hand<'_> {
-    pub(crate) fn embedder(&self) -> &dyn Embedder {
-        match self {
-            Self::BuiltIn => &NgramEmbedder,
-            Self::Known { wanted, .. } => wanted,
-        }
-    }
-
-    /// What was decided, if it may be stored.
-    pub(crate) fn ready<T>(&self, decided: T) -> Result<T, Unready> {
-        match self {
-            Self::Known { wanted, is_last: false } if !wanted.missed().is_empty() => Err(Unready),
-            _ => Ok(decided),
-        }
-    }
-
-    /// The texts whose vectors it wanted.
-    pub(crate) fn missed(&self) -> Vec<String> {
-        match self {
-            Self::BuiltIn => Vec::new(),
-            Self::Known { wanted, .. } => wanted.missed().into_iter().collect(),
-        }
-    }
+    rounds: similar::Rounds,
 }
 
 impl Rounds<'_> {
     pub(crate) fn hand(&self) -> Hand<'_> {
-        match &self.known {
-            None => Hand::BuiltIn,
-            Some(known) => Hand::Known { wanted: Wanted::beside(known), is_last: self.left == 0 },
-        }
+        self.rounds.hand()
     }
 
     /// Gets the vectors that a round wanted. Fails when the database is away, never because of the source.
     pub(crate) async fn get(&mut self, missed: Vec<String>) -> Result<(), StoreError> {
-        self.left = self.left.saturating_sub(1);
-        let (Some(known), Some(source)) = (&mut self.known, &self.writer.vectors) else { return Ok(()) };
+        let Some(source) = &self.writer.vectors else { return Ok(()) };
         let mut found = self.writer.store.vectors(self.tenant, source.name(), &missed).await?;
         let mut unknown: Vec<String> =
             missed.iter().filter(|text| !found.contains_key(*text)).cloned().collect();
         unknown.truncate(TEXTS_PER_ROUND_MAX);
         found.extend(made(&**source, unknown).await.unwrap_or_default());
-        for text in missed {
-            let vector = found.remove(&text);
-            known.vectors.insert(text, vector);
-        }
+        self.rounds.got(missed, found);
         Ok(())
-    }
-}
-
-/// Vectors of texts, by text; `None`, and a word about it, when the source has none to give now.
-async fn made(source: &dyn VectorSource, texts: Vec<String>) -> Option<BTreeMap<String, Vec<i32>>> {
-    if texts.is_empty() {
-        return Some(BTreeMap::new());
-    }
-    match source.embed(&texts).await {
-        Ok(vectors) => {
-            retro_meter::EMBEDDED.add(texts.len() as u64, ["made"]);
-            Some(texts.into_iter().zip(vectors).collect())
-        }
-        Err(problem) => {
-            retro_meter::EMBEDDED.add(texts.len() as u64, ["failed"]);
-            warn!(
-                embedder = source.name(),
-                "{} texts are compared by the built-in embedder: {problem}",
-                texts.len()
-            );
-            None
-        }
     }
 }
 
 impl Writer {
     pub(crate) fn rounds<'w>(&'w self, tenant: &'w Tenant) -> Rounds<'w> {
-        let known = self.vectors.as_ref().map(|source| KnownVectors {
-            name: source.name().to_owned(),
-            scale: source.scale(),
-            vectors: BTreeMap::new(),
-        });
-        Rounds { writer: self, tenant, known, left: ROUNDS_MAX - 1 }
+        let of = |source: &Arc<dyn VectorSource>| similar::Rounds::of(source.name(), source.scale());
+        let rounds = self.vectors.as_ref().map_or_else(similar::Rounds::built_in, of);
+        Rounds { writer: self, tenant, rounds }
     }
 
     /// Looks at the next memories and keeps the vectors of those that lack one. Returns how many were made. Does nothing

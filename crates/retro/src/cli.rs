@@ -12,6 +12,7 @@ mod who;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use retro_adapters::TASK_BYTES_MAX;
 use retro_core::id::{RetrospectiveId, RunId, Step, Tenant, Workflow};
 use retro_core::review::Repository;
 
@@ -153,6 +154,10 @@ pub(crate) struct Emit {
     /// Workflow of runs whose file names none, and instead of the one it names.
     #[arg(long)]
     pub(crate) workflow: Option<Workflow>,
+    /// Task of runs whose file names none: runs of one task are compared with each other by `retro memories effect`. Events keep
+    /// their own.
+    #[arg(long, value_parser = task)]
+    pub(crate) task: Option<String>,
     /// Send every event under a new id; the runs stay the same.
     #[arg(long)]
     pub(crate) new_event_ids: bool,
@@ -165,6 +170,12 @@ pub(crate) struct Emit {
     /// Skip so many events of each file.
     #[arg(long, value_name = "RUNS", default_value_t = 0)]
     pub(crate) skip: usize,
+}
+
+fn task(text: &str) -> Result<String, String> {
+    let fits = (1..=TASK_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
+    fits.then(|| text.to_owned())
+        .ok_or_else(|| format!("1 to {TASK_BYTES_MAX} bytes without control characters"))
 }
 
 #[derive(Debug, Args)]

@@ -57,6 +57,23 @@ fn runs_without_a_task_are_compared_side_by_side() {
 }
 
 #[test]
+fn one_line_claims_no_more_than_the_interval_does() {
+    let told = |trials: Vec<Trial>| effect(&trials, ALWAYS).told();
+    assert_eq!(told(vec![]), "no claim: 0 of 10 observations");
+    assert_eq!(told(pairs(7, false, true, 0)), "no claim: 7 of 10 observations");
+    let side = |met: bool, many: usize| (0..many).map(move |_| trial(None, met, met)).collect::<Vec<_>>();
+    assert_eq!(told([side(true, 4), side(false, 90)].concat()), "no claim: 4 of 10 observations");
+    assert_eq!(
+        told([side(true, 10), side(false, 90)].concat()),
+        "runs end well more often with it: +100.0 points of success, 90 % interval +78.5 to +100.0"
+    );
+    let harmed = told([pairs(12, true, false, 0), pairs(3, true, true, 12)].concat());
+    assert!(harmed.starts_with("runs end well less often with it: −80.0 points"), "{harmed}");
+    let alike = told(pairs(12, true, true, 0));
+    assert!(alike.starts_with("no difference is shown: +0.0 points") && alike.contains(" −"), "{alike}");
+}
+
+#[test]
 fn nothing_is_claimed_while_no_difference_is_within_the_interval() {
     let told = effect(&pairs(40, true, true, 0), ALWAYS).estimate.unwrap();
     assert_eq!((told.difference_milli, told.claim()), (0, Claim::Open));

@@ -72,3 +72,19 @@ async fn runs_are_read_a_look_at_a_time_and_the_newest_count() {
     let effect = told(&world, id).await.effect.unwrap();
     assert_eq!((effect.with.runs, effect.without.runs as usize), (0, RUNS_MAX));
 }
+
+/// Whoever looks at a memory need not know that there is a comparison.
+#[tokio::test]
+async fn a_memory_and_its_life_are_shown_with_the_same_line_of_its_effect() {
+    let (world, id) = tried(Outcome::Success, Outcome::Failure);
+    let tenant = Tenant::default_tenant();
+    let line = "runs end well more often with it: +100.0 points of success, 90 % interval +81.9 to +100.0";
+    let memory = memory_with_effect(&world, &tenant, world.memory(id).clone()).await.unwrap();
+    let why = why_with_effect(&world, &tenant, id).await.unwrap().unwrap();
+    assert_eq!((memory.effect.as_deref(), why.effect.as_deref()), (Some(line), Some(line)));
+    assert!(crate::memory(&memory).contains(&format!("\neffect: {line}\n")), "{}", crate::memory(&memory));
+    assert!(why.text(120).contains(&format!("\neffect: {line}\n")), "{}", why.text(120));
+    assert_eq!(serde_json::to_value(&memory).unwrap()["effect"], line);
+    let none = why_with_effect(&world, &Tenant::new("nobody").unwrap(), id).await.unwrap();
+    assert_eq!(none, None, "another tenant's memory");
+}

@@ -34,6 +34,8 @@ pub(super) struct MemoryEffect {
     without: Arm,
     /// Tasks that were tried both with and without it.
     paired_tasks: u32,
+    /// How many observations there are of the ten that a claim takes.
+    observations: u32,
     /// Null while there are too few runs for any claim.
     #[schema(required = true)]
     estimate: Option<Estimate>,
@@ -203,6 +205,8 @@ pub(super) struct Why {
     /// Every change, in order, with status and weight before and after, cause, reason and quote.
     #[schema(value_type = Vec<Object>)]
     life: (),
+    /// What can be said of its effect, in one line; missing where there are no runs of one workflow to compare.
+    effect: Option<String>,
 }
 
 /// A retrospective in a list.

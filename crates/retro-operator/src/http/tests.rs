@@ -138,7 +138,12 @@ async fn a_report_is_json_markdown_or_tables_by_accept() {
     assert_eq!((&json["effect"]["estimate"], &json["effect"]["without"]["runs"]), (&json!(null), &json!(20)));
     let why = format!("/v1/memories/{}/why", two_tenants().about("syntax"));
     assert!(ask("default", &why, "text/plain").await.body.contains("0.300 → 0.150"));
-    assert_eq!(ask("default", &why, "*/*").await.json()["life"].as_array().unwrap().len(), 5);
+    assert!(
+        ask("default", &why, "text/plain").await.body.contains("\neffect: no claim: 0 of 10 observations\n")
+    );
+    let json = ask("default", &why, "*/*").await.json();
+    assert_eq!(json["life"].as_array().unwrap().len(), 5);
+    assert_eq!(json["effect"], "no claim: 0 of 10 observations");
 }
 
 #[tokio::test]

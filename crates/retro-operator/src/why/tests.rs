@@ -11,10 +11,14 @@ fn life(world: &World, id: MemoryId) -> Why {
     Why::of(id, &history).unwrap()
 }
 
+fn text(of: Why, columns: u16) -> String {
+    WithEffect { of, effect: Some("no claim: 7 of 10 observations".to_owned()) }.text(columns)
+}
+
 #[test]
 fn a_life_is_told_with_the_weight_before_and_after_each_change() {
     let world = rich();
-    insta::assert_snapshot!(life(&world, world.about("syntax")).text(130));
+    insta::assert_snapshot!(text(life(&world, world.about("syntax")), 130));
 }
 
 #[test]
@@ -33,6 +37,8 @@ fn a_lesson_that_was_kept_away_never_became_a_memory_and_an_unknown_one_has_no_l
     let world = rich();
     let suppressed = world.changes.iter().find(|(_, change)| change.effect.kind() == "suppressed").unwrap();
     let why = life(&world, suppressed.1.memory);
-    assert!(why.memory.is_none() && why.text(120).contains("never became a memory"), "{}", why.text(120));
+    assert!(why.memory.is_none());
+    let told = text(why, 120);
+    assert!(told.contains("never became a memory"), "{told}");
     assert_eq!(Why::of(world.about("syntax"), &[]), None);
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use retro_config::Config;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::{MemoryId, MemoryRef};
-use retro_operator::{Effect, Why, lists, memory_effect, terminal_columns};
+use retro_core::memory::Memory;
+use retro_operator::{
+    Effect, WithEffect, lists, memory_effect, memory_with_effect, terminal_columns, why_with_effect,
+};
 use retro_store::{MemoryFilter, Step, Store, Unnamed, resolve};
 use retro_writer::Writer;
 use tokio::sync::Notify;
@@ -37,9 +40,7 @@ pub(crate) async fn run(
             Ok(Exit::Done)
         }
         Memories::Show { id } => match meant(asked, &*store, *id).await? {
-            Ok(id) => {
-                shown(asked, store.memory(asked.tenant, id).await?, "memory", &id, retro_operator::memory)
-            }
+            Ok(id) => shown(asked, in_full(asked, &*store, id).await?, "memory", &id, retro_operator::memory),
             Err(exit) => Ok(exit),
         },
         Memories::Why { id } => match meant(asked, &*store, *id).await? {
@@ -76,8 +77,18 @@ pub(super) async fn meant(
     })
 }
 
+/// A memory, and what it does.
+pub(super) async fn in_full(
+    asked: &Asked<'_>,
+    store: &dyn Store,
+    id: MemoryId,
+) -> anyhow::Result<Option<WithEffect<Memory>>> {
+    let Some(memory) = store.memory(asked.tenant, id).await? else { return Ok(None) };
+    Ok(Some(memory_with_effect(store, asked.tenant, memory).await?))
+}
+
 pub(super) async fn why(asked: &Asked<'_>, store: &dyn Store, id: MemoryId) -> anyhow::Result<Exit> {
-    let why = Why::of(id, &store.history(asked.tenant, id).await?);
+    let why = why_with_effect(store, asked.tenant, id).await?;
     shown(asked, why, "memory", &id, |why| why.text(terminal_columns()))
 }
 

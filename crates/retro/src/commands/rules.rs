@@ -11,7 +11,7 @@ use retro_writer::Writer;
 use tokio::sync::Notify;
 
 use super::Exit;
-use super::memories::{meant, why};
+use super::memories::{in_full, meant, why};
 use super::read::{Asked, shown};
 use crate::cli::{ActArgs, Rules};
 use crate::clock::SystemClock;
@@ -35,7 +35,7 @@ pub(crate) async fn run(
     };
     match (command, id) {
         (Rules::Show { .. }, Some(id)) => {
-            shown(asked, store.memory(asked.tenant, id).await?, "rule", &id, retro_operator::memory)
+            shown(asked, in_full(asked, &*store, id).await?, "rule", &id, retro_operator::memory)
         }
         (Rules::Why { .. }, Some(id)) => why(asked, &*store, id).await,
         (Rules::Promote { act, request, .. }, Some(id)) => {

@@ -7,7 +7,6 @@ use retro_bus::{
     BodyStore, Durable, NoticePublisher, Resender, Role, Subscription, run_consumer, run_reconciler,
     run_relay, watch_streams,
 };
-use retro_core::similar::NgramEmbedder;
 use retro_core::time::Clock;
 use retro_counter::Counter;
 use retro_events::{Consumer, Publisher};
@@ -95,7 +94,7 @@ impl Running {
         let judgement = Judgement {
             reader: Arc::new(retro_reviewer::Heuristics),
             policies: self.process.policies.clone(),
-            embedder: Arc::new(NgramEmbedder),
+            vectors: self.process.vectors.clone(),
             clock: clock(),
         };
         let wait_s = self.process.config.review_wait_s;

@@ -8,6 +8,7 @@ mod chaos;
 mod closed_loop;
 mod controls;
 mod crash;
+mod effect;
 mod embedder;
 mod equal;
 mod faults;
