@@ -14,6 +14,8 @@ use super::lookup;
 
 /// How many of the last lines are looked at: some programs say a word more after their error.
 const LAST_LINES: usize = 3;
+/// How many lines are read from the end to find them between empty ones and hints.
+const LINES_READ_MAX: usize = 40;
 
 macro_rules! pattern {
     ($name:ident, $text:expr) => {
@@ -52,16 +54,17 @@ pub(super) fn error<'a>(tool: &str, arguments: &Arguments, answer: &'a str) -> O
     if shows(tool, arguments) {
         return None;
     }
-    let words = answer.lines().map(said).filter(|line| !line.is_empty() && !ADDED.is_match(line));
-    let lines: Vec<&str> = words.collect();
-    let last = lines.len().checked_sub(LAST_LINES).map_or(&lines[..], |skipped| &lines[skipped..]);
+    // The last line first.
+    let tail = answer.lines().rev().take(LINES_READ_MAX).map(said);
+    let last: Vec<&str> =
+        tail.filter(|line| !line.is_empty() && !ADDED.is_match(line)).take(LAST_LINES).collect();
     if last.iter().any(|line| NOT_COLLECTED.is_match(line)) {
-        return lines.iter().find_map(|line| Some(WHY_NOT.captures(line)?.get(1)?.as_str()));
+        return answer.lines().map(said).find_map(|line| Some(WHY_NOT.captures(line)?.get(1)?.as_str()));
     }
-    let at = last.iter().rposition(|line| ERROR.is_match(line))?;
-    let goes_on = last[at + 1..].iter().any(|line| WELL.is_match(line));
+    let at = last.iter().position(|line| ERROR.is_match(line))?;
+    let goes_on = last[..at].iter().any(|line| WELL.is_match(line));
     let why = || failing_lines(answer).first().map_or(last[at], |line| line.text);
-    (lines.len() > 1 && !goes_on).then(why)
+    (answer.trim().contains('\n') && !goes_on).then(why)
 }
 
 /// A line without what the runner put in front of it.

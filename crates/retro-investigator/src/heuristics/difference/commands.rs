@@ -142,8 +142,9 @@ fn options(a: &Command, b: &Command, program: Option<&str>, error: &str) -> Opti
     }
 }
 
-/// One option more (or one variable set in front) and nothing else, from one call to the next: whatever the error says, nothing but the option can have
-/// counted. Where the error is about something that the command names, the option only keeps it quiet.
+/// One option more (or one variable set in front) and nothing else, from one call to the next: whatever the error says,
+/// nothing but the option can have counted. Where the error misses something that the command names, the option only keeps
+/// it quiet.
 fn one_more(a: &Command, b: &Command, failing: &Call<'_>) -> Option<(Manner, Manner)> {
     let at = a.words.iter().zip(&b.words).take_while(|(x, y)| x == y).count();
     let option = b.words.get(at)?;
