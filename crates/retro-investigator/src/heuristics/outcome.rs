@@ -5,11 +5,12 @@
 //! prints files is believed to have failed only by its own complaints, a shell answer only when every line of it
 //! is one, and an empty answer or an empty list is a success.
 
+mod document;
+
 use std::sync::LazyLock;
 
 use regex::Regex;
 use retro_core::trajectory::ToolCall;
-use serde_json::{Map, Value};
 
 use super::arguments::{Arguments, Command, basename};
 use super::failing_line::failing_lines;
@@ -21,8 +22,6 @@ use super::{edit, ending};
 const ANSWER_CHARS_MAX: usize = 6_000;
 /// The most lines of an answer that are looked at.
 const LINES_MAX: usize = 60;
-/// How deep below an answer's own fields the error of a part of it is looked for.
-const ERROR_DEPTH_MAX: usize = 3;
 /// An answer of more lines than this is the content of something, not the refusal to give it.
 const REFUSAL_LINES_MAX: usize = 4;
 
@@ -90,13 +89,10 @@ fn failure_in<'a>(tool: &str, arguments: &Arguments, whole: &'a str) -> Option<F
         return None;
     }
     if answer.starts_with('{') {
-        return structured(answer);
+        return document::structured(answer);
     }
-    if let Some(failure) = refused_with(answer) {
+    if let Some(failure) = document::refused_with(answer).or_else(|| document::in_xml(answer)) {
         return Some(failure);
-    }
-    if let Some(told) = XML_ERROR.captures(answer) {
-        return Some(Failure::said(told.get(2).or_else(|| told.get(1))?.as_str()));
     }
     if let Some(status) = EXIT.captures(answer) {
         let failed = status.iter().skip(1).flatten().any(|code| code.as_str() != "0");
@@ -117,7 +113,7 @@ fn failure_in<'a>(tool: &str, arguments: &Arguments, whole: &'a str) -> Option<F
             return Some(Failure::said(line));
         }
         if let Some(found) = EXITED.find(answer).filter(|_| !ending::shows(tool, arguments)) {
-            let document = head_of_object(&answer[found.end()..]).and_then(structured);
+            let document = document::behind(&answer[found.end()..]);
             let said = || Failure::said(cause(whole).unwrap_or_else(|| found.as_str().trim()));
             return Some(document.unwrap_or_else(said));
         }
@@ -147,13 +143,6 @@ pattern!(
     EXITED,
     r"(?im)^.{1,80}\b(?:exited|failed|terminated|finished) with (?:a )?(?:non-?zero )?(?:exit |status )?(?:code|status)[: ]+[1-9]\d{0,2}\b.*$"
 );
-// An error document, as object stores and older services send it: a code, and mostly a message.
-pattern!(
-    XML_ERROR,
-    r"(?s)\A(?:<\?xml[^>]*>\s*)?<(?:Error|ErrorResponse|Fault)\b[^>]*>.{0,200}?<Code>([^<]+)</Code>(?:.{0,200}?<Message>([^<]+)</Message>)?"
-);
-// A status that refuses, in front of a document.
-pattern!(STATUS_LINE, r"\A([45]\d\d):?[ \t]+");
 // Words that only an error starts with.
 pattern!(
     STARTS,
@@ -182,7 +171,6 @@ pattern!(
 // How a syntax error begins in Python.
 pattern!(SYNTAX_PLACE, r#"\AFile "[^"]+", line \d+\s*\n"#);
 pattern!(RAISED, r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning)\b");
-pattern!(REPR_ERROR, r#"(?s)^\{(?:'output': '', )?'error': ['"](.+)['"]\}$"#);
 pattern!(
     COMPLAINT,
     concat!(
@@ -205,113 +193,6 @@ pattern!(CAN_NOTHING, r"(?i)^(?:invalid input|unable to (?:resolve|connect|parse
 // The last line of a program that was called wrongly.
 pattern!(HINT, r"^Try ['`‘]([\w./+-]+)(?: --help| -h)?['’]");
 pattern!(CONTINUES, r"(?i)^(?:try '|try `|usage:|or:|see '|\s{2,})");
-
-/// JSON answers (and Python's way of printing a dictionary) carry their error in a field.
-fn structured(answer: &str) -> Option<Failure<'_>> {
-    if let Some(found) = REPR_ERROR.captures(answer).and_then(|found| found.get(1)) {
-        return Some(Failure::said(found.as_str()));
-    }
-    let Ok(Value::Object(map)) = serde_json::from_str::<Value>(answer) else { return None };
-    let error = ["error", "errors", "error_message", "exception"]
-        .iter()
-        .find_map(|key| error_text(map.get(*key)?))
-        .or_else(|| refused_fields(&map))
-        .or_else(|| nested_error(&map, ERROR_DEPTH_MAX))
-        .or_else(|| status_text(&map));
-    (error.is_some() || says_failed(&map)).then(|| with_words(answer, error.or_else(|| told_in(&map))))
-}
-
-/// The rest of an answer, from where a document begins; `None` where something else stands first.
-fn head_of_object(rest: &str) -> Option<&str> {
-    Some(rest.trim_start()).filter(|rest| rest.starts_with('{'))
-}
-
-/// The failure that a status in front of a document says; the document only tells why. What passes by itself has no words.
-fn refused_with(answer: &str) -> Option<Failure<'_>> {
-    let status = STATUS_LINE.captures(answer)?;
-    let document = &answer[status.get(0)?.end()..];
-    let Ok(Value::Object(map)) = serde_json::from_str(document) else { return None };
-    if matches!(&status[1], "429" | "502" | "503" | "504") {
-        return Some(Failure { line: first_line(answer), error: String::new() });
-    }
-    structured(document).or_else(|| Some(with_words(document, told_in(&map))))
-}
-
-/// What a document tells beside saying that it failed.
-fn told_in(map: &Map<String, Value>) -> Option<String> {
-    ["message", "detail", "reason", "title", "stderr"].iter().find_map(|key| error_text(map.get(*key)?))
-}
-
-/// The failure with these words of the document.
-fn with_words(document: &str, words: Option<String>) -> Failure<'_> {
-    let text = words.unwrap_or_default();
-    let at = document.find(first_line(&text)).unwrap_or(0);
-    let line = &document[at..];
-    let line = if text.is_empty() { document } else { line.get(..first_line(&text).len()).unwrap_or(line) };
-    Failure { line, error: signature::of(first_line(&text)) }
-}
-
-/// The error of a part of what was asked for: an answer with status 200 that carries one all the same. Only a field of that
-/// very name, and in no list: rows of data have errors, too.
-fn nested_error(map: &Map<String, Value>, depth: usize) -> Option<String> {
-    let parts = || map.values().filter_map(Value::as_object);
-    let deeper = || parts().find_map(|part| nested_error(part, depth - 1));
-    (depth > 0).then(|| parts().find_map(|part| error_text(part.get("error")?)).or_else(deeper))?
-}
-
-fn error_text(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
-        Value::Object(map) => {
-            ["message", "msg", "detail", "code", "type"].iter().find_map(|key| error_text(map.get(*key)?))
-        }
-        Value::Array(items) => items.iter().find_map(error_text),
-        _ => None,
-    }
-}
-
-/// The message of an answer that is a status and nothing else, as remote procedure calls answer: a code and what it means.
-fn status_text(map: &Map<String, Value>) -> Option<String> {
-    const PARTS: &[&str] =
-        &["code", "message", "details", "detail", "status", "reason", "request_id", "trace_id"];
-    let refuses = match map.get("code")? {
-        Value::Number(code) => code.as_i64().is_some_and(|code| code != 0 && !(100..400).contains(&code)),
-        Value::String(code) => {
-            !matches!(code.to_ascii_lowercase().as_str(), "ok" | "success" | "0" | "created" | "accepted")
-                && code.chars().all(|c| c.is_ascii_uppercase() || c == '_')
-        }
-        _ => false,
-    };
-    let only = map.keys().all(|key| PARTS.contains(&key.as_str()));
-    (refuses && only).then(|| error_text(map.get("message")?))?
-}
-
-/// Why the fields of a request were refused, as validators tell it: a list of places, each with a message.
-fn refused_fields(map: &Map<String, Value>) -> Option<String> {
-    let list = map.get("detail")?.as_array()?;
-    let place = |item: &Value| item.get("loc").is_some_and(Value::is_array) && item.get("msg").is_some();
-    (!list.is_empty() && list.iter().all(place)).then(|| error_text(&list[0]))?
-}
-
-/// Fields that say "failed" without saying why.
-fn says_failed(map: &Map<String, Value>) -> bool {
-    let is = |key: &str, value: Value| map.get(key) == Some(&value);
-    let code = |key: &str| {
-        let value = map.get(key)?;
-        value.as_i64().or_else(|| value.as_str()?.parse().ok())
-    };
-    is("success", Value::Bool(false))
-        || is("ok", Value::Bool(false))
-        || is("isError", Value::Bool(true))
-        || is("is_error", Value::Bool(true))
-        || matches!(map.get("status").and_then(Value::as_str), Some("error" | "failed" | "failure"))
-        || ["exit_code", "exitCode", "returncode", "return_code"]
-            .iter()
-            .any(|key| code(key).is_some_and(|n| n != 0))
-        || ["status", "status_code", "statusCode"]
-            .iter()
-            .any(|key| code(key).is_some_and(|n| (400..600).contains(&n)))
-}
 
 /// The exception at the end of a traceback that starts the answer or ends it.
 fn raised(answer: &str) -> Option<&str> {
