@@ -110,21 +110,9 @@ fn names(sentence: &str, parameter: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heuristics::arguments::Arguments;
 
     fn call<'a>(tool: &'a str, raw: &'a str, answer: &'a str) -> Call<'a> {
-        let arguments = Arguments::read(raw);
-        Call {
-            turn: 0,
-            nth: 0,
-            said_in: None,
-            flagged: false,
-            tool,
-            raw,
-            arguments,
-            answer,
-            outcome: Outcome::Succeeded,
-        }
+        Call::answered(tool, raw, answer)
     }
 
     fn refused(tool: &str, answer: &str, parameter: &str) -> Option<String> {

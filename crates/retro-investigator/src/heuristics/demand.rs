@@ -276,7 +276,6 @@ fn plainly(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::arguments::Arguments;
     use super::super::outcome::{Failure, Outcome};
     use super::*;
 
@@ -326,18 +325,8 @@ mod tests {
     #[test]
     fn a_name_that_was_never_meant_to_be_a_file_demands_no_path() {
         let told = |raw: &str, line: &str| {
-            let (arguments, outcome) = (Arguments::read(raw), Outcome::Failed(Failure::said(line)));
-            let call = Call {
-                turn: 0,
-                nth: 0,
-                said_in: None,
-                flagged: false,
-                tool: "bash",
-                raw,
-                arguments,
-                answer: line,
-                outcome,
-            };
+            let outcome = Outcome::Failed(Failure::said(line));
+            let call = Call { outcome, ..Call::answered("bash", raw, line) };
             of(&call).is_some_and(|title| title.contains(USE_A_PATH))
         };
         for (raw, line) in [

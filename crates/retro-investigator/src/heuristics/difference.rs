@@ -245,7 +245,6 @@ fn is_choice(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heuristics::arguments::Arguments;
     use crate::heuristics::outcome::{Failure, Outcome};
 
     fn told(a: &str, b: &str) -> String {
@@ -254,19 +253,8 @@ mod tests {
 
     fn told_after(line: &str, stood: Between, a: &str, b: &str) -> String {
         let call = |raw| {
-            let arguments = Arguments::read(raw);
             let outcome = Outcome::Failed(Failure { line, error: line.to_owned() });
-            Call {
-                turn: 0,
-                nth: 0,
-                said_in: None,
-                flagged: false,
-                tool: "t",
-                raw,
-                arguments,
-                answer: line,
-                outcome,
-            }
+            Call { outcome, ..Call::answered("t", raw, line) }
         };
         match between(&call(a), &call(b), stood) {
             Difference::Unrelated => "unrelated".to_owned(),

@@ -79,22 +79,9 @@ pub(super) fn names_looking(tool: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heuristics::arguments::Arguments;
-    use crate::heuristics::outcome::Outcome;
 
     fn labelled(tool: &str, raw: &str) -> Option<String> {
-        let arguments = Arguments::read(raw);
-        label(&Call {
-            turn: 0,
-            nth: 0,
-            said_in: None,
-            flagged: false,
-            tool,
-            raw,
-            arguments,
-            answer: "",
-            outcome: Outcome::Succeeded,
-        })
+        label(&Call::answered(tool, raw, ""))
     }
 
     #[test]

@@ -251,22 +251,9 @@ pub(super) fn pattern_of(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heuristics::arguments::Arguments;
-    use crate::heuristics::outcome::Outcome;
 
     fn holds(text: &str, tool: &str, raw: &str) -> bool {
-        let arguments = Arguments::read(raw);
-        let call = Call {
-            turn: 0,
-            nth: 0,
-            said_in: None,
-            flagged: false,
-            tool,
-            raw,
-            arguments,
-            answer: "",
-            outcome: Outcome::Succeeded,
-        };
+        let call = Call::answered(tool, raw, "");
         let manner = Manner::read(text);
         assert_eq!(manner.to_string(), text, "a manner is read back as it was written");
         manner.holds(&call)

@@ -235,19 +235,8 @@ mod tests {
     use crate::heuristics::outcome::{Failure, Outcome};
 
     fn told(error: &str, stood: Between, a: &str, b: &str) -> String {
-        let arguments = Arguments::read(a);
         let outcome = Outcome::Failed(Failure::said(error));
-        let failing = Call {
-            turn: 0,
-            nth: 0,
-            said_in: None,
-            flagged: false,
-            tool: "bash",
-            raw: a,
-            arguments,
-            answer: error,
-            outcome,
-        };
+        let failing = Call { outcome, ..Call::answered("bash", a, error) };
         let (a, b) = (Arguments::read(a), Arguments::read(b));
         match between(a.command().unwrap(), b.command().unwrap(), &failing, stood) {
             Difference::Manner { avoid, prefer } => format!("{avoid} -> {prefer}"),
