@@ -10,7 +10,7 @@ use crate::id::{MemoryId, ProposalId, RetrospectiveId, Step, Workflow};
 use crate::memory::{Evidence, Lesson, Scope};
 use crate::policy::Policy;
 use crate::retrospective::{Investigation, Retrospective};
-use crate::similar::{Embedder, Vectors, may_merge, words};
+use crate::similar::{Embedder, Vectors, words};
 
 /// A pattern that a manual retrospective found, for a person to accept or refuse.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ fn same_pattern(
 ) -> bool {
     known.step == finding.step
         && known.contradicts == finding.contradicts
-        && may_merge(&known.lesson, lesson)
+        && vectors.may_merge(&known.lesson, lesson)
         && vectors.similarity(&known.lesson, lesson) >= policy.merge_similarity
 }
 
