@@ -122,7 +122,7 @@ fn asked(number: u32, title: String) -> Mutation {
         contradicts: None,
     };
     let memory = MemoryId::of_finding(retrospective, number, 0);
-    let run = RunId::new(&format!("run-{number}")).expect("a name");
+    let run = RunId::new(format!("run-{number}")).expect("a name");
     Mutation {
         id: MutationId::of(retrospective, "observe", number, 0),
         ask: Ask::Observe { memory, run, finding },

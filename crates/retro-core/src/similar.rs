@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use crate::memory::Lesson;
 
+use marks::Told;
 use measured::Measured;
 
 pub use known::{KnownVectors, Unready, Wanted};
@@ -86,19 +87,20 @@ pub fn similarity(embedder: &dyn Embedder, a: &Lesson, b: &Lesson) -> u16 {
     Vectors::new(embedder).similarity(a, b)
 }
 
-/// The vectors of texts, each embedded and measured once: a writer compares every finding with every memory of its step.
+/// The vectors of texts and what else is read in them, each embedded, measured and read once: a writer compares every finding with every memory of its step.
 pub(crate) struct Vectors<'e> {
     embedder: &'e dyn Embedder,
     known: Remembered,
     /// Of texts that were compared with one of which the embedder has no vector.
     built_in: Remembered,
+    told: RefCell<HashMap<String, Rc<Told>>>,
 }
 
 type Remembered = RefCell<HashMap<String, Option<Rc<Measured>>>>;
 
 impl<'e> Vectors<'e> {
     pub(crate) fn new(embedder: &'e dyn Embedder) -> Self {
-        Self { embedder, known: RefCell::default(), built_in: RefCell::default() }
+        Self { embedder, known: RefCell::default(), built_in: RefCell::default(), told: RefCell::default() }
     }
 
     /// As [`similarity`].
@@ -108,6 +110,25 @@ impl<'e> Vectors<'e> {
             (Some(_), Some(_)) => 0,
             _ => self.of_texts(a.text(), b.text()),
         }
+    }
+
+    /// As [`may_merge`].
+    pub(crate) fn may_merge(&self, a: &Lesson, b: &Lesson) -> bool {
+        marks::may_merge_by(a, b, |a, b| self.told(a).may_merge(&self.told(b)))
+    }
+
+    /// As [`opposite`].
+    pub(crate) fn opposite(&self, a: &Lesson, b: &Lesson) -> bool {
+        marks::opposite_by(a, b, |a, b| self.told(a).opposes(&self.told(b)))
+    }
+
+    fn told(&self, text: &str) -> Rc<Told> {
+        let remembered = self.told.borrow().get(text).cloned();
+        remembered.unwrap_or_else(|| {
+            let told = Rc::new(Told::of(text));
+            self.told.borrow_mut().insert(text.to_owned(), told.clone());
+            told
+        })
     }
 
     fn of_texts(&self, a: &str, b: &str) -> u16 {
@@ -151,6 +172,32 @@ mod tests {
         assert!(near > 600 && far < 200, "near {near}, far {far}");
         assert_eq!(similar("the same words", "the same words"), 1000);
         assert_eq!(similar("", "words"), 0);
+    }
+
+    /// Whatever was compared before, and in whichever order.
+    #[test]
+    fn what_is_remembered_of_a_text_answers_as_the_text_does() {
+        let texts = [
+            "Retry the call",
+            "Never retry the call",
+            "Wait 5 seconds",
+            "Use rg instead of grep",
+            "once",
+            "",
+        ];
+        let signed = Lesson {
+            cue: Cue { tool: Some("sh".into()), error: Some("once".into()), ..Cue::default() },
+            ..text("once")
+        };
+        let all: Vec<_> = texts.map(text).into_iter().chain([signed]).collect();
+        let vectors = Vectors::new(&NgramEmbedder);
+        for (a, b) in
+            all.iter().flat_map(|a| all.iter().map(move |b| (a, b))).cycle().take(2 * all.len().pow(2))
+        {
+            assert_eq!(vectors.may_merge(a, b), may_merge(a, b), "{a:?} {b:?}");
+            assert_eq!(vectors.opposite(a, b), opposite(a, b), "{a:?} {b:?}");
+            assert_eq!(vectors.similarity(a, b), similarity(&NgramEmbedder, a, b), "{a:?} {b:?}");
+        }
     }
 
     #[test]

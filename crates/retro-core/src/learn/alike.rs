@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::id::MemoryId;
 use crate::memory::{Lesson, Memory, Scope, Tombstone};
 use crate::policy::Policy;
-use crate::similar::{Vectors, may_merge, opposite};
+use crate::similar::Vectors;
 
 /// Similarity under a policy.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ impl Alike<'_, '_> {
     /// How similar two lessons of one scope are, if similar enough to be one.
     pub(crate) fn same_lesson(self, known: &Lesson, new: &Lesson) -> Option<u16> {
         let similar = || self.vectors.similarity(known, new);
-        may_merge(known, new).then(similar).filter(|s| *s >= self.policy.merge_similarity)
+        self.vectors.may_merge(known, new).then(similar).filter(|s| *s >= self.policy.merge_similarity)
     }
 
     /// The tombstone that forbids the lesson; the opposite of what was deleted is free to come.
@@ -47,7 +47,7 @@ impl Alike<'_, '_> {
         lesson: &Lesson,
     ) -> Option<(&'t Tombstone, u16)> {
         stones
-            .filter(|stone| stone.scope == *scope && !opposite(&stone.lesson, lesson))
+            .filter(|stone| stone.scope == *scope && !self.vectors.opposite(&stone.lesson, lesson))
             .map(|stone| (stone, self.vectors.similarity(&stone.lesson, lesson)))
             .filter(|(_, similar)| *similar >= self.policy.tombstone_similarity)
             .max_by_key(|(stone, similar)| (*similar, Reverse(stone.memory)))

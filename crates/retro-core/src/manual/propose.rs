@@ -11,7 +11,7 @@ use crate::learn::passed_in;
 use crate::memory::{Evidence, Lesson, Scope};
 use crate::policy::Policy;
 use crate::retrospective::{Investigation, Retrospective};
-use crate::similar::{Embedder, Vectors, may_merge, words};
+use crate::similar::{Embedder, Vectors, words};
 
 /// A pattern that a manual retrospective found, for a person to accept or refuse.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ fn same_pattern(
 ) -> bool {
     known.step == finding.step
         && known.contradicts == finding.contradicts
-        && may_merge(&known.lesson, lesson)
+        && vectors.may_merge(&known.lesson, lesson)
         && vectors.similarity(&known.lesson, lesson) >= policy.merge_similarity
 }
 

@@ -9,9 +9,35 @@ use crate::memory::Lesson;
 /// Whether two lessons may be merged although they differ: never on a mismatch of negation, number or identifier.
 /// Equal signatures have settled that already.
 pub fn may_merge(a: &Lesson, b: &Lesson) -> bool {
+    may_merge_by(a, b, |a, b| Told::of(a).may_merge(&Told::of(b)))
+}
+
+/// As [`may_merge`], where somebody knows how to compare the texts.
+pub(super) fn may_merge_by(a: &Lesson, b: &Lesson, texts: impl FnOnce(&str, &str) -> bool) -> bool {
     match (a.cue.signature(), b.cue.signature()) {
         (Some(a), Some(b)) => a == b,
-        _ => Marks::of(a.text()).agree(&Marks::of(b.text())) && !differ_in_few_words(a.text(), b.text()),
+        _ => texts(a.text(), b.text()),
+    }
+}
+
+/// What a text tells besides its vector. Reading it takes longer than any cosine, so a batch reads each once.
+#[derive(Debug)]
+pub(super) struct Told {
+    marks: Marks,
+    weighty: BTreeSet<String>,
+}
+
+impl Told {
+    pub(super) fn of(text: &str) -> Self {
+        Self { marks: Marks::of(text), weighty: weighty(text) }
+    }
+
+    pub(super) fn may_merge(&self, other: &Self) -> bool {
+        self.marks.agree(&other.marks) && !differ_in_few_words(&self.weighty, &other.weighty)
+    }
+
+    pub(super) fn opposes(&self, other: &Self) -> bool {
+        !self.marks.advise_alike(&other.marks)
     }
 }
 
@@ -21,10 +47,9 @@ const FEW_WORDS: usize = 4;
 /// Whether one of two texts is short and says something that the other does not, or little of what it says. Half of two rules
 /// of four words may be the same by chance ("sort the imports of each module", "test each endpoint of the module"), which no
 /// cosine tells from a paraphrase.
-fn differ_in_few_words(a: &str, b: &str) -> bool {
-    let (a, b) = (weighty(a), weighty(b));
+fn differ_in_few_words(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-    let told_by_both = short.is_subset(&long) && long.len() - short.len() < short.len().clamp(1, 2);
+    let told_by_both = short.is_subset(long) && long.len() - short.len() < short.len().clamp(1, 2);
     short.len() < FEW_WORDS && !told_by_both
 }
 
@@ -37,9 +62,14 @@ fn weighty(text: &str) -> BTreeSet<String> {
 /// Whether two lessons give opposite advice: one prefers what the other avoids, or one is the other's negation.
 /// What was deleted because it was wrong must not keep the right advice away.
 pub fn opposite(a: &Lesson, b: &Lesson) -> bool {
+    opposite_by(a, b, |a, b| Told::of(a).opposes(&Told::of(b)))
+}
+
+/// As [`opposite`], where somebody knows how to compare the texts.
+pub(super) fn opposite_by(a: &Lesson, b: &Lesson, texts: impl FnOnce(&str, &str) -> bool) -> bool {
     match (a.cue.signature(), b.cue.signature()) {
         (Some(_), Some(_)) => a.cue.opposes(&b.cue),
-        _ => !Marks::of(a.text()).advise_alike(&Marks::of(b.text())),
+        _ => texts(a.text(), b.text()),
     }
 }
 

@@ -6,7 +6,6 @@ use super::RuleWriter;
 use crate::id::MemoryId;
 use crate::memory::{Cause, Effect, Evidence, Lesson, Memory, Scope, Status};
 use crate::review::{RemarkKey, Standing};
-use crate::similar::opposite;
 use crate::weight::Weight;
 
 /// What a remark states.
@@ -288,7 +287,7 @@ pub(super) fn opposing<'m>(
             && memory.quarantine.is_none()
             && memory.scope == *scope
             && memory.lesson.subject == lesson.subject
-            && opposite(&memory.lesson, lesson)
+            && alike.vectors.opposite(&memory.lesson, lesson)
             && alike.vectors.similarity(&memory.lesson, lesson) >= alike.policy.rule_contradiction_similarity
     };
     memories.filter(contradicts).collect()
