@@ -1,5 +1,6 @@
 //! The arguments of a call: a JSON object, or one command (shell, SQL, code) however it was wrapped.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -83,6 +84,19 @@ impl Arguments {
             Self::Object(map) => Some(map),
             Self::Command(command) => command.among.as_ref(),
         }
+    }
+
+    /// All parameters by name, beside those of another call of the tool: logs keep a command that came alone without its name,
+    /// which the other call may tell.
+    pub(super) fn parameters_beside(&self, other: &Self) -> Option<Cow<'_, Map<String, Value>>> {
+        if let Some(own) = self.parameters() {
+            return Some(Cow::Borrowed(own));
+        }
+        let (alone, among) = (self.command()?, other.command()?.among.as_ref()?);
+        let is_it =
+            |(_, value): &(&String, &Value)| value.as_str().is_some_and(|text| text.trim() == alone.text);
+        let (name, value) = among.iter().find(is_it)?;
+        Some(Cow::Owned(Map::from_iter([(name.clone(), value.clone())])))
     }
 
     /// The command; `None` for named parameters.

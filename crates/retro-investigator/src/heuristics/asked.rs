@@ -9,7 +9,6 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::{Map, Value};
 
 use super::call::Call;
 use super::lookup;
@@ -42,11 +41,13 @@ static PLEASE: LazyLock<Regex> = LazyLock::new(|| {
 /// Judges the calls of a step once more, in the light of the calls after them.
 pub(super) fn judge_again(calls: &mut [Call<'_>]) {
     for at in 0..calls.len() {
-        let Some(arguments) = may_refuse(&calls[at]) else { continue };
+        if !may_refuse(&calls[at]) {
+            continue;
+        }
         let mut acts =
             calls[at + 1..].iter().take(CALLS_AFTER_MAX).filter(|later| lookup::label(later).is_none());
         let next = acts.next();
-        let given = next.and_then(|next| given_by(&calls[at], arguments, next));
+        let given = next.and_then(|next| given_by(&calls[at], next));
         let done = || next.zip(acts.next()).and_then(|(act, next)| done_by(&calls[at], act, next));
         let line =
             given.map(str::to_owned).or_else(done).and_then(|named| asks_for(calls[at].answer, &named));
@@ -56,14 +57,12 @@ pub(super) fn judge_again(calls: &mut [Call<'_>]) {
     }
 }
 
-/// The parameters of a call whose answer is a few free words, of which nothing says what they are.
-fn may_refuse<'c>(call: &'c Call<'_>) -> Option<&'c Map<String, Value>> {
+/// Whether the answer of a call is a few free words, of which nothing says what they are.
+fn may_refuse(call: &Call<'_>) -> bool {
     let answer = call.answer.trim();
     let in_words = !answer.starts_with(['{', '[', '<', '(']) && answer.lines().count() <= LINES_MAX;
     let short = answer.len() <= ANSWER_BYTES_MAX && (LACKS.is_match(answer) || PLEASE.is_match(answer));
-    let object =
-        call.arguments.parameters().filter(|_| call.succeeded() && !call.flagged && in_words && short)?;
-    lookup::label(call).is_none().then_some(object)
+    call.succeeded() && !call.flagged && in_words && short && lookup::label(call).is_none()
 }
 
 /// The sentence of an answer that asks for something of this name, or asks for another try; `None` when there is none.
@@ -73,7 +72,8 @@ fn asks_for<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The parameter that the next call gives, or gives otherwise, and that gets it another answer.
-fn given_by<'n>(call: &Call<'_>, arguments: &Map<String, Value>, next: &'n Call<'_>) -> Option<&'n str> {
+fn given_by<'n>(call: &Call<'_>, next: &'n Call<'_>) -> Option<&'n str> {
+    let arguments = call.arguments.parameters_beside(&next.arguments)?;
     let second = next.arguments.parameters().filter(|_| gets_past(call, next))?;
     let mut differ = second.iter().filter(|(key, value)| arguments.get(*key) != Some(value));
     let (Some((parameter, _)), None) = (differ.next(), differ.next()) else { return None };

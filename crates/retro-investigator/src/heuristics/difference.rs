@@ -78,10 +78,11 @@ pub(super) fn between(first: &Call<'_>, second: &Call<'_>, stood: Between) -> Di
         return Difference::Unrelated;
     }
     let named = |call: &Call<'_>| call.arguments.object().is_some();
-    if let (Some(a), Some(b)) = (first.arguments.parameters(), second.arguments.parameters())
-        && ((named(first) && named(second)) || same_command(a, b))
+    let (one, other) = (&first.arguments, &second.arguments);
+    if let (Some(a), Some(b)) = (one.parameters_beside(other), other.parameters_beside(one))
+        && ((named(first) && named(second)) || same_command(&a, &b))
     {
-        return objects(a, b, Refused { line: first.failure().map_or("", |failure| failure.line), stood });
+        return objects(&a, &b, Refused { line: first.failure().map_or("", |failure| failure.line), stood });
     }
     match (first.arguments.command(), second.arguments.command()) {
         (Some(a), Some(b)) => commands::between(a, b, first, stood),
@@ -295,6 +296,8 @@ mod tests {
                 "without `timeout` -> with `timeout`",
             ),
             (r#"{"cmd":"make","cwd":"a"}"#, r#"{"cmd":"make"}"#, "with `cwd` -> without `cwd`"),
+            ("SELECT 1", r#"{"sql":"SELECT 1","max_bytes":9}"#, "without `max_bytes` -> with `max_bytes`"),
+            (r#"{"sql":"SELECT 1","cached":true}"#, "SELECT 1", "with `cached` -> without `cached`"),
             ("tar -xzf a -c b", "tar -xzf a -C b", "`tar` with `-c` -> `tar` with `-C`"),
             ("rm a b", "rm -r a b", "`rm` without `-r` -> `rm` with `-r`"),
             ("python a.py x", "python3 a.py x", "program `python` -> program `python3`"),

@@ -136,7 +136,7 @@ impl Manner {
         let text_of = |key: &str| parameter(call, key).and_then(Value::as_str);
         match self {
             Self::With(key) => parameter(call, key).is_some(),
-            Self::Without(key) => call.arguments.parameters().is_some() && parameter(call, key).is_none(),
+            Self::Without(key) => parameter(call, key).is_none(),
             Self::Typed(key, kind) => parameter(call, key).is_some_and(|value| type_of(value) == kind),
             Self::Written(key, pattern) => text_of(key).is_some_and(|text| pattern_of(text) == *pattern),
             Self::Kind(key, kind) => text_of(key).and_then(kind_of) == Some(kind),
