@@ -125,7 +125,7 @@ fn asked(number: u32, title: String) -> Mutation {
     let run = RunId::new(format!("run-{number}")).expect("a name");
     Mutation {
         id: MutationId::of(retrospective, "observe", number, 0),
-        ask: Ask::Observe { memory, run, finding },
+        ask: Ask::Observe { memory, run, finding, no_lesson: None },
     }
 }
 

@@ -7,11 +7,13 @@
 use std::collections::BTreeSet;
 
 use retro_core::finding::{Against, KnownMemory, Transient};
-use retro_core::trajectory::{Source, Trajectory};
+use retro_core::trajectory::{Source, Trajectory, Turn};
 
 use super::call::{Call, StepCalls};
 use super::manner::is_name;
 
+/// The longest message that is only words, in bytes.
+const MESSAGE_BYTES_MAX: usize = 600;
 /// The most transients of one run: what recurs comes again.
 const TRANSIENTS_MAX: usize = 6;
 
@@ -49,21 +51,33 @@ pub(super) fn find(
     transients
 }
 
+/// A call without arguments works on what the log does not show.
 fn same_call_succeeds(failing: &Call<'_>, next: &Call<'_>) -> bool {
     !failing.error().is_empty()
         && is_name(failing.tool)
         && next.tool == failing.tool
         && next.raw == failing.raw
+        && failing.raw.contains(char::is_alphanumeric)
         && next.turn > failing.turn
         && next.succeeded()
 }
 
-/// Whether nothing happened between the two: no other call in any step, and nobody but the agent spoke.
+/// Whether nothing happened between the two: no other call in any step, nobody but the agent spoke, and what it said did
+/// nothing either.
 fn undisturbed(trajectory: &Trajectory, failing: &Call<'_>, next: &Call<'_>) -> bool {
     let (first, last) = (failing.turn as usize, next.turn as usize);
     let alone = |turn: usize| trajectory.turns[turn].calls.len() == 1;
-    let still = |turn: &retro_core::trajectory::Turn| turn.calls.is_empty() && turn.source == Source::Agent;
-    alone(first) && alone(last) && trajectory.turns[first + 1..last].iter().all(still)
+    let silent = |turn: &Turn| turn.source == Source::Agent && !acts(&turn.message);
+    alone(first)
+        && alone(last)
+        && trajectory.turns[first + 1..last].iter().all(|turn| turn.calls.is_empty() && silent(turn))
+        && silent(&trajectory.turns[last])
+}
+
+/// Whether a message may be more than words: some agents edit files and run code by what they say.
+fn acts(message: &str) -> bool {
+    message.len() > MESSAGE_BYTES_MAX
+        || ["```", "<<<<<<<", "*** Begin", "diff --git"].iter().any(|mark| message.contains(mark))
 }
 
 fn about(transient: &Transient, memories: &[KnownMemory]) -> Vec<Against> {

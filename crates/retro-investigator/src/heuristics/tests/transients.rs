@@ -21,6 +21,7 @@ fn an_error_that_the_very_same_call_gets_past_is_transient_and_what_another_chan
         &[("check", PLAIN, EXPIRED), ("renew", PLAIN, "done"), ("check", PLAIN, "valid")],
         &[("check", PLAIN, EXPIRED), ("renew", PLAIN, "valid")],
         &[("check", PLAIN, "valid"), ("check", PLAIN, "valid")],
+        &[("check", "{}", EXPIRED), ("check", "{}", "valid")],
     ] {
         assert_eq!(passed(&run(other)), [""; 0], "{other:?}");
     }
@@ -40,6 +41,15 @@ fn whatever_happens_between_the_two_may_be_what_helped() {
     };
     assert_eq!(passed(&between(silent(Source::Agent, "main"))).len(), 1, "thinking changes nothing");
     assert_eq!(passed(&between(silent(Source::User, "main"))).len(), 0, "somebody answered");
+    for edit in
+        ["So:\n```python\nx = 1\n```".to_owned(), "a.py\n<<<<<<< SEARCH".to_owned(), "long ".repeat(200)]
+    {
+        let said = Turn { message: edit, ..silent(Source::Agent, "main") };
+        assert_eq!(passed(&between(said.clone())).len(), 0, "some agents act by what they say");
+        let mut with = calm.clone();
+        with.trajectory.turns[1].message = said.message;
+        assert_eq!(passed(&with).len(), 0, "with the call as well");
+    }
     let elsewhere = Turn { step: Step::new("other").unwrap(), ..turn(call(("renew", PLAIN, "done"))) };
     assert_eq!(passed(&between(elsewhere)).len(), 0, "another step acted");
     let mut beside = calm.clone();
