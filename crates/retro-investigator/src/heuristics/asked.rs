@@ -38,6 +38,14 @@ static PLEASE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant pattern")
 });
 
+// Tools by which somebody is spoken to: what they answer is what somebody says.
+static TALKS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?i)(?:^|[_.\-/ ])(?:ask|chat|say|talk|message|respond|reply|user|human|customer)(?:$|[_.\-/ ])",
+    )
+    .expect("a constant pattern")
+});
+
 /// Judges the calls of a step once more, in the light of the calls after them.
 pub(super) fn judge_again(calls: &mut [Call<'_>]) {
     for at in 0..calls.len() {
@@ -62,7 +70,8 @@ fn may_refuse(call: &Call<'_>) -> bool {
     let answer = call.answer.trim();
     let in_words = !answer.starts_with(['{', '[', '<', '(']) && answer.lines().count() <= LINES_MAX;
     let short = answer.len() <= ANSWER_BYTES_MAX && (LACKS.is_match(answer) || PLEASE.is_match(answer));
-    call.succeeded() && !call.flagged && in_words && short && lookup::label(call).is_none()
+    let works = lookup::label(call).is_none() && !TALKS.is_match(call.tool);
+    call.succeeded() && !call.flagged && in_words && short && works
 }
 
 /// The sentence of an answer that asks for something of this name, or asks for another try; `None` when there is none.
@@ -171,6 +180,7 @@ mod tests {
             ("list_orders", "3 orders, no more on this page", "page"),
             ("send", r#"{"language": "none"}"#, "language"),
             ("send", "no id", "id_of_it"),
+            ("ask_user", "I need a language, please choose one", "language"),
         ] {
             assert_eq!(refused(tool, answer, parameter), None, "{answer}");
         }

@@ -152,7 +152,7 @@ pattern!(
         r"An error occurred \([A-Za-z]+\) when calling |(?i:http(?:/[\d.]+)?(?: status)?:? ?[45]\d\d\b)|",
         r"[45]\d\d (?:Bad Request|Unauthorized|Forbidden|Not Found|Method Not Allowed|Conflict|Unprocessable|",
         r"Too Many Requests|Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|",
-        r"(?:[A-Za-z_]+\.)*[A-Z]\w*(?:Error|Exception)(?::|$| while )|(?:[a-z]\w*\.){1,6}[A-Z]\w+: |(?:[\w.]+: )?net::ERR_[A-Z_]+|",
+        r"(?:[A-Za-z_]+\.)*[A-Z]\w*(?:Error|Exception)(?::|$| while )|(?:[a-z]\w*\.){0,6}(?:errors?|exceptions?)\.[A-Z]\w+: |(?:[\w.]+: )?net::ERR_[A-Z_]+|",
         r"[A-Z][a-z]+(?:[A-Z][a-z]+)*(?:Not|No|Invalid|Missing|Denied|Refused|Failed|Failure|Unknown|Expired|Exceeded|Conflict|Required|Mismatch|Violation|Fault|Timeout)(?:[A-Z][a-z]+)*: |",
         r"No [A-Za-z ]{1,30} (?:was|were) found in your|Format your [A-Za-z ]{1,30} as follows|Your last .{1,60} did not contain|",
         r"Your proposed edit has introduced new syntax error)"

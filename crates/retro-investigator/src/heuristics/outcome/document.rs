@@ -22,6 +22,16 @@ pattern!(
     XML_ERROR,
     r"(?s)\A(?:<\?xml[^>]*>\s*)?<(?:Error|ErrorResponse|Fault)\b[^>]*>.{0,200}?<Code>([^<]+)</Code>(?:.{0,200}?<Message>([^<]+)</Message>)?"
 );
+// Codes in words, as remote procedure calls have them.
+pattern!(
+    REFUSING_CODE,
+    concat!(
+        r"\A(?:[A-Z]+_)*(?:INVALID|NOT|NO|ERROR|FAILED|FAILURE|DENIED|MISSING|REQUIRED|EXCEEDED|UNAUTH[A-Z]*|UNAVAILABLE|UNKNOWN|CONFLICT|",
+        r"EXPIRED|FORBIDDEN|ABORTED|CANCELLED|INTERNAL|TIMEOUT|EXHAUSTED|OUT_OF|ALREADY|UNIMPLEMENTED|DATA_LOSS|BAD|UNSUPPORTED)(?:_[A-Z]+)*\z"
+    )
+);
+// What nobody says whose work has failed.
+pattern!(WELL, r"(?i)\b(?:succe\w+|ok|done|created|accepted|finished)\b");
 // A status that refuses, in front of a document.
 pattern!(STATUS_LINE, r"\A([45]\d\d):?[ \t]+");
 // Python's way of printing a dictionary.
@@ -101,16 +111,14 @@ fn error_text(value: &Value) -> Option<String> {
 fn status_text(map: &Map<String, Value>) -> Option<String> {
     const PARTS: &[&str] =
         &["code", "message", "details", "detail", "status", "reason", "request_id", "trace_id"];
+    let message = error_text(map.get("message")?)?;
     let refuses = match map.get("code")? {
         Value::Number(code) => code.as_i64().is_some_and(|code| code != 0 && !(100..400).contains(&code)),
-        Value::String(code) => {
-            !matches!(code.to_ascii_lowercase().as_str(), "ok" | "success" | "0" | "created" | "accepted")
-                && code.chars().all(|c| c.is_ascii_uppercase() || c == '_')
-        }
+        Value::String(code) => REFUSING_CODE.is_match(code),
         _ => false,
     };
     let only = map.keys().all(|key| PARTS.contains(&key.as_str()));
-    (refuses && only).then(|| error_text(map.get("message")?))?
+    (refuses && only && !WELL.is_match(&message)).then_some(message)
 }
 
 /// Why the fields of a request were refused, as validators tell it: a list of places, each with a message.

@@ -192,6 +192,8 @@ fn errors_of_tools_that_nobody_knows_are_heard_by_their_shape() {
     for (answer, line) in [
         (r#"{"code": 16, "message": "no active session"}"#, "no active session"),
         (r#"{"code": "FAILED_PRECONDITION", "message": "not a leader"}"#, "not a leader"),
+        (r#"{"code": "UNAUTHENTICATED", "message": "no session"}"#, "no session"),
+        (r#"{"code": "VALUE_OUT_OF_RANGE", "message": "at most 7"}"#, "at most 7"),
         (
             r#"{"detail": [{"loc": ["body", "x"], "msg": "field required", "type": "missing"}]}"#,
             "field required",
@@ -217,11 +219,15 @@ fn errors_of_tools_that_nobody_knows_are_heard_by_their_shape() {
     for well in [
         r#"{"code": 0, "message": "done"}"#,
         r#"{"code": 200, "message": "done"}"#,
-        r#"{"code": "OK", "message": "done"}"#,
+        r#"{"code": "OK", "message": "your order"}"#,
+        r#"{"code": "COMPLETED", "message": "your order"}"#,
+        r#"{"code": "NORMAL_NOTE", "message": "your order"}"#,
+        r#"{"code": 1, "message": "success"}"#,
         r#"{"code": 7, "message": "the weather", "rows": [1]}"#,
         r#"{"detail": [{"loc": "here", "price": 3}]}"#,
         "NotesOfMonday: we met",
         "OrderSummary: 3 items",
+        "com.acme.Main: the server has started",
         "the job exited with code 0",
         "see www.Example: all of it",
         "<Error><Name>x</Name></Error>",
