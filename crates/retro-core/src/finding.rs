@@ -241,18 +241,21 @@ pub struct Transient {
     pub error: String,
     /// Words of it.
     pub quote: Quote,
-    /// The memories about it: there is nothing to mind.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub contradicts: Vec<Against>,
 }
 
-/// A memory that is spoken against, with its subject.
+/// What a run shows against a known memory, beside any finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Against {
+pub struct Contradiction {
     /// The memory.
     pub memory: MemoryId,
-    /// What it is about.
+    /// Its step, in which it showed.
+    pub step: Step,
+    /// What the memory is about.
     pub subject: String,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// The words.
+    pub quote: Quote,
 }
 
 impl Transient {
@@ -275,6 +278,9 @@ pub struct Looked {
     /// Errors that passed by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transients: Vec<Transient>,
+    /// What speaks against known memories, beside what the findings contradict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Contradiction>,
 }
 
 /// What an investigator answers. "Found nothing", "answer invalid" and "failed" are three different things.
@@ -308,7 +314,10 @@ pub struct Checked {
     /// Errors that passed by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transients: Vec<Transient>,
-    /// Findings, verdicts and transients dropped because a quote was not there, a text was out of bounds or a memory unknown.
+    /// What speaks against known memories, beside what the findings contradict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Contradiction>,
+    /// How many of all these were dropped because a quote was not there, a text was out of bounds or a memory unknown.
     pub dropped: u32,
 }
 
@@ -319,8 +328,8 @@ pub const FINDINGS_MAX: usize = 50;
 /// finding's step, texts within bounds, memories among the presented; of several verdicts on one memory the strongest
 /// stays.
 pub fn check(brief: &Brief, looked: Looked) -> Checked {
-    let Looked { mut findings, mut verdicts, fault, mut transients } = looked;
-    let before = findings.len() + verdicts.len() + transients.len();
+    let Looked { mut findings, mut verdicts, fault, mut transients, mut contradictions } = looked;
+    let before = findings.len() + verdicts.len() + transients.len() + contradictions.len();
     findings.retain(|finding| finding_stands(brief, finding));
     findings.truncate(FINDINGS_MAX);
     verdicts.retain(|verdict| verdict_stands(brief, verdict));
@@ -328,10 +337,12 @@ pub fn check(brief: &Brief, looked: Looked) -> Checked {
     verdicts.dedup_by_key(|verdict| verdict.memory);
     transients.retain(|transient| transient_stands(brief, transient));
     transients.truncate(FINDINGS_MAX);
-    let kept = findings.len() + verdicts.len() + transients.len();
+    contradictions.retain(|contradiction| contradiction_stands(brief, contradiction));
+    contradictions.truncate(FINDINGS_MAX);
+    let kept = findings.len() + verdicts.len() + transients.len() + contradictions.len();
     let dropped = u32::try_from(before - kept).unwrap_or(u32::MAX);
     let fault = fault.filter(|fault| fault_stands(brief, fault));
-    Checked { findings, verdicts, fault, transients, dropped }
+    Checked { findings, verdicts, fault, transients, contradictions, dropped }
 }
 
 fn fault_stands(brief: &Brief, fault: &Fault) -> bool {
@@ -362,18 +373,20 @@ fn verdict_stands(brief: &Brief, verdict: &MemoryVerdict) -> bool {
 }
 
 fn transient_stands(brief: &Brief, transient: &Transient) -> bool {
-    let about_it = |against: &Against| {
-        brief.memories.iter().any(|memory| {
-            memory.id == against.memory
-                && memory.subject == against.subject
-                && memory.step.as_ref().is_some_and(|step| transient.is_subject_of(step, &memory.cue))
-        })
-    };
     quote_stands(brief, &transient.quote)
         && brief.step_at(transient.quote.place) == Some(&transient.step)
         && within(&transient.tool, CUE_CHARS_MAX)
         && within(&transient.error, CUE_CHARS_MAX)
-        && transient.contradicts.iter().all(about_it)
+}
+
+fn contradiction_stands(brief: &Brief, contradiction: &Contradiction) -> bool {
+    let known = brief.memories.iter().find(|memory| memory.id == contradiction.memory);
+    quote_stands(brief, &contradiction.quote)
+        && brief.step_at(contradiction.quote.place) == Some(&contradiction.step)
+        && within(&contradiction.reason, REASON_CHARS_MAX)
+        && known.is_some_and(|memory| {
+            memory.step.as_ref() == Some(&contradiction.step) && memory.subject == contradiction.subject
+        })
 }
 
 fn within(text: &str, chars_max: usize) -> bool {

@@ -148,7 +148,7 @@ pub struct ReportedInvestigation {
     /// Errors that passed by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transients: Vec<Transient>,
-    /// Findings, verdicts and transients that did not stand up to the mechanical checks.
+    /// What of all that was seen did not stand up to the mechanical checks.
     pub dropped: u32,
     /// What it took.
     pub timing: Timing,
@@ -256,7 +256,8 @@ fn sightings(inputs: Inputs<'_>) -> Vec<Sighting> {
 
 fn reported(one: &Investigation, timing: Timing) -> ReportedInvestigation {
     let looked = one.result.as_ref().and_then(|result| result.looked()).map(|(checked, _)| checked.clone());
-    let Checked { findings, verdicts, fault, transients, dropped } = looked.unwrap_or_default();
+    let Checked { findings, verdicts, fault, transients, contradictions: _, dropped } =
+        looked.unwrap_or_default();
     ReportedInvestigation {
         number: one.number,
         ordinal: one.ordinal,

@@ -89,12 +89,9 @@ pub fn investigate(brief: &Brief) -> Answer {
         finding.contradicts = contradiction::contradicted(finding, &brief.memories);
     }
     let verdicts = verdict::on_presented(brief, &steps);
-    Answer::Looked(Looked {
-        findings,
-        verdicts,
-        fault,
-        transients: transient::find(&brief.trajectory, &steps, &brief.memories),
-    })
+    let transients = transient::find(&brief.trajectory, &steps);
+    let contradictions = contradiction::beside_findings(&brief.memories, &transients, &verdicts);
+    Answer::Looked(Looked { findings, verdicts, fault, transients, contradictions })
 }
 
 /// What became of one call, as an investigation judges it: by what the log says, else by the answer.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Checked, Finding, FindingKind, MemoryVerdict, Quote, Transient, Verdict};
+use crate::finding::{Checked, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, Verdict};
 use crate::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step};
 use crate::retrospective::{Investigation, Presented, Retrospective};
 
@@ -144,8 +144,8 @@ pub fn settle(retrospective: RetrospectiveId, investigations: &[Investigation]) 
                 contradiction(one, finding).map(|ask| Mutation { id: id("contradict", one, index), ask }),
             );
         }
-        for (index, ask) in (0u32..).zip(passed(one, &checked.transients)) {
-            batch.push(Mutation { id: id("passed", one, index), ask });
+        for (index, against) in (0u32..).zip(&checked.contradictions) {
+            batch.push(Mutation { id: id("against", one, index), ask: contradicted(one, against) });
         }
     }
     for (one, checked, presented) in looked() {
@@ -208,18 +208,15 @@ pub(crate) fn passed_in(investigations: &[Investigation], finding: &Finding) -> 
     investigations.iter().find(passed).map(|one| one.run.clone())
 }
 
-/// What speaks against the memories about errors that passed by themselves in a run.
-fn passed<'i>(one: &'i Investigation, transients: &'i [Transient]) -> impl Iterator<Item = Ask> + 'i {
-    transients.iter().flat_map(|transient| {
-        transient.contradicts.iter().map(|against| Ask::Contradict {
-            memory: against.memory,
-            run: one.run.clone(),
-            step: transient.step.clone(),
-            subject: against.subject.clone(),
-            reason: format!("the very same call of `{}` got past “{}”", transient.tool, transient.error),
-            quote: transient.quote.clone(),
-        })
-    })
+fn contradicted(one: &Investigation, against: &Contradiction) -> Ask {
+    Ask::Contradict {
+        memory: against.memory,
+        run: one.run.clone(),
+        step: against.step.clone(),
+        subject: against.subject.clone(),
+        reason: against.reason.clone(),
+        quote: against.quote.clone(),
+    }
 }
 
 /// A presented memory on which no verdict stands was not used, as far as anyone can show. Harm is a failure that runs without

@@ -1,7 +1,7 @@
 //! What an investigator says is kept only if it stands up mechanically.
 
 use retro_core::finding::{
-    Against, Brief, CONTENT_CHARS_MAX, CUE_CHARS_MAX, Checked, Cue, Finding, KnownMemory, Looked,
+    Brief, CONTENT_CHARS_MAX, CUE_CHARS_MAX, Checked, Contradiction, Finding, KnownMemory, Looked,
     MemoryVerdict, QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, Transient,
     Verdict, check,
 };
@@ -132,33 +132,28 @@ fn texts_out_of_bounds_are_dropped() {
 }
 
 #[test]
-fn a_transient_needs_its_words_and_speaks_only_against_memories_about_its_error() {
+fn a_transient_and_a_contradiction_need_their_words_and_a_contradiction_a_memory_of_that_step_and_subject() {
     let known = brief().memories[0].clone();
-    let (step, cue) = (
-        known.step.clone().unwrap(),
-        Cue { tool: Some("sh".into()), error: Some("E".into()), ..Cue::default() },
-    );
-    let against = |memory| vec![Against { memory, subject: known.subject.clone() }];
-    let transient = |place, text: &str, contradicts| Transient {
-        step: step.clone(),
-        tool: "sh".into(),
-        error: "E".into(),
-        quote: Quote { place, text: text.into() },
-        contradicts,
-    };
-    let stands = |cue: &Cue, transient: Transient| {
-        let mut brief = brief();
-        brief.memories[0].cue = cue.clone();
-        let checked = check(&brief, Looked { transients: vec![transient], ..Looked::default() });
-        assert_eq!(checked.transients.len() + checked.dropped as usize, 1);
-        checked.dropped == 0
-    };
+    let step = known.step.clone().unwrap();
+    let quote = |place, text: &str| Quote { place, text: text.into() };
     let here = Place::Message { turn: 0 };
-    assert!(stands(&cue, transient(here, "words", against(known.id))));
-    assert!(!stands(&cue, transient(here, "other words", against(known.id))));
-    assert!(!stands(&cue, transient(Place::Message { turn: 1 }, "words", against(known.id))), "another step");
-    assert!(!stands(&cue, transient(here, "words", against(id("unknown")))));
-    assert!(!stands(&Cue::default(), transient(here, "words", against(known.id))), "about something else");
+    let dropped = |looked: Looked| check(&brief(), looked).dropped;
+    let transient = |quote| Looked {
+        transients: vec![Transient { step: step.clone(), tool: "sh".into(), error: "E".into(), quote }],
+        ..Looked::default()
+    };
+    assert_eq!(dropped(transient(quote(here, "words"))), 0);
+    assert_eq!(dropped(transient(quote(here, "other words"))), 1);
+    assert_eq!(dropped(transient(quote(Place::Message { turn: 1 }, "words"))), 1, "another step");
+    let against = |memory, subject: &str, quote| {
+        let (step, subject, reason) = (step.clone(), subject.to_owned(), "because".to_owned());
+        let contradictions = vec![Contradiction { memory, step, subject, reason, quote }];
+        Looked { contradictions, ..Looked::default() }
+    };
+    assert_eq!(dropped(against(known.id, &known.subject, quote(here, "words"))), 0);
+    assert_eq!(dropped(against(known.id, "another", quote(here, "words"))), 1);
+    assert_eq!(dropped(against(known.id, &known.subject, quote(here, "other words"))), 1);
+    assert_eq!(dropped(against(id("unknown"), &known.subject, quote(here, "words"))), 1);
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn it_speaks_against_the_memories_about_it_as_any_contradiction_does() {
     let r1 = passed("r1", "B", &world);
     let (lines, applied) = world.retrospective(&[r1]);
     assert_eq!(lines, ["r1 deleted B: deleted 0.000"], "tentative: one run is enough");
-    let told = "contradicted while tentative by run r1: the very same call of `sh` got past “B”";
+    let told = "contradicted while tentative by run r1: the very same call got past “B”";
     assert_eq!(applied.tombstones[0].reason, told);
 
     let r2 = passed("r2", "A", &world);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 use retro_core::finding::{
-    Against, Checked, Cue, Finding, FindingKind, MemoryVerdict, Quote, Transient, Verdict,
+    Checked, Contradiction, Cue, Finding, FindingKind, MemoryVerdict, Quote, Transient, Verdict,
 };
 use retro_core::id::{
     ChangeId, Epoch, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey, derive,
@@ -80,6 +80,7 @@ pub(crate) struct Look {
     pub(crate) presented: Vec<Presented>,
     pub(crate) verdicts: Vec<MemoryVerdict>,
     pub(crate) transients: Vec<Transient>,
+    pub(crate) contradictions: Vec<Contradiction>,
 }
 
 pub(crate) fn look(name: &str) -> Look {
@@ -89,6 +90,7 @@ pub(crate) fn look(name: &str) -> Look {
         presented: Vec::new(),
         verdicts: Vec::new(),
         transients: Vec::new(),
+        contradictions: Vec::new(),
     }
 }
 
@@ -128,14 +130,17 @@ impl Look {
         about: &Finding,
         memories: impl IntoIterator<Item = &'m Memory>,
     ) -> Self {
-        let against = |memory: &Memory| Against { memory: memory.id, subject: memory.lesson.subject.clone() };
-        self.transients.push(Transient {
+        let error = about.cue.error.clone().unwrap();
+        let against = |memory: &Memory| Contradiction {
+            memory: memory.id,
             step: about.step.clone(),
-            tool: about.cue.tool.clone().unwrap(),
-            error: about.cue.error.clone().unwrap(),
+            subject: memory.lesson.subject.clone(),
+            reason: format!("the very same call got past “{error}”"),
             quote: quote(),
-            contradicts: memories.into_iter().map(against).collect(),
-        });
+        };
+        self.contradictions.extend(memories.into_iter().map(against));
+        let (step, tool) = (about.step.clone(), about.cue.tool.clone().unwrap());
+        self.transients.push(Transient { step, tool, error, quote: quote() });
         self
     }
 
@@ -144,6 +149,7 @@ impl Look {
             findings: self.findings.clone(),
             verdicts: self.verdicts.clone(),
             transients: self.transients.clone(),
+            contradictions: self.contradictions.clone(),
             ..Checked::default()
         };
         let presented = self.presented.clone();

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use retro_core::finding::{Against, KnownMemory, Transient};
+use retro_core::finding::Transient;
 use retro_core::trajectory::{Source, Trajectory, Turn};
 
 use super::call::{Call, StepCalls};
@@ -17,12 +17,8 @@ const MESSAGE_BYTES_MAX: usize = 600;
 /// The most transients of one run: what recurs comes again.
 const TRANSIENTS_MAX: usize = 6;
 
-/// The errors of a run that passed by themselves, one an error, tool and step, with the memories that they speak against.
-pub(super) fn find(
-    trajectory: &Trajectory,
-    steps: &[StepCalls<'_>],
-    memories: &[KnownMemory],
-) -> Vec<Transient> {
+/// The errors of a run that passed by themselves, one an error, tool and step.
+pub(super) fn find(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Vec<Transient> {
     let mut told = BTreeSet::new();
     let mut transients = Vec::new();
     for step in steps {
@@ -40,14 +36,10 @@ pub(super) fn find(
                 tool: failing.tool.to_owned(),
                 error: failing.error().to_owned(),
                 quote,
-                contradicts: Vec::new(),
             }));
         }
     }
     transients.truncate(TRANSIENTS_MAX);
-    for transient in &mut transients {
-        transient.contradicts = about(transient, memories);
-    }
     transients
 }
 
@@ -78,11 +70,4 @@ fn undisturbed(trajectory: &Trajectory, failing: &Call<'_>, next: &Call<'_>) -> 
 fn acts(message: &str) -> bool {
     message.len() > MESSAGE_BYTES_MAX
         || ["```", "<<<<<<<", "*** Begin", "diff --git"].iter().any(|mark| message.contains(mark))
-}
-
-fn about(transient: &Transient, memories: &[KnownMemory]) -> Vec<Against> {
-    let about = memories
-        .iter()
-        .filter(|memory| memory.step.as_ref().is_some_and(|step| transient.is_subject_of(step, &memory.cue)));
-    about.map(|memory| Against { memory: memory.id, subject: memory.subject.clone() }).collect()
 }

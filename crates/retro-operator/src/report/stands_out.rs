@@ -111,7 +111,6 @@ mod tests {
             tool: "post_message".to_owned(),
             error: "<nonce> expired".to_owned(),
             quote,
-            contradicts: Vec::new(),
         }];
         report
     }

@@ -70,6 +70,6 @@ fn it_speaks_against_every_memory_about_its_error_and_no_other() {
         KnownMemory { step: Some(Step::new("other").unwrap()), ..about(4, "check", "nonce expired") },
         KnownMemory { presented: false, weight: Weight::ZERO, ..about(5, "check", "nonce expired") },
     ];
-    let against: Vec<_> = seen(&brief).transients[0].contradicts.iter().map(|one| one.memory).collect();
+    let against: Vec<_> = seen(&brief).contradictions.iter().map(|one| one.memory).collect();
     assert_eq!(against, [memory_id(1), memory_id(5)]);
 }

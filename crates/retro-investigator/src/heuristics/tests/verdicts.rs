@@ -193,3 +193,19 @@ fn memories_that_were_not_presented_get_no_verdict() {
     brief.memories = vec![KnownMemory { presented: false, ..memory(7, "deploy", "Title", with_region()) }];
     assert!(looked(&brief).1.is_empty());
 }
+
+#[test]
+fn a_tool_that_refuses_what_a_memory_prefers_contradicts_it() {
+    let against = |answer: &str| {
+        let mut brief = run(&[("deploy", PLACED, answer)]);
+        brief.memories = vec![memory(7, "deploy", "Title", with_region())];
+        seen(&brief).contradictions
+    };
+    let said = against("Error: unknown argument region");
+    assert_eq!(said.len(), 1);
+    assert_eq!(said[0].memory, memory_id(7));
+    assert_eq!(said[0].reason, "called with `region`, and the tool refuses just that");
+    assert!(against(OWN).is_empty(), "it harmed, and the tool refuses nothing");
+    assert!(against("Error: invalid region eu").is_empty(), "a value is wrong");
+    assert!(against("deployed").is_empty());
+}
