@@ -38,12 +38,10 @@ static PLEASE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant pattern")
 });
 
-// Tools by which somebody is spoken to: what they answer is what somebody says.
+// Tools that answer what somebody says.
 static TALKS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(
-        r"(?i)(?:^|[_.\-/ ])(?:ask|chat|say|talk|message|respond|reply|user|human|customer)(?:$|[_.\-/ ])",
-    )
-    .expect("a constant pattern")
+    Regex::new(r"(?i)(?:^|[_.\-/ ])(?:ask|chat|talk|interview|user|human)(?:$|[_.\-/ ])")
+        .expect("a constant pattern")
 });
 
 /// Judges the calls of a step once more, in the light of the calls after them.
