@@ -121,5 +121,5 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
 #[test]
 fn the_worlds_that_ship_can_be_read() {
     let folders = crate::worlds_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("worlds")).unwrap();
-    assert_eq!(crate::worlds(&folders).unwrap().len(), 6);
+    assert_eq!(crate::worlds(&folders).unwrap().len(), 7);
 }
