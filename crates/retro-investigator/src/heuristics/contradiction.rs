@@ -66,25 +66,27 @@ static UNKNOWN: LazyLock<Regex> = LazyLock::new(|| {
 });
 static GONE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
-        r"^ (?:(?:is|was|are|were|has been|have been) )?(?:not |no longer )?(?:an? )?(?:allowed|permitted|supported|accepted|",
-        r"recogni[sz]ed|available|valid|removed|retired|deprecated|disabled|forbidden|refused|unknown|unsupported|switched off)\b"
+        r"^ (?:(?:is|was|are|were|has been|have been) )?(?:no longer \w+|removed|retired|deprecated|disabled|forbidden|refused|",
+        r"switched off|not (?:allowed|permitted))\b"
     ))
     .expect("a constant pattern")
 });
-/// What is no refusal behind a name.
-static WELCOME: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^ (?:(?:is|was|are|were|has been|have been) )?(?:allowed|permitted|supported|accepted|recogni[sz]ed|available|valid)\b")
-        .expect("a constant pattern")
+/// What is said behind a refused choice, option or tool. Behind a parameter it may be its value that is meant.
+static NOT_ONE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"^ (?:(?:is|was|are|were) )?(?:unknown|unsupported|unavailable|invalid|",
+        r"not (?:an? )?(?:\w+ )?(?:supported|accepted|recogni[sz]ed|available|valid|known))\b"
+    ))
+    .expect("a constant pattern")
 });
 
 /// Whether an error refuses the very thing that a memory prefers.
 fn refuses(error: &str, prefer: &Manner) -> bool {
-    let name = match prefer {
-        Manner::With(name)
-        | Manner::Value(_, name)
-        | Manner::Option(_, name)
-        | Manner::Tool(name)
-        | Manner::First(name) => name,
+    let (name, is_parameter) = match prefer {
+        Manner::With(name) => (name, true),
+        Manner::Value(_, name) | Manner::Option(_, name) | Manner::Tool(name) | Manner::First(name) => {
+            (name, false)
+        }
         _ => return false,
     };
     let error = plain(error);
@@ -94,7 +96,7 @@ fn refuses(error: &str, prefer: &Manner) -> bool {
         && places.any(|(at, _)| {
             let (before, after) = (&error[..at], &error[at + name.len()..]);
             let whole = !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric);
-            let gone = GONE.is_match(after) && !WELCOME.is_match(after);
+            let gone = GONE.is_match(after) || (!is_parameter && NOT_ONE.is_match(after));
             whole && (UNKNOWN.is_match(before.trim_end_matches('-')) || gone)
         })
 }
@@ -120,6 +122,7 @@ mod tests {
             ("skip_checks is not allowed on a production service", with("skip_checks")),
             ("Error: format csv was removed", value("csv")),
             ("`region` is no longer supported", with("region")),
+            ("csv is not a supported format", value("csv")),
             ("tar: unrecognized option '--lzma'", option),
             ("open_session has been retired", Manner::First("open_session".to_owned())),
         ] {
@@ -127,6 +130,9 @@ mod tests {
         }
         for (error, prefer) in [
             ("Error: invalid region 'us-7'", with("region")),
+            ("Error: region is not valid", with("region")),
+            ("region is not available in your plan", with("region")),
+            ("region unknown", with("region")),
             ("region us-7 is not allowed", with("region")),
             ("region is required", with("region")),
             ("unknown argument drained", with("drain")),
