@@ -8,6 +8,7 @@ use retro_core::canonical::content_hash;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::run::{Agent, MemoryUse, Outcome, RunFacts, RunKind, Usage};
 use retro_events::run_completed::RunEvent;
+use retro_core::json::Document;
 use retro_events::{atif, field};
 use serde::Deserialize;
 use serde_json::Value;
@@ -48,7 +49,7 @@ struct Times {
 
 /// Reads one document: one run.
 pub(crate) fn read(document: &Value, options: &Options) -> Result<Vec<ForeignRun>, Rejection> {
-    atif::read(document, "")?;
+    atif::read(Document::of_value(document).root(), "")?;
     let header: Header = field::read(Code::TrajectoryInvalid, "", document)?;
     let agent = header.agent.as_ref();
     let workflow = workflow(options, "agent.name", || {

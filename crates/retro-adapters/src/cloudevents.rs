@@ -3,6 +3,7 @@
 use retro_core::dead_letter::Rejection;
 use retro_events::atif;
 use retro_events::envelope::Envelope;
+use retro_core::json::Document;
 use retro_events::run_completed::RunEvent;
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use crate::ForeignRun;
 
 /// Reads one structured event. Its trajectory is checked here, where its author sees the path, not in a dead letter.
 pub(crate) fn read(document: &Value) -> Result<Vec<ForeignRun>, Rejection> {
-    let event = RunEvent::of_envelope(Envelope::from_json(document.clone())?)?;
+    let event = RunEvent::of_envelope(Envelope::from_document(&Document::of_value(document))?)?;
     if let Some(trajectory) = event.trajectory() {
         atif::read(trajectory, "data.trajectory")?;
     }

@@ -6,6 +6,7 @@ pub mod dead_letter;
 pub mod effect;
 pub mod finding;
 pub mod id;
+pub mod json;
 pub mod investigate;
 pub mod keep;
 pub mod learn;

@@ -3,9 +3,9 @@
 //! The header `content-encoding` says how a payload is packed, over NATS as over HTTP. Read are `zstd` and `gzip`:
 //! what engines and HTTP clients write. A few bytes can unpack to gigabytes, so reading stops at the bound.
 
-use std::borrow::Cow;
 use std::io::Read;
 
+use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use retro_core::dead_letter::{Code, Rejection};
 
@@ -22,17 +22,13 @@ pub fn is_read(encoding: &str) -> bool {
 
 /// Unpacks a payload to at most `bytes_max` bytes; without an encoding it stays as it is. Fails with
 /// `encoding_invalid` at `content-encoding`, or with `oversized`.
-pub fn unpack<'a>(
-    encoding: Option<&str>,
-    payload: &'a [u8],
-    bytes_max: usize,
-) -> Result<Cow<'a, [u8]>, Rejection> {
+pub fn unpack(encoding: Option<&str>, payload: &Bytes, bytes_max: usize) -> Result<Bytes, Rejection> {
     let encoding = encoding.unwrap_or_default().trim().to_ascii_lowercase();
     match encoding.as_str() {
-        "" | "identity" => Ok(Cow::Borrowed(payload)),
-        "gzip" | "x-gzip" => read(MultiGzDecoder::new(payload), "gzip", bytes_max),
+        "" | "identity" => Ok(payload.clone()),
+        "gzip" | "x-gzip" => read(MultiGzDecoder::new(&**payload), "gzip", bytes_max),
         "zstd" => {
-            let mut frames = zstd::Decoder::with_buffer(payload).expect("a decoder needs nothing but memory");
+            let mut frames = zstd::Decoder::with_buffer(&**payload).expect("a decoder needs nothing but memory");
             frames.window_log_max(WINDOW_LOG_MAX).expect("a window that zstd knows");
             read(frames, "zstd", bytes_max)
         }
@@ -40,7 +36,7 @@ pub fn unpack<'a>(
     }
 }
 
-fn read<'a>(packed: impl Read, name: &str, bytes_max: usize) -> Result<Cow<'a, [u8]>, Rejection> {
+fn read(packed: impl Read, name: &str, bytes_max: usize) -> Result<Bytes, Rejection> {
     let mut bytes = Vec::new();
     // One more than is taken, to see that there is more.
     let read = packed.take(bytes_max as u64 + 1).read_to_end(&mut bytes);
@@ -49,7 +45,10 @@ fn read<'a>(packed: impl Read, name: &str, bytes_max: usize) -> Result<Cow<'a, [
         return Err(Rejection::whole(Code::Oversized, detail));
     }
     match read {
-        Ok(_) => Ok(Cow::Owned(bytes)),
+        Ok(_) => {
+            bytes.shrink_to_fit();
+            Ok(bytes.into())
+        }
         Err(_) => Err(invalid(format!(
             "is {name}, and the payload cannot be unpacked after byte {}: it is cut off, or something else",
             bytes.len()
@@ -80,18 +79,20 @@ mod tests {
     }
 
     fn code(encoding: &str, payload: &[u8]) -> Option<Code> {
-        unpack(Some(encoding), payload, 1024).err().map(|rejection| rejection.code)
+        unpack(Some(encoding), &Bytes::copy_from_slice(payload), 1024).err().map(|rejection| rejection.code)
     }
 
     #[test]
     fn what_is_packed_comes_out_and_another_encoding_is_refused() {
         let text = b"{\"run\": 7}";
         for encoding in ["gzip", "GZip", " x-gzip "] {
-            assert_eq!(*unpack(Some(encoding), &gzip(text), 1024).unwrap(), *text, "{encoding}");
+            assert_eq!(*unpack(Some(encoding), &gzip(text).into(), 1024).unwrap(), *text, "{encoding}");
         }
-        assert_eq!(*unpack(Some("zstd"), &zstd(text), 1024).unwrap(), *text);
-        assert!(matches!(unpack(None, text, 1024).unwrap(), Cow::Borrowed(_)));
-        assert!(matches!(unpack(Some("identity"), text, 1024).unwrap(), Cow::Borrowed(_)));
+        assert_eq!(*unpack(Some("zstd"), &zstd(text).into(), 1024).unwrap(), *text);
+        let plain = Bytes::from_static(text);
+        for encoding in [None, Some("identity")] {
+            assert_eq!(unpack(encoding, &plain, 1024).unwrap().as_ptr(), plain.as_ptr(), "it is not copied");
+        }
         for encoding in ["br", "deflate", "gzip, zstd", "\u{0}"] {
             assert_eq!(code(encoding, text), Some(Code::EncodingInvalid), "{encoding}");
         }
@@ -121,7 +122,7 @@ mod tests {
         #[test]
         fn any_bytes_are_unpacked_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             for encoding in ["gzip", "zstd"] {
-                let _ = unpack(Some(encoding), &bytes, 1024);
+                let _ = unpack(Some(encoding), &bytes.clone().into(), 1024);
             }
         }
     }

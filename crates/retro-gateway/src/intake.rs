@@ -11,14 +11,16 @@ mod http;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{Tenant, WorkflowKey};
+use retro_core::json::{Bounds, Document, split_items};
 use retro_core::time::Clock;
 use retro_events::envelope::{EVENT_BYTES_MAX, Envelope, MESSAGE_BYTES_MAX};
 use retro_events::hosts::DatarefHosts;
 use retro_events::run_completed::{self, RunEvent};
 use retro_events::{
-    CheckedEvent, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects, atif, encoding, json,
+    CheckedEvent, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects, atif, encoding,
 };
 use retro_http::Idempotency;
 
@@ -80,7 +82,7 @@ impl Reception {
         &self,
         tenant: &Tenant,
         headers: &[(String, String)],
-        payload: &[u8],
+        payload: &Bytes,
     ) -> Result<EventsAnswer, NotTaken> {
         let envelope = Envelope::of_parts(headers, payload, EVENT_BYTES_MAX)?;
         let event = self.checked(tenant, envelope).await?;
@@ -94,13 +96,13 @@ impl Reception {
         &self,
         tenant: &Tenant,
         encoding: Option<&str>,
-        payload: &[u8],
+        payload: &Bytes,
     ) -> Result<EventsAnswer, NotTaken> {
-        let payload = &*encoding::unpack(encoding, payload, EVENT_BYTES_MAX)?;
+        let payload = encoding::unpack(encoding, payload, EVENT_BYTES_MAX)?;
         let (mut events, mut refused) = (Vec::new(), Vec::new());
-        for (index, text) in json::items(payload, EVENT_BYTES_MAX, INTAKE_EVENTS_MAX)?.into_iter().enumerate()
-        {
-            match self.item(tenant, text).await {
+        let items = split_items(&payload, EVENT_BYTES_MAX, INTAKE_EVENTS_MAX)?;
+        for (index, text) in items.into_iter().enumerate() {
+            match self.item(tenant, &text).await {
                 Ok(event) => events.push(event),
                 Err(NotTaken::Refused(rejection)) => refused.push(RefusedEvent::new(index, rejection)),
                 Err(other) => return Err(other),
@@ -113,8 +115,8 @@ impl Reception {
         Ok(EventsAnswer { accepted: events.len(), refused })
     }
 
-    async fn item(&self, tenant: &Tenant, text: &str) -> Result<CheckedEvent, NotTaken> {
-        let envelope = Envelope::from_json(json::parse(text.as_bytes(), EVENT_BYTES_MAX)?)?;
+    async fn item(&self, tenant: &Tenant, text: &Bytes) -> Result<CheckedEvent, NotTaken> {
+        let envelope = Envelope::from_document(&Document::parse(text, Bounds::bytes(EVENT_BYTES_MAX))?)?;
         self.checked(tenant, envelope).await
     }
 

@@ -107,7 +107,7 @@ fn said(headers: &HeaderMap) -> String {
     format!("{said:?}")
 }
 
-async fn answer(reception: &Reception, tenant: &Tenant, headers: &HeaderMap, payload: &[u8]) -> Response {
+async fn answer(reception: &Reception, tenant: &Tenant, headers: &HeaderMap, payload: &Bytes) -> Response {
     let taken = if media_type(headers) == BATCH {
         let encoding = headers.get(header::CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
         reception.batch(tenant, encoding, payload).await
@@ -188,12 +188,13 @@ fn all_refused(refused: Vec<RefusedEvent>) -> Response {
 
 const fn status_of(code: Code) -> StatusCode {
     match code {
-        Code::Oversized => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::Oversized | Code::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
         Code::NotJson
         | Code::NotUtf8
         | Code::EncodingInvalid
         | Code::NotCloudEvent
         | Code::TooDeep
+        | Code::DuplicateKey
         | Code::SpecVersionUnknown => StatusCode::BAD_REQUEST,
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     }
