@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
+use bytes::Bytes;
 use jiff::Timestamp;
 use retro_core::dead_letter::Rejection;
 use retro_core::id::{Tenant, WorkflowKey};
@@ -88,7 +89,7 @@ impl Bridge {
     }
 
     /// Takes one webhook. Nothing of the body is looked at before its signature was.
-    pub(crate) async fn take(&self, headers: &HeaderMap, body: &[u8]) -> Result<Done, Refused> {
+    pub(crate) async fn take(&self, headers: &HeaderMap, body: &Bytes) -> Result<Done, Refused> {
         let signature = headers.get(signature::HEADER).map(axum::http::HeaderValue::as_bytes);
         let speaker = self.secrets.check(signature, body)?;
         let event = header(headers, "x-github-event", "X-GitHub-Event is missing, which names the event")?;
