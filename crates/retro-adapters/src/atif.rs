@@ -6,9 +6,9 @@
 use jiff::Timestamp;
 use retro_core::canonical::content_hash;
 use retro_core::dead_letter::{Code, Rejection};
+use retro_core::json::Document;
 use retro_core::run::{Agent, MemoryUse, Outcome, RunFacts, RunKind, Usage};
 use retro_events::run_completed::RunEvent;
-use retro_core::json::Document;
 use retro_events::{atif, field};
 use serde::Deserialize;
 use serde_json::Value;

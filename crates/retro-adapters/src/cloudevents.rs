@@ -1,9 +1,9 @@
 //! CloudEvents that say that a run is over: sent on as they are.
 
 use retro_core::dead_letter::Rejection;
+use retro_core::json::Document;
 use retro_events::atif;
 use retro_events::envelope::Envelope;
-use retro_core::json::Document;
 use retro_events::run_completed::RunEvent;
 use serde_json::Value;
 

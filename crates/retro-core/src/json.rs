@@ -20,8 +20,8 @@ mod write;
 pub use document::{Document, Kind, Node};
 pub use measure::{DEPTH_MAX, KEY_BYTES_MAX, NUMBER_BYTES_MAX, VALUES_MAX};
 
-use bytes::Bytes;
 use crate::dead_letter::{Code, Rejection};
+use bytes::Bytes;
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 

@@ -15,8 +15,8 @@ use retro_core::id::Step;
 use retro_core::trajectory::{Source, ToolCall, Trajectory, Turn};
 use serde::Deserialize;
 
-use retro_core::json::{Bounds, Document, Kind, Node};
 use place::Place;
+use retro_core::json::{Bounds, Document, Kind, Node};
 
 /// The versions that are read.
 pub const VERSIONS: [&str; 8] =
@@ -81,28 +81,24 @@ impl Reader {
         at.check_object(entry)?;
         let head = Head::read(entry, at)?;
         let mut calls = read_calls(entry, at, &mut self.calls)?;
-        let answers = read_answers(entry, at)?;
+        let observation = read_observation(entry, at)?;
         if head.is_copied_context {
             return Ok(());
         }
         let agentic = head.is_agentic(!calls.is_empty());
-        let mut uncalled = match_answers(&mut calls, answers);
+        let before = self.turns.last_mut().filter(|_| calls.is_empty());
+        let observed = give_answers(answers_in(observation), &mut calls, before);
         let calls: Vec<ToolCall> = calls.into_iter().map(|call| call.call).collect();
-        if calls.is_empty() {
-            uncalled = answer_open_calls(uncalled, self.turns.last_mut());
-        }
         let Head { source, step, message, reasoning, .. } = head;
         if !(message.is_empty() && reasoning.is_empty() && calls.is_empty()) {
             self.turns.push(Turn { step: step.clone(), agentic, source, message, reasoning, calls });
         }
-        let observed: Vec<String> =
-            uncalled.iter().map(|answer| answer.text()).filter(|text| !text.is_empty()).collect();
         if !observed.is_empty() {
             self.turns.push(Turn {
                 step,
                 agentic: false,
                 source: Source::System,
-                message: observed.join("\n"),
+                message: observed,
                 reasoning: String::new(),
                 calls: Vec::new(),
             });
@@ -164,11 +160,7 @@ struct Call<'a> {
     call: ToolCall,
 }
 
-fn read_calls<'a>(
-    entry: Node<'a>,
-    at: &Place<'_>,
-    number: &mut usize,
-) -> Result<Vec<Call<'a>>, Rejection> {
+fn read_calls<'a>(entry: Node<'a>, at: &Place<'_>, number: &mut usize) -> Result<Vec<Call<'a>>, Rejection> {
     let mut calls = Vec::new();
     for (nth, call) in at.read_array(entry, "tool_calls")?.into_iter().flatten().enumerate() {
         *number += 1;
@@ -195,22 +187,32 @@ fn read_calls<'a>(
 #[derive(Clone, Copy)]
 struct Answer<'a>(Node<'a>);
 
-fn read_answers<'a>(entry: Node<'a>, at: &Place<'_>) -> Result<Vec<Answer<'a>>, Rejection> {
-    let Some(observation) = entry.get_present("observation") else { return Ok(Vec::new()) };
+/// Checks an entry's observation, if it has one, and returns it.
+fn read_observation<'a>(entry: Node<'a>, at: &Place<'_>) -> Result<Option<Node<'a>>, Rejection> {
+    let Some(observation) = entry.get_present("observation") else { return Ok(None) };
     let at = at.member("observation");
     at.check_object(observation)?;
-    let mut answers = Vec::new();
     for (nth, answer) in at.read_array(observation, "results")?.into_iter().flatten().enumerate() {
         let at = at.item("results", nth);
         at.check_object(answer)?;
         at.read_str(answer, "source_call_id")?;
-        answers.push(Answer(answer));
     }
-    Ok(answers)
+    Ok(Some(observation))
 }
 
-/// Gives each call its answers: by id, or in order where an answer names no call. Returns the answers of no call.
-fn match_answers<'a>(calls: &mut [Call<'_>], answers: Vec<Answer<'a>>) -> Vec<Answer<'a>> {
+fn answers_in(observation: Option<Node<'_>>) -> impl Iterator<Item = Answer<'_>> {
+    let results = observation.and_then(|observation| observation.get("results")?.items());
+    results.into_iter().flatten().map(Answer)
+}
+
+/// Gives each call its answers: by id, or in order where an answer names no call. Some exporters write the answers in an
+/// entry of their own, after the calls: those go to the open calls of the turn `before`. Returns the text of what was
+/// observed without a call. Answers are taken one by one and not collected: a list of empty ones is many times its text.
+fn give_answers<'a>(
+    answers: impl Iterator<Item = Answer<'a>>,
+    calls: &mut [Call<'_>],
+    mut before: Option<&mut Turn>,
+) -> String {
     let mut by_id: HashMap<String, usize> = HashMap::new();
     for (nth, call) in calls.iter().enumerate() {
         // Of two calls with one id the first is meant.
@@ -218,38 +220,39 @@ fn match_answers<'a>(calls: &mut [Call<'_>], answers: Vec<Answer<'a>>) -> Vec<An
             by_id.entry(id.clone().into_owned()).or_insert(nth);
         }
     }
-    let mut first_open = 0;
-    let mut uncalled = Vec::new();
+    let (mut open, mut open_before) = (0, 0);
+    let mut observed = String::new();
     for answer in answers {
         let nth = match answer.call_id() {
             Some(id) => by_id.get(&*id).copied(),
             None => {
-                while calls.get(first_open).is_some_and(|call| call.call.answer.is_some()) {
-                    first_open += 1;
+                while calls.get(open).is_some_and(|call| call.call.answer.is_some()) {
+                    open += 1;
                 }
-                Some(first_open)
+                Some(open)
             }
         };
-        match nth.and_then(|nth| calls.get_mut(nth)) {
-            Some(call) => answer.give_to(&mut call.call),
-            None => uncalled.push(answer),
-        }
-    }
-    uncalled
-}
-
-/// Some exporters write the answers in an entry of their own, after the calls: those go to the open calls of the turn
-/// before. What is left was observed without a call.
-fn answer_open_calls<'a>(answers: Vec<Answer<'a>>, before: Option<&mut Turn>) -> Vec<Answer<'a>> {
-    let mut open = before.into_iter().flat_map(|turn| &mut turn.calls).filter(|call| call.answer.is_none());
-    let mut left = Vec::new();
-    for answer in answers {
-        match open.next() {
+        let call = match nth.and_then(|nth| calls.get_mut(nth)) {
+            Some(call) => Some(&mut call.call),
+            None => before.as_mut().and_then(|turn| {
+                while turn.calls.get(open_before).is_some_and(|call| call.answer.is_some()) {
+                    open_before += 1;
+                }
+                turn.calls.get_mut(open_before)
+            }),
+        };
+        match call {
             Some(call) => answer.give_to(call),
-            None => left.push(answer),
+            None => {
+                let text = answer.text();
+                if !(observed.is_empty() || text.is_empty()) {
+                    observed.push('\n');
+                }
+                observed.push_str(&text);
+            }
         }
     }
-    left
+    observed
 }
 
 /// Names of an only argument whose value is what a person would have typed.

@@ -28,7 +28,8 @@ pub fn unpack(encoding: Option<&str>, payload: &Bytes, bytes_max: usize) -> Resu
         "" | "identity" => Ok(payload.clone()),
         "gzip" | "x-gzip" => read(MultiGzDecoder::new(&**payload), "gzip", bytes_max),
         "zstd" => {
-            let mut frames = zstd::Decoder::with_buffer(&**payload).expect("a decoder needs nothing but memory");
+            let mut frames =
+                zstd::Decoder::with_buffer(&**payload).expect("a decoder needs nothing but memory");
             frames.window_log_max(WINDOW_LOG_MAX).expect("a window that zstd knows");
             read(frames, "zstd", bytes_max)
         }

@@ -15,8 +15,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::consumer::{Delivery, header};
-use retro_core::json::{Bounds, Document, Node};
 use crate::{atif, encoding, field};
+use retro_core::json::{Bounds, Document, Node};
 
 /// The largest message we take: the broker's own default limit. Larger bodies go by reference.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -128,8 +128,7 @@ impl Envelope {
 
     fn structured_json(&self) -> Vec<u8> {
         let data = self.data.root();
-        let own: Vec<_> =
-            self.own_attributes().map(|(name, value)| (name, Value::String(value))).collect();
+        let own: Vec<_> = self.own_attributes().map(|(name, value)| (name, Value::String(value))).collect();
         let mut members: BTreeMap<&str, Member<'_>> =
             self.extensions.iter().map(|(name, value)| (name.as_str(), Member::Attribute(value))).collect();
         members.extend(own.iter().map(|(name, value)| (*name, Member::Attribute(value))));

@@ -158,7 +158,11 @@ mod tests {
         for (value, path, told) in [
             (json!({}), "data.id", "is missing"),
             (json!({"id": null}), "data.id", "found null; expected a string"),
-            (json!({"id": "a", "count": -1}), "data.count", "found an integer; expected a whole number, not negative"),
+            (
+                json!({"id": "a", "count": -1}),
+                "data.count",
+                "found an integer; expected a whole number, not negative",
+            ),
             (json!({"id": "a", "names": ["x", {}]}), "data.names[1]", "found an object; expected a string"),
         ] {
             let rejection = read(value).unwrap_err();

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::consumer::Delivery;
 use crate::envelope::Envelope;
-use retro_core::json::Document;
 use crate::{Role, subject};
+use retro_core::json::Document;
 
 /// How the type of every event begins; the kind and the version follow.
 const TYPE_PREFIX: &str = "dev.retrospect.github.";

@@ -18,8 +18,8 @@ pub use outgoing::{INLINE_BYTES_MAX, RunEvent};
 use crate::consumer::Delivery;
 use crate::envelope::Envelope;
 use crate::hosts::DatarefHosts;
-use retro_core::json::{Kind, Node};
 use crate::{atif, field, subject};
+use retro_core::json::{Kind, Node};
 
 /// The event's type. Its meaning never changes: another meaning gets another version.
 pub const TYPE: &str = "dev.retrospect.run.completed.v1";

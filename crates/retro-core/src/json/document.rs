@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use crate::dead_letter::{Code, Rejection};
+use bytes::Bytes;
 use serde::de::IgnoredAny;
 use serde_json::{Number, Value};
 
@@ -188,9 +188,9 @@ fn check_number(text: &str, start: usize, end: usize) -> Result<(), Rejection> {
     if number.len() < 309 && !number.contains(['e', 'E']) {
         return Ok(());
     }
-    serde_json::from_str::<Value>(number).map(drop).map_err(|_| {
-        Rejection::whole(Code::NotJson, format!("the number at byte {start} is out of range"))
-    })
+    serde_json::from_str::<Value>(number)
+        .map(drop)
+        .map_err(|_| Rejection::whole(Code::NotJson, format!("the number at byte {start} is out of range")))
 }
 
 /// Refuses an object in which a key stands twice, however the two are escaped.

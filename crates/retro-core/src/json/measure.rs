@@ -62,8 +62,7 @@ fn check_length(bytes: &[u8], at: usize, end: usize) -> Result<(), Rejection> {
     if end - at <= max {
         return Ok(());
     }
-    let detail =
-        format!("the {what} at byte {at} is {} bytes long; at most {max} are taken", end - at);
+    let detail = format!("the {what} at byte {at} is {} bytes long; at most {max} are taken", end - at);
     Err(Rejection::whole(Code::Oversized, detail))
 }
 

@@ -1,5 +1,5 @@
-use proptest::prelude::*;
 use crate::canonical;
+use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -19,7 +19,8 @@ fn check(text: &[u8], expected: Result<(), Code>) {
 fn what_cannot_be_read_says_which_bound_it_broke() {
     check(b"{}", Ok(()));
     check("\u{feff}{}".as_bytes(), Ok(()));
-    for text in [&b"{"[..], b"", b"{\"a\":1e999}", b"[1]x", b"[01]", b"[1 2]", br#"["\ud800"]"#, b"nul", b"]"] {
+    for text in [&b"{"[..], b"", b"{\"a\":1e999}", b"[1]x", b"[01]", b"[1 2]", br#"["\ud800"]"#, b"nul", b"]"]
+    {
         check(text, Err(Code::NotJson));
     }
     check("9".repeat(330).as_bytes(), Err(Code::NotJson));

@@ -113,7 +113,9 @@ impl<'a> Place<'a> {
         let Some(value) = object.get_present(name) else { return Ok(None) };
         match value.items() {
             Some(items) => Ok(Some(items)),
-            None => Err(self.member(name).invalid(format!("found {}; expected an array", article(value.kind())))),
+            None => {
+                Err(self.member(name).invalid(format!("found {}; expected an array", article(value.kind()))))
+            }
         }
     }
 }

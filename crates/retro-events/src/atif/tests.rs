@@ -20,7 +20,8 @@ fn every_version_is_read_and_the_next_one_is_refused() {
     for version in VERSIONS {
         assert!(read_value(&json!({"schema_version": version, "steps": []}), "").is_ok(), "{version}");
     }
-    let rejection = read_value(&json!({"schema_version": "ATIF-v1.8", "steps": []}), "trajectory").unwrap_err();
+    let rejection =
+        read_value(&json!({"schema_version": "ATIF-v1.8", "steps": []}), "trajectory").unwrap_err();
     assert_eq!(rejection.path.as_deref(), Some("trajectory.schema_version"));
 }
 

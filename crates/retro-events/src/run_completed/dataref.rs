@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::Body;
 use crate::atif::BODY_BYTES_MAX;
 use crate::hosts::DatarefHosts;
-use retro_core::json::Node;
 use crate::{field, subject};
+use retro_core::json::Node;
 
 /// The most values and keys of a reference: its three fields, and what an emitter adds.
 const REFERENCE_VALUES_MAX: usize = 64;
@@ -26,7 +26,9 @@ pub(super) fn find(
 ) -> Result<Option<Body>, Rejection> {
     let (path, reference) = match (data.get_present("dataref"), extensions.get("dataref")) {
         (None, None) => return Ok(None),
-        (Some(reference), _) if reference.size() > REFERENCE_VALUES_MAX => return Err(refused("data.dataref")),
+        (Some(reference), _) if reference.size() > REFERENCE_VALUES_MAX => {
+            return Err(refused("data.dataref"));
+        }
         (Some(reference), _) => ("data.dataref", reference.to_value()),
         (None, Some(place)) => ("dataref", from_extensions(place, extensions)),
     };

@@ -87,7 +87,10 @@ fn what_is_no_webhook_or_says_too_little_is_left() {
     assert_eq!(read_fixture("ping", "ping"), Reading::Ping);
     let opened = fixture("pull_request", "opened");
     assert_eq!(read("star", "d", &Bytes::copy_from_slice(opened.as_bytes())), Ok(Reading::Left(Left::Event)));
-    assert!(matches!(read("pull_request_review", "d", &Bytes::copy_from_slice(opened.as_bytes())), Ok(Reading::Left(Left::Action))));
+    assert!(matches!(
+        read("pull_request_review", "d", &Bytes::copy_from_slice(opened.as_bytes())),
+        Ok(Reading::Left(Left::Action))
+    ));
     for nothing in ["", "payload=%7B%7D", "{}{}", "{\"action\":"] {
         assert!(read("push", "d", &Bytes::copy_from_slice(nothing.as_bytes())).is_err(), "{nothing}");
         assert!(read("star", "d", &Bytes::copy_from_slice(nothing.as_bytes())).is_err(), "{nothing}");
@@ -181,5 +184,8 @@ fn a_workflow_that_is_over_is_a_run_whose_event_is_the_delivery() {
     let Fact::Run(run) = taken.fact else { panic!("it is a run") };
     assert_eq!((run.run.pull_request, run.run.outcome), (Some(46), Outcome::Success));
     let requested = fixture("workflow_run", "completed").replace("\"completed\"", "\"requested\"");
-    assert_eq!(read("workflow_run", "d", &Bytes::copy_from_slice(requested.as_bytes())), Ok(Reading::Left(Left::Action)));
+    assert_eq!(
+        read("workflow_run", "d", &Bytes::copy_from_slice(requested.as_bytes())),
+        Ok(Reading::Left(Left::Action))
+    );
 }

@@ -77,9 +77,8 @@ fn header(name: &str, value: &str, redact: Redact<'_>) -> (String, String) {
     let (clean, _) = Redactor::shared().json(named.root());
     let clean = Document::of_written(clean.into_bytes());
     let field = clean.root().members().and_then(|mut fields| fields.next());
-    let (name, value) = field.map_or((name.into(), value.into()), |(name, value)| {
-        (name, value.as_str().unwrap_or_default())
-    });
+    let (name, value) =
+        field.map_or((name.into(), value.into()), |(name, value)| (name, value.as_str().unwrap_or_default()));
     (redact(&name), redact(&value))
 }
 
