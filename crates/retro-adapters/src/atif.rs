@@ -1,7 +1,7 @@
 //! ATIF documents as agents' harnesses write them.
 //!
 //! The format says nothing of a workflow, an outcome or a task: all are options. The workflow is else the agent's name; the
-//! outcome else stands in `extra.outcome`, or is a success. A task stands in `extra.task`.
+//! outcome else stands in `extra.outcome`, or is unknown. A task stands in `extra.task`.
 
 use jiff::Timestamp;
 use retro_core::canonical::content_hash;
@@ -66,7 +66,7 @@ pub(crate) fn read(document: &Value, options: &Options) -> Result<Vec<ForeignRun
         run_id: run_id("session_id", id)?,
         attempt: 1,
         kind: RunKind::Normal,
-        outcome: own_outcome.or(options.outcome).unwrap_or(Outcome::Success),
+        outcome: own_outcome.or(options.outcome).unwrap_or(Outcome::Unknown),
         started_at,
         finished_at,
         repo: None,

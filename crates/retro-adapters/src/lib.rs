@@ -24,7 +24,7 @@ pub struct Options {
     /// The workflow of runs whose format names none; it also overrides the name that would be made up from an
     /// environment, a domain or an agent. Events keep their own.
     pub workflow: Option<Workflow>,
-    /// The outcome of runs whose format has none (ATIF). Without it a run that has a log is a success: it ended.
+    /// The outcome of runs whose file names none. Without it theirs is unknown, which is evidence for nothing.
     pub outcome: Option<Outcome>,
     /// The task of runs whose file names none, at most [`TASK_BYTES_MAX`] bytes. Events keep their own, or go without.
     pub task: Option<String>,

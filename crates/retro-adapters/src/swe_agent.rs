@@ -110,7 +110,7 @@ pub(crate) fn read(document: &Value, options: &Options) -> Result<Vec<ForeignRun
         run_id: id,
         attempt: 1,
         kind: RunKind::Normal,
-        outcome: traj.info.outcome(),
+        outcome: traj.info.outcome(options),
         started_at: None,
         finished_at: None,
         repo: replay.repo(),
@@ -178,12 +178,13 @@ fn tool_of(command: &str) -> &str {
 }
 
 impl Info {
-    /// `submitted` with something to submit is a success; one that was submitted because a limit was hit is not.
-    fn outcome(&self) -> Outcome {
+    /// `submitted` with something to submit is a success; one that was submitted because a limit was hit is not. Without
+    /// an exit status the file does not say how the run ended.
+    fn outcome(&self, options: &Options) -> Outcome {
         let submitted = self.submission.as_deref().is_some_and(|text| !text.trim().is_empty());
         match self.exit_status.as_deref().unwrap_or_default() {
-            "submitted" | "" if submitted => Outcome::Success,
-            "" => Outcome::Error,
+            "" => options.outcome.unwrap_or(Outcome::Unknown),
+            "submitted" if submitted => Outcome::Success,
             "skipped" => Outcome::Skip,
             status if status.contains("timeout") || status.contains("execution_time") => Outcome::Timeout,
             status if ["error", "api", "environment"].iter().any(|word| status.contains(word)) => {

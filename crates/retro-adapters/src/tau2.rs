@@ -97,7 +97,7 @@ fn read_simulation(
         run_id: run_id(&field::join(place, "id"), simulation.id.clone())?,
         attempt: 1,
         kind: RunKind::Normal,
-        outcome: simulation.outcome(),
+        outcome: simulation.outcome(options),
         started_at: simulation.start_time.as_deref().and_then(read_time),
         finished_at: simulation.end_time.as_deref().and_then(read_time),
         repo: None,
@@ -127,14 +127,19 @@ impl Simulation {
     }
 
     /// How it ended first, then its reward: a run that broke off was never judged.
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self, options: &Options) -> Outcome {
         let reward = self.reward_info.as_ref().map(|info| info.reward);
         match self.termination_reason.as_str() {
             "timeout" => Outcome::Timeout,
             "user_error" | "infrastructure_error" | "context_window_exceeded" | "unexpected_error" => {
                 Outcome::Error
             }
-            "user_stop" | "agent_stop" if reward.is_none_or(|reward| reward >= 1.0) => Outcome::Success,
+            "user_stop" | "agent_stop" => match reward {
+                Some(reward) if reward >= 1.0 => Outcome::Success,
+                Some(_) => Outcome::Failure,
+                // It ended in order, and nobody judged what it did.
+                None => options.outcome.unwrap_or(Outcome::Unknown),
+            },
             _ => Outcome::Failure,
         }
     }

@@ -163,6 +163,27 @@ fn the_same_file_gives_the_same_events_and_a_name_given_by_the_caller_wins() {
 }
 
 #[test]
+fn an_outcome_that_no_file_names_is_unknown() {
+    let outcome = |name: &str, document: serde_json::Value, options: &Options| {
+        read_file(document.to_string().as_bytes(), name, options).unwrap()[0].event.run.outcome
+    };
+    let silent = [
+        (
+            "a.json",
+            json!({"schema_version": "ATIF-v1.4", "steps": [{"step_id": 1, "source": "user", "message": "hi"}]}),
+        ),
+        ("a.traj", json!({"trajectory": [{"action": "ls"}], "info": {"submission": "diff"}})),
+        ("a.traj", json!({"trajectory": [{"action": "ls"}]})),
+        ("a.json", json!({"id": "1", "termination_reason": "agent_stop", "messages": []})),
+    ];
+    let told = Options { outcome: Some(Outcome::Failure), ..Options::default() };
+    for (name, document) in silent {
+        assert_eq!(outcome(name, document.clone(), &Options::default()), Outcome::Unknown, "{document}");
+        assert_eq!(outcome(name, document, &told), Outcome::Failure);
+    }
+}
+
+#[test]
 fn a_run_carries_its_task_and_where_the_file_names_none_the_caller_may() {
     let asked = Options { task: Some("from outside".into()), ..Options::default() };
     let tasks = |path: &str, options: &Options| {

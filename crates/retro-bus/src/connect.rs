@@ -1,5 +1,6 @@
 //! The connection to the broker.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_nats::jetstream::{self, context::ContextBuilder};
@@ -64,6 +65,20 @@ pub enum BusError {
     /// A stream or consumer was not made yet, and this process may not make it.
     #[error("the broker has no {0}; `retro migrate` makes it")]
     Missing(String),
+    /// A stream or consumer is another database's; a person has to decide.
+    #[error(
+        "{name} at the broker belongs to the database {theirs}, and this process works on the database {ours}: each would \
+         count a part of the events. Give this process the other's database, or a broker of its own. If this database \
+         takes the other's place, stop every process and run `retro migrate --take-over`"
+    )]
+    OtherDatabase {
+        /// The stream or consumer.
+        name: String,
+        /// The identity that it carries.
+        theirs: String,
+        /// The identity of this process's database.
+        ours: String,
+    },
     /// A stream or consumer is there, but cannot be made what it has to be; a person has to look.
     #[error("{name} at the broker cannot be used: {problem}")]
     Unusable {
@@ -87,6 +102,8 @@ pub struct Bus {
     pub(crate) jetstream: jetstream::Context,
     pub(crate) sizes: StreamSizes,
     pub(crate) upkeep: Upkeep,
+    /// The identity of the database that messages are handled into, once it is known.
+    pub(crate) database: Arc<OnceLock<String>>,
     /// As the broker knows us.
     pub(crate) user: String,
     pub(crate) refusals: Refusals,
@@ -122,7 +139,8 @@ impl Bus {
             .map_err(|error| BusError::Address(error.to_string()))?;
         let jetstream = ContextBuilder::new().timeout(REQUEST_MAX).build(client.clone());
         let user = user.unwrap_or_else(|| "(none)".to_owned());
-        Ok(Self { client, jetstream, sizes: config.sizes, upkeep: config.upkeep, user, refusals })
+        let database = Arc::default();
+        Ok(Self { client, jetstream, sizes: config.sizes, upkeep: config.upkeep, database, user, refusals })
     }
 
     /// Whether the connection stands at this moment.

@@ -8,6 +8,7 @@
 //! Retention is by limits, never by work queue or interest: those forget a consumed message's dedupe id when the
 //! server restarts. A full stream refuses new messages: the default would silently drop the oldest.
 
+mod database;
 mod look;
 mod make;
 
@@ -18,6 +19,8 @@ use async_nats::jetstream::stream;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 pub use retro_events::stream::{ANNOUNCEMENTS, BODIES, BODIES_BUCKET, GITHUB, INTAKE, WORK};
 use retro_events::{Role, subject};
+
+use self::database::Ownership;
 
 use crate::{Bus, BusError, Subscription};
 
@@ -73,12 +76,22 @@ pub enum Upkeep {
 
 /// Makes every stream, and the durable consumer of every role, what it has to be. Done twice, the second changes nothing.
 /// `ack_wait` is how long the broker waits for a consumer's answer. Fails with [`BusError::Refused`] when the broker's user
-/// may not.
+/// may not, and with [`BusError::OtherDatabase`] when they are another database's.
 pub async fn ensure(bus: &Bus, ack_wait: Duration) -> Result<(), BusError> {
-    make::streams(bus).await?;
+    make_everything(bus, ack_wait, Ownership::Respected).await
+}
+
+/// Like [`ensure`], and makes those of another database this process's own. Whoever still works on the other one stops at
+/// its next look.
+pub async fn take_over(bus: &Bus, ack_wait: Duration) -> Result<(), BusError> {
+    make_everything(bus, ack_wait, Ownership::TakenOver).await
+}
+
+async fn make_everything(bus: &Bus, ack_wait: Duration, ownership: Ownership) -> Result<(), BusError> {
+    make::streams(bus, ownership).await?;
     for durable in Role::ALL.into_iter().filter_map(Role::durable) {
         let subscription = Subscription { ack_wait, ..Subscription::of(durable, 1) };
-        make::consumer(bus, durable.name, &subscription).await?;
+        make::consumer(bus, durable.name, &subscription, ownership).await?;
     }
     Ok(())
 }
@@ -92,7 +105,7 @@ pub async fn check(bus: &Bus, roles: &[Role]) -> Vec<BusError> {
 /// Before working: makes the streams, where that is our part.
 pub(crate) async fn prepare(bus: &Bus) -> Result<(), BusError> {
     match bus.upkeep {
-        Upkeep::Make => make::streams(bus).await,
+        Upkeep::Make => make::streams(bus, Ownership::Respected).await,
         Upkeep::Look => Ok(()),
     }
 }
@@ -104,7 +117,7 @@ pub(crate) async fn durable(
     subscription: &Subscription,
 ) -> Result<Consumer<pull::Config>, BusError> {
     match bus.upkeep {
-        Upkeep::Make => make::consumer(bus, name, subscription).await,
+        Upkeep::Make => make::consumer(bus, name, subscription, Ownership::Respected).await,
         Upkeep::Look => look::consumer(bus, name, &subscription.stream).await,
     }
 }

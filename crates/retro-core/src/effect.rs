@@ -40,8 +40,8 @@ pub struct Trial {
     pub task: Option<String>,
     /// Whether it met the memory: the memory stood in its prompt, or was opened.
     pub met: bool,
-    /// Whether it did what it was for.
-    pub succeeded: bool,
+    /// Whether it did what it was for; `None` when nobody said, and then it is compared with nothing.
+    pub succeeded: Option<bool>,
 }
 
 /// What a memory did to the success of its workflow's runs.
@@ -169,10 +169,12 @@ pub fn effect(trials: &[Trial], active: &[Span]) -> MemoryEffect {
     let (mut with, mut without) = (Arm::default(), Arm::default());
     let mut tasks: BTreeMap<Option<&str>, [Arm; 2]> = BTreeMap::new();
     for trial in trials.iter().filter(within) {
+        // A run of unknown outcome would pull its side toward success or failure, whichever it was counted as.
+        let Some(succeeded) = trial.succeeded else { continue };
         let side = if trial.met { &mut with } else { &mut without };
-        side.add(trial.succeeded);
+        side.add(succeeded);
         let task = tasks.entry(trial.task.as_deref()).or_default();
-        task[usize::from(trial.met)].add(trial.succeeded);
+        task[usize::from(trial.met)].add(succeeded);
     }
     let differences: Vec<f64> = tasks.iter().filter_map(difference).collect();
     let paired_tasks = u32::try_from(differences.len()).unwrap_or(u32::MAX);

@@ -249,7 +249,7 @@ fn sightings(inputs: Inputs<'_>) -> Vec<Sighting> {
     }
     let own = inputs.investigations.iter().filter_map(|one| {
         let run = inputs.window.iter().find(|run| run.ordinal == one.ordinal)?;
-        Sighting::of(one, run.outcome == Outcome::Success)
+        Sighting::of(one, run.outcome.succeeded()?)
     });
     own.chain(inputs.history.sightings.iter().cloned()).take(SIGHTINGS_MAX as usize).collect()
 }

@@ -21,6 +21,8 @@ pub enum Outcome {
     Cancellation,
     /// It had nothing to do. Recorded, never counted.
     Skip,
+    /// Nobody said. Counted, and evidence for nothing: it is neither a success nor a failure.
+    Unknown,
 }
 
 impl Outcome {
@@ -33,6 +35,17 @@ impl Outcome {
             Self::Timeout => "timeout",
             Self::Cancellation => "cancellation",
             Self::Skip => "skip",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Whether the run did what it was for; `None` when it says so of neither, so that it stands on no side of a
+    /// comparison.
+    pub const fn succeeded(self) -> Option<bool> {
+        match self {
+            Self::Success => Some(true),
+            Self::Failure | Self::Error | Self::Timeout => Some(false),
+            Self::Cancellation | Self::Skip | Self::Unknown => None,
         }
     }
 }

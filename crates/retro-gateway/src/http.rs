@@ -19,6 +19,12 @@ pub fn router(gateway: Gateway, reception: Reception, probes: Probes) -> Api {
     agents().with_state(gateway).merge(intake::routes().with_state(reception)).merge(health(probes))
 }
 
+/// What is served while there is no broker to take events: `/v1/context`, `/v1/memories/{id}` and health. The rest is
+/// answered by [`retro_http::serve_waiting`].
+pub fn waiting_router(gateway: Gateway, probes: Probes) -> Api {
+    agents().with_state(gateway).merge(health(probes))
+}
+
 /// What [`router`] serves.
 pub fn description() -> Api {
     agents().description().merge(intake::routes().description()).merge(health_description())

@@ -19,4 +19,5 @@ pub use idempotency::{
 pub use problem::Problem;
 pub use serve::{
     STOP_S_MAX, ServeError, finished, listen, listen_anywhere, serve, serve_health, serve_signed,
+    serve_waiting,
 };

@@ -15,13 +15,16 @@ use tracing::info;
 
 use crate::api::Api;
 use crate::extract::BODY_BYTES_MAX;
-use crate::health::{Probes, health};
+use crate::health::{Probes, Readiness, ReadyCheck, health};
 use crate::problem::Problem;
 use connections::{Bounds, until_stopped};
 
 /// How long requests under way may take after the stop, seconds; then their connections are dropped. An answer here
 /// takes milliseconds, so only a client that does not read is still there.
 pub const STOP_S_MAX: u64 = 5;
+
+/// When a client may ask again that met a process which still waits, seconds: as often as it looks itself, or nearly.
+const WAITING_RETRY_S: u32 = 5;
 
 /// Why the server does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +79,22 @@ pub async fn serve_health(
     info!(http.address = %address, "serving /livez, /readyz and /metrics on {address}");
     until_stopped(listener, with_problems(health(probes).only_routes()), Bounds::default(), stop).await;
     Ok(())
+}
+
+/// Serves some routes until `stop`, and answers every other address by 503 with what `ready` says is missing: for a
+/// process that is not put together yet.
+pub async fn serve_waiting(listener: TcpListener, api: Api, ready: ReadyCheck, stop: CancellationToken) {
+    let waiting = move || {
+        let missing = match ready() {
+            Readiness::NotReady(missing) => missing,
+            Readiness::Ready => "the process is starting".to_owned(),
+        };
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not ready", missing);
+        std::future::ready(problem.retry_after(WAITING_RETRY_S))
+    };
+    let router = api.only_routes().fallback(waiting);
+    let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(local_names_only));
+    until_stopped(listener, router, Bounds::default(), stop).await;
 }
 
 /// Serves routes of which each asks for a credential of its own with every request, until `stop`, on whatever address and under

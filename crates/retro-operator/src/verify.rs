@@ -1,17 +1,24 @@
 //! `retro verify`: proves on a live store what the laws promise.
 //!
-//! The port reads in separate questions while workers go on writing, so one look may see a change and not yet its
-//! memory. Such a sight passes; damage stays. What a first look finds is therefore looked at again, and only what
-//! every one of [`LOOKS_MAX`] looks finds at the same address is reported.
+//! The store is walked three times, page by page: by workflow (ordinals, windows, epochs), by retrospective (reports,
+//! samples, proposals) and by memory (changes, fold, tombstones). Only one page is held at a time, and a page costs the
+//! same at the end of a large store as at its beginning.
+//!
+//! Workers go on writing meanwhile. A page is read in one transaction, and what is compared stands in one page, so
+//! nothing is seen half-written. Between two pages anything may happen: what is new and sorts before the cursor is left
+//! for the next verification. A manual proposal and its memory stand in different pages and are asked for one by one;
+//! therefore what a look finds is looked at again, and only what every one of [`LOOKS_MAX`] looks finds at the same
+//! address is reported.
 
 mod manual;
 mod memories;
+mod reports;
 mod windows;
 
 use std::collections::BTreeSet;
 
-use retro_core::id::{Tenant, WorkflowKey};
-use retro_store::{MemoryFilter, OperatorStore, Result};
+use retro_core::id::{MemoryId, Tenant, WorkflowKey};
+use retro_store::{OperatorStore, Result, RetrospectiveCursor};
 use serde::{Deserialize, Serialize};
 
 use crate::words::count;
@@ -19,12 +26,24 @@ use crate::words::count;
 /// How often something suspicious is looked at before it is reported: a race does not hit three times in a row at
 /// one address.
 pub const LOOKS_MAX: usize = 3;
+/// Workflows in one page: their windows take some 40 bytes each, and a question a page is a fraction of reading it.
+const WORKFLOWS_PER_PAGE: u32 = 200;
+/// Retrospectives in one page. A report has up to a few hundred kilobytes, so a page stays within some ten megabytes.
+const RETROSPECTIVES_PER_PAGE: u32 = 50;
+/// Memories in one page, each with its whole life: up to some hundreds of changes of a kilobyte.
+const MEMORIES_PER_PAGE: u32 = 100;
+
+/// Violations that are kept: more than a person reads, and a store that is wrong throughout must not fill the memory.
+pub const VIOLATIONS_MAX: usize = 1_000;
 
 /// What was checked, and what is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Verification {
-    /// Everything that is not as it should be; empty on a sound store.
+    /// What is not as it should be, at most [`VIOLATIONS_MAX`]; empty on a sound store.
     pub violations: Vec<Violation>,
+    /// Violations beyond those.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
     /// How much was looked at: an empty store proves nothing.
     pub checked: Checked,
     /// Messages that wait to be sent; not a violation, but a number that should fall.
@@ -108,7 +127,17 @@ impl Checked {
     }
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Verification {
+    fn add(&mut self, found: Vec<Violation>) {
+        let room = VIOLATIONS_MAX - self.violations.len();
+        self.left_out += found.len().saturating_sub(room) as u64;
+        self.violations.extend(found.into_iter().take(room));
+    }
+
     /// Whether nothing is wrong and something was there to be wrong.
     pub fn sound(&self) -> bool {
         self.violations.is_empty() && self.checked.runs > 0
@@ -127,7 +156,7 @@ impl Verification {
             tombstones,
             proposals,
         } = self.checked;
-        let verdict = match (self.violations.len() as u64, runs) {
+        let verdict = match (self.violations.len() as u64 + self.left_out, runs) {
             (0, 0) => "NOTHING PROVED: the store holds no counted run".to_owned(),
             (0, _) => "sound".to_owned(),
             (n, _) => format!("NOT SOUND: {}", count(n, "violation")),
@@ -137,8 +166,9 @@ impl Verification {
             .iter()
             .map(|one| format!("  {} at {}: {}\n", one.check.as_str(), one.place, one.problem));
         format!(
-            "{verdict}\n{}checked {} with {}: {}, {}, {}, {}, {}, {}, {}\n{} waiting to be sent, {} open\n",
+            "{verdict}\n{}{}checked {} with {}: {}, {}, {}, {}, {}, {}, {}\n{} waiting to be sent, {} open\n",
             lines.collect::<String>(),
+            if self.left_out > 0 { format!("  and {} more\n", self.left_out) } else { String::new() },
             count(tenants, "tenant"),
             count(workflows, "workflow"),
             count(runs, "counted run"),
@@ -175,87 +205,128 @@ impl Check {
 /// Looks at everything of every tenant. Fails only when the store cannot be read; what it holds is never an error.
 pub async fn verify(store: &dyn OperatorStore) -> Result<Verification> {
     let mut all = Verification::default();
-    for tenant in store.tenants().await? {
-        all.checked.tenants += 1;
-        for workflow in store.workflows(&tenant).await? {
-            let look = settled(store, Subject::Workflow(&workflow.key)).await?;
-            all.checked.add(&look.checked);
-            all.violations.extend(look.violations);
-        }
-        for keeper in memories::keepers(store, &tenant).await? {
-            let look = settled(store, Subject::Keeper(&keeper)).await?;
-            all.checked.add(&look.checked);
-            all.violations.extend(look.violations);
-        }
-        let look = settled(store, Subject::Homeless(&tenant)).await?;
-        all.checked.add(&look.checked);
-        all.violations.extend(look.violations);
-    }
     let health = store.health().await?;
     all.outbox_unsent = health.outbox_unsent;
     all.dead_letters_open = health.dead_letters_open;
+    let mut tenants = TenantCounter::default();
+    let mut page = Some(Page::Workflows(None));
+    while let Some(at) = page {
+        let look = confirm(store, &at, &mut tenants).await?;
+        all.checked.add(&look.checked);
+        all.add(look.violations);
+        page = look.next;
+    }
+    all.checked.tenants = tenants.counted;
     all.violations.sort();
     Ok(all)
 }
 
-/// What is looked at in one go.
-#[derive(Clone, Copy)]
-enum Subject<'a> {
-    /// A workflow with everything that belongs to it.
-    Workflow(&'a WorkflowKey),
-    /// The rules of a repository, with their changes and tombstones.
-    Keeper(&'a WorkflowKey),
-    /// The memories of a tenant that belong to no workflow that the store knows.
-    Homeless(&'a Tenant),
+/// The place of a page in the walk over the three orders: workflows, then retrospectives, then memories. Each walk
+/// goes on behind the last row of the page before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Page {
+    /// Workflows with their ordinals and windows.
+    Workflows(Option<WorkflowKey>),
+    /// Retrospectives with their reports, changes and proposals.
+    Retrospectives(Option<RetrospectiveCursor>),
+    /// Memories with their changes and tombstones.
+    Memories(Option<(Tenant, MemoryId)>),
 }
 
-/// One look at a subject.
-#[derive(Default)]
+/// One look at a page.
 struct Look {
     checked: Checked,
     violations: Vec<Violation>,
+    /// The tenants of its workflows, in order.
+    tenants: Vec<Tenant>,
+    /// The page behind it; `None` behind the last one.
+    next: Option<Page>,
 }
 
 impl Look {
+    const fn new() -> Self {
+        let checked = Checked {
+            tenants: 0,
+            workflows: 0,
+            runs: 0,
+            retrospectives: 0,
+            reports: 0,
+            memories: 0,
+            changes: 0,
+            tombstones: 0,
+            proposals: 0,
+        };
+        Self { checked, violations: Vec::new(), tenants: Vec::new(), next: None }
+    }
+
     fn wrong(&mut self, check: Check, place: impl Into<String>, problem: impl Into<String>) {
         self.violations.push(Violation { check, place: place.into(), problem: problem.into() });
     }
 }
 
-async fn settled(store: &dyn OperatorStore, subject: Subject<'_>) -> Result<Look> {
-    let mut last = look(store, subject).await?;
+/// Counts tenants that come in order without keeping them.
+#[derive(Default)]
+struct TenantCounter {
+    counted: u64,
+    last: Option<Tenant>,
+}
+
+impl TenantCounter {
+    fn add(&mut self, tenants: Vec<Tenant>) {
+        for tenant in tenants {
+            if self.last.as_ref() != Some(&tenant) {
+                self.counted += 1;
+                self.last = Some(tenant);
+            }
+        }
+    }
+}
+
+/// Looks at a page until nothing is suspicious, or [`LOOKS_MAX`] times. The next page is the one behind the last look,
+/// so a row that moved out of this page is met there.
+async fn confirm(store: &dyn OperatorStore, page: &Page, tenants: &mut TenantCounter) -> Result<Look> {
+    let mut last = look_at(store, page).await?;
     for _ in 1..LOOKS_MAX {
         if last.violations.is_empty() {
             break;
         }
         let seen: BTreeSet<_> = last.violations.iter().map(|one| (one.check, one.place.clone())).collect();
-        last = look(store, subject).await?;
+        last = look_at(store, page).await?;
         last.violations.retain(|one| seen.contains(&(one.check, one.place.clone())));
     }
+    tenants.add(std::mem::take(&mut last.tenants));
     Ok(last)
 }
 
-async fn look(store: &dyn OperatorStore, subject: Subject<'_>) -> Result<Look> {
-    let mut look = Look::default();
-    match subject {
-        Subject::Workflow(key) => {
-            look.checked.workflows = 1;
-            windows::check(store, key, &mut look).await?;
-            memories::check(store, key, &mut look).await?;
+async fn look_at(store: &dyn OperatorStore, page: &Page) -> Result<Look> {
+    let mut look = Look::new();
+    match page {
+        Page::Workflows(behind) => {
+            let books = store.workflow_books(behind.as_ref(), WORKFLOWS_PER_PAGE).await?;
+            windows::check(&books, &mut look);
+            let full = books.len() as u64 == u64::from(WORKFLOWS_PER_PAGE);
+            let last = books.into_iter().next_back().filter(|_| full).map(|one| one.key);
+            look.next = Some(last.map_or(Page::Retrospectives(None), |key| Page::Workflows(Some(key))));
         }
-        Subject::Keeper(key) => memories::check(store, key, &mut look).await?,
-        Subject::Homeless(tenant) => memories::check_homeless(store, tenant, &mut look).await?,
+        Page::Retrospectives(behind) => {
+            let page = store.retrospective_books(behind.as_ref(), RETROSPECTIVES_PER_PAGE).await?;
+            for books in &page.items {
+                reports::check(store, books, &mut look).await?;
+            }
+            look.next = Some(page.next.map_or(Page::Memories(None), |next| Page::Retrospectives(Some(next))));
+        }
+        Page::Memories(behind) => {
+            let behind = behind.as_ref().map(|(tenant, id)| (tenant, *id));
+            let books = store.memory_books(behind, MEMORIES_PER_PAGE).await?;
+            for one in &books {
+                memories::check(store, one, &mut look).await?;
+            }
+            let full = books.len() as u64 == u64::from(MEMORIES_PER_PAGE);
+            let last = books.into_iter().next_back().filter(|_| full);
+            look.next = last.map(|one| Page::Memories(Some((one.tenant, one.id))));
+        }
     }
     Ok(look)
-}
-
-/// Every memory that a filter finds, without a limit of its own.
-fn all_memories(workflow: Option<&WorkflowKey>) -> MemoryFilter {
-    MemoryFilter {
-        workflow: workflow.map(|key| key.workflow.clone()),
-        limit: u32::MAX,
-        ..MemoryFilter::default()
-    }
 }
 
 #[cfg(test)]

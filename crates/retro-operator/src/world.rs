@@ -2,6 +2,7 @@
 //! are counted, sampled, investigated in sequence, settled and closed; only the answers of the investigators are
 //! made up.
 
+mod books;
 mod shelf;
 
 use jiff::{SignedDuration, Timestamp};
@@ -43,6 +44,8 @@ pub(crate) struct World {
     pub(crate) links: Vec<RunLink>,
     /// Set by a test to have a port see something halfway, once.
     pub(crate) glimpse: std::sync::Mutex<Option<Memory>>,
+    /// How many pages were asked for.
+    pub(crate) pages: std::sync::atomic::AtomicU64,
 }
 
 pub(crate) fn key(tenant: &str, workflow: &str) -> WorkflowKey {

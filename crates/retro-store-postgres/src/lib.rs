@@ -47,6 +47,8 @@ mod trace;
 mod track;
 #[path = "../../retro-store-sql/ports/vectors.rs"]
 mod vectors;
+#[path = "../../retro-store-sql/ports/verify.rs"]
+mod verify;
 mod write;
 
 pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, migrate, name};

@@ -106,6 +106,11 @@ impl SchemaStore for PostgresStore {
         connection.close().await.on("closing the connection")?;
         missing
     }
+
+    async fn identity(&self) -> Result<String> {
+        const LOAD: &str = "SELECT identity FROM database_identity";
+        sqlx::query_scalar(LOAD).fetch_one(self.reader()).await.on("database_identity")
+    }
 }
 
 /// Whether a connection of the pool is in no transaction; one that is, or that is gone, is replaced. Whoever stops waiting

@@ -24,6 +24,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// The stored number: an epoch, or negative for one that a person asked for.
+    pub const fn number(&self) -> i64 {
+        self.epoch
+    }
+
     /// The retrospective, and its sample once it is drawn.
     pub fn read(&self) -> Result<(Retrospective, Option<Sample>)> {
         let place = at("retrospectives", &self.id);

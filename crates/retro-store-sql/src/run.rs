@@ -57,7 +57,7 @@ pub fn run_met(key: &WorkflowKey, memory: MemoryId, row: &(i64, String, i64, boo
         began_at: tried.started_at.map_or_else(|| place.millis(*received_ms), Ok)?,
         task: tried.task,
         met: *recorded || [tried.memories.presented, tried.memories.read].concat().contains(&memory),
-        succeeded: tried.outcome == Outcome::Success,
+        succeeded: tried.outcome.succeeded(),
     };
     Ok(RunMet { ordinal: place.unsigned(*ordinal)?, trial })
 }
@@ -86,7 +86,7 @@ pub fn spent(key: &WorkflowKey, (ordinal, facts): &(i64, String)) -> Result<Spen
 }
 
 /// Reads what an investigation saw beside how its run ended: number, ordinal, run, whether it took another's place, result and
-/// the run's facts. `None` when it has no answer.
+/// the run's facts. `None` when it has no answer, or nobody said how the run ended.
 pub fn sighting(
     key: &WorkflowKey,
     (number, ordinal, run, replacement, result, facts): &(i64, i64, String, bool, String, String),
@@ -101,7 +101,7 @@ pub fn sighting(
         replacement: *replacement,
         result: Some(of_result.json(result)?),
     };
-    Ok(Sighting::of(&one, outcome == Outcome::Success))
+    Ok(outcome.succeeded().and_then(|succeeded| Sighting::of(&one, succeeded)))
 }
 
 /// Fails unless so many runs are the whole window of a retrospective.

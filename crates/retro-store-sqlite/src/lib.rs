@@ -47,6 +47,8 @@ mod trace;
 mod track;
 #[path = "../../retro-store-sql/ports/vectors.rs"]
 mod vectors;
+#[path = "../../retro-store-sql/ports/verify.rs"]
+mod verify;
 mod write;
 
 pub use open::{BUSY_WAIT, READERS_MAX, SqliteStore, migrate};

@@ -93,6 +93,11 @@ impl SchemaStore for SqliteStore {
         exists(&self.path)?;
         missing(&self.reader).await
     }
+
+    async fn identity(&self) -> Result<String> {
+        const LOAD: &str = "SELECT identity FROM database_identity";
+        sqlx::query_scalar(LOAD).fetch_one(self.reader()).await.on("database_identity")
+    }
 }
 
 /// Connections are kept: the last one to close would fold the log in, and a local file never goes stale. But one that

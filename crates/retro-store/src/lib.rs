@@ -23,6 +23,7 @@ pub mod steer;
 pub mod trace;
 pub mod track;
 pub mod vectors;
+pub mod verify;
 pub mod write;
 
 pub use audit::{ActRow, AuditStore, Deed};
@@ -55,6 +56,10 @@ pub use trace::TraceStore;
 pub use track::{OutcomeStore, TrackerStore};
 pub use vectors::{
     LackingPage, MemoryText, SourceError, TEXTS_PER_ROUND_MAX, VectorSource, VectorStore, made,
+};
+pub use verify::{
+    MemoryBooks, OrdinalSummary, RetrospectiveBooks, RetrospectiveCursor, RetrospectivePage, VerifyStore,
+    WindowRow, WorkflowBooks,
 };
 pub use write::{Deletion, WriterStore};
 

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::audit::ActRow;
 use crate::delivery::{DeadLetter, LetterStatus};
-use crate::{LetterStore, NameStore, OutcomeStore, ProposalStore, Result};
+use crate::{LetterStore, NameStore, OutcomeStore, ProposalStore, Result, VerifyStore};
 
 /// A workflow and where its window stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,7 +175,7 @@ pub struct Health {
 
 /// Reading. Every question is asked within a tenant; another tenant's object answers exactly like a missing one.
 #[async_trait]
-pub trait OperatorStore: NameStore + ProposalStore + LetterStore + OutcomeStore {
+pub trait OperatorStore: NameStore + ProposalStore + LetterStore + OutcomeStore + VerifyStore {
     /// Every tenant that has something stored, in order.
     async fn tenants(&self) -> Result<Vec<Tenant>>;
     /// The tenant's workflows, in order.

@@ -15,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use retro_adapters::TASK_BYTES_MAX;
 use retro_core::id::{RetrospectiveId, RunId, Step, Tenant, Workflow};
 use retro_core::review::Repository;
+use retro_core::run::Outcome;
 
 pub(crate) use self::dead_letters::{ChosenArgs, DeadLetters, Discard, Replay};
 pub(crate) use self::git::{Git, InstallHook};
@@ -72,7 +73,7 @@ pub(crate) enum Command {
     /// Run one or more roles of a fleet, over the broker of NATS_URL and the database of DATABASE_URL.
     Serve(Serve),
     /// Bring the database to this version, and where NATS_URL is set make the broker's streams and consumers.
-    Migrate,
+    Migrate(Migrate),
     /// Send finished runs: CloudEvents, ATIF, SWE-agent `.traj` or tau2 results, plain or `.zst`.
     Emit(Emit),
     /// Workflows: where the window of each stands, and until when it pauses.
@@ -147,6 +148,14 @@ pub(crate) struct Serve {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Migrate {
+    /// Makes the broker's streams this database's, although they belong to another one: after a move to another database,
+    /// with every process stopped.
+    #[arg(long)]
+    pub(crate) take_over: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Emit {
     /// Files to send.
     #[arg(required = true, value_name = "FILE")]
@@ -158,6 +167,10 @@ pub(crate) struct Emit {
     /// their own.
     #[arg(long, value_parser = task)]
     pub(crate) task: Option<String>,
+    /// Outcome of runs whose file names none: success, failure, error, timeout, cancellation or skip. Without it theirs is
+    /// unknown: they are counted, and evidence for nothing.
+    #[arg(long, value_parser = outcome)]
+    pub(crate) outcome: Option<Outcome>,
     /// Send every event under a new id; the runs stay the same.
     #[arg(long)]
     pub(crate) new_event_ids: bool,
@@ -176,6 +189,10 @@ fn task(text: &str) -> Result<String, String> {
     let fits = (1..=TASK_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
     fits.then(|| text.to_owned())
         .ok_or_else(|| format!("1 to {TASK_BYTES_MAX} bytes without control characters"))
+}
+
+fn outcome(text: &str) -> Result<Outcome, String> {
+    serde_json::from_value(text.into()).map_err(|problem| problem.to_string())
 }
 
 #[derive(Debug, Args)]

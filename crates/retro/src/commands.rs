@@ -67,6 +67,9 @@ impl From<Exit> for ExitCode {
 
 /// Carries out a command; `metrics` is what this process measures meanwhile.
 pub(crate) async fn run(cli: &Cli, loaded: Loaded, metrics: Scrape) -> anyhow::Result<Exit> {
+    if let Command::Serve(_) = &cli.command {
+        serve::require_database(&loaded)?;
+    }
     let Loaded { mut config, origins } = loaded;
     let output = cli.global.output;
     let asked = read::Asked { tenant: &cli.global.tenant, output };
@@ -81,7 +84,7 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded, metrics: Scrape) -> anyhow::R
             config.health_listen = args.health_listen.or(config.health_listen);
             serve::serve(config, args.roles.iter().copied().collect(), metrics).await
         }
-        Command::Migrate => migrate::run(&config, output).await,
+        Command::Migrate(args) => migrate::run(&config, args, output).await,
         Command::Emit(args) => Box::pin(emit::emit(args, &config, &cli.global.tenant, output)).await,
         Command::Workflows => read::workflows(&asked, &*store::open(&config).await?).await,
         Command::Runs(args) => read::runs(&asked, &*store::open(&config).await?, args).await,

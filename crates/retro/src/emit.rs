@@ -89,7 +89,7 @@ fn summary(sent: &Sent) -> String {
 fn read(file: &Path, args: &Emit) -> anyhow::Result<Result<Vec<RunEvent>, Rejection>> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let options = Options { workflow: args.workflow.clone(), task: args.task.clone(), ..Options::default() };
+    let options = Options { workflow: args.workflow.clone(), outcome: args.outcome, task: args.task.clone() };
     Ok(retro_adapters::read_file(&bytes, &name, &options).map(|runs| {
         let events = runs.into_iter().map(|run| run.event);
         let wanted = events.skip(args.skip).take(args.take.unwrap_or(usize::MAX));

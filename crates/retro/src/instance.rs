@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -48,10 +49,40 @@ impl Instance {
         serde_json::from_str(&text).with_context(|| format!("{} cannot be read", path.display()))
     }
 
+    /// The instance that the folder tells of, if there is one: `None` without a file, and where it cannot be read.
+    pub(crate) fn find(data_dir: &Path) -> Option<Self> {
+        Self::read(data_dir).ok()
+    }
+
+    /// The address of its HTTP side. Fails on a file that somebody changed.
+    pub(crate) fn http_address(&self) -> anyhow::Result<SocketAddr> {
+        let address = self.http_url.strip_prefix("http://").and_then(|address| address.parse().ok());
+        address.with_context(|| format!("{} is no address of a `retro up`", self.http_url))
+    }
+
+    /// Why the process that wrote the file cannot be running, in a sentence with what to do. A process that is killed
+    /// leaves its file behind.
+    pub(crate) fn check_alive(&self, data_dir: &Path) -> anyhow::Result<()> {
+        if is_running(self.pid) {
+            return Ok(());
+        }
+        Err(anyhow!(
+            "`retro up` (pid {}) is gone and has left {}; start `retro up --data-dir {}` again, or remove the file",
+            self.pid,
+            path(data_dir).display(),
+            data_dir.display()
+        ))
+    }
+
     /// Removes the file when the process ends in order.
     pub(crate) fn remove(data_dir: &Path) {
         let _ = std::fs::remove_file(path(data_dir));
     }
+}
+
+/// Whether a process has this id. Another program may have got it since; whoever asks further finds that out.
+fn is_running(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
 }
 
 fn path(data_dir: &Path) -> PathBuf {
@@ -63,6 +94,20 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn an_instance_whose_process_is_gone_says_what_to_do() {
+        let of = |pid| Instance {
+            pid,
+            nats_url: String::new(),
+            http_url: "http://127.0.0.1:1".to_owned(),
+            bridge_url: None,
+        };
+        assert!(of(std::process::id()).check_alive(Path::new("data")).is_ok());
+        // Above the largest that Linux gives out.
+        let gone = of(4_194_305).check_alive(Path::new("data")).unwrap_err().to_string();
+        assert!(gone.contains("pid 4194305") && gone.contains("data/instance.json"), "{gone}");
+    }
 
     #[test]
     fn what_may_hold_a_password_is_readable_by_its_owner_alone() {

@@ -31,7 +31,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use retro_bus::server::State;
 use retro_bus::{Bus, Role};
 use retro_config::Config;
@@ -75,6 +75,8 @@ struct Running {
     outbox: Arc<Notify>,
     ready: Ready,
     stop: CancellationToken,
+    /// Whether the broker was another database's at the last look.
+    is_foreign: Arc<watch::Sender<bool>>,
     tasks: TaskTracker,
     watchdog: Watchdog,
 }
@@ -98,6 +100,7 @@ impl Process {
             outbox: Arc::default(),
             ready: Ready::default(),
             stop: CancellationToken::new(),
+            is_foreign: Arc::new(watch::Sender::new(false)),
             tasks: TaskTracker::new(),
             watchdog: Watchdog::start(hung).context("the system gives no thread to the watchdog")?,
         };
@@ -105,16 +108,27 @@ impl Process {
         running.watch();
         let edits = policies::watch(running.process.policies.clone(), running.stop.clone());
         running.tasks.spawn(edits);
+        let mut was_taken = false;
         tokio::select! {
             () = running.ready.met() => {
                 running.start();
                 at_work()?;
-                signals.next().await;
+                let mut is_foreign = running.is_foreign.subscribe();
+                tokio::select! {
+                    _ = signals.next() => {}
+                    // What was taken over for another database must not be consumed into this one.
+                    _ = is_foreign.wait_for(|is_foreign| *is_foreign) => was_taken = true,
+                }
             }
             _ = signals.next() => {}
         }
         let exit = running.stop_in_order(&mut signals).await;
         closed.cancel();
+        if was_taken {
+            bail!(
+                "the broker was taken over for another database while this process was at work; it stopped consuming"
+            );
+        }
         exit
     }
 }

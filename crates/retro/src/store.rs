@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
+use retro_bus::Bus;
 use retro_config::Config;
 use retro_store::Store;
 use retro_store_postgres::PostgresStore;
@@ -32,6 +33,12 @@ pub(crate) fn lazy(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
         Some(url) => Arc::new(PostgresStore::lazy(url.expose())?),
         None => Arc::new(SqliteStore::lazy(&file(config))),
     })
+}
+
+/// Tells the broker's side which database messages are handled into.
+pub(crate) async fn introduce(config: &Config, bus: &Bus) -> anyhow::Result<()> {
+    bus.set_database(&open(config).await?.identity().await?);
+    Ok(())
 }
 
 /// Makes it what this version needs; returns the names of the migrations that were applied.

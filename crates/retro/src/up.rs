@@ -1,23 +1,24 @@
 //! `retro up`: every role in one process, which also keeps the broker running and the database migrated.
 
+mod ground;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
-use retro_bus::server::{NatsServer, ServerConfig};
-use retro_bus::{Bus, BusConfig, Role, topology};
+use retro_bus::Role;
+use retro_bus::server::NatsServer;
 use retro_config::Config;
 use retro_http::Scrape;
-use tracing::info;
 
 use crate::commands::Exit;
 use crate::instance::Instance;
 use crate::policies::PolicyBook;
 use crate::process::{Doors, Process};
 use crate::{embedder, output, store};
+use ground::Ground;
 
 /// Runs until a signal asks it to stop.
 pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> {
@@ -26,21 +27,11 @@ pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> 
     std::fs::create_dir_all(&config.data_dir)
         .with_context(|| format!("cannot make the data folder {}", config.data_dir.display()))?;
     let _lock = lock(&config.data_dir)?;
-    let server = supervise(&config).await?;
-    let nats_url = match (&server, &config.nats_url) {
-        (Some(server), _) => server.url().to_owned(),
-        (None, Some(url)) => url.expose().to_owned(),
-        (None, None) => unreachable!("without an address a server is supervised"),
-    };
-    store::migrate(&config).await?;
     let roles = roles(&config);
     let doors = Doors::open(&config, &roles).await?;
+    let Ground { server, nats_url, bus } = ground::prepare(&config, &policies, &doors, &metrics).await?;
     let http_url = doors.http_url().context("a gateway has an HTTP side")?;
     let bridge_url = doors.bridge_url();
-    let bus = Bus::connect(BusConfig::new(&nats_url, "retro-up")).await?;
-    topology::ensure(&bus, Duration::from_secs(config.ack_wait_s))
-        .await
-        .context("cannot set up the broker's streams")?;
     let store = store::lazy(&config)?;
     let data_dir = config.data_dir.clone();
     let supervised = server.as_ref().map(NatsServer::watch);
@@ -80,19 +71,4 @@ fn lock(data_dir: &Path) -> anyhow::Result<File> {
         bail!("another `retro up` uses {}; stop it or give another --data-dir", data_dir.display());
     }
     Ok(file)
-}
-
-/// Starts a nats-server of our own, unless an address was given.
-async fn supervise(config: &Config) -> anyhow::Result<Option<NatsServer>> {
-    if config.nats_url.is_some() {
-        return Ok(None);
-    }
-    let server = NatsServer::start(ServerConfig {
-        binary: config.nats_server.clone(),
-        data_dir: config.data_dir.join("nats"),
-        port: Some(config.nats_port).filter(|port| *port != 0),
-    })
-    .await?;
-    info!(url = server.url(), "nats-server is healthy");
-    Ok(Some(server))
 }

@@ -8,6 +8,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 use retro_events::Role;
 
+use super::database;
 use crate::{Bus, BusError};
 
 /// Looks at everything that roles need, all at once.
@@ -24,7 +25,7 @@ pub(super) async fn all(bus: &Bus, roles: &[Role]) -> Vec<BusError> {
 
 async fn stream(bus: &Bus, name: &str) -> Result<(), BusError> {
     match bus.ask("STREAM.INFO", name, bus.jetstream.get_stream(name).boxed()).await? {
-        Ok(_) => Ok(()),
+        Ok(found) => database::check(bus, &format!("stream {name}"), &found.cached_info().config.metadata),
         Err(error) => Err(match error.kind() {
             GetStreamErrorKind::JetStream(problem) if problem.error_code() == ErrorCode::STREAM_NOT_FOUND => {
                 BusError::Missing(format!("stream {name}"))
@@ -43,7 +44,10 @@ pub(super) async fn consumer(
     let action = format!("consumer {name} of stream {stream}");
     let asked = bus.jetstream.get_consumer_from_stream(name, stream).boxed();
     match bus.ask("CONSUMER.INFO", &format!("{stream}.{name}"), asked).await? {
-        Ok(found) => usable(found, action),
+        Ok(found) => {
+            database::check(bus, &action, &found.cached_info().config.metadata)?;
+            usable(found, action)
+        }
         Err(error) => Err(match error.kind() {
             ConsumerErrorKind::JetStream(problem)
                 if [ErrorCode::STREAM_NOT_FOUND, ErrorCode::CONSUMER_NOT_FOUND]

@@ -7,13 +7,14 @@ use async_nats::jetstream::stream::Config;
 use futures::FutureExt;
 use tracing::info;
 
+use super::database::{self, Ownership};
 use crate::step::{change_consumer, make_consumer};
 use crate::{Bus, BusError, Subscription};
 
 /// Makes every stream what it has to be.
-pub(super) async fn streams(bus: &Bus) -> Result<(), BusError> {
+pub(super) async fn streams(bus: &Bus, ownership: Ownership) -> Result<(), BusError> {
     for wanted in super::streams(&bus.sizes) {
-        stream(bus, wanted).await?;
+        stream(bus, wanted, ownership).await?;
     }
     Ok(())
 }
@@ -23,13 +24,17 @@ pub(super) async fn consumer(
     bus: &Bus,
     name: &str,
     subscription: &Subscription,
+    ownership: Ownership,
 ) -> Result<Consumer<pull::Config>, BusError> {
-    let wanted = super::consumer(name, subscription);
+    let mut wanted = super::consumer(name, subscription);
     let action = format!("consumer {name} of stream {}", subscription.stream);
     let stream = bus.jetstream.get_stream_no_info(&subscription.stream).await;
     let stream = stream.map_err(|error| BusError::unavailable(&action, error))?;
     let tail = format!("{}.{name}", subscription.stream);
-    match bus.ask("CONSUMER.INFO", &tail, stream.consumer_info(name).boxed()).await? {
+    let found = bus.ask("CONSUMER.INFO", &tail, stream.consumer_info(name).boxed()).await?;
+    let metadata = found.as_ref().map(|info| info.config.metadata.clone()).unwrap_or_default();
+    wanted.metadata = database::claim(bus, &action, metadata, ownership)?;
+    match found {
         Ok(info) if !differs(&info.config, &wanted) => {}
         Ok(info)
             if info.config.ack_policy != AckPolicy::Explicit || info.config.deliver_subject.is_some() =>
@@ -53,11 +58,12 @@ pub(super) async fn consumer(
     made.map_err(|error| BusError::unavailable(action, error))
 }
 
-async fn stream(bus: &Bus, wanted: Config) -> Result<(), BusError> {
+async fn stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -> Result<(), BusError> {
     let (name, size) = (wanted.name.clone(), wanted.max_bytes);
     let found = match bus.ask("STREAM.INFO", &name, bus.jetstream.get_stream(&name).boxed()).await? {
         Ok(stream) => stream.cached_info().config.clone(),
         Err(error) if is_not_found(&error.kind()) => {
+            wanted.metadata = database::claim(bus, &format!("stream {name}"), wanted.metadata, ownership)?;
             let created = bus.ask("STREAM.CREATE", &name, bus.make_stream(wanted).boxed()).await?;
             created.map_err(|error| no_room(&name, size, &error.kind(), &error))?;
             info!(stream = name, "created the stream {name}");
@@ -71,6 +77,7 @@ async fn stream(bus: &Bus, wanted: Config) -> Result<(), BusError> {
             .to_owned();
         return Err(BusError::Unusable { name: format!("stream {name}"), problem });
     }
+    wanted.metadata = database::claim(bus, &format!("stream {name}"), found.metadata.clone(), ownership)?;
     let merged = merge(&found, wanted);
     if merged != found {
         let updated = bus.ask("STREAM.UPDATE", &name, bus.change_stream(merged).boxed()).await?;
@@ -106,6 +113,7 @@ fn merge(found: &Config, wanted: Config) -> Config {
         allow_rollup: wanted.allow_rollup,
         allow_atomic_publish: wanted.allow_atomic_publish,
         description: wanted.description,
+        metadata: wanted.metadata,
         ..found.clone()
     }
 }
@@ -122,6 +130,7 @@ fn differs(found: &async_nats::jetstream::consumer::Config, wanted: &pull::Confi
         || found.max_ack_pending != wanted.max_ack_pending
         || !found.backoff.is_empty()
         || found.deliver_subject.is_some()
+        || found.metadata != wanted.metadata
 }
 
 fn is_not_found(kind: &GetStreamErrorKind) -> bool {

@@ -9,7 +9,7 @@ fn at(second: i64) -> Timestamp {
 const ALWAYS: &[Span] = &[(Timestamp::MIN, None)];
 
 fn trial(task: Option<&str>, met: bool, succeeded: bool) -> Trial {
-    Trial { began_at: at(0), task: task.map(str::to_owned), met, succeeded }
+    Trial { began_at: at(0), task: task.map(str::to_owned), met, succeeded: Some(succeeded) }
 }
 
 /// So many tasks, each tried once without and once with.
@@ -54,6 +54,16 @@ fn runs_without_a_task_are_compared_side_by_side() {
         Estimate { method: Method::Unpaired, difference_milli: 200, low_milli: 77, high_milli: 314 };
     assert_eq!(effect(&all, ALWAYS).estimate, Some(expected));
     assert_eq!(effect(&all, ALWAYS).paired_tasks, 0);
+}
+
+#[test]
+fn runs_of_unknown_outcome_are_on_neither_side() {
+    let known = [pairs(8, false, true, 0), pairs(12, true, true, 8)].concat();
+    let unknown = |one: &Trial| Trial { succeeded: None, ..one.clone() };
+    let all: Vec<_> = known.iter().cloned().chain(known.iter().map(unknown)).collect();
+    assert_eq!(effect(&all, ALWAYS), effect(&known, ALWAYS));
+    let nobody_said: Vec<_> = known.iter().map(unknown).collect();
+    assert_eq!(effect(&nobody_said, ALWAYS), effect(&[], ALWAYS));
 }
 
 #[test]

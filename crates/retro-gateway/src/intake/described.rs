@@ -83,4 +83,6 @@ pub(super) enum Outcome {
     Timeout,
     Cancellation,
     Skip,
+    /// Nobody said: counted, and evidence for nothing.
+    Unknown,
 }

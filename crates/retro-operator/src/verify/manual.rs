@@ -7,56 +7,36 @@ use retro_core::manual::{Asked, Proposal, Verdict};
 use retro_core::memory::{Change, Effect};
 use retro_core::report::Report;
 use retro_core::retrospective::{Retrospective, State};
-use retro_store::{OperatorStore, ProposalFilter, ProposalRow, Result, RunFilter};
+use retro_store::{OperatorStore, ProposalRow, Result, RetrospectiveBooks};
 
 use super::{Check, Look};
 use crate::words::count;
 
 pub(super) async fn check(
     store: &dyn OperatorStore,
-    key: &WorkflowKey,
-    manual: &[(Retrospective, Asked)],
-    changes: &[Change],
-    look: &mut Look,
-) -> Result<()> {
-    for (one, asked) in manual {
-        let place = format!("{key}, manual retrospective {}", one.id);
-        runs_exist(store, key, asked, &place, look).await?;
-        if (one.first, one.last, one.epoch) != (0, 0, 0) {
-            look.wrong(Check::Windows, &place, "it was asked for and has a window or an epoch");
-        }
-        if !matches!(one.state, State::Closed | State::Failed) {
-            continue;
-        }
-        let Some(report) = store.report(&key.tenant, one.id).await? else {
-            let problem = format!("it is {} and has no report", one.state.as_str());
-            look.wrong(Check::Reports, place, problem);
-            continue;
-        };
-        look.checked.reports += 1;
-        agrees(one, &report, &place, look);
-        let filter = ProposalFilter { retrospective: Some(one.id), limit: u32::MAX, ..Default::default() };
-        let rows = store.proposals(&key.tenant, &filter).await?;
-        proposals(&report, asked, &rows, changes, &place, look);
-    }
-    Ok(())
-}
-
-async fn runs_exist(
-    store: &dyn OperatorStore,
-    key: &WorkflowKey,
+    books: &RetrospectiveBooks,
     asked: &Asked,
-    place: &str,
     look: &mut Look,
 ) -> Result<()> {
-    for run in &asked.runs {
-        let filter = RunFilter { workflow: Some(key.workflow.clone()), run: Some(run.clone()), limit: 1 };
-        let found = store.runs(&key.tenant, &filter).await?;
-        if found.first().is_none_or(|row| row.ordinal.is_none()) {
-            look.wrong(Check::Manual, place, format!("run {run} was named, and no such run is counted"));
-        }
+    let one = &books.retrospective;
+    let place = format!("{}, manual retrospective {}", one.key, one.id);
+    for run in store.uncounted(&one.key, &asked.runs).await? {
+        look.wrong(Check::Manual, &place, format!("run {run} was named, and no such run is counted"));
     }
-    Ok(())
+    if (one.first, one.last, one.epoch) != (0, 0, 0) {
+        look.wrong(Check::Windows, &place, "it was asked for and has a window or an epoch");
+    }
+    if !matches!(one.state, State::Closed | State::Failed) {
+        return Ok(());
+    }
+    let Some(report) = &books.report else {
+        look.wrong(Check::Reports, place, format!("it is {} and has no report", one.state.as_str()));
+        return Ok(());
+    };
+    look.checked.reports += 1;
+    agrees(one, report, &place, look);
+    check_proposals(report, asked, &books.proposals, &place, look);
+    check_accepted(store, one, &books.proposals, &place, look).await
 }
 
 fn agrees(one: &Retrospective, report: &Report, place: &str, look: &mut Look) {
@@ -69,14 +49,7 @@ fn agrees(one: &Retrospective, report: &Report, place: &str, look: &mut Look) {
     }
 }
 
-fn proposals(
-    report: &Report,
-    asked: &Asked,
-    rows: &[ProposalRow],
-    changes: &[Change],
-    place: &str,
-    look: &mut Look,
-) {
+fn check_proposals(report: &Report, asked: &Asked, rows: &[ProposalRow], place: &str, look: &mut Look) {
     look.checked.proposals += rows.len() as u64;
     let stored: Vec<&Proposal> = rows.iter().map(|row| &row.proposal).collect();
     if stored != report.proposals.iter().collect::<Vec<_>>() {
@@ -86,34 +59,49 @@ fn proposals(
         look.wrong(Check::Manual, format!("{place}, proposals"), problem);
     }
     let named: BTreeSet<_> = asked.runs.iter().collect();
-    for ProposalRow { proposal, decision } in rows {
-        let place = format!("{place}, proposal {}", proposal.id);
+    for ProposalRow { proposal, .. } in rows {
         let foreign = proposal.evidence.iter().find(|shown| !named.contains(&shown.run));
         if let Some(shown) = foreign {
-            look.wrong(Check::Manual, &place, format!("run {} shows it and was not named", shown.run));
-        }
-        if let Some(Verdict::Accepted { memory, .. }) = decision.as_ref().map(|decision| &decision.verdict)
-            && !changes.iter().any(|change| change.memory == *memory)
-        {
-            look.wrong(
-                Check::Manual,
-                &place,
-                format!("it was accepted as memory {memory}, and there is none"),
-            );
+            let problem = format!("run {} shows it and was not named", shown.run);
+            look.wrong(Check::Manual, format!("{place}, proposal {}", proposal.id), problem);
         }
     }
-    accepted_once(rows, changes, place, look);
+}
+
+/// What was accepted has changes of the memory that it became.
+async fn check_accepted(
+    store: &dyn OperatorStore,
+    one: &Retrospective,
+    rows: &[ProposalRow],
+    place: &str,
+    look: &mut Look,
+) -> Result<()> {
+    for ProposalRow { proposal, decision } in rows {
+        if let Some(Verdict::Accepted { memory, .. }) = decision.as_ref().map(|decision| &decision.verdict)
+            && store.history(&one.key.tenant, *memory).await?.is_empty()
+        {
+            let problem = format!("it was accepted as memory {memory}, and there is none");
+            look.wrong(Check::Manual, format!("{place}, proposal {}", proposal.id), problem);
+        }
+    }
+    Ok(())
 }
 
 /// A change by which a person accepted names a proposal that says so.
-fn accepted_once(rows: &[ProposalRow], changes: &[Change], place: &str, look: &mut Look) {
-    for change in changes {
-        let Effect::Accepted { proposal: Some(proposal), .. } = &change.effect else { continue };
-        let Some(row) = rows.iter().find(|row| row.proposal.id == *proposal) else { continue };
-        let verdict = row.decision.as_ref().map(|decision| &decision.verdict);
-        if !matches!(verdict, Some(Verdict::Accepted { memory, .. }) if *memory == change.memory) {
-            let problem = format!("change {} accepts it, and it is not accepted as that memory", change.id);
-            look.wrong(Check::Manual, format!("{place}, proposal {proposal}"), problem);
-        }
+pub(super) async fn check_acceptance(
+    store: &dyn OperatorStore,
+    key: &WorkflowKey,
+    change: &Change,
+    look: &mut Look,
+) -> Result<()> {
+    let Effect::Accepted { proposal: Some(proposal), .. } = &change.effect else { return Ok(()) };
+    let Some(row) = store.proposal(&key.tenant, *proposal).await? else { return Ok(()) };
+    let verdict = row.decision.as_ref().map(|decision| &decision.verdict);
+    if !matches!(verdict, Some(Verdict::Accepted { memory, .. }) if *memory == change.memory) {
+        let of = row.proposal.retrospective;
+        let problem = format!("change {} accepts it, and it is not accepted as that memory", change.id);
+        let place = format!("{key}, manual retrospective {of}, proposal {proposal}");
+        look.wrong(Check::Manual, place, problem);
     }
+    Ok(())
 }

@@ -1,68 +1,41 @@
 //! Laws 4 and 5 on stored rows: the change log, its fold, and the tombstones.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use retro_core::canonical::canonical_json;
-use retro_core::id::{MemoryId, Tenant, WorkflowKey};
+use retro_core::id::WorkflowKey;
 use retro_core::memory::{Cause, Change, Effect, Memory, Status, Tombstone, change_id, fold};
-use retro_store::{OperatorStore, Result};
+use retro_store::{MemoryBooks, OperatorStore, Result};
 
-use super::{Check, Look, all_memories};
+use super::{Check, Look, manual};
 
-pub(super) async fn check(store: &dyn OperatorStore, key: &WorkflowKey, look: &mut Look) -> Result<()> {
-    let changes = store.changes(key).await?;
-    let table = store.memories(&key.tenant, &all_memories(Some(key))).await?;
-    let tombstones = store.tombstones(key).await?;
-    look.checked.changes = changes.len() as u64;
-    look.checked.tombstones = tombstones.len() as u64;
-    effect_keys(key, &changes, look);
-    let folded = folded(&key.to_string(), &changes, look);
-    compare(&key.to_string(), &folded, &table, look);
-    for stone in &tombstones {
-        tombstone(key, stone, folded.get(&stone.memory), &changes, look);
+pub(super) async fn check(store: &dyn OperatorStore, books: &MemoryBooks, look: &mut Look) -> Result<()> {
+    look.checked.memories += u64::from(books.stored.is_some());
+    look.checked.changes += books.changes.len() as u64;
+    check_effect_keys(&books.changes, look);
+    let folded = fold_changes(&books.changes, look);
+    compare(books, folded.as_ref(), look);
+    check_home(books, look);
+    if let Some((key, stone)) = &books.tombstone {
+        look.checked.tombstones += 1;
+        check_tombstone(key, stone, folded.as_ref(), &books.changes, look);
+    }
+    for (key, change) in &books.changes {
+        manual::check_acceptance(store, key, change, look).await?;
     }
     Ok(())
 }
 
-/// Whoever keeps rules of a repository and is no workflow with runs beside it: that is looked at as one.
-pub(super) async fn keepers(store: &dyn OperatorStore, tenant: &Tenant) -> Result<Vec<WorkflowKey>> {
-    let known: BTreeSet<_> = store.workflows(tenant).await?.into_iter().map(|row| row.key).collect();
-    let mut keepers = store.keepers(tenant).await?;
-    keepers.retain(|keeper| !known.contains(keeper));
-    Ok(keepers)
-}
-
-/// Memories of the scopes that belong to no workflow are folded from their own histories.
-pub(super) async fn check_homeless(
-    store: &dyn OperatorStore,
-    tenant: &Tenant,
-    look: &mut Look,
-) -> Result<()> {
-    let workflows = store.workflows(tenant).await?.into_iter().map(|row| row.key.workflow);
-    let kept = keepers(store, tenant).await?.into_iter().map(|keeper| keeper.workflow);
-    let known: BTreeSet<_> = workflows.chain(kept).collect();
-    let all = store.memories(tenant, &all_memories(None)).await?;
-    let homeless =
-        all.into_iter().filter(|memory| memory.scope.kept_under().is_none_or(|home| !known.contains(&home)));
-    for memory in homeless {
-        let history = store.history(tenant, memory.id).await?;
-        look.checked.changes += history.len() as u64;
-        let folded = folded(tenant.as_str(), &history, look);
-        compare(tenant.as_str(), &folded, &[memory], look);
-    }
-    Ok(())
-}
-
-fn effect_keys(key: &WorkflowKey, changes: &[Change], look: &mut Look) {
+fn check_effect_keys(changes: &[(WorkflowKey, Change)], look: &mut Look) {
     let mut seen = HashSet::new();
-    for change in changes {
+    for (key, change) in changes {
         let place = format!("{key}, change {}", change.id);
         let derived = change_id(key, change.memory, &change.cause, change.effect.kind());
         if derived != change.id {
             let problem = format!("its effect key makes {derived}: memory, cause or kind was altered");
             look.wrong(Check::EffectKeys, &place, problem);
         }
-        if !seen.insert((change.memory, &change.cause, change.effect.kind())) {
+        if !seen.insert((key, change.memory, &change.cause, change.effect.kind())) {
             let problem = format!(
                 "memory {} was {} twice by one cause ({})",
                 change.memory,
@@ -78,37 +51,41 @@ fn told(cause: &Cause) -> String {
     crate::words::cause(cause)
 }
 
-/// Folds each memory's changes; a change that does not fit is reported and left out.
-fn folded(home: &str, changes: &[Change], look: &mut Look) -> BTreeMap<MemoryId, Memory> {
-    let mut memories: BTreeMap<MemoryId, Memory> = BTreeMap::new();
-    for change in changes {
-        match fold(memories.get(&change.memory).cloned(), change) {
-            Ok(after) => memories.extend(after.map(|after| (change.memory, after))),
-            Err(error) => look.wrong(Check::Fold, format!("{home}, change {}", change.id), error.to_string()),
+/// Folds a memory's changes; a change that does not fit is reported and left out.
+fn fold_changes(changes: &[(WorkflowKey, Change)], look: &mut Look) -> Option<Memory> {
+    let mut memory: Option<Memory> = None;
+    for (key, change) in changes {
+        match fold(memory.clone(), change) {
+            Ok(after) => memory = after.or(memory),
+            Err(error) => look.wrong(Check::Fold, format!("{key}, change {}", change.id), error.to_string()),
         }
     }
-    memories
+    memory
 }
 
-fn compare(home: &str, folded: &BTreeMap<MemoryId, Memory>, table: &[Memory], look: &mut Look) {
-    look.checked.memories += table.len() as u64;
-    let stored: BTreeMap<_, _> = table.iter().map(|memory| (memory.id, memory)).collect();
-    for (id, memory) in folded {
-        let place = format!("{home}, memory {id}");
-        match stored.get(id) {
-            None => look.wrong(Check::Fold, place, "the change log makes it and the table does not hold it"),
-            Some(stored) if bytes(stored) != bytes(memory) => {
-                look.wrong(Check::Fold, place, difference(stored, memory));
-            }
-            Some(_) => {}
+fn compare(books: &MemoryBooks, folded: Option<&Memory>, look: &mut Look) {
+    let (home, problem) = match (folded, &books.stored) {
+        (Some(_), None) => {
+            let home = books.changes.first().map(|(key, _)| key);
+            (home, "the change log makes it and the table does not hold it".to_owned())
         }
-    }
-    for id in stored.keys().filter(|id| !folded.contains_key(id)) {
-        look.wrong(
-            Check::Fold,
-            format!("{home}, memory {id}"),
-            "it stands in the table and no change makes it",
-        );
+        (None, Some((home, _))) => (Some(home), "it stands in the table and no change makes it".to_owned()),
+        (Some(folded), Some((home, stored))) if bytes(stored) != bytes(folded) => {
+            (Some(home), difference(stored, folded))
+        }
+        _ => return,
+    };
+    let home = home.map_or_else(|| books.tenant.to_string(), ToString::to_string);
+    look.wrong(Check::Fold, format!("{home}, memory {}", books.id), problem);
+}
+
+/// A memory and its changes stand under one workflow, the one whose writer keeps it.
+fn check_home(books: &MemoryBooks, look: &mut Look) {
+    let home = books.stored.as_ref().map(|(key, _)| key).or(books.changes.first().map(|(key, _)| key));
+    let Some(home) = home else { return };
+    if let Some((other, change)) = books.changes.iter().find(|(key, _)| key != home) {
+        let problem = format!("change {} of it stands under {other}", change.id);
+        look.wrong(Check::Fold, format!("{home}, memory {}, workflow", books.id), problem);
     }
 }
 
@@ -133,11 +110,11 @@ fn difference(stored: &Memory, folded: &Memory) -> String {
     format!("the table and the fold of the change log differ in {}", differ.join(", "))
 }
 
-fn tombstone(
+fn check_tombstone(
     key: &WorkflowKey,
     stone: &Tombstone,
     memory: Option<&Memory>,
-    changes: &[Change],
+    changes: &[(WorkflowKey, Change)],
     look: &mut Look,
 ) {
     let place = format!("{key}, tombstone of memory {}", stone.memory);
@@ -150,7 +127,7 @@ fn tombstone(
         Effect::Deleted { tombstone_until } if change.memory == stone.memory => tombstone_until,
         _ => None,
     };
-    if changes.iter().find_map(says) != Some(stone.until) {
+    if changes.iter().find_map(|(_, change)| says(change)) != Some(stone.until) {
         let problem = format!("it ends at {} and the deletion of its memory says otherwise", stone.until);
         look.wrong(Check::Tombstones, place, problem);
     }

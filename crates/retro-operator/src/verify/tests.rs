@@ -133,7 +133,7 @@ async fn a_memory_that_is_not_the_fold_of_its_changes_is_found() {
         (stray.1.id, stray.1.scope) = (MemoryId(derive("memory", &["homeless"])), Scope::Platform);
         world.memories.push(stray);
     };
-    damaged(homeless, &[(Check::Fold, "default, memory")]).await;
+    damaged(homeless, &[(Check::Fold, "default/platform, memory")]).await;
 }
 
 #[tokio::test]
@@ -182,4 +182,70 @@ async fn what_is_seen_half_way_through_a_write_is_looked_at_again_and_passes() {
     *world.glimpse.lock().unwrap() = Some(half_way);
     assert_eq!(check(&world).await.violations, []);
     assert!(world.glimpse.lock().unwrap().is_none(), "the glimpse was seen");
+}
+
+/// More workflows than stand in one page, with a retrospective each.
+fn many() -> World {
+    let mut world = World::default();
+    for number in 0..WORKFLOWS_PER_PAGE + 3 {
+        world.season(&key("default", &format!("w{number:03}")), &|_, _| looked(vec![], vec![]));
+    }
+    world
+}
+
+#[tokio::test]
+async fn what_is_behind_the_first_page_is_looked_at_too() {
+    let mut world = many();
+    let workflows = u64::from(WORKFLOWS_PER_PAGE) + 3;
+    let verification = check(&world).await;
+    assert_eq!(verification.violations, []);
+    let Checked { tenants, workflows: seen, runs, reports, .. } = verification.checked;
+    assert_eq!((tenants, seen, runs, reports), (1, workflows, 10 * workflows, workflows));
+    let last = world.workflows.len() - 1;
+    world.workflows[last].state.claimed = 9;
+    world.reports[last].policy_hash.push('0');
+    let found = check(&world).await.violations;
+    assert_eq!(found.iter().map(|one| one.check).collect::<Vec<_>>(), [Check::Windows, Check::Samples]);
+    assert!(found.iter().all(|one| one.place.contains(&format!("w{last:03}"))), "{found:#?}");
+}
+
+#[tokio::test]
+async fn a_page_is_asked_for_once_however_many_workflows_there_are() {
+    let asked = async |world: &World| {
+        world.pages.store(0, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(check(world).await.violations, []);
+        world.pages.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    let (few, many) = (asked(&rich()).await, asked(&many()).await);
+    let retrospectives = u64::from(WORKFLOWS_PER_PAGE) + 3;
+    let pages = 2 + retrospectives.div_ceil(u64::from(RETROSPECTIVES_PER_PAGE)) + 1;
+    assert_eq!((few, many), (3, pages), "nothing is asked by workflow");
+}
+
+#[tokio::test]
+async fn a_change_of_a_memory_under_another_workflow_is_found() {
+    let moved = |world: &mut World| {
+        let (key, change) = world.changes.last_mut().unwrap();
+        *key = WorkflowKey { workflow: "elsewhere".parse().unwrap(), ..key.clone() };
+        change.id = retro_core::memory::change_id(key, change.memory, &change.cause, change.effect.kind());
+        let moved = change.clone();
+        let told = world.reports.last_mut().unwrap().changes.iter_mut();
+        told.filter(|told| told.memory == moved.memory && told.effect == moved.effect)
+            .for_each(|told| told.id = moved.id);
+    };
+    damaged(moved, &[(Check::Fold, "workflow")]).await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_wrong_throughout_is_told_within_bounds() {
+    let mut world = World::default();
+    let keys: Vec<_> = (0..VIOLATIONS_MAX + 5).map(|number| key("default", &format!("w{number}"))).collect();
+    for key in keys {
+        let state = retro_core::retrospective::WorkflowState { counted: 1, ..Default::default() };
+        world.workflows.push(retro_store::WorkflowRow { key, state, recorded: 1 });
+    }
+    let verification = check(&world).await;
+    assert_eq!((verification.violations.len(), verification.left_out), (VIOLATIONS_MAX, 5));
+    assert!(!verification.sound() && verification.text().contains("and 5 more"));
+    assert!(verification.text().starts_with("NOT SOUND: 1005 violations"), "{}", verification.text());
 }

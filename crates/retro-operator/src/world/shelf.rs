@@ -10,7 +10,6 @@ use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::Retrospective;
 use retro_core::review::ReviewReport;
-use retro_core::run::Outcome;
 use retro_store::track::{LinkKey, RunLink};
 use retro_store::{
     ActRow, Attempt, DeadLetter, DeadLetterFilter, Health, LetterCount, LetterStore, LetterVersion,
@@ -129,7 +128,7 @@ impl OperatorStore for World {
                 began_at: facts.started_at.unwrap_or(row.received_at),
                 task: facts.task.clone(),
                 met: facts.memories.presented.contains(&memory),
-                succeeded: facts.outcome == Outcome::Success,
+                succeeded: facts.outcome.succeeded(),
             };
             Some(RunMet { ordinal, trial })
         };
@@ -146,10 +145,6 @@ impl OperatorStore for World {
     async fn memories(&self, tenant: &Tenant, filter: &MemoryFilter) -> Result<Vec<Memory>> {
         let mut all: Vec<_> =
             self.memories.iter().filter(|(owner, _)| owner == tenant).map(|(_, one)| one.clone()).collect();
-        if let Some(half_way) = self.glimpse.lock().unwrap().take() {
-            all.retain(|memory| memory.id != half_way.id);
-            all.push(half_way);
-        }
         all.retain(|memory| {
             filter
                 .workflow

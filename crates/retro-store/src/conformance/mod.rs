@@ -35,6 +35,7 @@ pub mod tenants;
 pub mod trace;
 pub mod track;
 pub mod vectors;
+pub mod verify;
 pub mod write;
 
 use std::sync::Arc;
@@ -285,6 +286,13 @@ macro_rules! conformance {
                 a_failed_retrospective_in_a_batch_opens_the_next_one
                 two_that_drive_a_batch_at_once_leave_what_one_would_have_left
             }
+            verify {
+                workflows_are_met_once_whatever_the_size_of_a_page
+                retrospectives_come_with_their_reports_and_changes
+                memories_come_with_their_changes_and_tombstones
+                runs_that_are_not_counted_are_named
+                a_database_has_one_identity
+            }
             tenants {
                 counting_keeps_tenants_apart
                 sampling_keeps_tenants_apart
@@ -339,6 +347,7 @@ mod tests {
             include_str!("steer.rs"),
             include_str!("tenants.rs"),
             include_str!("track.rs"),
+            include_str!("verify.rs"),
             include_str!("write.rs"),
         ];
         let mut cases = 0;

@@ -1,17 +1,25 @@
 //! `retro doctor`: what the program needs, looked at one by one, each with what to do when it is missing.
 
 use std::path::Path;
+use std::time::Duration;
 
-use retro_bus::NatsServer;
+use anyhow::{Context, bail};
+use retro_bus::{Bus, BusConfig, BusError, NatsServer, Role, Upkeep, topology};
 use retro_config::Config;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::Exit;
+use super::ready::missing_at;
 use crate::cli::Output;
 use crate::instance::Instance;
 use crate::policies::PolicyBook;
 use crate::{embedder, output, store};
+
+/// A broker that is there is connected to within milliseconds; one that is far away, within this.
+const BROKER_WITHIN: Duration = Duration::from_secs(3);
+/// How often the connection is looked at until then.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -32,13 +40,13 @@ impl Check {
 
 /// Looks at everything and prints it; not in order when anything is missing.
 pub(crate) async fn run(config: &Config, output: Output) -> anyhow::Result<Exit> {
-    let running = Instance::read(&config.data_dir).ok();
+    let running = Instance::find(&config.data_dir);
     let checks = vec![
         Check::of("data folder", writable(&config.data_dir)),
         Check::of("database", database(config).await),
         Check::of("retention", retention(config).await),
         Check::of("lost", losses(config).await),
-        Check::of("nats-server", broker(config).await),
+        Check::of("nats-server", broker(config, running.as_ref()).await),
         Check::of("HTTP address", address(config, running.as_ref()).await),
         Check::of("webhooks", webhooks(config)),
         Check::of("pipelines", pipelines(config)),
@@ -107,23 +115,58 @@ async fn losses(config: &Config) -> anyhow::Result<String> {
     Ok(if told.is_empty() { "nothing that is known by name".to_owned() } else { told })
 }
 
-async fn broker(config: &Config) -> anyhow::Result<String> {
+/// The broker that is used answers; where none runs, there is one to start.
+async fn broker(config: &Config, running: Option<&Instance>) -> anyhow::Result<String> {
     if let Some(url) = &config.nats_url {
-        return Ok(format!("not supervised: {url} is used"));
+        reach_broker(config, url.expose()).await?;
+        return Ok(format!("not supervised: {url} is used, and answers"));
     }
     let (path, version) = NatsServer::usable(config.nats_server.as_deref()).await?;
+    if let Some(instance) = running {
+        reach_broker(config, &instance.nats_url)
+            .await
+            .with_context(|| format!("the broker of `retro up` (pid {})", instance.pid))?;
+        return Ok(format!("{} {version} answers", path.display()));
+    }
     Ok(format!("{} {version}", path.display()))
 }
 
+/// Asks the broker for something small, and whose it is. One that refuses the question, or has no streams yet, answers all the same.
+async fn reach_broker(config: &Config, url: &str) -> anyhow::Result<()> {
+    let bus = Bus::connect(BusConfig { upkeep: Upkeep::Look, ..BusConfig::new(url, "retro-doctor") }).await?;
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    let connected = async {
+        while bus.problem().is_some() {
+            looks.tick().await;
+        }
+    };
+    if tokio::time::timeout(BROKER_WITHIN, connected).await.is_err()
+        && let Some(problem) = bus.problem()
+    {
+        bail!("{problem}");
+    }
+    // A database that cannot be read is told of by its own check; without it nothing is compared.
+    let _ = store::introduce(config, &bus).await;
+    for problem in topology::check(&bus, &[Role::Counter]).await {
+        match problem {
+            BusError::Missing(_) | BusError::Refused { .. } => {}
+            other => bail!("{other}"),
+        }
+    }
+    Ok(())
+}
+
 async fn address(config: &Config, running: Option<&Instance>) -> anyhow::Result<String> {
-    match (TcpListener::bind(config.http_listen).await, running) {
-        (Ok(_), _) => Ok(format!("{} is free", config.http_listen)),
-        (Err(_), Some(instance)) => {
-            Ok(format!("`retro up` (pid {}) answers at {}", instance.pid, instance.http_url))
-        }
-        (Err(problem), None) => {
-            anyhow::bail!("{}: {problem}; choose another with --http-listen", config.http_listen)
-        }
+    if let Some(instance) = running {
+        instance.check_alive(&config.data_dir)?;
+        return match missing_at(instance.http_address()?).await {
+            None => Ok(format!("`retro up` (pid {}) is ready at {}", instance.pid, instance.http_url)),
+            Some(missing) => bail!("`retro up` (pid {}) is not ready: {missing}", instance.pid),
+        };
+    }
+    match TcpListener::bind(config.http_listen).await {
+        Ok(_) => Ok(format!("{} is free", config.http_listen)),
+        Err(problem) => bail!("{}: {problem}; choose another with --http-listen", config.http_listen),
     }
 }
 

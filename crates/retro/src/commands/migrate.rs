@@ -9,7 +9,7 @@ use retro_config::Config;
 use serde::Serialize;
 
 use super::Exit;
-use crate::cli::Output;
+use crate::cli::{Migrate, Output};
 use crate::{output, store};
 
 /// A broker that is started at the same time is there within this; whoever started us may start us again.
@@ -28,11 +28,15 @@ struct Migrated {
 }
 
 /// Does what is missing; done twice, the second changes nothing.
-pub(super) async fn run(config: &Config, output: Output) -> anyhow::Result<Exit> {
+/// `--take-over` says that this database takes the place of the one that the broker's streams belonged to.
+pub(super) async fn run(config: &Config, args: &Migrate, output: Output) -> anyhow::Result<Exit> {
+    if args.take_over && config.nats_url.is_none() {
+        bail!("--take-over is about a broker: set NATS_URL or nats_url");
+    }
     let applied = store::migrate(config).await?;
     let broker = match &config.nats_url {
         Some(url) => {
-            make_streams(url.expose(), Duration::from_secs(config.ack_wait_s)).await?;
+            make_streams(config, url.expose(), args.take_over).await?;
             Some(url.to_string())
         }
         None => None,
@@ -54,7 +58,7 @@ fn sentences(done: &Migrated) -> String {
     }
 }
 
-async fn make_streams(url: &str, ack_wait: Duration) -> anyhow::Result<()> {
+async fn make_streams(config: &Config, url: &str, take_over: bool) -> anyhow::Result<()> {
     let bus = Bus::connect(BusConfig::new(url, "retro-migrate")).await?;
     let mut looks = tokio::time::interval(LOOK_EVERY);
     let connected = async {
@@ -66,6 +70,11 @@ async fn make_streams(url: &str, ack_wait: Duration) -> anyhow::Result<()> {
         && let Some(problem) = bus.problem()
     {
         bail!("the streams could not be made within {} s: {problem}", BROKER_WITHIN.as_secs());
+    }
+    store::introduce(config, &bus).await?;
+    let ack_wait = Duration::from_secs(config.ack_wait_s);
+    if take_over {
+        return Ok(topology::take_over(&bus, ack_wait).await?);
     }
     Ok(topology::ensure(&bus, ack_wait).await?)
 }

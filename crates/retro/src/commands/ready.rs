@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 
 use super::Exit;
 use crate::cli::Output;
+use crate::instance::Instance;
 use crate::output;
 
 /// Shorter than any probe waits. The process answers from memory.
@@ -18,20 +19,34 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 /// A few sentences; more is no answer of ours.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Asks the health side where one is configured, the HTTP side otherwise. Not in order when anything is missing.
+/// Asks the health side where one is configured; else the HTTP side of the `retro up` that the data folder tells of, at
+/// whatever address that listens; else the configured HTTP side. Not in order when anything is missing.
 pub(super) async fn run(config: &Config, output: Output) -> anyhow::Result<Exit> {
-    let address = reachable(config.health_listen.unwrap_or(config.http_listen));
-    let answer = tokio::time::timeout(ANSWERS_WITHIN, ask(address)).await;
-    let missing = match answer {
-        Ok(Ok(answer)) => missing(&answer),
-        Ok(Err(problem)) => Some(format!("nothing answers at http://{address}: {problem:#}")),
-        Err(_) => Some(format!("http://{address} did not answer within {} s", ANSWERS_WITHIN.as_secs())),
+    let instance = Instance::find(&config.data_dir).filter(|_| config.health_listen.is_none());
+    let address = match &instance {
+        Some(instance) => instance.http_address()?,
+        None => reachable(config.health_listen.unwrap_or(config.http_listen)),
+    };
+    // Another process may have taken the address of one that is gone.
+    let gone = instance.and_then(|instance| instance.check_alive(&config.data_dir).err());
+    let missing = match gone {
+        Some(gone) => Some(gone.to_string()),
+        None => missing_at(address).await,
     };
     output::data(output, &json!({"ready": missing.is_none(), "missing": missing}), || match &missing {
         None => format!("http://{address} is ready"),
         Some(missing) => format!("not ready: {missing}"),
     })?;
     Ok(if missing.is_none() { Exit::Done } else { Exit::NotInOrder })
+}
+
+/// What the process that listens there says is missing; `None` when it is ready.
+pub(super) async fn missing_at(address: SocketAddr) -> Option<String> {
+    match tokio::time::timeout(ANSWERS_WITHIN, ask(address)).await {
+        Ok(Ok(answer)) => missing(&answer),
+        Ok(Err(problem)) => Some(format!("nothing answers at http://{address}: {problem:#}")),
+        Err(_) => Some(format!("http://{address} did not answer within {} s", ANSWERS_WITHIN.as_secs())),
+    }
 }
 
 /// An address that listens everywhere is asked on loopback.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,14 @@ use retro_bus::{BodyStore, EventIntake, Role};
 use retro_config::{Config, Secret};
 use retro_gateway::{Gate, GateBounds, Gateway, Reception};
 use retro_github::{Bridge, Outlets, Secrets};
-use retro_http::{Idempotency, Probes};
+use retro_http::{Idempotency, Probes, serve_waiting};
 use retro_operator::{
     Mending, Replays, SharedRedact, Steering, mend_router, replay_router, requests_router, steer_router,
 };
 use retro_redact::Redactor;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
 
 use super::{Process, Running};
@@ -73,6 +75,39 @@ impl Doors {
     pub(crate) fn health_url(&self) -> Option<String> {
         url(self.health.as_ref())
     }
+}
+
+impl Doors {
+    /// Serves what can be served while the process cannot be put together yet: health, context and memories; everything
+    /// else on the HTTP side is answered by 503 with what is missing. Ends with `stop`; the listeners stay open. The
+    /// bridge's connections wait: GitHub tells of a failed delivery, which can be delivered again.
+    pub(crate) fn serve_waiting(
+        &self,
+        gateway: &Gateway,
+        probes: &Probes,
+        stop: &CancellationToken,
+        served: &TaskTracker,
+    ) -> anyhow::Result<()> {
+        if let Some(http) = &self.http {
+            let api = retro_gateway::waiting_router(gateway.clone(), probes.clone());
+            served.spawn(serve_waiting(again(http)?, api, probes.ready.clone(), stop.clone()));
+        }
+        if let Some(health) = &self.health {
+            let (listener, probes, stop) = (again(health)?, probes.clone(), stop.clone());
+            served.spawn(async move {
+                if let Err(problem) = retro_http::serve_health(listener, probes, stop).await {
+                    error!("the health side ended: {problem}");
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Another handle of the same listener: what waits to be accepted is not lost when one of them is closed.
+fn again(listener: &TcpListener) -> anyhow::Result<TcpListener> {
+    let other = listener.as_fd().try_clone_to_owned().context("a listener cannot be shared")?;
+    Ok(TcpListener::from_std(std::net::TcpListener::from(other))?)
 }
 
 /// Nobody's webhook would be believed without a secret, and everybody's must not be.

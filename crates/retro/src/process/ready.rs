@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use retro_bus::server::State;
-use retro_bus::{Bus, Role, topology};
+use retro_bus::{Bus, BusError, Role, topology};
 use retro_http::{Readiness, ReadyCheck};
-use retro_store::Store;
+use retro_store::{Store, StoreError};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -25,6 +25,14 @@ const STOPPING: &str = "the process is stopping";
 /// What is missing, a sentence each. Clones are the same.
 #[derive(Debug, Clone)]
 pub(super) struct Ready(Arc<watch::Sender<Vec<String>>>);
+
+/// What one look found.
+#[derive(Debug, Default)]
+struct Missing {
+    sentences: Vec<String>,
+    /// The broker is another database's.
+    is_foreign: bool,
+}
 
 impl Default for Ready {
     fn default() -> Self {
@@ -68,13 +76,15 @@ impl Running {
     /// Looks until the stop.
     pub(super) fn watch(&self) {
         let (ready, stop) = (self.ready.clone(), self.stop.clone());
+        let foreign = self.is_foreign.clone();
         let (watchdog, supervised) = (self.watchdog.clone(), self.process.supervised.clone());
         let (bus, store, roles) =
             (self.process.bus.clone(), self.process.store.clone(), self.process.roles.clone());
         self.tasks.spawn(async move {
             let looking = async {
                 loop {
-                    let mut missing = missing(&bus, &*store, &roles).await;
+                    let Missing { sentences: mut missing, is_foreign } = look(&bus, &*store, &roles).await;
+                    foreign.send_replace(is_foreign);
                     missing.extend(watchdog.overdue());
                     missing.extend(supervised.as_ref().and_then(frozen));
                     let pause = if missing.is_empty() { READY_LOOK_EVERY } else { MISSING_LOOK_EVERY };
@@ -91,9 +101,14 @@ impl Running {
 }
 
 /// Everything that is missing now.
-async fn missing(bus: &Bus, store: &dyn Store, roles: &BTreeSet<Role>) -> Vec<String> {
-    let (mut missing, database) = tokio::join!(broker(bus, roles), database(store));
-    missing.extend(database);
+async fn look(bus: &Bus, store: &dyn Store, roles: &BTreeSet<Role>) -> Missing {
+    // Whose the broker is can be compared only once this process knows its database, and nothing may work before.
+    let first = if bus.knows_database() { None } else { Some(database(bus, store).await) };
+    let (mut missing, database) = match first {
+        Some(known) => (broker(bus, roles).await, known),
+        None => tokio::join!(broker(bus, roles), database(bus, store)),
+    };
+    missing.sentences.extend(database);
     missing
 }
 
@@ -105,16 +120,27 @@ fn frozen(broker: &watch::Receiver<State>) -> Option<String> {
     }
 }
 
-async fn broker(bus: &Bus, roles: &BTreeSet<Role>) -> Vec<String> {
+async fn broker(bus: &Bus, roles: &BTreeSet<Role>) -> Missing {
     if let Some(problem) = bus.problem() {
-        return vec![problem];
+        return Missing { sentences: vec![problem], is_foreign: false };
     }
     let roles: Vec<Role> = roles.iter().copied().collect();
-    topology::check(bus, &roles).await.iter().map(ToString::to_string).collect()
+    let problems = topology::check(bus, &roles).await;
+    Missing {
+        is_foreign: problems.iter().any(|one| matches!(one, BusError::OtherDatabase { .. })),
+        sentences: problems.iter().map(ToString::to_string).collect(),
+    }
 }
 
-async fn database(store: &dyn Store) -> Option<String> {
-    match tokio::time::timeout(ANSWERS_WITHIN, store.lacks()).await {
+async fn database(bus: &Bus, store: &dyn Store) -> Option<String> {
+    let asked = async {
+        let lacks = store.lacks().await?;
+        if lacks.is_empty() && !bus.knows_database() {
+            bus.set_database(&store.identity().await?);
+        }
+        Ok::<_, StoreError>(lacks)
+    };
+    match tokio::time::timeout(ANSWERS_WITHIN, asked).await {
         Ok(Ok(lacks)) if lacks.is_empty() => None,
         Ok(Ok(lacks)) => Some(format!("the database lacks {}; run `retro migrate`", lacks.join(", "))),
         Ok(Err(problem)) => Some(problem.to_string()),

@@ -24,6 +24,7 @@ mod meters;
 mod named;
 mod openapi;
 mod outcomes;
+mod owned;
 mod poison;
 mod policy;
 mod refused;

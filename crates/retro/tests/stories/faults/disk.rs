@@ -91,6 +91,40 @@ async fn a_database_whose_disk_is_full_loses_nothing_and_goes_on_by_itself_when_
     fleet.stop_all().await;
 }
 
+#[tokio::test]
+async fn a_start_on_a_full_disk_answers_agents_and_becomes_a_start_when_there_is_room() {
+    if ran_apart("a_start_on_a_full_disk_answers_agents_and_becomes_a_start_when_there_is_room") {
+        return;
+    }
+    let mut world = World::empty();
+    let disk = Disk::at(&world.data());
+    disk.leaves(0);
+    let http = world.up_waiting();
+    let told = world.until("it says that it is not ready", async || {
+        let (status, told) = world.get_at(&http, "/readyz").await?;
+        (status == 503).then_some(told)
+    });
+    let told = told.await;
+    assert!(told.contains("no room") && told.contains(&*world.data().to_string_lossy()), "{told}");
+    assert_eq!(world.get_at(&http, "/livez").await, Some((200, "ok".to_owned())));
+    let asked = serde_json::json!({"workflow": "deploy", "step": "main"}).to_string();
+    let (status, answer) = world.post_at(&http, "/v1/context", &asked).await;
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    assert_eq!((status, &answer["memories"]), (200, &serde_json::json!([])));
+    assert!(text(&answer, "reason").starts_with("no memories: "), "{answer}");
+    let (status, refused) = world.post_at(&http, "/v1/events", &heavy(0).to_string()).await;
+    assert!(status == 503 && refused.contains("no room"), "{status} {refused}");
+
+    disk.has_room();
+    world.up_waited(http).await;
+    for number in 0..10 {
+        assert_eq!(post(&world, &heavy(number)).await.status, 202);
+    }
+    intake_is_drained(&world).await;
+    all_is_well(&world, 10).await;
+    world.stop().await;
+}
+
 /// Sends runs until one is refused; returns how many were taken, and how that one was refused.
 async fn fill(world: &World) -> (u64, Posted) {
     for number in 0..RUNS_MAX {

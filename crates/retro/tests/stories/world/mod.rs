@@ -158,29 +158,71 @@ impl World {
         self.start_up(up, variables).await;
     }
 
-    async fn start_up(&mut self, mut up: Command, variables: &[(&str, &str)]) {
+    /// Starts the program where it cannot begin its work yet; returns the address at which it answers meanwhile.
+    pub(crate) fn up_waiting(&mut self) -> String {
+        let http = format!("127.0.0.1:{}", free_port());
+        let mut up =
+            self.command(&["up", "--nats-port", &self.nats_port.to_string(), "--http-listen", &http]);
+        let process = self.spawn(&mut up, &[]);
+        let (nats_url, http_url) = (String::new(), format!("http://{http}"));
+        self.up = Some(Up { process, nats: None, nats_url, http_url: http_url.clone() });
+        http_url
+    }
+
+    /// Waits until that program works.
+    pub(crate) async fn up_waited(&mut self, http_url: String) {
+        let mut process = self.up.take().expect("it was started").process;
+        let instance = self.instance_of(&mut process).await;
+        assert_eq!(instance["http_url"], http_url);
+        let nats_url = instance["nats_url"].as_str().expect("an address").to_owned();
+        self.up = Some(Up { process, nats: None, nats_url, http_url });
+        let pid = self.pid();
+        let nats = self.until("its broker is there", async || Nats::of(pid)).await;
+        self.up.as_mut().expect("it runs").nats = Some(nats);
+    }
+
+    /// Status and body of a route of that program; `None` while it does not answer.
+    pub(crate) async fn get_at(&self, http_url: &str, path: &str) -> Option<(u16, String)> {
+        let response = self.http.get(format!("{http_url}{path}")).send().await.ok()?;
+        Some((response.status().as_u16(), response.text().await.ok()?))
+    }
+
+    /// The same with JSON to send.
+    pub(crate) async fn post_at(&self, http_url: &str, path: &str, json: &str) -> (u16, String) {
+        let request = self.http.post(format!("{http_url}{path}")).header("content-type", "application/json");
+        let response = request.body(json.to_owned()).send().await.expect("it answers");
+        (response.status().as_u16(), response.text().await.expect("it answers with text"))
+    }
+
+    fn spawn(&self, up: &mut Command, variables: &[(&str, &str)]) -> Child {
         assert!(self.up.is_none(), "it runs already");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.path("retro.log"));
-        let mut process = up
-            .args(["--http-listen", "127.0.0.1:0"])
-            .envs(QUICK)
+        up.envs(QUICK)
             .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .stderr(log.expect("the log can be written"))
             .spawn()
-            .expect("the program starts");
-        let pid = process.id().expect("it was not waited for");
-        let instance = self
-            .until("`retro up` says where it is", async || {
-                if let Some(status) = process.try_wait().expect("our own child") {
-                    panic!("`retro up` ended with {status}:\n{}", self.log());
-                }
-                let text = std::fs::read_to_string(self.data().join("instance.json")).ok()?;
-                serde_json::from_str::<Value>(&text).ok().filter(|instance| instance["pid"] == pid)
-            })
-            .await;
+            .expect("the program starts")
+    }
+
+    async fn start_up(&mut self, mut up: Command, variables: &[(&str, &str)]) {
+        let mut process = self.spawn(up.args(["--http-listen", "127.0.0.1:0"]), variables);
+        let instance = self.instance_of(&mut process).await;
         let url = |key: &str| instance[key].as_str().expect("an address").to_owned();
         self.up = Some(Up { process, nats: None, nats_url: url("nats_url"), http_url: url("http_url") });
+    }
+
+    /// Waits until a process says where it is.
+    async fn instance_of(&self, process: &mut Child) -> Value {
+        let pid = process.id().expect("it was not waited for");
+        self.until("`retro up` says where it is", async || {
+            if let Some(status) = process.try_wait().expect("our own child") {
+                panic!("`retro up` ended with {status}:\n{}", self.log());
+            }
+            let text = std::fs::read_to_string(self.data().join("instance.json")).ok()?;
+            serde_json::from_str::<Value>(&text).ok().filter(|instance| instance["pid"] == pid)
+        })
+        .await
     }
 
     /// Ends the program by SIGKILL and waits until its broker is gone too.

@@ -109,7 +109,7 @@ fn said(cases: &[&Case]) -> Option<(f64, f64)> {
         began_at: Timestamp::UNIX_EPOCH,
         task: Some(case.task.clone()),
         met,
-        succeeded,
+        succeeded: Some(succeeded),
     };
     let trials: Vec<Trial> = cases
         .iter()

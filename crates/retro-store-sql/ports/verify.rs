@@ -1,0 +1,372 @@
+//! Everything that is stored, page by page, for `retro verify`.
+//!
+//! Each page is one transaction that sees one state. Pages follow the key of a table or of an index, so that the last
+//! costs what the first costs; the end of a page is decided by the database, which alone knows its order.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use retro_core::id::{MemoryId, RetrospectiveId, RunId, Tenant, WorkflowKey};
+use retro_core::memory::Change;
+use retro_core::report::Report;
+use retro_store::{
+    MemoryBooks, OrdinalSummary, ProposalRow, Result, RetrospectiveBooks, RetrospectiveCursor,
+    RetrospectivePage, VerifyStore, WindowRow, WorkflowBooks,
+};
+use retro_store_sql::count::WorkflowRecord;
+use retro_store_sql::manual::Record as ProposalRecord;
+use retro_store_sql::memory::{read_change, read_memory, read_tombstone};
+use retro_store_sql::retrospective::Record;
+use retro_store_sql::{at, workflow_key};
+
+use crate::dialect::{Connection, OnTable, Store, any_of, by_index, list};
+
+/// Behind nothing: no tenant, workflow or id is empty, so this stands before each of them.
+const START: &str = "";
+
+#[async_trait]
+impl VerifyStore for Store {
+    async fn workflow_books(&self, behind: Option<&WorkflowKey>, limit: u32) -> Result<Vec<WorkflowBooks>> {
+        const LOAD: &str = "
+            SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until
+            FROM workflows WHERE (tenant, workflow) > ($1, $2) ORDER BY tenant, workflow LIMIT $3";
+        let (tenant, workflow) =
+            behind.map_or((START, START), |key| (key.tenant.as_str(), key.workflow.as_str()));
+        let mut snapshot = self.snapshot().await?;
+        let records: Vec<WorkflowRecord> = sqlx::query_as(LOAD)
+            .bind(tenant)
+            .bind(workflow)
+            .bind(i64::from(limit))
+            .fetch_all(&mut *snapshot)
+            .await
+            .on("workflows")?;
+        let mut books = Vec::with_capacity(records.len());
+        for record in records {
+            let (key, state, recorded) = record.read()?;
+            let (ordinals, windows) = (OrdinalSummary::default(), Vec::new());
+            books.push(WorkflowBooks { key, state, recorded, ordinals, windows });
+        }
+        let Some(last) = books.last().map(|one| one.key.clone()) else { return Ok(books) };
+        let ends = [tenant, workflow, last.tenant.as_str(), last.workflow.as_str()];
+        let mut places: HashMap<_, _> = books.iter_mut().map(|one| (one.key.clone(), one)).collect();
+        add_ordinals(&mut snapshot, ends, &mut places).await?;
+        add_windows(&mut snapshot, ends, &mut places).await?;
+        Ok(books)
+    }
+
+    async fn retrospective_books(
+        &self,
+        behind: Option<&RetrospectiveCursor>,
+        limit: u32,
+    ) -> Result<RetrospectivePage> {
+        const LOAD: &str = "
+            SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample, asked,
+                (SELECT report FROM reports
+                 WHERE reports.tenant = whole.tenant AND reports.retrospective = whole.id) AS report
+            FROM retrospectives AS whole WHERE (tenant, workflow, epoch) > ($1, $2, $3)
+            ORDER BY tenant, workflow, epoch LIMIT $4";
+        let (tenant, workflow, epoch) = behind.map_or((START, START, 0), |place| {
+            (place.key.tenant.as_str(), place.key.workflow.as_str(), place.epoch)
+        });
+        let mut snapshot = self.snapshot().await?;
+        let records: Vec<ReportedRecord> = sqlx::query_as(LOAD)
+            .bind(tenant)
+            .bind(workflow)
+            .bind(epoch)
+            .bind(i64::from(limit))
+            .fetch_all(&mut *snapshot)
+            .await
+            .on("retrospectives")?;
+        let mut items = Vec::with_capacity(records.len());
+        for record in &records {
+            items.push(record.read()?);
+        }
+        let full = records.len() as u64 == u64::from(limit);
+        let next = records.last().zip(items.last()).filter(|_| full).map(|(record, item)| {
+            RetrospectiveCursor { key: item.retrospective.key.clone(), epoch: record.whole.number() }
+        });
+        add_changes(&mut snapshot, &mut items).await?;
+        add_proposals(&mut snapshot, &mut items).await?;
+        Ok(RetrospectivePage { items, next })
+    }
+
+    async fn memory_books(
+        &self,
+        behind: Option<(&Tenant, MemoryId)>,
+        limit: u32,
+    ) -> Result<Vec<MemoryBooks>> {
+        // Each table is asked for its own next ones along an index; the first of them all are the page.
+        const NAMES: &str = "
+            SELECT tenant, id FROM (
+                SELECT * FROM (SELECT tenant, id FROM memories
+                    WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3) AS stored
+                UNION
+                SELECT * FROM (SELECT DISTINCT tenant, memory FROM changes
+                    WHERE (tenant, memory) > ($1, $2) ORDER BY tenant, memory LIMIT $3) AS changed
+                UNION
+                SELECT * FROM (SELECT tenant, memory FROM tombstones
+                    WHERE (tenant, memory) > ($1, $2) ORDER BY tenant, memory LIMIT $3) AS buried
+            ) AS named ORDER BY tenant, id LIMIT $3";
+        let (tenant, id) =
+            behind.map_or((START, String::new()), |(tenant, id)| (tenant.as_str(), id.to_string()));
+        let mut snapshot = self.snapshot().await?;
+        let names: Vec<(String, String)> = sqlx::query_as(NAMES)
+            .bind(tenant)
+            .bind(&id)
+            .bind(i64::from(limit))
+            .fetch_all(&mut *snapshot)
+            .await
+            .on("memories")?;
+        let mut books = Vec::with_capacity(names.len());
+        for (tenant, id) in &names {
+            let place = at("memories", id);
+            let (tenant, id) = (place.parse(tenant)?, place.parse(id)?);
+            books.push(MemoryBooks { tenant, id, stored: None, changes: Vec::new(), tombstone: None });
+        }
+        let Some((last_tenant, last_id)) = names.last().cloned() else { return Ok(books) };
+        let ends = [tenant, &id, &last_tenant, &last_id];
+        let mut places = names.into_iter().zip(books.iter_mut()).collect();
+        add_stored(&mut snapshot, ends, &mut places).await?;
+        add_lives(&mut snapshot, ends, &mut places).await?;
+        add_tombstones(&mut snapshot, ends, &mut places).await?;
+        Ok(books)
+    }
+
+    async fn uncounted(&self, key: &WorkflowKey, runs: &[RunId]) -> Result<Vec<RunId>> {
+        const LOAD: &str = concat!(
+            "SELECT run_id FROM runs
+             WHERE tenant = $1 AND workflow = $2 AND ordinal IS NOT NULL AND run_id",
+            any_of!("$3")
+        );
+        let counted: Vec<String> = sqlx::query_scalar(LOAD)
+            .bind(key.tenant.as_str())
+            .bind(key.workflow.as_str())
+            .bind(list(runs))
+            .fetch_all(self.reader())
+            .await
+            .on("runs")?;
+        Ok(runs.iter().filter(|run| !counted.iter().any(|one| one == run.as_str())).cloned().collect())
+    }
+}
+
+/// A row of `retrospectives` with its report.
+#[derive(sqlx::FromRow)]
+struct ReportedRecord {
+    #[sqlx(flatten)]
+    whole: Record,
+    report: Option<String>,
+}
+
+impl ReportedRecord {
+    fn read(&self) -> Result<RetrospectiveBooks> {
+        let (retrospective, _) = self.whole.read()?;
+        let report = self.report.as_deref().map(|text| at("reports.report", retrospective.id).json(text));
+        let report: Option<Report> = report.transpose()?;
+        Ok(RetrospectiveBooks { retrospective, report, changes: Vec::new(), proposals: Vec::new() })
+    }
+}
+
+/// Adds to each workflow what its ordinals are, counted in the order of their index.
+async fn add_ordinals(
+    snapshot: &mut Connection,
+    [tenant, workflow, last_tenant, last_workflow]: [&str; 4],
+    books: &mut HashMap<WorkflowKey, &mut WorkflowBooks>,
+) -> Result<()> {
+    const SUM: &str = concat!(
+        "SELECT tenant, workflow, count(*), min(CASE WHEN ordinal <> place THEN place END),
+             min(CASE WHEN ordinal <> place THEN ordinal END)
+         FROM (SELECT tenant, workflow, ordinal,
+                   row_number() OVER (PARTITION BY tenant, workflow ORDER BY ordinal) AS place
+               FROM runs",
+        by_index!("runs_by_ordinal"),
+        " WHERE (tenant, workflow) > ($1, $2) AND (tenant, workflow) <= ($3, $4) AND ordinal IS NOT NULL
+         ) AS counted
+         GROUP BY tenant, workflow"
+    );
+    let rows: Vec<(String, String, i64, Option<i64>, Option<i64>)> = sqlx::query_as(SUM)
+        .bind(tenant)
+        .bind(workflow)
+        .bind(last_tenant)
+        .bind(last_workflow)
+        .fetch_all(snapshot)
+        .await
+        .on("runs")?;
+    for (tenant, workflow, given, expected, found) in rows {
+        let key = workflow_key(&tenant, &workflow)?;
+        let place = at("runs.ordinal", &key);
+        let first_gap = match expected.zip(found) {
+            Some((expected, found)) => Some((place.unsigned(expected)?, place.unsigned(found)?)),
+            None => None,
+        };
+        // Every run has a row of `workflows`, which the transaction that stored it wrote.
+        let book = books.get_mut(&key).ok_or_else(|| place.damaged("there is no such workflow"))?;
+        book.ordinals = OrdinalSummary { given: place.unsigned(given)?, first_gap };
+    }
+    Ok(())
+}
+
+/// Adds to each workflow the windows of its automatic retrospectives.
+async fn add_windows(
+    snapshot: &mut Connection,
+    [tenant, workflow, last_tenant, last_workflow]: [&str; 4],
+    books: &mut HashMap<WorkflowKey, &mut WorkflowBooks>,
+) -> Result<()> {
+    const LOAD: &str = "
+        SELECT tenant, workflow, epoch, first_ordinal, last_ordinal, state FROM retrospectives
+        WHERE (tenant, workflow) > ($1, $2) AND (tenant, workflow) <= ($3, $4) AND asked IS NULL
+        ORDER BY tenant, workflow, epoch";
+    let rows: Vec<(String, String, i64, i64, i64, String)> = sqlx::query_as(LOAD)
+        .bind(tenant)
+        .bind(workflow)
+        .bind(last_tenant)
+        .bind(last_workflow)
+        .fetch_all(snapshot)
+        .await
+        .on("retrospectives")?;
+    for (tenant, workflow, epoch, first, last, state) in rows {
+        let key = workflow_key(&tenant, &workflow)?;
+        let place = at("retrospectives", format!("{key}, epoch {epoch}"));
+        let row = WindowRow {
+            epoch: place.unsigned(epoch)?,
+            first: place.unsigned(first)?,
+            last: place.unsigned(last)?,
+            state: place.word(&state)?,
+        };
+        let book = books.get_mut(&key).ok_or_else(|| place.damaged("there is no such workflow"))?;
+        book.windows.push(row);
+    }
+    Ok(())
+}
+
+/// The retrospectives of a page, by tenant and id.
+fn by_id(items: &mut [RetrospectiveBooks]) -> HashMap<(Tenant, RetrospectiveId), &mut RetrospectiveBooks> {
+    items.iter_mut().map(|one| ((one.retrospective.key.tenant.clone(), one.retrospective.id), one)).collect()
+}
+
+/// The tenants of a page, each with the ids of its retrospectives: a question is asked within a tenant.
+fn by_tenant<'a>(
+    items: impl Iterator<Item = &'a RetrospectiveBooks>,
+) -> HashMap<Tenant, Vec<RetrospectiveId>> {
+    let mut tenants: HashMap<Tenant, Vec<RetrospectiveId>> = HashMap::new();
+    for one in items {
+        tenants.entry(one.retrospective.key.tenant.clone()).or_default().push(one.retrospective.id);
+    }
+    tenants
+}
+
+async fn add_changes(snapshot: &mut Connection, items: &mut [RetrospectiveBooks]) -> Result<()> {
+    const LOAD: &str = concat!(
+        "SELECT retrospective, id, change FROM changes",
+        by_index!("changes_by_retrospective"),
+        " WHERE tenant = $1 AND retrospective IS NOT NULL AND retrospective",
+        any_of!("$2"),
+        " ORDER BY sequence"
+    );
+    let tenants = by_tenant(items.iter());
+    let mut places = by_id(items);
+    for (tenant, ids) in tenants {
+        let rows: Vec<(String, String, String)> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(list(&ids))
+            .fetch_all(&mut *snapshot)
+            .await
+            .on("changes")?;
+        for (retrospective, id, change) in rows {
+            let change: Change = read_change(&id, &change)?;
+            let of = at("changes.retrospective", &id).parse(&retrospective)?;
+            if let Some(one) = places.get_mut(&(tenant.clone(), of)) {
+                one.changes.push(change);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Only manual retrospectives propose, so only they are asked for.
+async fn add_proposals(snapshot: &mut Connection, items: &mut [RetrospectiveBooks]) -> Result<()> {
+    const LOAD: &str = concat!(
+        "SELECT id, workflow, proposal, decision FROM proposals WHERE tenant = $1 AND retrospective",
+        any_of!("$2"),
+        " ORDER BY retrospective, place"
+    );
+    let tenants = by_tenant(items.iter().filter(|one| one.retrospective.asked.is_some()));
+    let mut places = by_id(items);
+    for (tenant, ids) in tenants {
+        let rows: Vec<ProposalRecord> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(list(&ids))
+            .fetch_all(&mut *snapshot)
+            .await
+            .on("proposals")?;
+        for record in rows {
+            let row: ProposalRow = record.read()?;
+            if let Some(one) = places.get_mut(&(tenant.clone(), row.proposal.retrospective)) {
+                one.proposals.push(row);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The memories of a page by tenant and id, as the database names them.
+type ByName<'a> = HashMap<(String, String), &'a mut MemoryBooks>;
+
+async fn add_stored(snapshot: &mut Connection, ends: [&str; 4], places: &mut ByName<'_>) -> Result<()> {
+    const LOAD: &str = "
+        SELECT tenant, workflow, id, memory FROM memories
+        WHERE (tenant, id) > ($1, $2) AND (tenant, id) <= ($3, $4)";
+    let rows: Vec<(String, String, String, String)> = sqlx::query_as(LOAD)
+        .bind(ends[0])
+        .bind(ends[1])
+        .bind(ends[2])
+        .bind(ends[3])
+        .fetch_all(snapshot)
+        .await
+        .on("memories")?;
+    for (tenant, workflow, id, memory) in rows {
+        if let Some(one) = places.get_mut(&(tenant.clone(), id.clone())) {
+            one.stored = Some((workflow_key(&tenant, &workflow)?, read_memory(&id, &memory)?));
+        }
+    }
+    Ok(())
+}
+
+async fn add_lives(snapshot: &mut Connection, ends: [&str; 4], places: &mut ByName<'_>) -> Result<()> {
+    const LOAD: &str = "
+        SELECT tenant, workflow, memory, id, change FROM changes
+        WHERE (tenant, memory) > ($1, $2) AND (tenant, memory) <= ($3, $4) ORDER BY tenant, memory, sequence";
+    let rows: Vec<(String, String, String, String, String)> = sqlx::query_as(LOAD)
+        .bind(ends[0])
+        .bind(ends[1])
+        .bind(ends[2])
+        .bind(ends[3])
+        .fetch_all(snapshot)
+        .await
+        .on("changes")?;
+    for (tenant, workflow, memory, id, change) in rows {
+        if let Some(one) = places.get_mut(&(tenant.clone(), memory.clone())) {
+            one.changes.push((workflow_key(&tenant, &workflow)?, read_change(&id, &change)?));
+        }
+    }
+    Ok(())
+}
+
+async fn add_tombstones(snapshot: &mut Connection, ends: [&str; 4], places: &mut ByName<'_>) -> Result<()> {
+    const LOAD: &str = "
+        SELECT tenant, workflow, memory, tombstone FROM tombstones
+        WHERE (tenant, memory) > ($1, $2) AND (tenant, memory) <= ($3, $4)";
+    let rows: Vec<(String, String, String, String)> = sqlx::query_as(LOAD)
+        .bind(ends[0])
+        .bind(ends[1])
+        .bind(ends[2])
+        .bind(ends[3])
+        .fetch_all(snapshot)
+        .await
+        .on("tombstones")?;
+    for (tenant, workflow, memory, tombstone) in rows {
+        if let Some(one) = places.get_mut(&(tenant.clone(), memory.clone())) {
+            one.tombstone = Some((workflow_key(&tenant, &workflow)?, read_tombstone(&memory, &tombstone)?));
+        }
+    }
+    Ok(())
+}
