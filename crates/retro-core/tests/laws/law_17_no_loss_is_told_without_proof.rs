@@ -250,7 +250,7 @@ impl Database {
 }
 
 proptest! {
-    #![proptest_config(cases(CASES * 20))]
+    #![proptest_config(cases(CASES * 4))]
 
     #[test]
     fn nothing_is_told_of_a_broker_that_keeps_everything(happenings in undisturbed()) {

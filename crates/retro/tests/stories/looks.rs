@@ -1,6 +1,8 @@
 //! The broker keeps everything, and the program's looks at it are held up: the database restarts, processes stand still, the
 //! line to the database freezes. Nobody is told that anything was lost. `make restarts RESTARTS=200` plays as many rounds as are asked for.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -18,9 +20,9 @@ const ROUNDS: usize = 3;
 /// Every so many rounds the line is held up as well: whoever stands still in a transaction holds up the others for seconds.
 const HELD_UP_EVERY: usize = 10;
 /// Between two messages that make the intake stream longer.
-const PUBLISH_EVERY: Duration = Duration::from_millis(5);
+const PUBLISH_EVERY: Duration = Duration::from_millis(20);
 /// So much longer has the stream to look to others before a look that was held up goes on.
-const GROWS_BY: u64 = 20;
+const GROWS_BY: u64 = 5;
 
 #[tokio::test]
 async fn looks_that_are_held_up_while_the_broker_keeps_everything_tell_no_loss() {
@@ -38,15 +40,18 @@ async fn looks_that_are_held_up_while_the_broker_keeps_everything_tell_no_loss()
     }
     let publisher = Publisher::start(&fleet).await;
     for round in 0..rounds {
-        restart_database(&mut fleet).await;
+        restart_database(&mut fleet, &publisher).await;
         freeze_process(&fleet, round % fleet.processes()).await;
         if round.is_multiple_of(HELD_UP_EVERY) {
             hold_up_line(&fleet, &line).await;
         }
         let run = mending("ci", "deploy", round as u64..round as u64 + 1);
         fleet.publish("default", "ci", &run[0]).await;
-        // And the event that the publisher repeats.
-        fleet.counted("default", round as u64 + 2).await;
+    }
+    // And the event that the publisher repeats.
+    fleet.counted("default", rounds as u64 + 1).await;
+    for nth in 0..fleet.processes() {
+        fleet.ready(nth).await;
     }
     let published = publisher.stop().await;
     let log = fleet.whole_log();
@@ -73,15 +78,11 @@ async fn looks_that_are_held_up_while_the_broker_keeps_everything_tell_no_loss()
 }
 
 /// Looks are on their way to a database that is away for a while.
-async fn restart_database(fleet: &mut Fleet) {
+async fn restart_database(fleet: &mut Fleet, publisher: &Publisher) {
     fleet.stop_database();
-    for nth in 0..fleet.processes() {
-        fleet.misses(nth, "the database").await;
-    }
+    publisher.sent_further(fleet).await;
     fleet.start_database().await;
-    for nth in 0..fleet.processes() {
-        fleet.ready(nth).await;
-    }
+    seen_further(fleet).await;
 }
 
 /// One process stands still wherever it is, and the others look on.
@@ -90,7 +91,6 @@ async fn freeze_process(fleet: &Fleet, nth: usize) {
     fleet.stopped(nth).await;
     seen_further(fleet).await;
     fleet.wake(nth);
-    fleet.ready(nth).await;
 }
 
 /// One process of each has asked the broker and cannot tell the database, and the others look on.
@@ -98,9 +98,6 @@ async fn hold_up_line(fleet: &Fleet, line: &Line) {
     line.freeze();
     seen_further(fleet).await;
     line.thaw();
-    for nth in 0..fleet.processes() {
-        fleet.ready(nth).await;
-    }
 }
 
 /// Waits until the database knows of a longer intake stream than now.
@@ -119,7 +116,8 @@ async fn seen_to(fleet: &Fleet) -> u64 {
 /// Somebody who sends one event again and again: the stream grows, and nothing else does.
 struct Publisher {
     stop: CancellationToken,
-    task: JoinHandle<u64>,
+    sent: Arc<AtomicU64>,
+    task: JoinHandle<()>,
 }
 
 impl Publisher {
@@ -132,22 +130,30 @@ impl Publisher {
             payload: event.to_string().into_bytes(),
         };
         let stop = CancellationToken::new();
-        let stopped = stop.clone();
+        let (stopped, sent) = (stop.clone(), Arc::<AtomicU64>::default());
+        let counter = sent.clone();
         let task = tokio::spawn(async move {
-            let (mut pace, mut published) = (tokio::time::interval(PUBLISH_EVERY), 0);
+            let mut pace = tokio::time::interval(PUBLISH_EVERY);
             while stopped.run_until_cancelled(pace.tick()).await.is_some() {
                 let stored = wire.publish(&message).await;
                 assert_eq!(stored["error"], Value::Null, "{stored}");
-                published += 1;
+                counter.fetch_add(1, Ordering::SeqCst);
             }
-            published
         });
-        Self { stop, task }
+        Self { stop, sent, task }
+    }
+
+    /// Waits until the stream is longer than now.
+    async fn sent_further(&self, fleet: &Fleet) {
+        let before = self.sent.load(Ordering::SeqCst);
+        let further = async || (self.sent.load(Ordering::SeqCst) >= before + GROWS_BY).then_some(());
+        fleet.until("the stream is longer", further).await;
     }
 
     /// Returns how many messages it has sent.
     async fn stop(self) -> u64 {
         self.stop.cancel();
-        self.task.await.expect("it ends in order")
+        self.task.await.expect("it ends in order");
+        self.sent.load(Ordering::SeqCst)
     }
 }
