@@ -18,6 +18,7 @@ mod intake;
 mod keep;
 mod killed;
 mod letters;
+mod looks;
 mod manual;
 mod memories;
 mod meters;
