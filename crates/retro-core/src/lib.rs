@@ -14,6 +14,7 @@ pub mod memory;
 pub mod message;
 pub mod outcome;
 pub mod policy;
+pub mod printable;
 pub mod recall;
 pub mod replay;
 pub mod report;
