@@ -24,6 +24,10 @@ impl Nats {
         children.find(|(_, stat)| broker(stat)).map(|(pid, stat)| Self { pid, started: stat.started })
     }
 
+    pub(crate) fn pid(self) -> u32 {
+        self.pid
+    }
+
     pub(crate) fn is_gone(self) -> bool {
         Stat::of(self.pid).is_none_or(|stat| stat.started != self.started || !stat.lives)
     }
