@@ -163,7 +163,7 @@ fn push_plain(out: &mut String, plain: &str) {
             '>' => out.push_str("&gt;"),
             // An escaped one could still close code.
             '`' => out.push_str("&#96;"),
-            '\\' | '*' | '~' | '[' | ']' | '|' | '#' => out.extend(['\\', c]),
+            '\\' | '*' | '~' | '^' | '[' | ']' | '|' | '#' => out.extend(['\\', c]),
             // Within a word it is no emphasis: names are full of it.
             '_' if !is_inside_word(previous, rest.as_str()) => out.push_str("\\_"),
             c => out.push(c),
