@@ -26,6 +26,7 @@ mod openapi;
 mod outcomes;
 mod poison;
 mod policy;
+mod printing;
 mod refused;
 mod replay;
 mod road;
