@@ -3,6 +3,7 @@
 mod cli;
 mod clock;
 mod commands;
+mod data_folder;
 mod embedder;
 mod emit;
 mod hands;
@@ -34,6 +35,10 @@ use crate::commands::Exit;
 fn main() -> ExitCode {
     logging::tell_panics();
     let cli = Cli::try_parse().unwrap_or_else(|problem| refuse_arguments(&problem));
+    // Git's hooks are for whoever works with the repository.
+    if !matches!(cli.command, Command::Git(_)) {
+        data_folder::restrict_umask();
+    }
     match run(&cli) {
         Ok(exit) => exit.into(),
         Err(problem) => {

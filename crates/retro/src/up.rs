@@ -11,20 +11,18 @@ use retro_bus::server::{NatsServer, ServerConfig};
 use retro_bus::{Bus, BusConfig, Role, topology};
 use retro_config::Config;
 use retro_http::Scrape;
-use tracing::info;
 
 use crate::commands::Exit;
 use crate::instance::Instance;
 use crate::policies::PolicyBook;
 use crate::process::{Doors, Process};
-use crate::{embedder, output, store};
+use crate::{data_folder, embedder, output, store};
 
 /// Runs until a signal asks it to stop.
 pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
     let vectors = embedder::source(&config)?;
-    std::fs::create_dir_all(&config.data_dir)
-        .with_context(|| format!("cannot make the data folder {}", config.data_dir.display()))?;
+    data_folder::secure(&config.data_dir)?;
     let _lock = lock(&config.data_dir)?;
     let server = supervise(&config).await?;
     let nats_url = match (&server, &config.nats_url) {
@@ -89,10 +87,9 @@ async fn supervise(config: &Config) -> anyhow::Result<Option<NatsServer>> {
     }
     let server = NatsServer::start(ServerConfig {
         binary: config.nats_server.clone(),
-        data_dir: config.data_dir.join("nats"),
+        data_dir: config.data_dir.join(data_folder::BROKER_FOLDER),
         port: Some(config.nats_port).filter(|port| *port != 0),
     })
     .await?;
-    info!(url = server.url(), "nats-server is healthy");
     Ok(Some(server))
 }

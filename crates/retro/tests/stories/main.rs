@@ -27,6 +27,7 @@ mod outcomes;
 mod poison;
 mod policy;
 mod printing;
+mod private;
 mod refused;
 mod replay;
 mod road;
