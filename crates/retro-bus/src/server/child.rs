@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
 use super::credential::Credential;
-use super::private::{append_private, create_private_folder, write_private};
+use super::private::{append_private, create_private_folder, overwrite_private};
 use super::{ServerError, config, health};
 
 /// `$1` is the server, the rest its arguments. Descriptor 3 is the pipe from the supervising process: POSIX gives a
@@ -120,7 +120,7 @@ impl Installation {
         let config_file = self.folder.join("nats-server.conf");
         let text =
             config::text(&self.store(), &self.log(), self.port, self.monitoring_port, &self.credential);
-        write_private(&config_file, text.as_bytes())?;
+        overwrite_private(&config_file, text.as_bytes())?;
         let inherit = || self.output.try_clone().map_err(ServerError::io("share the server's output file"));
         let mut child = Command::new("/bin/sh")
             .args(["-c", START, "sh"])

@@ -11,7 +11,7 @@ use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::ServerError;
-use super::private::write_private;
+use super::private::{close_to_others, create_private};
 
 /// The name under which clients log in.
 pub(super) const USER: &str = "retro";
@@ -41,7 +41,7 @@ impl Credential {
             return Err(ServerError::Credential(path));
         }
         // One that was written by hand may be open to others.
-        write_private(&path, text.as_bytes())?;
+        close_to_others(&path)?;
         Ok(Self(password.to_owned()))
     }
 
@@ -50,7 +50,7 @@ impl Credential {
         let drawn = fs::File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
         drawn.map_err(ServerError::io("draw a credential from /dev/urandom"))?;
         let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        write_private(path, format!("{password}\n").as_bytes())?;
+        create_private(path, format!("{password}\n").as_bytes())?;
         Ok(Self(password))
     }
 

@@ -134,7 +134,7 @@ async fn said_by_commands(world: &World) -> Vec<(String, Answer)> {
             said.push((arguments.join(" "), world.retro(&arguments).await));
         }
     }
-    said.push(("dead-letters export".to_owned(), world.retro(&["dead-letters", "export", "--all"]).await));
+    said.push(("dead-letters export".to_owned(), world.retro(&["dead-letters", "export"]).await));
     said
 }
 
