@@ -15,6 +15,7 @@ pub mod memory;
 pub mod message;
 pub mod outcome;
 pub mod policy;
+pub mod printable;
 pub mod recall;
 pub mod replay;
 pub mod report;

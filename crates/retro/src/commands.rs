@@ -119,7 +119,7 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded, metrics: Scrape) -> anyhow::R
 
 fn openapi() -> anyhow::Result<Exit> {
     let document = retro_gateway::description().merge(retro_operator::description()).document();
-    output::line(&serde_json::to_string_pretty(&document)?)?;
+    output::json(&serde_json::to_string_pretty(&document)?)?;
     Ok(Exit::Done)
 }
 

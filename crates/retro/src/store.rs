@@ -10,6 +10,8 @@ use retro_store::Store;
 use retro_store_postgres::PostgresStore;
 use retro_store_sqlite::SqliteStore;
 
+use crate::data_folder;
+
 /// Opens what is there, beside running processes or without one. Fails with what to do when it is not there or lacks a
 /// migration.
 pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
@@ -46,8 +48,7 @@ pub(crate) async fn migrate(config: &Config) -> anyhow::Result<Vec<String>> {
     if let Some(url) = &config.database_url {
         return Ok(retro_store_postgres::migrate(url.expose()).await?);
     }
-    std::fs::create_dir_all(&config.data_dir)
-        .with_context(|| format!("cannot make the data folder {}", config.data_dir.display()))?;
+    data_folder::secure(&config.data_dir)?;
     retro_store_sqlite::migrate(&file(config)).await.with_context(|| unusable(config))
 }
 

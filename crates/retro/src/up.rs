@@ -17,15 +17,14 @@ use crate::commands::Exit;
 use crate::instance::Instance;
 use crate::policies::PolicyBook;
 use crate::process::{Doors, Process};
-use crate::{embedder, output, store};
+use crate::{data_folder, embedder, output, store};
 use ground::Ground;
 
 /// Runs until a signal asks it to stop.
 pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
     let vectors = embedder::source(&config)?;
-    std::fs::create_dir_all(&config.data_dir)
-        .with_context(|| format!("cannot make the data folder {}", config.data_dir.display()))?;
+    data_folder::secure(&config.data_dir)?;
     let _lock = lock(&config.data_dir)?;
     let roles = roles(&config);
     let doors = Doors::open(&config, &roles).await?;

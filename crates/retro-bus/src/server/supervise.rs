@@ -48,9 +48,9 @@ pub(super) async fn run(
     loop {
         info!(
             pid = child.pid(),
-            url = installation.url(),
+            address = installation.address(),
             "nats-server is healthy at {}",
-            installation.url()
+            installation.address()
         );
         state.send_replace(State::Healthy { pid: child.pid() });
         let watched = tokio::select! {

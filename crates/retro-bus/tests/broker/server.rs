@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use async_nats::{ConnectErrorKind, ConnectOptions};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use retro_bus::{ACK_WAIT, Bus, BusConfig, NatsServer, ServerConfig, ServerError, topology};
@@ -102,6 +103,52 @@ async fn a_server_that_hangs_is_started_again_on_the_same_port() {
     kill(Pid::from_raw(i32::try_from(hung).unwrap()), Signal::SIGSTOP).unwrap();
     nats.healthy_again(hung).await;
     outside(&url).await.query_account().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_takes_whoever_has_its_credential_and_nobody_else_before_and_after_a_crash() {
+    let nats = TestNats::start().await;
+    let (_, address) = nats.url().rsplit_once('@').unwrap();
+    for crashed in [false, true] {
+        if crashed {
+            nats.healthy_again(nats.kill()).await;
+        }
+        for login in ["", "retro:guessed@"] {
+            let options = match login.split_once(':') {
+                Some((user, _)) => ConnectOptions::with_user_and_password(user.into(), "guessed".into()),
+                None => ConnectOptions::new(),
+            };
+            let refused = options.connect(format!("nats://{address}")).await.unwrap_err();
+            assert_eq!(refused.kind(), ConnectErrorKind::AuthorizationViolation, "{login}");
+        }
+        outside(nats.url()).await.query_account().await.unwrap();
+    }
+    let shown = format!("{nats:?}");
+    let (login, _) = nats.url().trim_start_matches("nats://").rsplit_once('@').unwrap();
+    let password = login.strip_prefix("retro:").unwrap();
+    assert!(!shown.contains(password) && shown.contains(address), "{shown}");
+}
+
+#[tokio::test]
+async fn a_folder_of_an_earlier_version_gets_a_credential_and_is_closed_to_others() {
+    let folder = TempDir::new().unwrap();
+    let first = NatsServer::start(config(folder.path())).await.unwrap();
+    let before = first.url().to_owned();
+    topology::ensure(&Bus::connect(BusConfig::new(&before, "test")).await.unwrap(), ACK_WAIT).await.unwrap();
+    first.stop().await;
+    fs::remove_file(folder.path().join("credential")).unwrap();
+    for name in ["", "nats-server.conf", "nats-server.out"] {
+        let mode = if name.is_empty() { 0o755 } else { 0o644 };
+        fs::set_permissions(folder.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let next = NatsServer::start(config(folder.path())).await.unwrap();
+    assert_ne!(next.url().split('@').next(), before.split('@').next());
+    outside(next.url()).await.get_stream(topology::INTAKE).await.unwrap();
+    for name in ["", "nats-server.conf", "nats-server.out", "nats-server.log", "credential", "store"] {
+        let mode = fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode & 0o077, 0, "{name:?} has mode {mode:o}");
+    }
+    next.stop().await;
 }
 
 #[tokio::test]

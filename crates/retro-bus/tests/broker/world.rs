@@ -142,5 +142,9 @@ pub(crate) async fn emit(bus: &Bus, texts: impl IntoIterator<Item = String>) {
 
 /// A plain connection, to look at the broker from outside.
 pub(crate) async fn outside(url: &str) -> jetstream::Context {
-    jetstream::new(async_nats::connect(url).await.unwrap())
+    let (_, login) = url.split_once("://").unwrap();
+    let (login, _) = login.split_once('@').unwrap();
+    let (user, password) = login.split_once(':').unwrap();
+    let options = async_nats::ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned());
+    jetstream::new(options.connect(url).await.unwrap())
 }

@@ -25,7 +25,7 @@ use tracing::{info, warn};
 
 use crate::policies::PolicyBook;
 use crate::process::Doors;
-use crate::store;
+use crate::{data_folder, store};
 
 /// Between two attempts: soon after somebody made room, and a start of the broker every few seconds costs little.
 const TRY_EVERY: Duration = Duration::from_secs(2);
@@ -106,11 +106,11 @@ async fn supervise(config: &Config) -> anyhow::Result<Option<NatsServer>> {
     }
     let server = NatsServer::start(ServerConfig {
         binary: config.nats_server.clone(),
-        data_dir: config.data_dir.join("nats"),
+        data_dir: config.data_dir.join(data_folder::BROKER_FOLDER),
         port: Some(config.nats_port).filter(|port| *port != 0),
     })
     .await?;
-    info!(url = server.url(), "nats-server is healthy");
+    info!("nats-server is healthy");
     Ok(Some(server))
 }
 

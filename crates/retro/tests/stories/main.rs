@@ -28,6 +28,8 @@ mod outcomes;
 mod owned;
 mod poison;
 mod policy;
+mod printing;
+mod private;
 mod refused;
 mod replay;
 mod road;

@@ -35,11 +35,10 @@ impl Sent {
 
 impl Wire {
     pub(crate) async fn to(url: &str) -> Self {
-        let address = url.trim_start_matches("nats://").rsplit('@').next().expect("an address");
-        let stream = BufReader::new(TcpStream::connect(address).await.expect("the broker answers"));
+        let stream = BufReader::new(TcpStream::connect(host(url)).await.expect("the broker answers"));
         let mut wire = Self { stream, come: VecDeque::new() };
         assert!(wire.line().await.starts_with("INFO "));
-        let hello = json!({"verbose": false, "pedantic": false, "headers": true, "no_responders": true});
+        let hello = hello(url);
         wire.write(format!("CONNECT {hello}\r\nSUB {INBOX} 1\r\nSUB {MESSAGES} 2\r\n").as_bytes()).await;
         wire
     }
@@ -159,6 +158,23 @@ impl Wire {
     async fn write(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).await.expect("the broker takes it");
     }
+}
+
+/// Host and port of a broker's address.
+pub(super) fn host(url: &str) -> &str {
+    url.trim_start_matches("nats://").rsplit('@').next().expect("an address")
+}
+
+/// What a client says of itself: who it is, as its address has it.
+pub(super) fn hello(url: &str) -> Value {
+    let mut hello = json!({"verbose": false, "pedantic": false, "headers": true, "no_responders": true});
+    let login =
+        url.trim_start_matches("nats://").rsplit_once('@').and_then(|(login, _)| login.split_once(':'));
+    if let Some((user, password)) = login {
+        hello["user"] = json!(user);
+        hello["pass"] = json!(password);
+    }
+    hello
 }
 
 fn number(text: &str) -> usize {
