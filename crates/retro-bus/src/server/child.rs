@@ -67,6 +67,11 @@ impl Installation {
         Ok(())
     }
 
+    /// Chooses another port to ask for the server's health. While no server ran on the old one, anybody may have taken it.
+    pub(super) fn choose_monitoring_port(&mut self) -> Result<(), ServerError> {
+        self.choose_ports(Some(self.port))
+    }
+
     pub(super) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
