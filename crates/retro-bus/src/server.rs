@@ -25,7 +25,8 @@
 //! between `fork` and `exec`, which takes `unsafe` or a hidden mode of our own `main`. The pipe needs none of that.
 //!
 //! **Races accepted.** A free port is chosen by binding it for a moment; somebody else may take it before the server
-//! does. Then the start fails, and it is tried again with another one. Where the port is given, the start fails.
+//! does. Then the start fails, and it is tried again with another one. A port that is given stays; the one for
+//! looking at the server's health is always chosen.
 
 mod binary;
 mod child;
@@ -149,11 +150,12 @@ impl NatsServer {
         let child = loop {
             match installation.start(HEALTHY_WITHIN).await {
                 Ok(child) => break child,
-                Err(error) if attempt == PORT_ATTEMPTS || config.port.is_some() => return Err(error),
+                Err(error) if attempt == PORT_ATTEMPTS => return Err(error),
                 Err(error) => {
+                    // With a given port it is the monitoring port that may have been taken.
                     tracing::warn!(attempt, "trying another port: {error}");
                     attempt += 1;
-                    installation.choose_ports(None)?;
+                    installation.choose_ports(config.port)?;
                 }
             }
         };

@@ -29,7 +29,9 @@ pub mod write;
 pub use audit::{ActRow, AuditStore, Deed};
 pub use broker::BrokerStore;
 pub use count::{CounterStore, IncomingBody, IncomingRun};
-pub use delivery::{DeadLetter, DeliveryStore, LetterStatus, NewDeadLetter, OutboxStore, Position};
+pub use delivery::{
+    AttemptStart, DeadLetter, DeliveryStore, LetterStatus, NewDeadLetter, OutboxStore, Position, Redelivery,
+};
 pub use investigate::{Claim, Finish, InvestigatorStore, JournalEntry, Sequence, Stage, StoredBody};
 pub use keep::{PurgeRow, Purged, RetentionStore};
 pub use letter::{Attempt, Content, Failure, LetterCount, LetterStore, LetterVersion, MendStore, VersionRow};

@@ -57,7 +57,7 @@ pub async fn run_reconciler(
     let (deliveries, broker) = stores;
     let handler: Arc<dyn Consumer> = consumer.clone();
     let worker =
-        Worker { bus, consumer: handler, subscription, store: deliveries, snoozed: Mutex::default() };
+        Worker { bus, consumer: handler, subscription, store: deliveries, put_off: Mutex::default() };
     let mut reconciler = Reconciler { worker, consumer, broker, given_up: BTreeSet::new(), stop };
     let mut advisories = Advisories::listen(&reconciler.worker).await;
     // Half, so that this process is not kept waiting by its own pass before.

@@ -79,6 +79,11 @@ impl Installation {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// Chooses another port to ask for the server's health. While no server ran on the old one, anybody may have taken it.
+    pub(super) fn choose_monitoring_port(&mut self) -> Result<(), ServerError> {
+        self.choose_ports(Some(self.port))
+    }
+
     /// Where and as whom clients connect.
     pub(super) fn url(&self) -> String {
         self.credential.url(&self.address())

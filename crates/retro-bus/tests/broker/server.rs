@@ -3,13 +3,12 @@ use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use async_nats::{ConnectErrorKind, ConnectOptions};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use retro_bus::{ACK_WAIT, Bus, BusConfig, NatsServer, ServerConfig, ServerError, topology};
-use retro_testkit::{TestNats, free_port};
+use retro_testkit::{PATIENCE, TestNats, free_port};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
@@ -19,9 +18,6 @@ use crate::world::{emit, outside};
 
 /// Where the process that is going to be killed keeps its server; set by the test that starts it.
 const HOLDER_FOLDER: &str = "RETRO_TEST_HOLDER_FOLDER";
-
-/// A server is killed at once, and a busy machine has a minute.
-const CLOSES_WITHIN: Duration = Duration::from_secs(60);
 
 fn config(folder: &Path) -> ServerConfig {
     ServerConfig { binary: None, data_dir: folder.to_owned(), port: None }
@@ -67,7 +63,7 @@ async fn a_server_is_gone_when_its_process_is_killed_and_the_next_one_takes_over
     holder.kill().await.unwrap();
     // The server's own end of the connection closes when it is gone.
     let mut rest = Vec::new();
-    let closed = tokio::time::timeout(CLOSES_WITHIN, connection.read_to_end(&mut rest)).await;
+    let closed = tokio::time::timeout(PATIENCE, connection.read_to_end(&mut rest)).await;
     closed.expect("the server outlived its process").or_else(reset_is_closed).unwrap();
 
     let next =
@@ -158,7 +154,7 @@ async fn dropping_a_server_ends_it() {
     let mut connection = TcpStream::connect(("127.0.0.1", port(server.url()))).await.unwrap();
     drop(server);
     let mut rest = Vec::new();
-    let closed = tokio::time::timeout(CLOSES_WITHIN, connection.read_to_end(&mut rest)).await;
+    let closed = tokio::time::timeout(PATIENCE, connection.read_to_end(&mut rest)).await;
     closed.expect("the server outlived its handle").or_else(reset_is_closed).unwrap();
 }
 

@@ -8,6 +8,7 @@ use retro_core::message::Notice;
 use retro_core::steer::Act;
 
 use super::Database;
+use super::delivery::begin;
 use super::story::{Story, moment, run, tenant};
 use crate::broker::{Anew, Feed, Look, Loss, LossKey, StreamSight, WaitingMessage};
 use crate::{NewDeadLetter, Position, Store, track};
@@ -264,11 +265,11 @@ pub async fn attempts_at_positions_of_a_stream_that_ended_are_forgotten(database
     looked(store, "then", 5, 0).await;
     let other = Position { stream: "WORK".to_owned(), ..at(7) };
     for position in [&at(7), &other] {
-        store.begin_attempt(position).await.expect("counting");
+        begin(store, position).await;
     }
     made_anew(store, Feed::Nothing).await;
-    assert_eq!(store.begin_attempt(&at(7)).await.expect("counting"), 1);
-    assert_eq!(store.begin_attempt(&other).await.expect("counting"), 2, "another stream's stay");
+    assert_eq!(begin(store, &at(7)).await, 2);
+    assert_eq!(begin(store, &other).await, 3, "another stream's stay");
 }
 
 /// Work that is open is woken again, and only that; of announcements all are made again.

@@ -192,6 +192,9 @@ macro_rules! conformance {
             delivery {
                 messages_wait_in_order_until_they_are_sent
                 attempts_are_counted_for_each_consumer_and_position
+                a_message_whose_attempts_are_spent_is_counted_no_further
+                of_two_that_begin_the_last_attempt_at_once_one_may
+                a_message_that_is_a_dead_letter_begins_no_attempt
                 attempts_at_a_message_that_was_handled_are_forgotten
                 a_dead_letter_comes_back_byte_for_byte
                 giving_up_twice_leaves_one_letter

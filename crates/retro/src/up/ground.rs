@@ -110,7 +110,6 @@ async fn supervise(config: &Config) -> anyhow::Result<Option<NatsServer>> {
         port: Some(config.nats_port).filter(|port| *port != 0),
     })
     .await?;
-    info!("nats-server is healthy");
     Ok(Some(server))
 }
 

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use retro_core::id::Tenant;
 use retro_core::steer::Act;
 use retro_fault::Label;
 use retro_store::broker::{Feed, LossKey, StreamSight};
 use retro_store::keep::Stage;
-use retro_store::{Deed, Position, Store};
+use retro_store::{Deed, Position, Redelivery, Store};
 use retro_store_postgres::PostgresStore;
 use retro_store_sqlite::SqliteStore;
 use tokio::process::Command;
@@ -85,7 +86,8 @@ async fn grown_old(store: &dyn Store, label: Label) {
         Label::PurgeAttemptsCommit => {
             let (consumer, stream) = ("counter".to_owned(), "RETRO_INTAKE".to_owned());
             let position = Position { consumer, stream, sequence: 1_000_000 };
-            store.begin_attempt(&position).await.expect("it is counted");
+            let message = Redelivery::new(position, b"a message of long ago", Timestamp::UNIX_EPOCH);
+            store.begin_attempt(&message, 5).await.expect("it is counted");
         }
         _ => {}
     }
