@@ -6,7 +6,6 @@
 
 mod answer;
 mod described;
-mod gate;
 mod http;
 
 use std::sync::Arc;
@@ -20,22 +19,28 @@ use retro_events::run_completed::{self, RunEvent};
 use retro_events::{
     CheckedEvent, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects, atif, encoding, json,
 };
-use retro_http::Idempotency;
+use retro_http::{BodyBudget, Idempotency, TenantLimiter};
 
 pub use answer::{EventsAnswer, EventsRefused, RefusedEvent};
-pub use gate::{Busy, Gate, GateBounds, Pass};
 pub(crate) use http::routes;
 
 /// The largest event that is published, in bytes: what the broker takes, less our few headers.
 const PUBLISHED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;
 
+/// Requests whose bodies are here and that are handled at once, most of which wait for the broker: half of the connections that a listener
+/// has, so that a broker that hangs leaves the other half to agents.
+const HANDLED_AT_ONCE: usize = 256;
+/// Of them, a tenant's.
+const HANDLED_AT_ONCE_OF_TENANT: usize = 192;
+
 /// Takes events.
 #[derive(Clone)]
-pub struct Reception {
+pub struct IngestService {
     intake: Arc<dyn Intake>,
     objects: Arc<dyn Objects>,
     clock: Arc<dyn Clock>,
-    gate: Gate,
+    budget: BodyBudget,
+    handled: TenantLimiter,
     hosts: DatarefHosts,
     idempotency: Idempotency,
 }
@@ -57,17 +62,18 @@ pub(crate) enum NotTaken {
     Body(#[from] ObjectError),
 }
 
-impl Reception {
-    /// A reception over ports; `gate` bounds what it holds at once, and `idempotency` is asked only about requests whose
+impl IngestService {
+    /// A service over ports; `budget` bounds the bodies that it has in hand at once, and `idempotency` is asked only about requests whose
     /// callers gave a key.
     pub fn new(
         intake: Arc<dyn Intake>,
         objects: Arc<dyn Objects>,
         clock: Arc<dyn Clock>,
-        gate: Gate,
+        budget: BodyBudget,
         idempotency: Idempotency,
     ) -> Self {
-        Self { intake, objects, clock, gate, hosts: DatarefHosts::default(), idempotency }
+        let handled = TenantLimiter::new(HANDLED_AT_ONCE, HANDLED_AT_ONCE_OF_TENANT);
+        Self { intake, objects, clock, budget, handled, hosts: DatarefHosts::default(), idempotency }
     }
 
     /// The same, taking references to bodies at these hosts; without them every address is refused.

@@ -17,6 +17,7 @@ use crate::api::Api;
 use crate::extract::BODY_BYTES_MAX;
 use crate::health::{Probes, health};
 use crate::problem::Problem;
+pub(crate) use connections::HeldBody;
 use connections::{Bounds, until_stopped};
 
 /// How long requests under way may take after the stop, seconds; then their connections are dropped. An answer here
@@ -62,7 +63,7 @@ pub async fn serve(listener: TcpListener, api: Api, stop: CancellationToken) -> 
     let address = listener.local_addr()?;
     loopback_only(address)?;
     info!(http.address = %address, "serving HTTP on {address}");
-    until_stopped(listener, finished(api), Bounds::default(), stop).await;
+    until_stopped(listener, finished(api), Bounds::HTTP, stop).await;
     Ok(())
 }
 
@@ -74,7 +75,7 @@ pub async fn serve_health(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     info!(http.address = %address, "serving /livez, /readyz and /metrics on {address}");
-    until_stopped(listener, with_problems(health(probes).only_routes()), Bounds::default(), stop).await;
+    until_stopped(listener, with_problems(health(probes).only_routes()), Bounds::HEALTH, stop).await;
     Ok(())
 }
 
@@ -87,7 +88,7 @@ pub async fn serve_signed(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     info!(http.address = %address, "serving signed requests on {address}");
-    until_stopped(listener, with_problems(api.only_routes()), Bounds::default(), stop).await;
+    until_stopped(listener, with_problems(api.only_routes()), Bounds::SIGNED, stop).await;
     Ok(())
 }
 

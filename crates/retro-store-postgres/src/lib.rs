@@ -49,6 +49,6 @@ mod track;
 mod vectors;
 mod write;
 
-pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, migrate, name};
+pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, RECORDERS_MAX, migrate, name};
 
 use dialect::now_ms;
