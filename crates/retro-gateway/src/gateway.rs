@@ -117,7 +117,8 @@ impl Gateway {
         if nothing {
             return (Recording::Nothing, Some(NONE_ELIGIBLE.to_owned()));
         }
-        let recorded = self.record(deadline, key, "presented", self.store.record_presented(key, run, ids)).await;
+        let recorded =
+            self.record(deadline, key, "presented", self.store.record_presented(key, run, ids)).await;
         if recorded.0 == Recording::Recorded {
             retro_meter::PRESENTED.add(ids.len() as u64, []);
         }

@@ -83,7 +83,11 @@ mod tests {
         gate.add_permits(2);
         let answer = first.await.unwrap().unwrap();
         another.await.unwrap().unwrap();
-        assert_eq!(ask("greedy", "/slow").await.unwrap().unwrap().status(), 503, "its answer is not read yet");
+        assert_eq!(
+            ask("greedy", "/slow").await.unwrap().unwrap().status(),
+            503,
+            "its answer is not read yet"
+        );
         drop(answer);
         gate.add_permits(1);
         assert_eq!(ask("greedy", "/slow").await.unwrap().unwrap().status(), 200);

@@ -12,7 +12,8 @@ mod tenant_limiter;
 
 pub use api::{Api, OPENAPI_PATH};
 pub use body_budget::{
-    BodyBudget, BodyLimits, BudgetBounds, BudgetExceeded, BufferedBody, OWNER_FLOOR_BYTES, Permit, ReadBodyError,
+    BodyBudget, BodyLimits, BudgetBounds, BudgetExceeded, BufferedBody, OWNER_FLOOR_BYTES, Permit,
+    ReadBodyError,
 };
 pub use extract::{
     BODY_BYTES_MAX, BODY_READ_S_MAX, Caller, Id, JsonBody, Params, TENANT_HEADER, accepts, is_json,

@@ -277,7 +277,8 @@ mod tests {
         let hanging = futures::future::join_all(hanging);
         let read = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM memories").fetch_one(agents.reader());
         // Whichever is first: every recording waits for the lock until the read was answered.
-        let futures::future::Either::Left((read, hanging)) = futures::future::select(Box::pin(read), hanging).await
+        let futures::future::Either::Left((read, hanging)) =
+            futures::future::select(Box::pin(read), hanging).await
         else {
             panic!("the recordings hang");
         };

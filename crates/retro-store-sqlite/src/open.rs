@@ -213,7 +213,8 @@ mod tests {
         }
         assert!(store.reader().try_acquire().is_none(), "nothing is left for people");
         let agents = store.for_agents();
-        let read: i64 = sqlx::query_scalar("SELECT count(*) FROM memories").fetch_one(agents.reader()).await.unwrap();
+        let read: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM memories").fetch_one(agents.reader()).await.unwrap();
         assert_eq!(read, 0);
     }
 

@@ -26,7 +26,8 @@ fn limits(bytes_max: usize) -> BodyLimits {
 /// A request whose body comes from the other end.
 fn request() -> (mpsc::UnboundedSender<Bytes>, Request) {
     let (send, receive) = mpsc::unbounded_channel();
-    let pieces = futures::stream::unfold(receive, |mut pieces| async { Some((pieces.recv().await?, pieces)) });
+    let pieces =
+        futures::stream::unfold(receive, |mut pieces| async { Some((pieces.recv().await?, pieces)) });
     let body = Body::from_stream(pieces.map(Ok::<_, std::io::Error>));
     (send, Request::new(body))
 }

@@ -20,7 +20,6 @@ mod watched;
 use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -51,8 +50,10 @@ const NO_CONNECTION_WAIT: Duration = Duration::from_secs(1);
 pub(crate) struct Bounds {
     /// How many there are at once.
     pub(crate) connections: usize,
-    /// How long a head may take to arrive, and how long nothing may be said between two requests.
-    pub(crate) head_read: Duration,
+    /// How long a head may take to arrive, from its first byte on.
+    pub(crate) head: Duration,
+    /// How long nothing may be said before a head.
+    pub(crate) silence: Duration,
     /// The largest head, in bytes; above it the answer is 431.
     pub(crate) head_bytes: usize,
     /// How long a client may take nothing of its answer.
@@ -60,11 +61,12 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Agents and people: half of the 1,024 files that a process may commonly have open. A head comes in one piece from every usual client,
-    /// and 5 s is as long as the usual servers keep a silent connection; 64 KiB is eight times what they take as headers.
+    /// Agents and people: half of the 1,024 files that a process may commonly have open. A head comes in one piece from every usual client, and
+    /// 64 KiB is eight times what the usual servers take; an agent that asks every few seconds keeps its connection.
     pub(crate) const HTTP: Self = Self {
         connections: 512,
-        head_read: Duration::from_secs(5),
+        head: Duration::from_secs(5),
+        silence: Duration::from_secs(15),
         head_bytes: 64 * 1024,
         write: Duration::from_secs(10),
     };
@@ -123,7 +125,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 async fn converse(stream: TcpStream, router: Router, place: Place, bounds: Bounds, stop: CancellationToken) {
     let evicted = place.evicted.clone();
     let progress = Progress::new(place);
-    let stream = WatchedStream::new(stream, progress.clone(), bounds.write);
+    let stream = WatchedStream::new(stream, progress.clone(), bounds);
     let answer = service_fn(move |request: Request<Incoming>| {
         let (router, progress) = (router.clone(), progress.clone());
         async move {
@@ -136,7 +138,9 @@ async fn converse(stream: TcpStream, router: Router, place: Place, bounds: Bound
         }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(bounds.head_read).max_buf_size(bounds.head_bytes);
+    // Its own time for a head counts the silence before it as well.
+    let head_read = bounds.silence + bounds.head;
+    http.timer(TokioTimer::new()).header_read_timeout(head_read).max_buf_size(bounds.head_bytes);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

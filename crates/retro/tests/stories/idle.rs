@@ -130,7 +130,11 @@ async fn recordings_that_hang_keep_no_agent_from_its_memories_on_postgres() {
         let previews = futures::future::join_all((0..24).map(|_| ask(None)));
         let (runs, previews): (Vec<Value>, Vec<Value>) = tokio::join!(runs, previews);
         for answer in &runs {
-            assert_eq!((items(&answer["memories"]).len(), &answer["recorded"]), (1, &json!("unknown")), "{answer}");
+            assert_eq!(
+                (items(&answer["memories"]).len(), &answer["recorded"]),
+                (1, &json!("unknown")),
+                "{answer}"
+            );
         }
         for answer in &previews {
             assert_eq!(items(&answer["memories"]).len(), 1, "{answer}");

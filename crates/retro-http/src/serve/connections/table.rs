@@ -68,11 +68,7 @@ enum Admission {
 }
 
 /// Decides who makes place: whoever has been without a whole request longest, and not too shortly.
-fn admit(
-    connections: impl ExactSizeIterator<Item = (u64, State)>,
-    max: usize,
-    now: Instant,
-) -> Admission {
+fn admit(connections: impl ExactSizeIterator<Item = (u64, State)>, max: usize, now: Instant) -> Admission {
     if connections.len() < max {
         return Admission::Free;
     }

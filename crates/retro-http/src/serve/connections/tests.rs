@@ -48,15 +48,34 @@ fn here() -> Router {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_arrive_in_time_and_a_silence_end_their_connection() {
-    let bounds = Bounds { head_read: Duration::from_millis(200), ..Bounds::HTTP };
+async fn a_head_that_is_not_whole_in_time_is_told_so_and_its_connection_ends() {
+    let bounds =
+        Bounds { head: Duration::from_millis(200), silence: Duration::from_secs(3600), ..Bounds::HTTP };
     let served = Served::start(here(), bounds).await;
     assert!(served.say(ASKED).await.starts_with("HTTP/1.1 200"), "positive control");
-    // It ends by itself: these return. Nothing is answered to half a request but that it was too slow.
-    for said in [&b""[..], b"GET /here HTTP/1.1\r\nhost: loc", &ASKED[..ASKED.len() - 2]] {
+    for said in [&b"GET /here HTTP/1.1\r\nhost: loc"[..], &ASKED[..ASKED.len() - 2]] {
         let answer = served.say(said).await;
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
     }
+    // A second request of a connection has as long as the first.
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(b"GET /here HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"here") {
+        stream.read_buf(&mut answer).await.unwrap();
+    }
+    stream.write_all(b"GET /he").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_silence_ends_its_connection() {
+    let bounds = Bounds { head: Duration::ZERO, silence: Duration::from_millis(200), ..Bounds::HTTP };
+    let served = Served::start(here(), bounds).await;
+    assert_eq!(served.say(b"").await, "");
     let kept = served.say(b"GET /here HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     assert!(kept.ends_with("here"), "answered, and closed once nothing more was said: {kept}");
     served.stop().await;
@@ -139,7 +158,12 @@ fn held() -> (Router, Arc<Semaphore>, Arc<Semaphore>) {
 #[tokio::test]
 async fn while_somebody_waits_each_answer_gives_its_own_place_back() {
     const KEPT: &[u8] = b"GET /here HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    let bounds = Bounds { connections: 1, head_read: Duration::from_secs(3600), ..Bounds::HTTP };
+    let bounds = Bounds {
+        connections: 1,
+        silence: Duration::from_secs(3600),
+        head: Duration::from_secs(3600),
+        ..Bounds::HTTP
+    };
     let (router, entered, go_on) = held();
     let served = Arc::new(Served::start(router, bounds).await);
     let ask = || {
@@ -166,7 +190,12 @@ async fn while_somebody_waits_each_answer_gives_its_own_place_back() {
 
 #[tokio::test]
 async fn heads_and_bodies_that_come_by_the_byte_and_silence_keep_nobody_waiting() {
-    let bounds = Bounds { connections: 3, head_read: Duration::from_secs(3600), ..Bounds::HTTP };
+    let bounds = Bounds {
+        connections: 3,
+        silence: Duration::from_secs(3600),
+        head: Duration::from_secs(3600),
+        ..Bounds::HTTP
+    };
     let router = here().route("/body", axum::routing::post(|body: axum::body::Bytes| async move { body }));
     let served = Served::start(router, bounds).await;
     let mut idle = Vec::new();

@@ -5,14 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
+use super::Bounds;
 use super::table::Place;
 
 /// Bytes of a body that count as progress: a body that brings them is not the one that waits longest.
@@ -22,17 +22,21 @@ const PROGRESS_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) place: Place,
+    /// A head has arrived whole, and its answer is not written yet.
+    is_in_request: AtomicBool,
     /// The answer is written, or lies in the last buffer before the system's.
     is_answered: AtomicBool,
 }
 
 impl Progress {
     pub(super) fn new(place: Place) -> Arc<Self> {
-        Arc::new(Self { place, is_answered: AtomicBool::new(false) })
+        let (is_in_request, is_answered) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { place, is_in_request, is_answered })
     }
 
     /// A head has arrived whole. Returns the body, which says when the request has.
     pub(super) fn begin_request(self: &Arc<Self>, body: Body) -> Body {
+        self.is_in_request.store(true, Ordering::Release);
         self.is_answered.store(false, Ordering::Release);
         if body.is_end_stream() {
             self.place.answer();
@@ -119,39 +123,56 @@ impl HttpBody for WatchedRequest {
     }
 }
 
-/// A connection that fails when its client takes nothing of an answer for too long.
+/// What is answered to a head that does not become whole.
+const LATE_HEAD: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// A connection that fails when its client takes too long over a head, or takes nothing of an answer for too long.
 pub(super) struct WatchedStream {
     stream: TcpStream,
     progress: Arc<Progress>,
-    write_max: Duration,
+    bounds: Bounds,
+    /// Runs from the first byte of a head until it is whole.
+    head: Option<Pin<Box<Sleep>>>,
     /// Runs while the client takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl WatchedStream {
-    pub(super) const fn new(stream: TcpStream, progress: Arc<Progress>, write_max: Duration) -> Self {
-        Self { stream, progress, write_max, stalled: None }
+    pub(super) const fn new(stream: TcpStream, progress: Arc<Progress>, bounds: Bounds) -> Self {
+        Self { stream, progress, bounds, head: None, stalled: None }
     }
 
-    fn in_time<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
+    /// Returns whether a head that has begun is late.
+    fn is_head_late(&mut self, cx: &mut Context<'_>, has_read: bool) -> bool {
+        if self.progress.is_in_request.load(Ordering::Acquire) {
+            self.head = None;
+            return false;
+        }
+        let Some(head) = &mut self.head else {
+            if has_read {
+                self.head = Some(Box::pin(tokio::time::sleep(self.bounds.head)));
+            }
+            return false;
+        };
+        // A client that always has a byte more never lets the timer wake anybody.
+        head.deadline() <= Instant::now() || (!has_read && head.as_mut().poll(cx).is_ready())
+    }
+
+    fn in_time<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             if self.stalled.take().is_some() {
                 self.progress.place.answer();
             }
             return written;
         }
-        let Self { stalled, progress, write_max, .. } = self;
+        let Self { stalled, progress, bounds, .. } = self;
         let stalled = stalled.get_or_insert_with(|| {
             // Its client keeps it waiting as one does that sends nothing: many such must not hold every place.
             progress.place.await_request();
-            Box::pin(tokio::time::sleep(*write_max))
+            Box::pin(tokio::time::sleep(bounds.write))
         });
         ready!(stalled.as_mut().poll(cx));
-        let detail = format!("its client took nothing of the answer for {} s", self.write_max.as_secs());
+        let detail = format!("its client took nothing of the answer for {} s", self.bounds.write.as_secs());
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, detail)))
     }
 }
@@ -162,7 +183,16 @@ impl AsyncRead for WatchedStream {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let has_read = read.is_ready() && buffer.filled().len() > before;
+        // The end of the connection is told as it is.
+        if (has_read || read.is_pending()) && self.is_head_late(cx, has_read) {
+            let _ = self.stream.try_write(LATE_HEAD);
+            let detail = format!("a head was not whole within {} s", self.bounds.head.as_secs());
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, detail)));
+        }
+        read
     }
 }
 
@@ -189,6 +219,7 @@ impl AsyncWrite for WatchedStream {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         if self.progress.is_answered.swap(false, Ordering::AcqRel) {
+            self.progress.is_in_request.store(false, Ordering::Release);
             self.progress.place.await_request();
         }
         Poll::Ready(Ok(()))
