@@ -55,6 +55,6 @@ mod vectors;
 mod verify;
 mod write;
 
-pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, migrate, name};
+pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, RECORDERS_MAX, migrate, name};
 
 use dialect::now_ms;

@@ -42,7 +42,7 @@ pub use operate::{
     DeadLetterFilter, Health, MemoryFilter, OperatorStore, RetrospectiveDetail, RetrospectiveRow, RunFilter,
     RunMet, RunRow, WorkflowRow,
 };
-pub use recall::RecallStore;
+pub use recall::{AGENT_READERS_MAX, RecallStore};
 pub use replay::{
     BatchCancelled, BatchLetter, BatchRow, BatchState, Discarded, NewBatch, ReplayRow, ReplayState,
     ReplayStore, Replayed, Resent, Sending,

@@ -54,7 +54,7 @@ pub(super) async fn prepare(
     let (stop, served) = (CancellationToken::new(), TaskTracker::new());
     let (reason, reasons) = watch::channel(problem);
     warn!("not ready: {}", *reason.borrow());
-    let gateway = Gateway::new(store::lazy(config)?, policies.clone());
+    let gateway = Gateway::new(store::lazy(config)?.agents, policies.clone());
     let gateway = gateway.answering_within(Duration::from_millis(config.answer_ms));
     let ready = Arc::new(move || Readiness::NotReady(reasons.borrow().clone()));
     let probes = Probes { ready, metrics: metrics.clone() };

@@ -14,6 +14,7 @@ mod equal;
 mod faults;
 mod hook;
 mod hostile;
+mod idle;
 mod intake;
 mod keep;
 mod killed;
