@@ -190,7 +190,7 @@ async fn name_waiting(
 }
 
 /// How far a consumer has acknowledged without a gap. One that is not there has acknowledged nothing.
-async fn handled(bus: &Bus, consumer: &str, stream: &str) -> Result<u64, BusError> {
+async fn load_ack_floor(bus: &Bus, consumer: &str, stream: &str) -> Result<u64, BusError> {
     match topology::look_for(bus, consumer, stream).await {
         Ok(found) => Ok(found.cached_info().ack_floor.stream_sequence),
         Err(BusError::Missing(_)) => Ok(0),
@@ -241,7 +241,7 @@ async fn look_once(
     // The slowest has the say: what one of them has not handled is not handled.
     let mut handled_by_all = u64::MAX;
     for taker in takers {
-        handled_by_all = handled_by_all.min(handled(bus, taker, stream).await?);
+        handled_by_all = handled_by_all.min(load_ack_floor(bus, taker, stream).await?);
     }
     // Acknowledgements of one stream say nothing about another that was made between the two questions.
     let state = if takers.is_empty() { asked.clone() } else { load_state(bus, stream).await? };

@@ -12,7 +12,7 @@ use crate::dialect::{Connection, OnTable, Store, shown};
 use crate::open::commit;
 
 /// Returns the open losses whose event has not come again since.
-pub(crate) async fn load_open(connection: &mut Connection) -> Result<Vec<Loss>> {
+pub(crate) async fn load_open_losses(connection: &mut Connection) -> Result<Vec<Loss>> {
     const LOAD: &str = "
         SELECT stream, number, first_sequence, last_sequence, message FROM losses
         WHERE closed_by IS NULL ORDER BY stream, number, first_sequence";
@@ -28,7 +28,7 @@ pub(crate) async fn load_open(connection: &mut Connection) -> Result<Vec<Loss>> 
 }
 
 /// Returns the losses that were closed.
-pub(crate) async fn load_closed(connection: &mut Connection) -> Result<Vec<ClosedLoss>> {
+pub(crate) async fn load_closed_losses(connection: &mut Connection) -> Result<Vec<ClosedLoss>> {
     const LOAD: &str = "
         SELECT stream, number, first_sequence, last_sequence, message, closed_by, closed_reason, closed_at FROM losses
         WHERE closed_by IS NOT NULL ORDER BY stream, number, first_sequence";
@@ -37,7 +37,7 @@ pub(crate) async fn load_closed(connection: &mut Connection) -> Result<Vec<Close
 }
 
 /// Closes the open ones of some losses.
-pub(crate) async fn close(store: &Store, losses: &[LossKey], act: &Act) -> Result<Vec<LossKey>> {
+pub(crate) async fn close_losses(store: &Store, losses: &[LossKey], act: &Act) -> Result<Vec<LossKey>> {
     const CLOSE: &str = "
         UPDATE losses SET closed_by = $4, closed_reason = $5, closed_at = $6
         WHERE stream = $1 AND number = $2 AND first_sequence = $3 AND closed_by IS NULL";

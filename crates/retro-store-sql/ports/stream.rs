@@ -46,18 +46,20 @@ pub(crate) async fn record_sight(
     let look = match (verdict, row) {
         (SightVerdict::Begin, _) => {
             // Two processes that see it for the first time do not lock each other out: the second one's sight is stale.
-            if begin(&mut transaction, &sight.begin(1), &sight.stream).await? {
+            if insert_stream(&mut transaction, &sight.begin(1), &sight.stream).await? {
                 Look::Recognized { number: 1, named_to: 0, gone: Vec::new() }
             } else {
                 Look::Stale
             }
         }
-        (SightVerdict::Recognized, Some(row)) => recognize(&mut transaction, &row, sight).await?,
+        (SightVerdict::Recognized, Some(row)) => recognize_stream(&mut transaction, &row, sight).await?,
         (SightVerdict::Suspected, Some(row)) => {
-            suspect(&mut transaction, &row, &sight.stream).await?;
+            suspect_stream(&mut transaction, &row, &sight.stream).await?;
             Look::Suspected
         }
-        (SightVerdict::Replaced, Some(row)) => replace(&mut transaction, &row, (sight, held), feed).await?,
+        (SightVerdict::Replaced, Some(row)) => {
+            replace_stream(&mut transaction, &row, (sight, held), feed).await?
+        }
         (SightVerdict::Stale, _) | (_, None) => Look::Stale,
     };
     commit(transaction, Label::LookCommit).await?;
@@ -65,7 +67,7 @@ pub(crate) async fn record_sight(
 }
 
 /// Returns false when another process has just done so.
-async fn begin(connection: &mut Connection, known: &KnownStream, stream: &str) -> Result<bool> {
+async fn insert_stream(connection: &mut Connection, known: &KnownStream, stream: &str) -> Result<bool> {
     const BEGIN: &str = concat!(
         "INSERT INTO streams (stream, number, made, first, seen_to, anchor, handled_to, checked_to, compared_ms,
              fed_again, found_ms, seen_ms)
@@ -90,7 +92,7 @@ async fn begin(connection: &mut Connection, known: &KnownStream, stream: &str) -
 }
 
 /// The known stream was seen again.
-async fn recognize(connection: &mut Connection, row: &StreamRow, sight: &StreamSight) -> Result<Look> {
+async fn recognize_stream(connection: &mut Connection, row: &StreamRow, sight: &StreamSight) -> Result<Look> {
     const SEE: &str = concat!(
         "UPDATE streams SET first = $3, seen_to = $4, anchor = $5, handled_to = $6, suspected_ms = NULL, seen_ms = ",
         now_ms!(),
@@ -103,7 +105,7 @@ async fn recognize(connection: &mut Connection, row: &StreamRow, sight: &StreamS
             AND (sequence < $3 OR (sequence <= $4 AND sequence >= $5))";
     const NAMED: &str = "SELECT coalesce(max(sequence), 0) FROM waiting WHERE stream = $1 AND number = $2";
     let (stream, number) = (&sight.stream, integer(row.known.number));
-    let gone = gone(connection, row, sight).await?;
+    let gone = load_gone(connection, row, sight).await?;
     store(connection, &gone).await?;
     let known = row.known.advance(sight);
     sqlx::query(SEE)
@@ -132,7 +134,7 @@ async fn recognize(connection: &mut Connection, row: &StreamRow, sight: &StreamS
 }
 
 /// Another stream seems to stand in its place.
-async fn suspect(connection: &mut Connection, row: &StreamRow, stream: &str) -> Result<()> {
+async fn suspect_stream(connection: &mut Connection, row: &StreamRow, stream: &str) -> Result<()> {
     const SUSPECT: &str =
         concat!("UPDATE streams SET suspected_ms = ", now_ms!(), " WHERE stream = $1 AND number = $2");
     let done = sqlx::query(SUSPECT).bind(stream).bind(integer(row.known.number)).execute(connection);
@@ -141,7 +143,7 @@ async fn suspect(connection: &mut Connection, row: &StreamRow, stream: &str) -> 
 }
 
 /// The known stream has ended, and another one stands in its place.
-async fn replace(
+async fn replace_stream(
     connection: &mut Connection,
     row: &StreamRow,
     (sight, held): (&StreamSight, &[(u64, WaitingMessage)]),
@@ -156,10 +158,10 @@ async fn replace(
         "DELETE FROM attempt_history WHERE stream = $1 AND letter IS NULL",
     ];
     let (stream, next) = (&sight.stream, sight.begin(row.known.number + 1));
-    if !begin(connection, &next, stream).await? {
+    if !insert_stream(connection, &next, stream).await? {
         return Ok(Look::Stale);
     }
-    let lost = lost(connection, row, stream, held).await?;
+    let lost = load_lost(connection, row, stream, held).await?;
     let ended = sqlx::query(END).bind(stream).bind(integer(row.known.number)).execute(&mut *connection);
     ended.await.on("streams")?;
     for forget in FORGET {
@@ -175,7 +177,7 @@ async fn replace(
 }
 
 /// What had waited below the first position of this look and the one before, and was not handled.
-async fn gone(connection: &mut Connection, row: &StreamRow, sight: &StreamSight) -> Result<Vec<Loss>> {
+async fn load_gone(connection: &mut Connection, row: &StreamRow, sight: &StreamSight) -> Result<Vec<Loss>> {
     const GONE: &str = "
         SELECT sequence, message FROM waiting WHERE stream = $1 AND number = $2 AND sequence < $3 ORDER BY sequence";
     let rows: Vec<(i64, String)> = sqlx::query_as(GONE)
@@ -189,14 +191,14 @@ async fn gone(connection: &mut Connection, row: &StreamRow, sight: &StreamSight)
         return Ok(Vec::new());
     }
     let named = rows.iter().map(waiting).collect::<Result<Vec<_>>>()?;
-    let handled = handled(connection, row, &sight.stream, &named).await?;
+    let handled = find_handled(connection, row, &sight.stream, &named).await?;
     let gone = named.into_iter().filter(|(position, _)| !handled.contains(position));
     let stream = &sight.stream;
     Ok(gone.map(|(position, message)| row.loss(stream, position..=position, Some(message))).collect())
 }
 
 /// What went with a stream: what the one in its place holds, such as an older copy of it, is there.
-async fn lost(
+async fn load_lost(
     connection: &mut Connection,
     row: &StreamRow,
     stream: &str,
@@ -211,7 +213,7 @@ async fn lost(
         .await
         .on("waiting")?;
     let named = rows.iter().map(waiting).collect::<Result<Vec<_>>>()?;
-    let mut accounted = handled(connection, row, stream, &named).await?;
+    let mut accounted = find_handled(connection, row, stream, &named).await?;
     let held: BTreeSet<_> = held.iter().filter_map(|(_, message)| message.event.as_ref()).collect();
     let is_held = |message: &WaitingMessage| message.event.as_ref().is_some_and(|event| held.contains(event));
     accounted.extend(named.iter().filter(|(_, message)| is_held(message)).map(|(position, _)| *position));
@@ -220,7 +222,7 @@ async fn lost(
 
 /// The positions of a stream that need no name: of the named ones those whose event was handled, and those given up by anybody:
 /// a letter is the whole message, and sent again it reaches everybody who reads the stream.
-async fn handled(
+async fn find_handled(
     connection: &mut Connection,
     row: &StreamRow,
     stream: &str,

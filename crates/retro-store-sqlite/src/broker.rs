@@ -103,16 +103,16 @@ impl BrokerStore for SqliteStore {
 
     async fn losses(&self) -> Result<Vec<Loss>> {
         let mut reader = self.reader().acquire().await.on("losses")?;
-        losses::load_open(&mut reader).await
+        losses::load_open_losses(&mut reader).await
     }
 
     async fn closed_losses(&self) -> Result<Vec<ClosedLoss>> {
         let mut reader = self.reader().acquire().await.on("losses")?;
-        losses::load_closed(&mut reader).await
+        losses::load_closed_losses(&mut reader).await
     }
 
     async fn close_losses(&self, losses: &[LossKey], act: &Act) -> Result<Vec<LossKey>> {
-        losses::close(self, losses, act).await
+        losses::close_losses(self, losses, act).await
     }
 }
 
