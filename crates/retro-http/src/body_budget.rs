@@ -1,4 +1,4 @@
-//! How many bytes of request bodies are in hand at once, whoever sends them.
+//! Bounds the bytes of request bodies that are in memory at once.
 //!
 //! **The need.** A request that announces a size and sends nothing must not keep anybody out, one owner's burst must not take
 //! the place of another's request, and a body that comes by the byte must not hold what it has for long.
@@ -8,7 +8,7 @@
 //! little, so that a tenant whose others are greedy still gets a request in. A body that is over its
 //! time, or brings too little in any stretch of it, is given up ([`BodyLimits`]).
 //!
-//! **What it does not do.** It never waits for room: whoever finds none is told at once and comes back later. Waiting requests
+//! **What it does not do.** It never waits for room; a request without room is refused and sent again later. Waiting requests
 //! would hold connections, and two half-read bodies could wait for each other for ever.
 
 mod read;
@@ -35,7 +35,7 @@ pub struct BudgetBounds {
     pub owner_bytes_max: u64,
 }
 
-/// A number of bytes that requests share. Clones are the same budget.
+/// Bytes that requests share. Clones share the same bytes.
 #[derive(Debug, Clone)]
 pub struct BodyBudget {
     bounds: BudgetBounds,
@@ -60,7 +60,7 @@ pub enum BudgetExceeded {
     Process,
 }
 
-/// What one request holds of a budget. Dropping it gives that back.
+/// The bytes of a budget that one request holds. Dropping it frees them.
 #[derive(Debug)]
 pub struct Permit {
     budget: BodyBudget,
@@ -84,17 +84,17 @@ impl BudgetBounds {
 }
 
 impl BodyBudget {
-    /// A budget with these bounds, of which nothing is taken.
+    /// Makes an unused budget.
     pub fn new(bounds: BudgetBounds) -> Self {
         Self { bounds, held: Arc::default() }
     }
 
-    /// A permit of a request that holds nothing yet. Without a tenant the request is an owner by itself.
+    /// Returns a permit that holds nothing yet. Without a tenant the request is an owner by itself.
     pub fn permit(&self, tenant: Option<&Tenant>) -> Permit {
         Permit { budget: self.clone(), tenant: tenant.cloned(), bytes: 0 }
     }
 
-    /// Returns how many bytes are in hand.
+    /// Returns the bytes that all permits hold.
     pub fn held_bytes(&self) -> u64 {
         self.held().bytes
     }

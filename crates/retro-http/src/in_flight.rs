@@ -1,5 +1,5 @@
-//! Routes of which so many requests are answered at once and no more, so that they never hold the connections, and the cores, that
-//! other routes of the same listener need.
+//! Limits the requests that a group of routes answers at once, so that it cannot hold the connections and cores that other
+//! routes of the listener need.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -17,8 +17,8 @@ use crate::tenant_limiter::TenantLimiter;
 const AGAIN_SOON_S: u32 = 1;
 
 impl Api {
-    /// With no more requests at once than `limiter` lets in, until their answers are written; whoever comes beyond that is told to come
-    /// again (503, `busy`).
+    /// Limits the requests of these routes. A request holds its place until its answer is written; without a free place it is
+    /// refused with 503, `busy`.
     #[must_use]
     pub fn limit_in_flight(self, limiter: TenantLimiter) -> Self {
         self.route_layer(from_fn_with_state(limiter, admit))

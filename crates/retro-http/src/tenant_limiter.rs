@@ -1,4 +1,4 @@
-//! How many things are under way at once, and how many of them are one tenant's.
+//! Limits how many operations run at once, in total and per tenant.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use retro_core::id::Tenant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Lets so many in at once, of one tenant fewer, so that the others always find a place. Clones are the same limiter.
+/// Limits how many operations run at once. One tenant may run fewer than all together, so that it cannot take every place.
+/// Clones share the places.
 #[derive(Debug, Clone)]
 pub struct TenantLimiter {
     all: Arc<Semaphore>,
     tenant_max: usize,
-    /// Only tenants that are in, or wait.
+    /// Tenants that hold a place or wait for one.
     tenants: Arc<Mutex<HashMap<Tenant, Arc<Semaphore>>>>,
 }
 
-/// A place. Dropping it gives the place back.
+/// A place of a limiter. Dropping it frees the place.
 #[derive(Debug)]
 pub struct Turn {
     limiter: TenantLimiter,
@@ -25,12 +26,12 @@ pub struct Turn {
 }
 
 impl TenantLimiter {
-    /// A limiter of `max` places, of which one tenant has at most `tenant_max`.
+    /// Makes a limiter of `max` places, of which one tenant holds at most `tenant_max`.
     pub fn new(max: usize, tenant_max: usize) -> Self {
         Self { all: Arc::new(Semaphore::new(max)), tenant_max, tenants: Arc::default() }
     }
 
-    /// Returns a place, or `None` when the tenant has as many as it may, or all are taken.
+    /// Returns a place, or `None` when the tenant has used its share or every place is taken.
     pub fn try_enter(&self, tenant: &Tenant) -> Option<Turn> {
         let of_tenant = self.places_of(tenant).try_acquire_owned().ok();
         let turn = of_tenant.zip(self.all.clone().try_acquire_owned().ok());
@@ -41,7 +42,7 @@ impl TenantLimiter {
         turn
     }
 
-    /// Waits for a place. A tenant that has as many as it may waits for its own.
+    /// Waits for a place. A tenant that has used its share waits for one of its own places.
     pub async fn enter(&self, tenant: &Tenant) -> Turn {
         let of_tenant = self.places_of(tenant).acquire_owned().await.expect("it is never closed");
         let of_all = self.all.clone().acquire_owned().await.expect("it is never closed");
@@ -58,9 +59,10 @@ impl TenantLimiter {
         tenants.entry(tenant.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.tenant_max))).clone()
     }
 
-    /// Whoever waits or is in holds a clone, which is only made under the lock: without any the tenant is gone.
+    /// Forgets a tenant that holds no place and waits for none.
     fn forget_idle(&self, tenant: &Tenant) {
         let mut tenants = self.tenants();
+        // Holders and waiters have a clone, and clones are made under this lock only: one that is alone is unused.
         if tenants.get(tenant).is_some_and(|places| Arc::strong_count(places) == 1) {
             tenants.remove(tenant);
         }

@@ -15,9 +15,9 @@ use crate::answer::{OnTable, translate};
 /// Connections of one process, at most. A role has few things under way at once, each for milliseconds; and a fleet of
 /// a dozen processes stays below the hundred that a Postgres server allows by default.
 pub const CONNECTIONS_MAX: u32 = 8;
-/// Connections by which what agents were shown is recorded, beside the [`AGENT_READERS_MAX`] that they are read for. Only a gateway opens them, so that it has 16
+/// Connections by which what agents were shown is recorded, beside the [`AGENT_READERS_MAX`] that they are read for. Only a gateway opens them, so that it has 18
 /// at most. While recording hangs these hang, and nothing else.
-pub const RECORDERS_MAX: u32 = 2;
+pub const RECORDERS_MAX: u32 = 4;
 /// How long a statement waits for a lock. Whoever holds a workflow's does so for milliseconds, so this is reached only
 /// when somebody was stopped while holding it.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{BodyBudget, BudgetExceeded, Permit};
 use crate::problem::Problem;
 
-/// How a body is charged: as many bytes at a time as a connection's own buffer holds, so that small pieces do not ask each time.
+/// Bytes that are charged at a time, so that small pieces do not take the lock each: about a connection's own read buffer.
 const CHARGED_AT_ONCE: u64 = 16 * 1024;
 /// How long what is still being sent is read and dropped after a refusal: a client that meets a closed connection while it sends never
 /// reads why.
@@ -88,8 +88,8 @@ impl From<ReadBodyError> for Problem {
 }
 
 impl BodyBudget {
-    /// Reads the body of a request of this tenant, or of nobody known yet, and charges what arrives. Whoever is refused while
-    /// still sending is heard out for a moment, uncharged, so that it reads the answer.
+    /// Reads the body of a request of this tenant, or of an unknown sender, and charges what arrives. After a refusal the rest is
+    /// read and dropped for up to a second, so that a client that is still sending reads the answer.
     pub async fn read(
         &self,
         tenant: Option<&Tenant>,

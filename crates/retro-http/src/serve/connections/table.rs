@@ -1,4 +1,4 @@
-//! Which connections there are, and which of them has to go when there is no place for the next.
+//! The open connections of a listener, and which one is closed when there is no place for the next.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,11 +8,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long a connection has its place for certain, whatever it says: a client that means it has sent its request by then, and
-/// a burst of honest ones must not push each other out.
+/// How long a connection keeps its place whatever it sends: an honest client has sent its request by then, and a burst of
+/// honest clients must not evict each other.
 const KEPT_FOR: Duration = Duration::from_millis(250);
 
-/// Every connection of a listener. Clones are the same.
+/// The open connections of a listener. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionTable(Arc<Shared>);
 
@@ -38,16 +38,16 @@ struct Entry {
     evicted: CancellationToken,
 }
 
-/// What a connection is about.
+/// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// A request of it is not whole; since when it has brought nothing that counts.
+    /// It has no whole request; since this moment it has made no progress.
     AwaitingRequest(Instant),
     /// A whole request is being answered.
     Answering,
 }
 
-/// A place in the table. Dropping it gives the place back.
+/// A place in the table. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Place {
     table: ConnectionTable,
@@ -56,18 +56,19 @@ pub(super) struct Place {
     pub(super) evicted: CancellationToken,
 }
 
-/// What comes of asking for a place.
+/// What a new connection is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Admission {
-    /// One is free.
+    /// A place is free.
     Free,
-    /// That of this connection.
+    /// It takes the place of this connection.
     Evict(u64),
-    /// None yet; this is when one may be taken from somebody, if anybody's ever may.
+    /// It waits; until this moment at most, if a connection may be evicted then.
     Wait(Option<Instant>),
 }
 
-/// Decides who makes place: whoever has been without a whole request longest, and not too shortly.
+/// Decides whose place a new connection takes: that of the connection that has been without a whole request longest, if that
+/// is long enough.
 fn admit(connections: impl ExactSizeIterator<Item = (u64, State)>, max: usize, now: Instant) -> Admission {
     if connections.len() < max {
         return Admission::Free;
@@ -130,18 +131,18 @@ impl ConnectionTable {
 }
 
 impl Place {
-    /// A request is not whole, and has brought something that counts just now.
+    /// Marks the connection as being without a whole request from now on.
     pub(super) fn await_request(&self) {
         self.set(State::AwaitingRequest(Instant::now()));
         self.table.0.changed.notify_one();
     }
 
-    /// A request is whole.
+    /// Marks the connection as having a whole request.
     pub(super) fn answer(&self) {
         self.set(State::Answering);
     }
 
-    /// Returns whether somebody waits for a place.
+    /// Returns whether a new connection waits for a place.
     pub(super) fn is_waited_for(&self) -> bool {
         self.table.open().is_waited_for
     }

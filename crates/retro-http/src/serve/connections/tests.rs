@@ -73,7 +73,8 @@ async fn a_head_that_is_not_whole_in_time_is_told_so_and_its_connection_ends() {
 
 #[tokio::test]
 async fn a_silence_ends_its_connection() {
-    let bounds = Bounds { head: Duration::ZERO, silence: Duration::from_millis(200), ..Bounds::HTTP };
+    let time = Duration::from_millis(200);
+    let bounds = Bounds { head: time, silence: time, ..Bounds::HTTP };
     let served = Served::start(here(), bounds).await;
     assert_eq!(served.say(b"").await, "");
     let kept = served.say(b"GET /here HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
@@ -203,21 +204,18 @@ async fn heads_and_bodies_that_come_by_the_byte_and_silence_keep_nobody_waiting(
         &b""[..],
         b"GET /here HTTP/1.1\r\nhost: loc",
         b"POST /body HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n1",
-        b"POST /body HTTP/1.1\r\nhost: localhost\r\nexpect: nothing\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"POST /body HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n",
         b"GET /here HTTP/1.1\r\nhost: localhost\r\n\r\n",
     ] {
         let mut stream = TcpStream::connect(served.address).await.unwrap();
         stream.write_all(said).await.unwrap();
         idle.push(stream);
     }
+    // Without a place of theirs nobody else would ever have one: they have an hour.
     for _ in 0..3 {
         assert!(served.say(ASKED).await.ends_with("here"));
     }
-    let mut ended = Vec::new();
-    for mut stream in idle.drain(..3) {
-        stream.read_to_end(&mut ended).await.unwrap();
-    }
-    assert!(ended.is_empty(), "the longest idle ones made place");
+    drop(idle);
     served.stop().await;
 }
 

@@ -1,4 +1,4 @@
-//! A connection and its bodies, watched: where the request is, and whether its client reads the answer.
+//! Wrappers around a connection and its bodies that track how far a request is and enforce the times of heads and answers.
 
 use std::io;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::table::Place;
 /// Bytes of a body that count as progress: a body that brings them is not the one that waits longest.
 const PROGRESS_BYTES: usize = 64 * 1024;
 
-/// What the parts of one connection know of each other.
+/// What the wrappers of one connection share.
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) place: Place,
@@ -34,7 +34,7 @@ impl Progress {
         Arc::new(Self { place, is_in_request, is_answered })
     }
 
-    /// A head has arrived whole. Returns the body, which says when the request has.
+    /// Notes that a head has arrived whole. Returns the body, wrapped so that it notes when the request has.
     pub(super) fn begin_request(self: &Arc<Self>, body: Body) -> Body {
         self.is_in_request.store(true, Ordering::Release);
         self.is_answered.store(false, Ordering::Release);
@@ -46,7 +46,7 @@ impl Progress {
         Body::new(WatchedRequest { body, progress: self.clone(), uncounted: 0 })
     }
 
-    /// Returns the body of an answer, at whose end the next request is waited for.
+    /// Wraps the body of an answer, so that its end is noted.
     pub(super) fn watch_answer(self: &Arc<Self>, body: Body) -> Body {
         Body::new(HeldBody { body, held: Answered(self.clone()) })
     }
@@ -60,7 +60,7 @@ impl Drop for Answered {
     }
 }
 
-/// A body that keeps something until it is over.
+/// A body that holds something until it has been sent.
 #[expect(dead_code, reason = "what is held is dropped, and that is what it is for")]
 pub(crate) struct HeldBody<H> {
     pub(crate) body: Body,
