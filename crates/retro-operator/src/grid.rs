@@ -27,7 +27,7 @@ pub(crate) fn grid<const N: usize>(columns: u16, head: [&str; N], rows: Vec<[Str
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns.max(COLUMNS_MIN));
     table.set_header(head);
     // Before the columns are measured: a code is wider than what it stands for.
-    table.add_rows(rows.iter().map(|row| row.each_ref().map(|cell| make_printable(cell).into_owned())));
+    table.add_rows(rows.into_iter().map(|row| row.map(|cell| make_printable(&cell).into_owned())));
     for (column, _) in table.column_iter_mut().zip(head).filter(|(_, name)| WHOLE.contains(name)) {
         column.set_constraint(ColumnConstraint::ContentWidth);
     }

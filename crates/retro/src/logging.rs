@@ -20,7 +20,8 @@ pub(crate) fn log_to_stderr(config: &Config, serving: bool) {
     // The broker's client repeats itself while the broker is away; the bus says it once. The telemetry's tells how it is built.
     let filter = format!("async_nats=warn,opentelemetry=warn,{filter}");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
-    tracing::subscriber::set_global_default(subscriber(filter, output::stderr))
+    let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    tracing::subscriber::set_global_default(subscriber(filter, output::stderr, coloured))
         .expect("the log is set up once, first thing in `main`");
 }
 
@@ -33,7 +34,7 @@ pub(crate) fn tell_panics() {
     }));
 }
 
-fn subscriber<W>(filter: EnvFilter, writer: W) -> impl tracing::Subscriber + Send + Sync
+fn subscriber<W>(filter: EnvFilter, writer: W, coloured: bool) -> impl tracing::Subscriber + Send + Sync
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
@@ -41,6 +42,7 @@ where
     let fields = debug_fn(write_field).delimited(" ");
     tracing_subscriber::fmt()
         .compact()
+        .with_ansi(coloured)
         .fmt_fields(fields)
         .with_env_filter(filter)
         .with_writer(writer)
@@ -83,7 +85,7 @@ mod tests {
     fn what_is_logged_is_one_line_that_steers_nothing_and_keeps_its_colours() {
         let lines = Lines::default();
         let writer = lines.clone();
-        let log = subscriber(EnvFilter::new("info"), move || writer.clone());
+        let log = subscriber(EnvFilter::new("info"), move || writer.clone(), true);
         let hostile = "a\u{1b}[2Jb\u{202e}c\nERROR forged\u{9b}2J";
         tracing::subscriber::with_default(log, || {
             let _span = tracing::info_span!("stage", run = %hostile).entered();
@@ -93,7 +95,7 @@ mod tests {
         let text = String::from_utf8(bytes).unwrap();
         let shown = r"a\u{1b}[2Jb\u{202e}c\nERROR forged\u{9b}2J";
         assert_eq!(text.lines().count(), 1, "{text:?}");
-        assert_eq!(text.matches(shown).count(), 3, "message, field and span: {text:?}");
+        assert_eq!(text.matches(shown).count(), 4, "message, both fields and span: {text:?}");
         let coloured = |name| format!("\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m");
         assert!(text.contains(&format!("{}3 ", coloured("count"))), "{text:?}");
         assert!(text.contains(&coloured("run.id")), "{text:?}");

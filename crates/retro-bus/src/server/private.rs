@@ -39,7 +39,7 @@ pub(super) fn create_private(path: &Path, bytes: &[u8]) -> Result<(), ServerErro
     let write = || {
         // What a process that was killed has left would be no new file.
         let _ = fs::remove_file(&fresh);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE).open(&fresh)?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE).open(&fresh)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&fresh, path)
