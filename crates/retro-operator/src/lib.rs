@@ -40,5 +40,5 @@ pub use replay::{
 };
 pub use requests::{DecisionOutcome, Requests, router as requests_router};
 pub use steer::{Acted, Did, SteerError, Steering, Told, acts, steer_router};
-pub use verify::{Check, Checked, LOOKS_MAX, Verification, Violation, verify};
+pub use verify::{Check, Checked, LOOKS_MAX, VIOLATIONS_MAX, Verification, Violation, verify};
 pub use why::{Event, Standing, Why};

@@ -234,6 +234,7 @@ enum Page {
 }
 
 /// One look at a page.
+#[derive(Default)]
 struct Look {
     checked: Checked,
     violations: Vec<Violation>,
@@ -244,21 +245,6 @@ struct Look {
 }
 
 impl Look {
-    const fn new() -> Self {
-        let checked = Checked {
-            tenants: 0,
-            workflows: 0,
-            runs: 0,
-            retrospectives: 0,
-            reports: 0,
-            memories: 0,
-            changes: 0,
-            tombstones: 0,
-            proposals: 0,
-        };
-        Self { checked, violations: Vec::new(), tenants: Vec::new(), next: None }
-    }
-
     fn wrong(&mut self, check: Check, place: impl Into<String>, problem: impl Into<String>) {
         self.violations.push(Violation { check, place: place.into(), problem: problem.into() });
     }
@@ -299,7 +285,7 @@ async fn confirm(store: &dyn OperatorStore, page: &Page, tenants: &mut TenantCou
 }
 
 async fn look_at(store: &dyn OperatorStore, page: &Page) -> Result<Look> {
-    let mut look = Look::new();
+    let mut look = Look::default();
     match page {
         Page::Workflows(behind) => {
             let books = store.workflow_books(behind.as_ref(), WORKFLOWS_PER_PAGE).await?;

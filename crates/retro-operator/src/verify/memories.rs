@@ -70,7 +70,7 @@ fn compare(books: &MemoryBooks, folded: Option<&Memory>, look: &mut Look) {
             (home, "the change log makes it and the table does not hold it".to_owned())
         }
         (None, Some((home, _))) => (Some(home), "it stands in the table and no change makes it".to_owned()),
-        (Some(folded), Some((home, stored))) if bytes(stored) != bytes(folded) => {
+        (Some(folded), Some((home, stored))) if stored != folded && bytes(stored) != bytes(folded) => {
             (Some(home), difference(stored, folded))
         }
         _ => return,

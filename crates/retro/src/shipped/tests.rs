@@ -168,7 +168,9 @@ fn every_role_is_started_once_in_each_place_with_the_secret_of_its_own_user() {
                     assert_eq!(*nats_secret, format!("{secret}{name}"), "{place}");
                     assert!(started.insert(serve.roles[0]), "{place}: {name} twice");
                 }
-                Command::Migrate => assert_eq!(*nats_secret, format!("{secret}{}", User::Setup), "{place}"),
+                Command::Migrate(_) => {
+                    assert_eq!(*nats_secret, format!("{secret}{}", User::Setup), "{place}")
+                }
                 command => panic!("{place}: {name} does {command:?}"),
             }
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::world::process::{freeze, wake};
-use crate::world::{Fleet, Kind, Run, World, as_argument, carry_out, items, text};
+use crate::world::{Fleet, Kind, Run, World, carry_out, items, text};
 
 /// Copies a database as somebody would who restores a backup of it.
 fn copy(from: &Path, to: &Path) {

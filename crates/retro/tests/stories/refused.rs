@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
+use retro_testkit::TestNats;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -35,15 +36,19 @@ async fn an_old_broker_is_refused_in_one_sentence() {
 
 #[tokio::test]
 async fn with_an_address_given_no_broker_is_supervised() {
-    let mut first = World::start().await;
-    let mut second = World::empty();
-    second.up_on(first.nats_url()).await;
-    assert!(second.broker().is_none(), "a broker of its own runs beside the one it was given");
-    second.emit("default", "runs.jsonl", &mending("release", "deploy_service", 0..10)).await;
-    second.sound().await;
-    second.stop().await;
-    first.emit("default", "more.jsonl", &mending("other", "deploy_service", 0..10)).await;
-    first.stop().await;
+    let nats = TestNats::start().await;
+    let mut world = World::empty();
+    world.up_on(nats.url()).await;
+    assert!(world.broker().is_none(), "a broker of its own runs beside the one it was given");
+    world.emit("default", "runs.jsonl", &mending("release", "deploy_service", 0..10)).await;
+    world.sound().await;
+
+    let second = World::empty();
+    let mut up = second.command(&["up", "--http-listen", "127.0.0.1:0"]);
+    let refused = carry_out(up.env("NATS_URL", nats.url())).await;
+    assert_refused(&refused, 1, &["belongs to the database", "--take-over"]);
+    world.emit("default", "more.jsonl", &mending("other", "deploy_service", 0..10)).await;
+    world.stop().await;
 }
 
 #[tokio::test]

@@ -98,6 +98,8 @@ async fn a_start_on_a_full_disk_answers_agents_and_becomes_a_start_when_there_is
     }
     let mut world = World::empty();
     let disk = Disk::at(&world.data());
+    // An empty one has no size to be left with.
+    std::fs::write(world.data().join("somebody's"), vec![1; 64 * 1024]).expect("it can be written");
     disk.leaves(0);
     let http = world.up_waiting();
     let told = world.until("it says that it is not ready", async || {
