@@ -34,7 +34,7 @@ const RETROSPECTIVES_PER_PAGE: u32 = 50;
 const MEMORIES_PER_PAGE: u32 = 100;
 
 /// Violations that are kept: more than a person reads, and a store that is wrong throughout must not fill the memory.
-pub(crate) const VIOLATIONS_MAX: usize = 1_000;
+pub const VIOLATIONS_MAX: usize = 1_000;
 
 /// What was checked, and what is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
