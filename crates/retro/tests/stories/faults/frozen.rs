@@ -22,7 +22,7 @@ async fn outlived(kind: Kind) {
     let zombie = fleet.serve_with("investigator,relay", &soon_lost);
     fleet.ready(zombie).await;
     fleet.hold_up(&line).await;
-    fleet.freeze(zombie);
+    fleet.freeze_between_writes(zombie).await;
     let [(sample, _)] = &drawn(&fleet).await[..] else { panic!("one retrospective") };
 
     let heir = fleet.serve("investigator,relay");
