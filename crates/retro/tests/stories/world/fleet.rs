@@ -9,7 +9,7 @@ use retro_bus::{NatsServer, ServerConfig};
 use retro_testkit::TestPostgres;
 use tokio::process::Child;
 
-use super::process::{freeze, interrupt, is_stopped, kill_at_once, terminate, wake};
+use super::process::{freeze, holds_write_lock, interrupt, is_stopped, kill_at_once, terminate, wake};
 use super::{PATIENCE, QUICK, World, carry_out, free_port};
 
 /// What a fleet waits for half a minute in production, it waits for a second or two.
@@ -270,6 +270,20 @@ impl Fleet {
     /// Stops a process where it stands, in whatever it does.
     pub(crate) fn freeze(&self, nth: usize) {
         freeze(self.pid_of(nth));
+    }
+
+    /// Stops a process where it stands, and not in a transaction on the shared file: nobody could write while it is
+    /// stopped, and nothing would go on.
+    pub(crate) async fn freeze_between_writes(&self, nth: usize) {
+        let locks = self.world.data().join("retro.db-shm");
+        loop {
+            self.freeze(nth);
+            self.stopped(nth).await;
+            if !holds_write_lock(self.pid_of(nth), &locks) {
+                return;
+            }
+            self.wake(nth);
+        }
     }
 
     /// Lets a stopped process go on.

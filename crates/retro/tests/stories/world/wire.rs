@@ -1,13 +1,12 @@
 //! What the broker holds, read and written by its own protocol: beside the program, and past the library that it uses.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
+use retro_testkit::PATIENCE;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 const INBOX: &str = "_INBOX.stories.answer";
 const MESSAGES: &str = "_INBOX.stories.messages";
 
@@ -150,7 +149,7 @@ impl Wire {
 
     async fn line(&mut self) -> String {
         let mut line = String::new();
-        let read = tokio::time::timeout(ANSWERS_WITHIN, self.stream.read_line(&mut line));
+        let read = tokio::time::timeout(PATIENCE, self.stream.read_line(&mut line));
         assert!(read.await.expect("the broker answers").expect("a line") > 0, "the broker hung up");
         line.trim_end().to_owned()
     }
