@@ -220,6 +220,8 @@ impl AsyncWrite for WatchedStream {
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         if self.progress.is_answered.swap(false, Ordering::AcqRel) {
             self.progress.is_in_request.store(false, Ordering::Release);
+            // Nothing may have been read since the head was whole, and its time must not run on into the silence after it.
+            self.head = None;
             self.progress.place.await_request();
         }
         Poll::Ready(Ok(()))
