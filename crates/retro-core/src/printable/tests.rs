@@ -136,7 +136,7 @@ proptest! {
 
     #[test]
     fn json_parses_to_the_same_value(text in texts(), pretty in any::<bool>()) {
-        let value = serde_json::json!({"key": [text.clone()], text: 1.5});
+        let value = serde_json::json!({"key": [text], text: 1.5});
         let document = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
         let document = document.unwrap();
         let printed = make_printable_json(&document);
