@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # Where rustup puts cargo, for a shell that has not been told yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-.PHONY: help demo test chaos loop dev ci gen fuzz prepare
+.PHONY: help demo test chaos restarts loop dev ci gen fuzz prepare
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | column -t -s '|'
@@ -18,6 +18,11 @@ SEEDS ?= 1..4
 chaos: ## mixes faults at random, on both databases, by seed: `make chaos SEEDS=1..20` or `SEEDS=3,7`
 	@bash .ci/prepare tests
 	CHAOS_SEEDS="$(SEEDS)" cargo test --workspace --test stories -- --nocapture chaos::
+
+RESTARTS ?= 20
+restarts: ## restarts Postgres and stops processes again and again, and nobody may be told of a loss: `make restarts RESTARTS=200`
+	@bash .ci/prepare tests
+	RESTARTS="$(RESTARTS)" cargo test --workspace --test stories -- --nocapture looks::
 
 loop: prepare ## plays made-up worlds whose truth is known, and says how true and how useful the memories are
 	cargo build --release --locked --package retro --package retro-loop && target/release/retro-loop --world crates/retro-loop/worlds/deploy

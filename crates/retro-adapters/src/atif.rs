@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use retro_core::canonical::content_hash;
 use retro_core::dead_letter::{Code, Rejection};
+use retro_core::json::Document;
 use retro_core::run::{Agent, MemoryUse, Outcome, RunFacts, RunKind, Usage};
 use retro_events::run_completed::RunEvent;
 use retro_events::{atif, field};
@@ -48,7 +49,7 @@ struct Times {
 
 /// Reads one document: one run.
 pub(crate) fn read(document: &Value, options: &Options) -> Result<Vec<ForeignRun>, Rejection> {
-    atif::read(document, "")?;
+    atif::read(Document::of_value(document).root(), "")?;
     let header: Header = field::read(Code::TrajectoryInvalid, "", document)?;
     let agent = header.agent.as_ref();
     let workflow = workflow(options, "agent.name", || {

@@ -1,14 +1,17 @@
 //! A file's bytes → JSON documents: compressed or not, one document, an array of events, or one a line.
 
-use std::borrow::Cow;
 use std::io::Read as _;
 
+use bytes::Bytes;
 use retro_core::dead_letter::{Code, Rejection};
-use retro_events::json;
+use retro_core::json::{Bounds, Document, VALUES_MAX};
 use serde_json::Value;
 
 /// The largest file that is read, unpacked, in bytes: a benchmark's results of several hundred runs.
 pub const FILE_BYTES_MAX: usize = 128 * 1024 * 1024;
+
+/// The most values and keys of a file: as many to a byte as in the largest event.
+const FILE_VALUES_MAX: usize = 8 * VALUES_MAX;
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
@@ -36,7 +39,7 @@ impl Content {
 /// Unpacks and parses a file.
 pub(crate) fn read(bytes: &[u8]) -> Result<Content, Rejection> {
     let bytes = decompress(bytes)?;
-    match json::parse(&bytes, FILE_BYTES_MAX) {
+    match parse(&bytes) {
         Ok(document) => Ok(Content::Single(document)),
         // Only a file whose first line is a document is taken for lines: a broken document keeps its own error.
         Err(whole) if whole.code == Code::NotJson => read_lines(&bytes).unwrap_or(Err(whole)),
@@ -44,15 +47,20 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Content, Rejection> {
     }
 }
 
-fn read_lines(bytes: &[u8]) -> Option<Result<Content, Rejection>> {
+fn parse(text: &Bytes) -> Result<Value, Rejection> {
+    let bounds = Bounds { bytes_max: FILE_BYTES_MAX, values_max: FILE_VALUES_MAX };
+    Document::parse(text, bounds).map(|document| document.root().to_value())
+}
+
+fn read_lines(bytes: &Bytes) -> Option<Result<Content, Rejection>> {
     let mut lines = bytes
         .split(|byte| *byte == b'\n')
         .zip(1..)
         .filter(|(line, _)| !line.trim_ascii().is_empty())
         .peekable();
     let (first, _) = lines.peek()?;
-    json::parse(first, FILE_BYTES_MAX).ok().filter(Value::is_object)?;
-    let documents = lines.map(|(line, number)| match json::parse(line, FILE_BYTES_MAX) {
+    parse(&bytes.slice_ref(first)).ok().filter(Value::is_object)?;
+    let documents = lines.map(|(line, number)| match parse(&bytes.slice_ref(line)) {
         Ok(document) => Ok((number, document)),
         Err(rejection) => Err(Rejection { path: Some(format!("line {number}")), ..rejection }),
     });
@@ -60,14 +68,14 @@ fn read_lines(bytes: &[u8]) -> Option<Result<Content, Rejection>> {
 }
 
 /// Decompresses what begins like Zstandard, never past the bound: a small file may unpack into an endless one.
-fn decompress(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Rejection> {
+fn decompress(bytes: &[u8]) -> Result<Bytes, Rejection> {
     if !bytes.starts_with(&ZSTD_MAGIC) {
-        return Ok(Cow::Borrowed(bytes));
+        return Ok(Bytes::copy_from_slice(bytes));
     }
     let mut unpacked = Vec::new();
     let decoder = zstd::stream::read::Decoder::with_buffer(bytes);
     decoder.and_then(|decoder| decoder.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut unpacked)).map_err(
         |_| Rejection::whole(Code::NotJson, "begins like a Zstandard file and cannot be unpacked"),
     )?;
-    Ok(Cow::Owned(unpacked))
+    Ok(unpacked.into())
 }

@@ -28,6 +28,10 @@ fn trajectory(run: &ForeignRun) -> Trajectory {
         .expect("what an adapter writes is read")
 }
 
+fn structured(run: &ForeignRun) -> serde_json::Value {
+    serde_json::from_slice(&run.event.envelope.structured().payload).expect("an event is JSON")
+}
+
 /// workflow, run, outcome, turns, calls, failed calls
 fn line(run: &ForeignRun) -> String {
     let turns = trajectory(run).turns;
@@ -71,7 +75,7 @@ fn a_swe_agent_run_with_function_calls_reads_like_this() {
 #[test]
 fn a_demonstration_and_what_the_file_knows_besides_stay_out_of_the_trajectory() {
     let runs = open("swe-agent/test-repo-demonstration.traj.zst").unwrap();
-    let text = runs[0].event.trajectory().unwrap().to_string();
+    let text = runs[0].event.trajectory().unwrap().text().to_owned();
     assert!(!text.contains("DEMONSTRATION"));
     assert!(text.contains("SyntaxError: invalid syntax"), "the task itself is kept");
     assert!(!text.contains("edited_files"));
@@ -89,7 +93,7 @@ fn tau2_results_give_a_run_for_each_simulation() {
 #[test]
 fn rewards_and_expected_answers_never_enter_a_trajectory() {
     for run in open("tau2/results.composed.json").unwrap() {
-        let text = run.event.trajectory().unwrap().to_string();
+        let text = run.event.trajectory().unwrap().text().to_owned();
         assert!(!text.contains("GROUND-TRUTH") && !text.contains("reward"), "{text}");
     }
 }
@@ -131,7 +135,7 @@ fn events_in_a_file_are_sent_on_as_they_are() {
     assert_eq!(plain[2].event.run.outcome, Outcome::Cancellation);
     let text = String::from_utf8(fixture("cloudevents/runs.composed.jsonl")).unwrap();
     let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-    let mut sent = plain[0].event.envelope.to_json();
+    let mut sent = structured(&plain[0]);
     sent.as_object_mut().unwrap().remove("datacontenttype");
     assert_eq!(sent, first);
     let batch = open("cloudevents/batch.composed.json").unwrap();
@@ -185,7 +189,7 @@ fn a_run_carries_its_task_and_where_the_file_names_none_the_caller_may() {
     let tasks = |path: &str, options: &Options| {
         let runs = read_file(&fixture(path), path, options).unwrap();
         let said = |run: &ForeignRun| {
-            let data = run.event.envelope.to_json()["data"]["task"].as_str().map(str::to_owned);
+            let data = structured(run)["data"]["task"].as_str().map(str::to_owned);
             assert_eq!(data, run.event.run.task, "the event says what its facts say");
             data
         };

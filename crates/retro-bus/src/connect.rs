@@ -148,12 +148,17 @@ impl Bus {
         self.client.connection_state() == State::Connected
     }
 
+    /// Whether the broker refused us, at the last attempt to connect, for who we are.
+    pub fn is_login_refused(&self) -> bool {
+        self.refusals.login_refused()
+    }
+
     /// Why the connection does not stand at this moment, in a sentence; `None` when it does.
     pub fn problem(&self) -> Option<String> {
         if self.is_connected() {
             return None;
         }
-        Some(if self.refusals.login_refused() {
+        Some(if self.is_login_refused() {
             format!("the broker refuses the user {}: its name or password is not what it knows", self.user)
         } else {
             "the broker is away".to_owned()

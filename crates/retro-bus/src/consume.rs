@@ -9,8 +9,9 @@
 //! attempt is counted in the database *before* the handler runs: a message that kills the process has left its mark.
 //! A batch whose handler panicked is taken apart the same way, so that only the culprit keeps failing. After
 //! [`ATTEMPTS_MAX`] attempts it becomes a dead letter. The first delivery is an attempt that is not counted
-//! in the database: the common case pays nothing, and the count there is one short (it is added here). A message that
-//! was handled is forgotten there: it may come again as often as its acknowledgement is lost.
+//! in the database: the common case pays nothing, and the count there is one short. A message that was handled is
+//! forgotten there: it may come again as often as its acknowledgement is lost. One that is a dead letter is only
+//! acknowledged when it comes again: its count is forgotten, and a killer would begin a second life.
 //!
 //! A handler that takes too long is ended, which is an attempt. One that cannot be ended, since it computes without end,
 //! ends the process ([`Watchdog`]), as one that aborts or takes all memory does; the message comes again to a new one.
@@ -34,7 +35,7 @@ mod reconcile;
 
 pub use reconcile::run_reconciler;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -125,7 +126,7 @@ pub async fn run_consumer(
     stop: CancellationToken,
 ) {
     let name = consumer.name();
-    let worker = Worker { bus, consumer, subscription, store, snoozed: Mutex::default() };
+    let worker = Worker { bus, consumer, subscription, store, put_off: Mutex::default() };
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
     while !stop.is_cancelled() {
         match worker.consume(&stop, &mut backoff).await {
@@ -164,7 +165,16 @@ struct Worker {
     subscription: Subscription,
     store: Arc<dyn DeliveryStore>,
     /// Positions in the stream that were put off without spending an attempt. At most as many as may be pending.
-    snoozed: Mutex<HashSet<u64>>,
+    put_off: Mutex<HashMap<u64, PutOff>>,
+}
+
+/// How a message comes back that was put off without spending an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PutOff {
+    /// As if for the first time: its handler answered.
+    Snoozed,
+    /// Alone, as whatever was delivered before: nothing says that its handler can answer.
+    Suspect,
 }
 
 impl Worker {
@@ -210,12 +220,12 @@ impl Worker {
     }
 
     fn is_fresh(&self, delivery: &Delivery) -> bool {
-        let was_snoozed = self.snoozed().remove(&delivery.sequence);
-        delivery.delivered <= 1 || was_snoozed
+        let put_off = self.messages_put_off().remove(&delivery.sequence);
+        delivery.delivered <= 1 || put_off == Some(PutOff::Snoozed)
     }
 
-    fn snoozed(&self) -> std::sync::MutexGuard<'_, HashSet<u64>> {
-        self.snoozed.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn messages_put_off(&self) -> std::sync::MutexGuard<'_, HashMap<u64, PutOff>> {
+        self.put_off.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn position(&self, delivery: &Delivery) -> Position {

@@ -17,7 +17,7 @@ pub mod topology;
 pub use backlog::Lag;
 pub use backstop::watch_streams;
 pub use connect::{Bus, BusConfig, BusError};
-pub use consume::{ACK_WAIT, Subscription, run_consumer, run_reconciler};
+pub use consume::{ACK_WAIT, ATTEMPTS_MAX, Subscription, run_consumer, run_reconciler};
 pub use intake::EventIntake;
 pub use objects::BodyStore;
 pub use publish::{EventPublisher, NoticePublisher, OutgoingEvent, ResendError, Resender};

@@ -13,6 +13,10 @@
 //! The server's output file is its lock: an exclusive `flock` that the server itself inherits and holds until it is
 //! really gone, so that no second one is started on the same store, not even beside one that is dying.
 //!
+//! **Who may connect.** Loopback is open to everybody on the machine. So the server takes only whoever has the credential in
+//! its folder, which only the folder's owner can read (`credential.rs`). Its monitoring port tells who asks how it is and what its
+//! streams are called, and no message.
+//!
 //! **A full disk.** The server stops writing to the stream that it could not write to, goes on answering, and does not
 //! begin again when there is room: it has to be started again then, and not before.
 //!
@@ -21,15 +25,19 @@
 //! between `fork` and `exec`, which takes `unsafe` or a hidden mode of our own `main`. The pipe needs none of that.
 //!
 //! **Races accepted.** A free port is chosen by binding it for a moment; somebody else may take it before the server
-//! does. Then the start fails, and it is tried again with another one. Where the port is given, the start fails.
+//! does. Then the start fails, and it is tried again with another one. A port that is given stays; the one for
+//! looking at the server's health is always chosen.
 
 mod binary;
 mod child;
 mod config;
+mod credential;
 mod health;
+mod private;
 mod room;
 mod supervise;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,7 +59,7 @@ pub struct ServerConfig {
     /// The binary; otherwise `RETRO_NATS_SERVER`, then `PATH`, then `.tools/bin` above the executable or the current
     /// directory. The first one found decides.
     pub binary: Option<PathBuf>,
-    /// The server's own folder: its store, configuration, log and lock.
+    /// The server's own folder, for its owner alone: its store, configuration, credential, log and lock.
     pub data_dir: PathBuf,
     /// The port on the loopback interface; `None` takes a free one.
     pub port: Option<u16>,
@@ -85,6 +93,12 @@ pub enum ServerError {
     /// Another process has a server on this store.
     #[error("a nats-server is already at work on {0}; stop it, or choose another data folder")]
     InUse(PathBuf),
+    /// The file of the credential holds none.
+    #[error(
+        "{0} holds no credential for the broker: 32 to 256 letters, digits, `-` or `_` on one line; delete it, and the next \
+         start generates one"
+    )]
+    Credential(PathBuf),
     /// It was started and did not become healthy.
     #[error("nats-server did not become healthy: {problem}; its log is {log}")]
     Unhealthy {
@@ -111,8 +125,8 @@ impl ServerError {
 }
 
 /// A nats-server that runs as long as this value, and never longer than this process.
-#[derive(Debug)]
 pub struct NatsServer {
+    address: String,
     url: String,
     state: watch::Receiver<State>,
     stop: CancellationToken,
@@ -136,24 +150,31 @@ impl NatsServer {
         let child = loop {
             match installation.start(HEALTHY_WITHIN).await {
                 Ok(child) => break child,
-                Err(error) if attempt == PORT_ATTEMPTS || config.port.is_some() => return Err(error),
+                Err(error) if attempt == PORT_ATTEMPTS => return Err(error),
                 Err(error) => {
+                    // With a given port it is the monitoring port that may have been taken.
                     tracing::warn!(attempt, "trying another port: {error}");
                     attempt += 1;
-                    installation.choose_ports(None)?;
+                    installation.choose_ports(config.port)?;
                 }
             }
         };
         let stop = CancellationToken::new();
         let (sender, state) = watch::channel(State::Healthy { pid: child.pid() });
-        let url = installation.url();
+        let (address, url) = (installation.address(), installation.url());
         let supervisor = tokio::spawn(supervise::run(installation, child, sender, stop.clone()));
-        Ok(Self { url, state, stop, supervisor: Some(supervisor) })
+        Ok(Self { address, url, state, stop, supervisor: Some(supervisor) })
     }
 
-    /// Where clients connect to. Stays the same when the server is started again.
+    /// Where and as whom clients connect: an address with the credential in it, which no log may have. Stays the same when the
+    /// server is started again.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Where clients connect to, as host and port.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// The server's process, unless it is being started again at this moment.
@@ -182,6 +203,13 @@ impl NatsServer {
         if let Some(supervisor) = self.supervisor.take() {
             let _ = supervisor.await;
         }
+    }
+}
+
+impl fmt::Debug for NatsServer {
+    /// Without the credential in its URL.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsServer").field("address", &self.address).finish_non_exhaustive()
     }
 }
 

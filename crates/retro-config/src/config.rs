@@ -151,14 +151,14 @@ pub struct Config {
     /// Pause between two looks at how things stand, for the metrics: lag, ages, what is open; seconds.
     #[schemars(range(min = 1, max = 3600))]
     pub levels_s: u64,
-    /// Bodies of `POST /v1/events` that are in hand at once, MiB; beyond it a request is answered 429. Handling one takes
-    /// a few times its size in memory, and the largest has 17 MiB.
+    /// Bodies of `POST /v1/events` that are in hand at once, MiB, as far as they have arrived; beyond it a request is answered 429. Handling one takes
+    /// up to four times its size in memory, and the largest has 17 MiB. 6 MiB more are kept for tenants that have no more than 256 KiB in hand.
     #[schemars(range(min = 17, max = 65536))]
     pub intake_mib: u32,
-    /// Webhooks of GitHub that are in hand at once, MiB; beyond it one is answered 503, which GitHub shows. The largest has 25 MB.
+    /// Webhooks of GitHub that are in hand at once, MiB, as far as they have arrived; beyond it one is answered 503, which GitHub shows. The largest has 25 MB.
     #[schemars(range(min = 25, max = 65536))]
     pub bridge_mib: u32,
-    /// The same of one tenant, MiB, so that one that sends much leaves room for the others.
+    /// What one tenant may have of `intake_mib`, MiB, so that one that sends much leaves room for the others.
     #[schemars(range(min = 17, max = 65536))]
     pub intake_tenant_mib: u32,
     /// Bodies of runs, days after their retrospective closed; and all details of a run that was not counted, days after it
@@ -228,9 +228,9 @@ impl Default for Config {
             review_wait_s: 30,
             answer_ms: 200,
             levels_s: 15,
-            intake_mib: 64,
-            bridge_mib: 64,
-            intake_tenant_mib: 40,
+            intake_mib: 42,
+            bridge_mib: 50,
+            intake_tenant_mib: 36,
             keep_bodies_days: 30,
             keep_journals_days: 30,
             keep_runs_days: 180,

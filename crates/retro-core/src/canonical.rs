@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 use sha2::{Digest, Sha256};
 
 /// Writes `value` with keys sorted by code point and without white space.
@@ -40,20 +40,20 @@ fn write_value(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        Value::Number(number) => {
-            let _ = match whole(number) {
-                Some(whole) => write!(out, "{whole}"),
-                None => write!(out, "{number}"),
-            };
-        }
+        Value::Number(number) => out.push_str(&self::number(number)),
         plain => {
             let _ = write!(out, "{plain}");
         }
     }
 }
 
+/// A number in its canonical form.
+pub fn number(number: &Number) -> String {
+    whole(number).map_or_else(|| number.to_string(), |whole| whole.to_string())
+}
+
 /// The whole number that a float stands for, if it is one and small enough to be exact.
-fn whole(number: &serde_json::Number) -> Option<i64> {
+fn whole(number: &Number) -> Option<i64> {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let float =
         number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < EXACT_MAX)?;
@@ -68,8 +68,12 @@ pub fn content_hash(value: &Value) -> String {
 
 /// SHA-256 of bytes, in lower-case hex (64 characters).
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().fold(String::with_capacity(64), |mut hex, byte| {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Bytes in lower-case hex.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
     })

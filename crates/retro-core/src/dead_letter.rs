@@ -52,6 +52,10 @@ codes! {
     Oversized = "oversized", false;
     /// JSON nested deeper than we read.
     TooDeep = "too_deep", false;
+    /// JSON of more values and keys than we read.
+    TooManyValues = "too_many_values", false;
+    /// A key stands twice in one object.
+    DuplicateKey = "duplicate_key", false;
     /// The subject is not one of ours, or its parts cannot be decoded.
     SubjectInvalid = "subject_invalid", false;
     /// The event's tenant is not the subject's.

@@ -24,6 +24,9 @@ use spans::Spans;
 
 /// How long a message waits when the database is away.
 const STORE_AWAY: Duration = Duration::from_secs(2);
+/// Bytes of bodies after which a transaction is full: a packed message of a kilobyte may hold a body of a megabyte, and a
+/// batch has hundreds of messages. Two hundred bodies of the size that CloudEvents asks for still fit.
+const BODY_BYTES_PER_TRANSACTION: usize = 8 * 1024 * 1024;
 /// Windows looked at in one sweep; the next sweep takes the next ones.
 const WINDOWS_PER_SWEEP: u32 = 100;
 
@@ -93,8 +96,25 @@ impl Consumer for Counter {
     }
 
     async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
-        let mut read: Vec<Result<IncomingRun, Rejection>> =
-            batch.iter().map(|delivery| read(delivery, &self.hosts)).collect();
+        let mut verdicts = Vec::with_capacity(batch.len());
+        let mut rest = batch;
+        while !rest.is_empty() {
+            let read = read_some(rest, &self.hosts);
+            let (part, after) = rest.split_at(read.len());
+            verdicts.extend(self.count_part(part, read).await);
+            rest = after;
+        }
+        verdicts
+    }
+}
+
+impl Counter {
+    /// Counts deliveries that were read, in one transaction.
+    async fn count_part(
+        &self,
+        batch: &[Delivery],
+        mut read: Vec<Result<IncomingRun, Rejection>>,
+    ) -> Vec<Verdict> {
         let spans = Spans::begin(batch, &mut read);
         let runs: Vec<IncomingRun> = read.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
         let mut counted = match spans.batch.around(self.count(&runs)).await {
@@ -134,6 +154,23 @@ impl Accountable for Counter {
         });
         Ok(handled.enumerate().filter(|(_, handled)| !handled).map(|(nth, _)| nth).collect())
     }
+}
+
+/// Reads deliveries from the first one on, until their bodies fill a transaction; at least one.
+fn read_some(batch: &[Delivery], hosts: &DatarefHosts) -> Vec<Result<IncomingRun, Rejection>> {
+    let mut read_so_far = Vec::with_capacity(batch.len());
+    let mut bytes = 0;
+    for delivery in batch {
+        let one = read(delivery, hosts);
+        if let Ok(IncomingRun { body: IncomingBody::Inline(body), .. }) = &one {
+            bytes += body.len();
+        }
+        read_so_far.push(one);
+        if bytes >= BODY_BYTES_PER_TRANSACTION {
+            break;
+        }
+    }
+    read_so_far
 }
 
 /// One event into what is stored of it: facts and trajectory without secrets.

@@ -4,14 +4,19 @@
 //! format's own: `step` and `step_kind` of an entry. The format has no flag for a failed call; the ones that
 //! exporters write (`is_error`, `status`, `exit_code`, in a result or its `extra`) are read.
 
-use retro_core::canonical::canonical_json;
-use retro_core::dead_letter::{Code, Rejection};
+mod place;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use retro_core::dead_letter::Rejection;
 use retro_core::id::Step;
 use retro_core::trajectory::{Source, ToolCall, Trajectory, Turn};
-use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde::Deserialize;
 
-use crate::{field, json};
+use place::Place;
+use retro_core::json::{Bounds, Document, Kind, Node};
 
 /// The versions that are read.
 pub const VERSIONS: [&str; 8] =
@@ -22,93 +27,96 @@ pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// bytes, which have a bound of their own, and not with the square of the turns.
 pub const TURNS_MAX: usize = 100_000;
 
+/// The most calls of one run: as many as turns.
+pub const CALLS_MAX: usize = TURNS_MAX;
+
 /// Reads a body from the object store.
-pub fn from_slice(bytes: &[u8]) -> Result<Trajectory, Rejection> {
-    read(&json::parse(bytes, BODY_BYTES_MAX)?, "trajectory")
+pub fn from_slice(bytes: &Bytes) -> Result<Trajectory, Rejection> {
+    read(Document::parse(bytes, Bounds::bytes(BODY_BYTES_MAX))?.root(), "trajectory")
 }
 
 /// Reads an ATIF document that stands at path `at`. A shape that does not fit is `trajectory_invalid` with its path,
 /// such as `data.trajectory.steps[3].tool_calls[0].function_name`.
-pub fn read(document: &Value, at: &str) -> Result<Trajectory, Rejection> {
-    check_shape(document, at)?;
-    let document: Document = field::read(Code::TrajectoryInvalid, at, document)?;
-    let mut turns = Vec::with_capacity(document.steps.len());
-    document.add_turns(at, &mut turns)?;
-    Ok(Trajectory { turns })
+pub fn read(document: Node<'_>, at: &str) -> Result<Trajectory, Rejection> {
+    let mut reader = Reader::default();
+    reader.read_document(document, &Place::root(at))?;
+    Ok(Trajectory { turns: reader.turns })
 }
 
-/// Checks that what is to be an object is one, wherever an entry may hold an array of them.
-fn check_shape(document: &Value, at: &str) -> Result<(), Rejection> {
-    let invalid = Code::TrajectoryInvalid;
-    field::check_object(invalid, at, document)?;
-    for (path, entry) in items(document, at, "steps") {
-        field::check_object(invalid, &path, entry)?;
-        let observation = entry.get("observation").filter(|observation| !observation.is_null());
-        if let Some(observation) = observation {
-            field::check_object(invalid, &field::join(&path, "observation"), observation)?;
-        }
-        for (path, call) in items(entry, &path, "tool_calls") {
-            field::check_object(invalid, &path, call)?;
-        }
-    }
-    for (path, subagent) in items(document, at, "subagent_trajectories") {
-        check_shape(subagent, &path)?;
-    }
-    Ok(())
+/// Collects turns, entry by entry: nothing is kept of an entry but its turns.
+#[derive(Default)]
+struct Reader {
+    turns: Vec<Turn>,
+    calls: usize,
 }
 
-/// The items of an array with their paths; none when there is no array.
-fn items<'a>(parent: &'a Value, at: &'a str, name: &'a str) -> impl Iterator<Item = (String, &'a Value)> {
-    let items = parent.get(name).and_then(Value::as_array).into_iter().flatten();
-    items.enumerate().map(move |(nth, item)| (field::join(at, &format!("{name}[{nth}]")), item))
-}
-
-#[derive(Deserialize)]
-struct Document {
-    schema_version: String,
-    steps: Vec<Entry>,
-    #[serde(default, deserialize_with = "null_is_default")]
-    subagent_trajectories: Vec<Document>,
-}
-
-impl Document {
+impl Reader {
     /// Adds the turns of this document, then those of its subagents: their work is the run's work.
-    fn add_turns(self, at: &str, turns: &mut Vec<Turn>) -> Result<(), Rejection> {
-        let invalid = |field: &str, detail: String| {
-            Err(Rejection::at(Code::TrajectoryInvalid, field::join(at, field), detail))
-        };
-        if !VERSIONS.contains(&self.schema_version.as_str()) {
-            return invalid("schema_version", format!("is not one of {}", VERSIONS.join(", ")));
+    fn read_document(&mut self, document: Node<'_>, at: &Place<'_>) -> Result<(), Rejection> {
+        at.check_object(document)?;
+        let version: String = at.read_required(document, "schema_version")?;
+        if !VERSIONS.contains(&version.as_str()) {
+            let detail = format!("is not one of {}", VERSIONS.join(", "));
+            return Err(at.member("schema_version").invalid(detail));
         }
-        for entry in self.steps.into_iter().filter(|entry| entry.is_copied_context != Some(true)) {
-            entry.add_turns(turns);
+        let steps = at.read_array(document, "steps")?.ok_or_else(|| at.member("steps").missing())?;
+        for (nth, entry) in steps.enumerate() {
+            self.read_entry(entry, &at.item("steps", nth))?;
+            if self.turns.len() > TURNS_MAX {
+                return Err(at.member("steps").invalid(format!("more than {TURNS_MAX} turns")));
+            }
+            if self.calls > CALLS_MAX {
+                return Err(at.member("steps").invalid(format!("more than {CALLS_MAX} calls of tools")));
+            }
         }
-        if turns.len() > TURNS_MAX {
-            return invalid("steps", format!("more than {TURNS_MAX} turns"));
+        let subagents = at.read_array(document, "subagent_trajectories")?.into_iter().flatten();
+        for (nth, subagent) in subagents.enumerate() {
+            self.read_document(subagent, &at.item("subagent_trajectories", nth))?;
         }
-        for (nth, subagent) in self.subagent_trajectories.into_iter().enumerate() {
-            subagent.add_turns(&field::join(at, &format!("subagent_trajectories[{nth}]")), turns)?;
+        Ok(())
+    }
+
+    /// One turn, and after it one of the system's for what was observed without a call.
+    fn read_entry(&mut self, entry: Node<'_>, at: &Place<'_>) -> Result<(), Rejection> {
+        at.check_object(entry)?;
+        let head = Head::read(entry, at)?;
+        let mut calls = read_calls(entry, at, &mut self.calls)?;
+        let observation = read_observation(entry, at)?;
+        if head.is_copied_context {
+            return Ok(());
+        }
+        let agentic = head.is_agentic(!calls.is_empty());
+        let before = self.turns.last_mut().filter(|_| calls.is_empty());
+        let observed = give_answers(answers_in(observation), &mut calls, before);
+        let calls: Vec<ToolCall> = calls.into_iter().map(|call| call.call).collect();
+        let Head { source, step, message, reasoning, .. } = head;
+        if !(message.is_empty() && reasoning.is_empty() && calls.is_empty()) {
+            self.turns.push(Turn { step: step.clone(), agentic, source, message, reasoning, calls });
+        }
+        if !observed.is_empty() {
+            self.turns.push(Turn {
+                step,
+                agentic: false,
+                source: Source::System,
+                message: observed,
+                reasoning: String::new(),
+                calls: Vec::new(),
+            });
         }
         Ok(())
     }
 }
 
-#[derive(Deserialize)]
-struct Entry {
+/// What an entry says beside its calls and answers.
+struct Head {
     source: Source,
-    step: Option<Step>,
+    step: Step,
     step_kind: Option<StepKind>,
-    #[serde(default, deserialize_with = "text_or_parts")]
     message: String,
-    #[serde(default, deserialize_with = "text_or_parts")]
-    reasoning_content: String,
-    #[serde(default, deserialize_with = "null_is_default")]
-    tool_calls: Vec<Call>,
-    #[serde(default, deserialize_with = "null_is_default")]
-    observation: Observation,
+    reasoning: String,
     llm_call_count: Option<u64>,
     /// Repeated from an earlier document for context; reading it again would count its evidence twice.
-    is_copied_context: Option<bool>,
+    is_copied_context: bool,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
@@ -118,140 +126,178 @@ enum StepKind {
     Deterministic,
 }
 
-#[derive(Deserialize)]
-struct Call {
-    tool_call_id: Option<String>,
-    function_name: String,
-    #[serde(default)]
-    arguments: Value,
-}
-
-#[derive(Deserialize, Default)]
-struct Observation {
-    #[serde(default, deserialize_with = "null_is_default")]
-    results: Vec<Answer>,
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    source_call_id: Option<String>,
-    #[serde(default)]
-    content: Value,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
-}
-
-impl Entry {
-    /// One turn, and after it one of the system's for what was observed without a call.
-    fn add_turns(self, turns: &mut Vec<Turn>) {
-        let agentic = self.is_agentic();
-        let step = self.step.unwrap_or_else(Step::main);
-        let (calls, mut uncalled) = match_answers(self.tool_calls, self.observation.results);
-        if calls.is_empty() {
-            uncalled = answer_open_calls(uncalled, turns.last_mut());
-        }
-        let (message, reasoning) = (self.message, self.reasoning_content);
-        if !(message.is_empty() && reasoning.is_empty() && calls.is_empty()) {
-            turns.push(Turn { step: step.clone(), agentic, source: self.source, message, reasoning, calls });
-        }
-        let observed = uncalled.iter().map(Answer::text).filter(|text| !text.is_empty()).collect::<Vec<_>>();
-        if !observed.is_empty() {
-            turns.push(Turn {
-                step,
-                agentic: false,
-                source: Source::System,
-                message: observed.join("\n"),
-                reasoning: String::new(),
-                calls: Vec::new(),
-            });
-        }
+impl Head {
+    fn read(entry: Node<'_>, at: &Place<'_>) -> Result<Self, Rejection> {
+        let step: Option<Step> = at.read_optional(entry, "step")?;
+        let copied: Option<bool> = at.read_optional(entry, "is_copied_context")?;
+        Ok(Self {
+            source: at.read_required(entry, "source")?,
+            step: step.unwrap_or_else(Step::main),
+            step_kind: at.read_optional(entry, "step_kind")?,
+            message: at.read_text(entry, "message")?,
+            reasoning: at.read_text(entry, "reasoning_content")?,
+            llm_call_count: at.read_optional(entry, "llm_call_count")?,
+            is_copied_context: copied == Some(true),
+        })
     }
 
     /// A model decided something: it spoke or called a tool, unless the log says that no model was asked.
-    fn is_agentic(&self) -> bool {
+    fn is_agentic(&self, calls: bool) -> bool {
         match self.step_kind {
             Some(kind) => kind == StepKind::Agentic,
             None if self.llm_call_count == Some(0) => false,
             None => {
-                !self.tool_calls.is_empty()
-                    || self.source == Source::Agent
-                        && !(self.message.is_empty() && self.reasoning_content.is_empty())
+                calls
+                    || self.source == Source::Agent && !(self.message.is_empty() && self.reasoning.is_empty())
             }
         }
     }
 }
 
-/// Gives each call its answers: by id, or in order where an answer names no call.
-fn match_answers(calls: Vec<Call>, answers: Vec<Answer>) -> (Vec<ToolCall>, Vec<Answer>) {
-    let ids: Vec<Option<String>> = calls.iter().map(|call| call.tool_call_id.clone()).collect();
-    let mut calls: Vec<ToolCall> = calls.into_iter().map(Call::into_tool_call).collect();
-    let mut uncalled = Vec::new();
+/// A call, and the id that answers name it by.
+struct Call<'a> {
+    id: Option<Cow<'a, str>>,
+    call: ToolCall,
+}
+
+fn read_calls<'a>(entry: Node<'a>, at: &Place<'_>, number: &mut usize) -> Result<Vec<Call<'a>>, Rejection> {
+    let mut calls = Vec::new();
+    for (nth, call) in at.read_array(entry, "tool_calls")?.into_iter().flatten().enumerate() {
+        *number += 1;
+        if *number > CALLS_MAX {
+            break;
+        }
+        let at = at.item("tool_calls", nth);
+        at.check_object(call)?;
+        let tool: String = at.read_required(call, "function_name")?;
+        calls.push(Call {
+            id: at.read_str(call, "tool_call_id")?,
+            call: ToolCall {
+                tool: storable(tool),
+                arguments: storable(call.get("arguments").map(arguments_text).unwrap_or_default()),
+                answer: None,
+                failed: None,
+            },
+        });
+    }
+    Ok(calls)
+}
+
+/// What a tool answered: an object of an observation.
+#[derive(Clone, Copy)]
+struct Answer<'a>(Node<'a>);
+
+/// Checks an entry's observation, if it has one, and returns it.
+fn read_observation<'a>(entry: Node<'a>, at: &Place<'_>) -> Result<Option<Node<'a>>, Rejection> {
+    let Some(observation) = entry.get_present("observation") else { return Ok(None) };
+    let at = at.member("observation");
+    at.check_object(observation)?;
+    for (nth, answer) in at.read_array(observation, "results")?.into_iter().flatten().enumerate() {
+        let at = at.item("results", nth);
+        at.check_object(answer)?;
+        at.read_str(answer, "source_call_id")?;
+    }
+    Ok(Some(observation))
+}
+
+fn answers_in(observation: Option<Node<'_>>) -> impl Iterator<Item = Answer<'_>> {
+    let results = observation.and_then(|observation| observation.get("results")?.items());
+    results.into_iter().flatten().map(Answer)
+}
+
+/// Gives each call its answers: by id, or in order where an answer names no call. Some exporters write the answers in an
+/// entry of their own, after the calls: those go to the open calls of the turn `before`. Returns the text of what was
+/// observed without a call. Answers are taken one by one and not collected: a list of empty ones is many times its text.
+fn give_answers<'a>(
+    answers: impl Iterator<Item = Answer<'a>>,
+    calls: &mut [Call<'_>],
+    mut before: Option<&mut Turn>,
+) -> String {
+    let mut by_id: HashMap<String, usize> = HashMap::new();
+    for (nth, call) in calls.iter().enumerate() {
+        // Of two calls with one id the first is meant.
+        if let Some(id) = &call.id {
+            by_id.entry(id.clone().into_owned()).or_insert(nth);
+        }
+    }
+    let (mut open, mut open_before) = (0, 0);
+    let mut observed = String::new();
     for answer in answers {
-        let nth = match &answer.source_call_id {
-            Some(id) => ids.iter().position(|call| call.as_ref() == Some(id)),
-            None => calls.iter().position(|call| call.answer.is_none()),
+        let nth = match answer.call_id() {
+            Some(id) => by_id.get(&*id).copied(),
+            None => {
+                while calls.get(open).is_some_and(|call| call.call.answer.is_some()) {
+                    open += 1;
+                }
+                Some(open)
+            }
         };
-        match nth.and_then(|nth| calls.get_mut(nth)) {
+        let call = match nth.and_then(|nth| calls.get_mut(nth)) {
+            Some(call) => Some(&mut call.call),
+            None => before.as_mut().and_then(|turn| {
+                while turn.calls.get(open_before).is_some_and(|call| call.answer.is_some()) {
+                    open_before += 1;
+                }
+                turn.calls.get_mut(open_before)
+            }),
+        };
+        match call {
             Some(call) => answer.give_to(call),
-            None => uncalled.push(answer),
+            None => {
+                let text = answer.text();
+                if !(observed.is_empty() || text.is_empty()) {
+                    observed.push('\n');
+                }
+                observed.push_str(&text);
+            }
         }
     }
-    (calls, uncalled)
-}
-
-/// Some exporters write the answers in an entry of their own, after the calls: those go to the open calls of the turn
-/// before. What is left was observed without a call.
-fn answer_open_calls(answers: Vec<Answer>, before: Option<&mut Turn>) -> Vec<Answer> {
-    let mut open = before.into_iter().flat_map(|turn| &mut turn.calls).filter(|call| call.answer.is_none());
-    let mut left = Vec::new();
-    for answer in answers {
-        match open.next() {
-            Some(call) => answer.give_to(call),
-            None => left.push(answer),
-        }
-    }
-    left
-}
-
-impl Call {
-    fn into_tool_call(self) -> ToolCall {
-        ToolCall {
-            tool: storable(self.function_name),
-            arguments: storable(arguments_text(self.arguments)),
-            answer: None,
-            failed: None,
-        }
-    }
+    observed
 }
 
 /// Names of an only argument whose value is what a person would have typed.
 const COMMAND_LINES: [&str; 7] = ["command", "cmd", "code", "query", "sql", "input", "action"];
 
 /// The bare command line where there is one, the canonical JSON otherwise.
-fn arguments_text(arguments: Value) -> String {
-    match arguments {
-        Value::Null => String::new(),
+fn arguments_text(arguments: Node<'_>) -> String {
+    match arguments.kind() {
+        Kind::Null => String::new(),
         // Arguments as their JSON text: the form in which models write them.
-        Value::String(text) => match serde_json::from_str::<Map<String, Value>>(&text) {
-            Ok(object) => object_text(object),
-            Err(_) => text,
-        },
-        Value::Object(object) => object_text(object),
-        other => canonical_json(&other),
+        Kind::String => {
+            let text = arguments.as_str().unwrap_or_default().into_owned();
+            object_in(&text).unwrap_or(text)
+        }
+        Kind::Object => object_text(arguments),
+        _ => arguments.canonical_json(),
     }
 }
 
-fn object_text(object: Map<String, Value>) -> String {
-    if object.len() == 1
-        && let Some((name, Value::String(line))) = object.iter().next()
-        && COMMAND_LINES.contains(&name.as_str())
+/// The text of an object that is written in a string; `None` for any other text.
+fn object_in(text: &str) -> Option<String> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    let document =
+        Document::parse(&Bytes::copy_from_slice(text.as_bytes()), Bounds::bytes(BODY_BYTES_MAX)).ok()?;
+    (document.root().kind() == Kind::Object).then(|| object_text(document.root()))
+}
+
+fn object_text(object: Node<'_>) -> String {
+    let mut members = object.members().into_iter().flatten();
+    if let (Some((name, line)), None) = (members.next(), members.next())
+        && COMMAND_LINES.contains(&&*name)
+        && let Some(line) = line.as_str()
     {
-        return line.clone();
+        return line.into_owned();
     }
-    canonical_json(&Value::Object(object))
+    object.canonical_json()
 }
 
-impl Answer {
+impl Answer<'_> {
+    fn call_id(&self) -> Option<Cow<'_, str>> {
+        self.0.get("source_call_id").and_then(Node::as_str)
+    }
+
     fn give_to(self, call: &mut ToolCall) {
         call.failed = match (call.failed, self.failed()) {
             (Some(true), _) | (_, Some(true)) => Some(true),
@@ -268,58 +314,54 @@ impl Answer {
     }
 
     fn text(&self) -> String {
-        content_text(&self.content).unwrap_or_else(|| storable(canonical_json(&self.content)))
+        let Some(content) = self.0.get("content") else { return String::new() };
+        content_text(content).unwrap_or_else(|| storable(content.canonical_json()))
     }
 
     fn failed(&self) -> Option<bool> {
-        let extra = self.rest.get("extra").and_then(Value::as_object);
-        [Some(&self.rest), extra].into_iter().flatten().find_map(says_failed)
+        says_failed(self.0).or_else(|| says_failed(self.0.get("extra")?))
     }
 }
 
 /// Whether a flag in these fields says that the call failed; `None` when no flag is there.
-fn says_failed(fields: &Map<String, Value>) -> Option<bool> {
-    let flag = ["is_error", "failed", "error"].iter().find_map(|name| fields.get(*name)?.as_bool());
-    let status = || match fields.get("status")?.as_str()? {
+fn says_failed(fields: Node<'_>) -> Option<bool> {
+    let flag = ["is_error", "failed", "error"].iter().find_map(|name| fields.get(name)?.as_bool());
+    let status = || match &*fields.get("status")?.as_str()? {
         "error" | "failed" | "failure" => Some(true),
         "ok" | "success" | "completed" => Some(false),
         _ => None,
     };
-    let exit = || ["exit_code", "returncode"].iter().find_map(|name| Some(fields.get(*name)?.as_i64()? != 0));
+    let whole = |name: &&str| fields.get(name)?.as_number()?.as_i64();
+    let exit = || ["exit_code", "returncode"].iter().find_map(whole).map(|code| code != 0);
     flag.or_else(status).or_else(exit)
 }
 
-fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
-    value: D,
-) -> Result<T, D::Error> {
-    Ok(Option::deserialize(value)?.unwrap_or_default())
-}
-
-fn text_or_parts<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
-    let value = Value::deserialize(value)?;
-    content_text(&value).ok_or_else(|| {
-        let found = if value.is_object() { "map" } else { "number" };
-        serde::de::Error::custom(format!("invalid type: {found}, expected a string or an array of parts"))
-    })
-}
-
 /// The text of a string or of content parts; an image stands as its address. `None` for anything else.
-fn content_text(content: &Value) -> Option<String> {
-    match content {
-        Value::Null => Some(String::new()),
-        Value::String(text) => Some(storable(text.clone())),
-        Value::Array(parts) => Some(parts.iter().map(part_text).collect::<Vec<_>>().join("\n")),
+fn content_text(content: Node<'_>) -> Option<String> {
+    match content.kind() {
+        Kind::Null => Some(String::new()),
+        Kind::String => content.as_str().map(|text| storable(text.into_owned())),
+        Kind::Array => {
+            let mut text = String::new();
+            for (nth, part) in content.items()?.enumerate() {
+                if nth > 0 {
+                    text.push('\n');
+                }
+                text.push_str(&part_text(part));
+            }
+            Some(text)
+        }
         _ => None,
     }
 }
 
-fn part_text(part: &Value) -> String {
+fn part_text(part: Node<'_>) -> String {
     if let Some(text) = part.as_str().or_else(|| part.get("text")?.as_str()) {
-        return storable(text.to_owned());
+        return storable(text.into_owned());
     }
-    match part.pointer("/source/path").and_then(Value::as_str) {
+    match part.get("source").and_then(|source| source.get("path")?.as_str()) {
         Some(path) => storable(format!("[image: {path}]")),
-        None => storable(canonical_json(part)),
+        None => storable(part.canonical_json()),
     }
 }
 

@@ -3,9 +3,9 @@
 //! The header `content-encoding` says how a payload is packed, over NATS as over HTTP. Read are `zstd` and `gzip`:
 //! what engines and HTTP clients write. A few bytes can unpack to gigabytes, so reading stops at the bound.
 
-use std::borrow::Cow;
-use std::io::Read;
+use std::io::{self, Read, Write};
 
+use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use retro_core::dead_letter::{Code, Rejection};
 
@@ -22,38 +22,81 @@ pub fn is_read(encoding: &str) -> bool {
 
 /// Unpacks a payload to at most `bytes_max` bytes; without an encoding it stays as it is. Fails with
 /// `encoding_invalid` at `content-encoding`, or with `oversized`.
-pub fn unpack<'a>(
-    encoding: Option<&str>,
-    payload: &'a [u8],
-    bytes_max: usize,
-) -> Result<Cow<'a, [u8]>, Rejection> {
-    let encoding = encoding.unwrap_or_default().trim().to_ascii_lowercase();
-    match encoding.as_str() {
-        "" | "identity" => Ok(Cow::Borrowed(payload)),
-        "gzip" | "x-gzip" => read(MultiGzDecoder::new(payload), "gzip", bytes_max),
-        "zstd" => {
-            let mut frames = zstd::Decoder::with_buffer(payload).expect("a decoder needs nothing but memory");
-            frames.window_log_max(WINDOW_LOG_MAX).expect("a window that zstd knows");
-            read(frames, "zstd", bytes_max)
-        }
-        _ => Err(invalid("is not one that is read: zstd, gzip".to_owned())),
+pub fn unpack(encoding: Option<&str>, payload: &Bytes, bytes_max: usize) -> Result<Bytes, Rejection> {
+    let Some(packed) = Packed::open(encoding, payload)? else { return Ok(payload.clone()) };
+    let mut bytes = Vec::new();
+    packed.copy_to(&mut bytes, bytes_max)?;
+    bytes.shrink_to_fit();
+    Ok(bytes.into())
+}
+
+/// Returns how many bytes a payload unpacks to, without keeping any. Fails as [`unpack`] does.
+pub fn unpacked_bytes(encoding: Option<&str>, payload: &[u8], bytes_max: usize) -> Result<usize, Rejection> {
+    match Packed::open(encoding, payload)? {
+        Some(packed) => packed.copy_to(&mut io::sink(), bytes_max),
+        None => Ok(payload.len()),
     }
 }
 
-fn read<'a>(packed: impl Read, name: &str, bytes_max: usize) -> Result<Cow<'a, [u8]>, Rejection> {
-    let mut bytes = Vec::new();
-    // One more than is taken, to see that there is more.
-    let read = packed.take(bytes_max as u64 + 1).read_to_end(&mut bytes);
-    if bytes.len() > bytes_max {
-        let detail = format!("unpacks to more than {bytes_max} bytes, which is the most that is taken");
-        return Err(Rejection::whole(Code::Oversized, detail));
+/// A payload that is being unpacked.
+struct Packed<'a> {
+    name: &'static str,
+    reader: Box<dyn Read + 'a>,
+}
+
+impl<'a> Packed<'a> {
+    /// `None` for a payload that is not packed.
+    fn open(encoding: Option<&str>, payload: &'a [u8]) -> Result<Option<Self>, Rejection> {
+        let encoding = encoding.unwrap_or_default().trim().to_ascii_lowercase();
+        match encoding.as_str() {
+            "" | "identity" => Ok(None),
+            "gzip" | "x-gzip" => {
+                Ok(Some(Self { name: "gzip", reader: Box::new(MultiGzDecoder::new(payload)) }))
+            }
+            "zstd" => {
+                let mut frames =
+                    zstd::Decoder::with_buffer(payload).expect("a decoder needs nothing but memory");
+                frames.window_log_max(WINDOW_LOG_MAX).expect("a window that zstd knows");
+                Ok(Some(Self { name: "zstd", reader: Box::new(frames) }))
+            }
+            _ => Err(invalid("is not one that is read: zstd, gzip".to_owned())),
+        }
     }
-    match read {
-        Ok(_) => Ok(Cow::Owned(bytes)),
-        Err(_) => Err(invalid(format!(
-            "is {name}, and the payload cannot be unpacked after byte {}: it is cut off, or something else",
-            bytes.len()
-        ))),
+
+    /// Writes what comes out, and returns how many bytes these are.
+    fn copy_to(self, out: &mut impl Write, bytes_max: usize) -> Result<usize, Rejection> {
+        let mut out = Counted { out, bytes: 0 };
+        // One more than is taken, to see that there is more.
+        let copied = io::copy(&mut self.reader.take(bytes_max as u64 + 1), &mut out);
+        let bytes = out.bytes;
+        if bytes > bytes_max {
+            let detail = format!("unpacks to more than {bytes_max} bytes, which is the most that is taken");
+            return Err(Rejection::whole(Code::Oversized, detail));
+        }
+        copied.map(|_| bytes).map_err(|_| {
+            invalid(format!(
+                "is {}, and the payload cannot be unpacked after byte {bytes}: it is cut off, or something else",
+                self.name
+            ))
+        })
+    }
+}
+
+/// Counts what is written, so that a payload that is cut off says where.
+struct Counted<'w, W> {
+    out: &'w mut W,
+    bytes: usize,
+}
+
+impl<W: Write> Write for Counted<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 
@@ -63,8 +106,6 @@ fn invalid(detail: String) -> Rejection {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -80,18 +121,22 @@ mod tests {
     }
 
     fn code(encoding: &str, payload: &[u8]) -> Option<Code> {
-        unpack(Some(encoding), payload, 1024).err().map(|rejection| rejection.code)
+        unpack(Some(encoding), &Bytes::copy_from_slice(payload), 1024).err().map(|rejection| rejection.code)
     }
 
     #[test]
     fn what_is_packed_comes_out_and_another_encoding_is_refused() {
         let text = b"{\"run\": 7}";
         for encoding in ["gzip", "GZip", " x-gzip "] {
-            assert_eq!(*unpack(Some(encoding), &gzip(text), 1024).unwrap(), *text, "{encoding}");
+            assert_eq!(*unpack(Some(encoding), &gzip(text).into(), 1024).unwrap(), *text, "{encoding}");
         }
-        assert_eq!(*unpack(Some("zstd"), &zstd(text), 1024).unwrap(), *text);
-        assert!(matches!(unpack(None, text, 1024).unwrap(), Cow::Borrowed(_)));
-        assert!(matches!(unpack(Some("identity"), text, 1024).unwrap(), Cow::Borrowed(_)));
+        assert_eq!(*unpack(Some("zstd"), &zstd(text).into(), 1024).unwrap(), *text);
+        assert_eq!(unpacked_bytes(Some("zstd"), &zstd(text), 1024), Ok(text.len()));
+        assert_eq!(unpacked_bytes(None, text, 1), Ok(text.len()), "what is not packed is bounded elsewhere");
+        let plain = Bytes::from_static(text);
+        for encoding in [None, Some("identity")] {
+            assert_eq!(unpack(encoding, &plain, 1024).unwrap().as_ptr(), plain.as_ptr(), "it is not copied");
+        }
         for encoding in ["br", "deflate", "gzip, zstd", "\u{0}"] {
             assert_eq!(code(encoding, text), Some(Code::EncodingInvalid), "{encoding}");
         }
@@ -102,6 +147,8 @@ mod tests {
         for (encoding, bomb) in [("gzip", gzip(&[b' '; 1 << 20])), ("zstd", zstd(&[b' '; 1 << 20]))] {
             assert!(bomb.len() < 8192, "{encoding}: it is small");
             assert_eq!(code(encoding, &bomb), Some(Code::Oversized), "{encoding}");
+            let counted = unpacked_bytes(Some(encoding), &bomb, 1024);
+            assert_eq!(counted.unwrap_err().code, Code::Oversized, "{encoding}");
         }
         let mut packer = zstd::Encoder::new(Vec::new(), 1).unwrap();
         packer.window_log(27).unwrap();
@@ -121,7 +168,7 @@ mod tests {
         #[test]
         fn any_bytes_are_unpacked_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             for encoding in ["gzip", "zstd"] {
-                let _ = unpack(Some(encoding), &bytes, 1024);
+                let _ = unpack(Some(encoding), &bytes.clone().into(), 1024);
             }
         }
     }

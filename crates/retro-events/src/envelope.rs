@@ -4,15 +4,19 @@
 //! `snafu`), keeps only scalar extensions, and answers a bad field without its path, which is what a dead letter is
 //! read for.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use jiff::Timestamp;
 use retro_core::dead_letter::{Code, Rejection};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::consumer::{Delivery, header};
-use crate::{atif, encoding, field, json};
+use crate::{atif, encoding, field};
+use retro_core::json::{Bounds, Document, Node};
 
 /// The largest message we take: the broker's own default limit. Larger bodies go by reference.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -21,6 +25,12 @@ pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 pub const EVENT_BYTES_MAX: usize = atif::BODY_BYTES_MAX + MESSAGE_BYTES_MAX;
 /// The longest `id`, `source` or `type`, in bytes: together they are the key of an identity that is kept for ever.
 pub const ATTRIBUTE_BYTES_MAX: usize = 1024;
+
+/// The most attributes of an event, in either mode: CloudEvents names eight, and its documented extensions are a dozen.
+pub const ATTRIBUTES_MAX: usize = 256;
+/// The most values that the extensions of an event hold together. The specification knows scalars only; what emitters
+/// nest in them is small, and is kept as a tree.
+pub const EXTENSION_VALUES_MAX: usize = 128;
 
 /// A CloudEvent whose data is JSON.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,8 +45,8 @@ pub struct Envelope {
     pub time: Option<Timestamp>,
     /// Every other attribute, extensions among them, as it came.
     pub extensions: Map<String, Value>,
-    /// `data`; `Null` when there is none.
-    pub data: Value,
+    /// `data`; `null` when there is none.
+    pub data: Document,
 }
 
 /// An envelope as it travels: headers and payload.
@@ -58,57 +68,78 @@ impl Envelope {
     /// content type decides the mode; without one, `ce-` headers, then a `specversion` key do.
     pub fn of_parts(
         headers: &[(String, String)],
-        payload: &[u8],
+        payload: &Bytes,
         bytes_max: usize,
     ) -> Result<Self, Rejection> {
-        let payload = &*encoding::unpack(header(headers, encoding::HEADER), payload, bytes_max)?;
+        let payload = encoding::unpack(header(headers, encoding::HEADER), payload, bytes_max)?;
+        let bounds = Bounds::bytes(bytes_max);
         let content_type = header(headers, "content-type").map(media_type);
         match content_type.as_deref() {
             Some("application/cloudevents+json" | "application/cloudevents") => {
-                Self::from_json(json::parse(payload, bytes_max)?)
+                Self::from_document(&Document::parse(&payload, bounds)?)
             }
             Some(other) if other.starts_with("application/cloudevents") => Err(Rejection::at(
                 Code::NotCloudEvent,
                 "content-type",
                 "only application/cloudevents+json is read; batches are sent as single events",
             )),
-            _ if header(headers, "ce-specversion").is_some() => from_headers(headers, payload, bytes_max),
-            _ => Self::from_json(json::parse(payload, bytes_max)?),
+            _ if header(headers, "ce-specversion").is_some() => from_headers(headers, &payload, bounds),
+            _ => Self::from_document(&Document::parse(&payload, bounds)?),
         }
     }
 
-    /// Reads a structured event from its JSON.
-    pub fn from_json(json: Value) -> Result<Self, Rejection> {
-        let Value::Object(mut attributes) = json else {
-            return Err(not_an_event());
-        };
-        attributes.retain(|_, value| !value.is_null());
+    /// Reads a structured event.
+    pub fn from_document(event: &Document) -> Result<Self, Rejection> {
+        let members = event.root().members().ok_or_else(not_an_event)?;
+        let (mut attributes, mut data, mut data_base64) = (Attributes::default(), None, None);
+        for (name, value) in members.filter(|(_, value)| !value.is_null()) {
+            match &*name {
+                "data" => data = Some(value),
+                "data_base64" => data_base64 = Some(value),
+                _ => attributes.add(name.into_owned(), value)?,
+            }
+        }
+        let attributes = attributes.trees;
         if !attributes.contains_key("specversion") {
             return Err(not_an_event());
         }
-        let data = take_data(&mut attributes)?;
+        let content_type = attributes.get("datacontenttype").and_then(Value::as_str);
+        check_data_is_json(content_type, "datacontenttype")?;
+        let data = match (data, data_base64) {
+            (Some(_), Some(_)) => {
+                let detail = "stands beside data; only one may";
+                return Err(Rejection::at(Code::FieldInvalid, "data_base64", detail));
+            }
+            (Some(data), None) => event.part(data),
+            // Some SDKs write JSON so that they hold as bytes.
+            (None, Some(encoded)) => decode_data(encoded)?,
+            (None, None) => Document::null(),
+        };
         Self::from_attributes(attributes, data)
-    }
-
-    /// The event as one JSON object.
-    pub fn to_json(&self) -> Value {
-        let mut event = self.extensions.clone();
-        for (name, value) in self.own_attributes() {
-            event.insert(name.to_owned(), value.into());
-        }
-        if !self.data.is_null() {
-            event.entry("datacontenttype").or_insert_with(|| "application/json".into());
-            event.insert("data".to_owned(), self.data.clone());
-        }
-        Value::Object(event)
     }
 
     /// Structured mode: everything is in the payload.
     pub fn structured(&self) -> Encoded {
         Encoded {
             headers: vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())],
-            payload: self.to_json().to_string().into(),
+            payload: self.structured_json().into(),
         }
+    }
+
+    fn structured_json(&self) -> Vec<u8> {
+        let data = self.data.root();
+        let own: Vec<_> = self.own_attributes().map(|(name, value)| (name, Value::String(value))).collect();
+        let mut members: BTreeMap<&str, Member<'_>> =
+            self.extensions.iter().map(|(name, value)| (name.as_str(), Member::Attribute(value))).collect();
+        members.extend(own.iter().map(|(name, value)| (*name, Member::Attribute(value))));
+        let json = Value::String("application/json".to_owned());
+        if !data.is_null() {
+            members.entry("datacontenttype").or_insert(Member::Attribute(&json));
+            members.insert("data", Member::Data(data));
+        }
+        let mut out = Vec::with_capacity(data.text().len() + 1024);
+        serde_json::to_writer(&mut out, &members).expect("an event is plain data");
+        out
     }
 
     /// Binary mode: attributes in `ce-` headers, the data in the payload. An extension that is an object or an array
@@ -126,10 +157,10 @@ impl Envelope {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             headers.push((format!("ce-{name}"), percent_encode(&text)));
         }
-        Encoded { headers, payload: self.data.to_string().into() }
+        Encoded { headers, payload: self.data.root().sorted_json().into() }
     }
 
-    fn from_attributes(mut attributes: Map<String, Value>, data: Value) -> Result<Self, Rejection> {
+    fn from_attributes(mut attributes: Map<String, Value>, data: Document) -> Result<Self, Rejection> {
         match attributes.remove("specversion") {
             Some(Value::String(version)) if version == "1.0" => {}
             _ => return Err(Rejection::at(Code::SpecVersionUnknown, "specversion", "only 1.0 is read")),
@@ -187,8 +218,8 @@ fn check_data_is_json(content_type: Option<&str>, path: &str) -> Result<(), Reje
 
 fn from_headers(
     headers: &[(String, String)],
-    payload: &[u8],
-    bytes_max: usize,
+    payload: &Bytes,
+    bounds: Bounds,
 ) -> Result<Envelope, Rejection> {
     check_data_is_json(header(headers, "content-type"), "content-type")?;
     let mut attributes = Map::new();
@@ -197,33 +228,58 @@ fn from_headers(
         if let Some(attribute) = name.strip_prefix("ce-") {
             // The first of two headers of one name counts, as everywhere else.
             attributes.entry(attribute).or_insert_with(|| percent_decode(value).into());
+            check_number_of_attributes(attributes.len())?;
         }
     }
-    let data = if payload.is_empty() { Value::Null } else { json::parse(payload, bytes_max)? };
+    let data = if payload.is_empty() { Document::null() } else { Document::parse(payload, bounds)? };
     Envelope::from_attributes(attributes, data)
 }
 
-/// Takes `data`, or `data_base64`, which some SDKs write for JSON that they hold as bytes.
-fn take_data(attributes: &mut Map<String, Value>) -> Result<Value, Rejection> {
-    let content_type = attributes.get("datacontenttype").and_then(Value::as_str);
-    check_data_is_json(content_type, "datacontenttype")?;
-    match (attributes.remove("data"), attributes.remove("data_base64")) {
-        (Some(_), Some(_)) => {
-            Err(Rejection::at(Code::FieldInvalid, "data_base64", "stands beside data; only one may"))
+/// The attributes of a structured event, as trees within bounds.
+#[derive(Default)]
+struct Attributes {
+    values: usize,
+    trees: Map<String, Value>,
+}
+
+impl Attributes {
+    fn add(&mut self, name: String, value: Node<'_>) -> Result<(), Rejection> {
+        self.values += value.size();
+        if self.values > EXTENSION_VALUES_MAX {
+            let detail = format!(
+                "the extensions hold more than {EXTENSION_VALUES_MAX} values; what is large belongs into data"
+            );
+            return Err(Rejection::whole(Code::TooManyValues, detail));
         }
-        (Some(data), None) => Ok(data),
-        (None, Some(encoded)) => decode_data(&encoded),
-        (None, None) => Ok(Value::Null),
+        self.trees.insert(name, value.to_value());
+        check_number_of_attributes(self.trees.len())
     }
 }
 
-fn decode_data(encoded: &Value) -> Result<Value, Rejection> {
+fn check_number_of_attributes(number: usize) -> Result<(), Rejection> {
+    if number <= ATTRIBUTES_MAX {
+        return Ok(());
+    }
+    let detail = format!("more than {ATTRIBUTES_MAX} attributes; what is large belongs into data");
+    Err(Rejection::whole(Code::TooManyValues, detail))
+}
+
+/// A member of a structured event.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Member<'a> {
+    Attribute(&'a Value),
+    Data(Node<'a>),
+}
+
+fn decode_data(encoded: Node<'_>) -> Result<Document, Rejection> {
     let at = |code, detail: String| Rejection::at(code, "data_base64", detail);
     let text = encoded.as_str().ok_or_else(|| at(Code::FieldInvalid, "is not a string".to_owned()))?;
     let bytes =
-        BASE64.decode(text).map_err(|_| at(Code::FieldInvalid, "is not standard Base64".to_owned()))?;
+        BASE64.decode(&*text).map_err(|_| at(Code::FieldInvalid, "is not standard Base64".to_owned()))?;
     // Shorter than the text that it stood in, which was within its bound.
-    json::parse(&bytes, EVENT_BYTES_MAX).map_err(|rejection| at(rejection.code, rejection.detail))
+    Document::parse(&bytes.into(), Bounds::bytes(EVENT_BYTES_MAX))
+        .map_err(|rejection| at(rejection.code, rejection.detail))
 }
 
 fn take_attribute(attributes: &mut Map<String, Value>, name: &str) -> Result<String, Rejection> {

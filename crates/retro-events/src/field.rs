@@ -1,14 +1,19 @@
 //! JSON → types, with the path of the field that does not fit, and without ever repeating what stood in it.
 
 use retro_core::dead_letter::{Code, Rejection};
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Deserializer};
+
+use retro_core::json::{Kind, Node};
 
 /// The longest short text (repository, user, commit, versions) that is taken, in bytes: they are shown in tables.
 pub const SHORT_TEXT_BYTES_MAX: usize = 1024;
 
 /// Reads a value that stands at path `at` of its document. A rejection carries `code` and the whole path.
-pub fn read<'de, T: Deserialize<'de>>(code: Code, at: &str, value: &'de Value) -> Result<T, Rejection> {
+pub fn read<'de, T, D>(code: Code, at: &str, value: D) -> Result<T, Rejection>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de, Error: std::fmt::Display>,
+{
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = join(at, &error.path().to_string());
         explain(code, path, &error.into_inner().to_string())
@@ -26,8 +31,8 @@ pub fn join(at: &str, rest: &str) -> String {
 }
 
 /// Checks that a value is an object. Serde reads an array as a struct too, field by field: nobody means that in JSON.
-pub fn check_object(code: Code, path: &str, value: &Value) -> Result<(), Rejection> {
-    if value.is_object() { Ok(()) } else { Err(Rejection::at(code, path, "is not an object")) }
+pub fn check_object(code: Code, path: &str, value: Node<'_>) -> Result<(), Rejection> {
+    if value.kind() == Kind::Object { Ok(()) } else { Err(Rejection::at(code, path, "is not an object")) }
 }
 
 /// Checks a short text: at most [`SHORT_TEXT_BYTES_MAX`] bytes without control characters.
@@ -73,7 +78,7 @@ fn kind_found(found: &str) -> String {
     match kind {
         Some("map") => "found an object".to_owned(),
         Some("sequence") => "found an array".to_owned(),
-        Some("null") => "found null".to_owned(),
+        Some("null" | "unit value") => "found null".to_owned(),
         Some(kind @ ("integer" | "array")) => format!("found an {kind}"),
         Some(kind @ ("string" | "boolean" | "floating point" | "number")) => format!("found a {kind}"),
         _ => "found something else".to_owned(),
@@ -95,13 +100,13 @@ fn in_words(expected: &str) -> String {
 #[cfg(test)]
 mod tests {
     use retro_core::run::RunFacts;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     #[track_caller]
     fn check(data: &Value, path: &str, detail: &str) {
-        let rejection = read::<RunFacts>(Code::FieldInvalid, "data", data).unwrap_err();
+        let rejection = read::<RunFacts, _>(Code::FieldInvalid, "data", data).unwrap_err();
         assert_eq!((rejection.path.as_deref(), rejection.detail.as_str()), (Some(path), detail));
     }
 
@@ -133,5 +138,35 @@ mod tests {
         );
         check(&run(&json!({"memories": {"read": ["s3cret"]}})), "data.memories.read[0]", "is not a UUID");
         check(&run(&json!({"agent": 7})), "data.agent", "found an integer; expected an object");
+    }
+
+    #[test]
+    fn a_type_is_read_from_a_node_and_its_mistakes_are_told_in_the_same_words() {
+        #[derive(Debug, Deserialize, PartialEq)]
+        struct Run {
+            id: String,
+            count: Option<u32>,
+            #[serde(default)]
+            names: Vec<String>,
+        }
+        let read = |value: Value| {
+            let document = retro_core::json::Document::of_value(&value);
+            super::read::<Run, _>(Code::FieldInvalid, "data", document.root())
+        };
+        let run = Run { id: "a\n".to_owned(), count: None, names: vec!["x".to_owned()] };
+        assert_eq!(read(json!({"id": "a\n", "count": null, "names": ["x"], "more": [{}]})).unwrap(), run);
+        for (value, path, told) in [
+            (json!({}), "data.id", "is missing"),
+            (json!({"id": null}), "data.id", "found null; expected a string"),
+            (
+                json!({"id": "a", "count": -1}),
+                "data.count",
+                "found an integer; expected a whole number, not negative",
+            ),
+            (json!({"id": "a", "names": ["x", {}]}), "data.names[1]", "found an object; expected a string"),
+        ] {
+            let rejection = read(value).unwrap_err();
+            assert_eq!((rejection.path.as_deref(), rejection.detail.as_str()), (Some(path), told));
+        }
     }
 }

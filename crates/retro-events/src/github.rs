@@ -7,7 +7,6 @@
 pub mod tenants;
 
 use jiff::Timestamp;
-use retro_core::canonical::content_hash;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{EventKey, Tenant};
 pub use retro_core::review::{Association, ReviewState};
@@ -16,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::consumer::Delivery;
 use crate::envelope::Envelope;
 use crate::{Role, subject};
+use retro_core::json::Document;
 
 /// How the type of every event begins; the kind and the version follow.
 const TYPE_PREFIX: &str = "dev.retrospect.github.";
@@ -27,6 +27,10 @@ const TYPE_VERSION: &str = ".v1";
 pub const TEXT_BYTES_MAX: usize = 16 * 1024;
 /// The most commits that one push tells of: those whose messages name a run.
 pub const COMMITS_MAX: usize = 100;
+
+/// The most values and keys of one event: a push of that many commits has some thousand. The library keeps all of them in
+/// memory while it finds out which event it is.
+const VALUES_MAX: usize = 4096;
 
 /// An event of GitHub's that was taken.
 #[derive(Debug, Clone, PartialEq)]
@@ -263,7 +267,7 @@ impl GithubData {
             kind: format!("{TYPE_PREFIX}{}{TYPE_VERSION}", self.what.kind()),
             time: Some(at),
             extensions: serde_json::Map::new(),
-            data: serde_json::to_value(self).expect("an event is plain data"),
+            data: Document::of_written(serde_json::to_vec(self).expect("an event is plain data")),
         }
     }
 }
@@ -277,8 +281,13 @@ pub fn read(delivery: &Delivery) -> Result<GithubEvent, Rejection> {
         let detail = format!("is {:?}; by its subject it is {wanted:?}", envelope.kind);
         return Err(Rejection::at(Code::TypeUnknown, "type", detail));
     }
-    let hash = content_hash(&envelope.data);
-    let data: GithubData = serde_json::from_value(envelope.data)
+    let data = envelope.data.root();
+    if data.size() > VALUES_MAX {
+        let detail = format!("holds more than {VALUES_MAX} values and keys");
+        return Err(Rejection::at(Code::TooManyValues, "data", detail));
+    }
+    let hash = data.content_hash();
+    let data = GithubData::deserialize(data)
         .map_err(|error| Rejection::at(Code::FieldInvalid, "data", error.to_string()))?;
     Ok(GithubEvent {
         event: EventKey { tenant, source: envelope.source, id: envelope.id },

@@ -7,7 +7,6 @@ pub mod envelope;
 pub mod field;
 pub mod github;
 pub mod hosts;
-pub mod json;
 pub mod rights;
 mod role;
 pub mod run_completed;

@@ -1,10 +1,10 @@
 //! `run.completed`: the event by which an engine says that a run of a workflow is over.
 
 mod dataref;
+mod facts;
 mod outgoing;
 
 use jiff::{SignedDuration, Timestamp};
-use retro_core::canonical::content_hash;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{EventKey, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::run::{Feedback, HttpsRef, MemoryUse, ObjectRef, RunFacts};
@@ -12,12 +12,14 @@ use retro_core::trace::TraceContext;
 use retro_core::trajectory::Trajectory;
 use serde_json::{Map, Value};
 
+use facts::Facts;
 pub use outgoing::{INLINE_BYTES_MAX, RunEvent};
 
 use crate::consumer::Delivery;
 use crate::envelope::Envelope;
 use crate::hosts::DatarefHosts;
 use crate::{atif, field, subject};
+use retro_core::json::{Kind, Node};
 
 /// The event's type. Its meaning never changes: another meaning gets another version.
 pub const TYPE: &str = "dev.retrospect.run.completed.v1";
@@ -70,7 +72,7 @@ pub fn read(delivery: &Delivery, hosts: &DatarefHosts) -> Result<RunCompleted, R
     let key = subject::parse_run_completed(&delivery.subject)?;
     let envelope = Envelope::read(delivery)?;
     let (run, body) = read_envelope(&envelope, &key, delivery.stored_at, hosts)?;
-    let content_hash = content_hash(&envelope.data);
+    let content_hash = envelope.data.root().content_hash();
     let trace = trace_of(&envelope.extensions).or_else(|| delivery.trace());
     let event = EventKey { tenant: key.tenant.clone(), source: envelope.source, id: envelope.id };
     Ok(RunCompleted { event, key, content_hash, run, body, trace })
@@ -110,21 +112,16 @@ fn read_envelope(
     check_owner(envelope, key)?;
     let data = data_of(envelope)?;
     let body = read_body(data, &envelope.extensions, &key.tenant, hosts)?;
-    let run = read_facts(facts_in(data))?;
+    let run = read_facts(data)?;
     check_times(&run, Some(now.checked_add(AHEAD_MAX).unwrap_or(Timestamp::MAX)))?;
     Ok((run, body))
 }
 
-fn data_of(envelope: &Envelope) -> Result<&Map<String, Value>, Rejection> {
-    let data = envelope.data.as_object();
-    data.ok_or_else(|| Rejection::at(Code::FieldInvalid, "data", "is to be a JSON object"))
-}
-
-/// What `data` says beside the body, which may be large.
-fn facts_in(data: &Map<String, Value>) -> Map<String, Value> {
-    let is_fact = |name: &str, value: &Value| !["trajectory", "dataref"].contains(&name) && !value.is_null();
-    let facts = data.iter().filter(|(name, value)| is_fact(name, value));
-    facts.map(|(name, value)| (name.clone(), value.clone())).collect()
+fn data_of(envelope: &Envelope) -> Result<Node<'_>, Rejection> {
+    let data = envelope.data.root();
+    field::check_object(Code::FieldInvalid, "data", data)
+        .map_err(|_| Rejection::at(Code::FieldInvalid, "data", "is to be a JSON object"))?;
+    Ok(data)
 }
 
 fn check_type(envelope: &Envelope) -> Result<(), Rejection> {
@@ -136,7 +133,7 @@ fn check_type(envelope: &Envelope) -> Result<(), Rejection> {
 
 fn workflow_of(envelope: &Envelope) -> Result<Workflow, Rejection> {
     check_type(envelope)?;
-    match envelope.data.get("workflow") {
+    match envelope.data.root().get("workflow") {
         Some(workflow) => field::read(Code::FieldInvalid, "data.workflow", workflow),
         None => Err(Rejection::at(Code::FieldInvalid, "data.workflow", "is missing")),
     }
@@ -156,14 +153,13 @@ fn check_owner(envelope: &Envelope, key: &WorkflowKey) -> Result<(), Rejection> 
 }
 
 fn read_body(
-    data: &Map<String, Value>,
+    data: Node<'_>,
     extensions: &Map<String, Value>,
     tenant: &Tenant,
     hosts: &DatarefHosts,
 ) -> Result<Body, Rejection> {
     let reference = dataref::find(data, extensions, tenant, hosts)?;
-    let trajectory = data.get("trajectory").filter(|trajectory| !trajectory.is_null());
-    match (trajectory, reference) {
+    match (data.get_present("trajectory"), reference) {
         (Some(_), Some(_)) => Err(Rejection::at(
             Code::FieldInvalid,
             "data.trajectory",
@@ -175,15 +171,15 @@ fn read_body(
     }
 }
 
-fn read_facts(mut data: Map<String, Value>) -> Result<RunFacts, Rejection> {
-    let remarks = data.remove("self_feedback").map(|value| read_remarks(&value)).transpose()?;
-    for (name, value) in
-        data.iter().filter(|(name, _)| ["agent", "usage", "memories"].contains(&name.as_str()))
-    {
-        field::check_object(Code::FieldInvalid, &format!("data.{name}"), value)?;
+/// What `data` says beside the body; a fact that is `null` is not said.
+fn read_facts(data: Node<'_>) -> Result<RunFacts, Rejection> {
+    for name in ["agent", "usage", "memories"] {
+        if let Some(value) = data.get_present(name) {
+            field::check_object(Code::FieldInvalid, &format!("data.{name}"), value)?;
+        }
     }
-    let mut run: RunFacts = field::read(Code::FieldInvalid, "data", &Value::Object(data))?;
-    run.self_feedback = remarks.unwrap_or_default();
+    let mut run: RunFacts = field::read(Code::FieldInvalid, "data", Facts(data))?;
+    run.self_feedback = data.get_present("self_feedback").map(read_remarks).transpose()?.unwrap_or_default();
     check_numbers(&run)?;
     check_texts(&run)?;
     bound_memories(&mut run.memories)?;
@@ -261,42 +257,41 @@ fn check_times(run: &RunFacts, latest: Option<Timestamp>) -> Result<(), Rejectio
 }
 
 /// One string, or an array of strings and of `{step, text}`; an empty remark says nothing and is left out.
-fn read_remarks(value: &Value) -> Result<Vec<Feedback>, Rejection> {
+fn read_remarks(value: Node<'_>) -> Result<Vec<Feedback>, Rejection> {
     let path = "data.self_feedback";
-    let remarks = match value {
-        Value::Array(items) if items.len() > REMARKS_MAX => {
-            let detail = format!("holds {} remarks; at most {REMARKS_MAX} are taken", items.len());
-            return Err(Rejection::at(Code::FieldInvalid, path, detail));
+    let mut remarks = Vec::new();
+    match value.items() {
+        Some(items) => {
+            for (nth, item) in items.enumerate() {
+                if nth == REMARKS_MAX {
+                    let detail = format!("holds more than {REMARKS_MAX} remarks");
+                    return Err(Rejection::at(Code::FieldInvalid, path, detail));
+                }
+                remarks.push(read_remark(&format!("{path}[{nth}]"), item)?);
+            }
         }
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .map(|(nth, item)| read_remark(&format!("{path}[{nth}]"), item))
-            .collect::<Result<_, _>>()?,
-        single => vec![read_remark(path, single)?],
-    };
-    Ok(remarks.into_iter().filter(|remark| !remark.text.trim().is_empty()).collect())
+        None => remarks.push(read_remark(path, value)?),
+    }
+    remarks.retain(|remark| !remark.text.trim().is_empty());
+    Ok(remarks)
 }
 
-fn read_remark(path: &str, value: &Value) -> Result<Feedback, Rejection> {
-    let (step, text, text_path) = match value {
-        Value::Object(remark) => {
-            let step = remark.get("step").filter(|step| !step.is_null());
-            (step, remark.get("text"), format!("{path}.text"))
-        }
-        other => (None, Some(other), path.to_owned()),
+fn read_remark(path: &str, value: Node<'_>) -> Result<Feedback, Rejection> {
+    let (step, text, text_path) = match value.kind() {
+        Kind::Object => (value.get_present("step"), value.get("text"), format!("{path}.text")),
+        _ => (None, Some(value), path.to_owned()),
     };
     let step = step.map(|step| field::read(Code::FieldInvalid, &format!("{path}.step"), step)).transpose()?;
     let invalid = |detail: String| Err(Rejection::at(Code::FieldInvalid, &text_path, detail));
-    match text {
-        Some(Value::String(text)) if text.len() > REMARK_BYTES_MAX => {
+    let Some(text) = text else { return invalid("is missing".to_owned()) };
+    match text.as_str() {
+        Some(text) if text.len() > REMARK_BYTES_MAX => {
             invalid(format!("is {} bytes long; at most {REMARK_BYTES_MAX} are taken", text.len()))
         }
-        Some(Value::String(text)) => {
+        Some(text) => {
             Ok(Feedback { step: step.unwrap_or_else(Step::main), text: text.replace('\0', "\u{fffd}") })
         }
-        Some(_) => invalid("is not a string".to_owned()),
-        None => invalid("is missing".to_owned()),
+        None => invalid("is not a string".to_owned()),
     }
 }
 

@@ -147,6 +147,8 @@ words! {
         LookCommit = "look.commit",
         /// Messages that wait are remembered by name.
         NameWaitingCommit = "name.waiting.commit",
+        /// A person closes losses.
+        CloseLossesCommit = "close.losses.commit",
         /// Somebody begins to compare a stream with what was done.
         CompareCommit = "compare.commit",
         /// How far a stream was compared with what was done is remembered.

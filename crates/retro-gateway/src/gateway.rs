@@ -8,7 +8,8 @@ use retro_core::id::{MemoryId, MemoryRef, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::memory::Memory;
 use retro_core::policy::Policies;
 use retro_core::recall::{Recall, choose};
-use retro_store::{RecallStore, Unnamed, resolve};
+use retro_http::TenantLimiter;
+use retro_store::{AGENT_READERS_MAX, RecallStore, Unnamed, resolve};
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
@@ -19,12 +20,24 @@ use crate::{rules, tokens};
 /// of an agent takes seconds, so a fifth of one is not felt, and memory is never worth more.
 pub const ANSWER_MS_MAX: u64 = 200;
 
+/// Reads that are at the database at once: as many as it has connections for.
+const READS_AT_ONCE: usize = AGENT_READERS_MAX as usize;
+/// Of them, a tenant's; its others wait for one of these.
+const READS_AT_ONCE_OF_TENANT: usize = READS_AT_ONCE - 2;
+/// Recordings that are under way at once. A healthy database makes about as many within [`ANSWER_MS_MAX`]; beyond that one would not be
+/// waited for to its end, and is not begun.
+const RECORDINGS_AT_ONCE: usize = 128;
+/// Of them, a tenant's.
+const RECORDINGS_AT_ONCE_OF_TENANT: usize = 96;
+
 /// The agents' side. Cheap to clone.
 #[derive(Clone)]
 pub struct Gateway {
     store: Arc<dyn RecallStore>,
     policies: Arc<dyn Policies>,
     patience: Duration,
+    reads: TenantLimiter,
+    recordings: TenantLimiter,
 }
 
 impl Gateway {
@@ -33,7 +46,9 @@ impl Gateway {
     pub fn new(store: Arc<dyn RecallStore>, policies: Arc<dyn Policies>) -> Self {
         tokens::count("");
         rules::prepare();
-        Self { store, policies, patience: Duration::from_millis(ANSWER_MS_MAX) }
+        let reads = TenantLimiter::new(READS_AT_ONCE, READS_AT_ONCE_OF_TENANT);
+        let recordings = TenantLimiter::new(RECORDINGS_AT_ONCE, RECORDINGS_AT_ONCE_OF_TENANT);
+        Self { store, policies, patience: Duration::from_millis(ANSWER_MS_MAX), reads, recordings }
     }
 
     /// The same gateway with another bound on its answers.
@@ -56,7 +71,7 @@ impl Gateway {
         let run = request.run_id.as_ref();
         let policy = self.policies.of(&key);
         let reading = self.store.candidates(&key, &request.step, policy.inject_weight_min);
-        let recall = match self.in_time(deadline, reading).await {
+        let recall = match self.read(deadline, tenant, reading).await {
             Ok(candidates) => choose(candidates, &policy, &tokens::count),
             Err(reason) => {
                 warn!(reason = reason.as_str(), "context: answered with nothing, {reason}");
@@ -67,7 +82,8 @@ impl Gateway {
         let rules = match &request.repo {
             None => None,
             Some(repo) => {
-                match self.in_time(deadline, self.store.rules(tenant, repo, policy.inject_weight_min)).await {
+                let reading = self.store.rules(tenant, repo, policy.inject_weight_min);
+                match self.read(deadline, tenant, reading).await {
                     Ok(candidates) => Some(rules::answer(candidates, &request.paths, &policy)),
                     Err(reason) => {
                         warn!(reason = reason.as_str(), "context: answered without rules, {reason}");
@@ -101,7 +117,8 @@ impl Gateway {
         if nothing {
             return (Recording::Nothing, Some(NONE_ELIGIBLE.to_owned()));
         }
-        let recorded = self.recorded(deadline, "presented", self.store.record_presented(key, run, ids)).await;
+        let recorded =
+            self.record(deadline, key, "presented", self.store.record_presented(key, run, ids)).await;
         if recorded.0 == Recording::Recorded {
             retro_meter::PRESENTED.add(ids.len() as u64, []);
         }
@@ -118,7 +135,7 @@ impl Gateway {
         workflow: Option<Workflow>,
     ) -> Result<MemoryAnswer, Unnamed> {
         let deadline = Instant::now() + self.patience;
-        let memory = match self.in_time(deadline, self.find(tenant, name)).await {
+        let memory = match self.read(deadline, tenant, self.find(tenant, name)).await {
             Ok(found) => found?,
             Err(reason) => {
                 warn!(reason = reason.as_str(), "read: answered with nothing, {reason}");
@@ -145,8 +162,8 @@ impl Gateway {
             ),
             (Some(run), Some(workflow)) => {
                 let key = WorkflowKey { tenant: tenant.clone(), workflow };
-                let recorded =
-                    self.recorded(deadline, "read", self.store.record_read(&key, &run, memory.id)).await;
+                let recording = self.store.record_read(&key, &run, memory.id);
+                let recorded = self.record(deadline, &key, "read", recording).await;
                 if recorded.0 == Recording::Recorded {
                     retro_meter::READ.add(1, []);
                 }
@@ -163,19 +180,39 @@ impl Gateway {
         })
     }
 
-    async fn recorded(
+    /// Records, unless so many recordings are under way that this one would not be in time: those that hang hold no more than that.
+    async fn record(
         &self,
         deadline: Instant,
+        key: &WorkflowKey,
         what: &str,
         recording: impl Future<Output = retro_store::Result<()>>,
     ) -> (Recording, Option<String>) {
-        match self.in_time(deadline, recording).await {
+        let recorded = match self.recordings.try_enter(&key.tenant) {
+            Some(_turn) => self.in_time(deadline, recording).await,
+            None => Err("too many recordings are under way".to_owned()),
+        };
+        match recorded {
             Ok(()) => (Recording::Recorded, None),
             Err(reason) => {
                 warn!(reason = reason.as_str(), "recording {what} is uncertain: {reason}");
                 (Recording::Unknown, Some(format!("recording {what} is uncertain: {reason}")))
             }
         }
+    }
+
+    /// Reads in the tenant's turn, so that one that asks much leaves connections to the others.
+    async fn read<T>(
+        &self,
+        deadline: Instant,
+        tenant: &Tenant,
+        reading: impl Future<Output = retro_store::Result<T>>,
+    ) -> Result<T, String> {
+        let in_turn = async {
+            let _turn = self.reads.enter(tenant).await;
+            reading.await
+        };
+        self.in_time(deadline, in_turn).await
     }
 
     async fn in_time<T>(

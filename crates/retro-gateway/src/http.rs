@@ -11,12 +11,12 @@ use utoipa_axum::routes;
 
 use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer};
 use crate::gateway::Gateway;
-use crate::intake::{self, Reception};
+use crate::intake::{self, IngestService};
 
 /// The agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz`, `/metrics`. To be merged with others
 /// and handed to [`retro_http::serve`].
-pub fn router(gateway: Gateway, reception: Reception, probes: Probes) -> Api {
-    agents().with_state(gateway).merge(intake::routes().with_state(reception)).merge(health(probes))
+pub fn router(gateway: Gateway, ingest: IngestService, probes: Probes) -> Api {
+    agents().with_state(gateway).merge(intake::routes().with_state(ingest)).merge(health(probes))
 }
 
 /// What is served while there is no broker to take events: `/v1/context`, `/v1/memories/{id}` and health. The rest is

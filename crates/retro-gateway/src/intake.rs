@@ -6,36 +6,41 @@
 
 mod answer;
 mod described;
-mod gate;
 mod http;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{Tenant, WorkflowKey};
+use retro_core::json::{Bounds, Document, split_items};
 use retro_core::time::Clock;
 use retro_events::envelope::{EVENT_BYTES_MAX, Envelope, MESSAGE_BYTES_MAX};
 use retro_events::hosts::DatarefHosts;
 use retro_events::run_completed::{self, RunEvent};
-use retro_events::{
-    CheckedEvent, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects, atif, encoding, json,
-};
-use retro_http::Idempotency;
+use retro_events::{CheckedEvent, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects, atif};
+use retro_http::{BodyBudget, Idempotency, TenantLimiter};
 
 pub use answer::{EventsAnswer, EventsRefused, RefusedEvent};
-pub use gate::{Busy, Gate, GateBounds, Pass};
 pub(crate) use http::routes;
 
 /// The largest event that is published, in bytes: what the broker takes, less our few headers.
 const PUBLISHED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;
 
+/// Requests whose bodies are here and that are handled at once, most of which wait for the broker: half of the connections that a listener
+/// has, so that a broker that hangs leaves the other half to agents.
+const HANDLED_AT_ONCE: usize = 256;
+/// Of them, a tenant's.
+const HANDLED_AT_ONCE_OF_TENANT: usize = 192;
+
 /// Takes events.
 #[derive(Clone)]
-pub struct Reception {
+pub struct IngestService {
     intake: Arc<dyn Intake>,
     objects: Arc<dyn Objects>,
     clock: Arc<dyn Clock>,
-    gate: Gate,
+    budget: BodyBudget,
+    handled: TenantLimiter,
     hosts: DatarefHosts,
     idempotency: Idempotency,
 }
@@ -57,17 +62,18 @@ pub(crate) enum NotTaken {
     Body(#[from] ObjectError),
 }
 
-impl Reception {
-    /// A reception over ports; `gate` bounds what it holds at once, and `idempotency` is asked only about requests whose
+impl IngestService {
+    /// A service over ports; `budget` bounds the bodies that it has in hand at once, and `idempotency` is asked only about requests whose
     /// callers gave a key.
     pub fn new(
         intake: Arc<dyn Intake>,
         objects: Arc<dyn Objects>,
         clock: Arc<dyn Clock>,
-        gate: Gate,
+        budget: BodyBudget,
         idempotency: Idempotency,
     ) -> Self {
-        Self { intake, objects, clock, gate, hosts: DatarefHosts::default(), idempotency }
+        let handled = TenantLimiter::new(HANDLED_AT_ONCE, HANDLED_AT_ONCE_OF_TENANT);
+        Self { intake, objects, clock, budget, handled, hosts: DatarefHosts::default(), idempotency }
     }
 
     /// The same, taking references to bodies at these hosts; without them every address is refused.
@@ -80,7 +86,7 @@ impl Reception {
         &self,
         tenant: &Tenant,
         headers: &[(String, String)],
-        payload: &[u8],
+        payload: &Bytes,
     ) -> Result<EventsAnswer, NotTaken> {
         let envelope = Envelope::of_parts(headers, payload, EVENT_BYTES_MAX)?;
         let event = self.checked(tenant, envelope).await?;
@@ -90,17 +96,11 @@ impl Reception {
 
     /// Takes a batch: a JSON array of at most [`INTAKE_EVENTS_MAX`] structured events. Those that cannot be taken are
     /// named by their index, the others are stored together.
-    pub(crate) async fn batch(
-        &self,
-        tenant: &Tenant,
-        encoding: Option<&str>,
-        payload: &[u8],
-    ) -> Result<EventsAnswer, NotTaken> {
-        let payload = &*encoding::unpack(encoding, payload, EVENT_BYTES_MAX)?;
+    pub(crate) async fn batch(&self, tenant: &Tenant, payload: &Bytes) -> Result<EventsAnswer, NotTaken> {
         let (mut events, mut refused) = (Vec::new(), Vec::new());
-        for (index, text) in json::items(payload, EVENT_BYTES_MAX, INTAKE_EVENTS_MAX)?.into_iter().enumerate()
-        {
-            match self.item(tenant, text).await {
+        let items = split_items(payload, EVENT_BYTES_MAX, INTAKE_EVENTS_MAX)?;
+        for (index, text) in items.into_iter().enumerate() {
+            match self.item(tenant, &text).await {
                 Ok(event) => events.push(event),
                 Err(NotTaken::Refused(rejection)) => refused.push(RefusedEvent::new(index, rejection)),
                 Err(other) => return Err(other),
@@ -113,8 +113,8 @@ impl Reception {
         Ok(EventsAnswer { accepted: events.len(), refused })
     }
 
-    async fn item(&self, tenant: &Tenant, text: &str) -> Result<CheckedEvent, NotTaken> {
-        let envelope = Envelope::from_json(json::parse(text.as_bytes(), EVENT_BYTES_MAX)?)?;
+    async fn item(&self, tenant: &Tenant, text: &Bytes) -> Result<CheckedEvent, NotTaken> {
+        let envelope = Envelope::from_document(&Document::parse(text, Bounds::bytes(EVENT_BYTES_MAX))?)?;
         self.checked(tenant, envelope).await
     }
 

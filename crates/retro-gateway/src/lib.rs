@@ -13,6 +13,6 @@ mod tokens;
 pub use answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryText, Recording, RulesAnswer};
 pub use gateway::{ANSWER_MS_MAX, Gateway};
 pub use http::{description, router, waiting_router};
-pub use intake::{Busy, EventsAnswer, EventsRefused, Gate, GateBounds, Pass, Reception, RefusedEvent};
+pub use intake::{EventsAnswer, EventsRefused, IngestService, RefusedEvent};
 pub use retro_http::{Probes, Readiness, ServeError, listen, serve};
 pub use tokens::count as count_tokens;

@@ -17,12 +17,12 @@ use retro_core::trajectory::Place;
 use retro_core::weight::Weight;
 use retro_events::subject::body_name;
 use retro_events::{CheckedEvent, Intake, IntakeError, ObjectError, Objects};
-use retro_http::Idempotency;
+use retro_http::{BodyBudget, BudgetBounds, Idempotency};
 use retro_store::{
     Begun, KeptAnswer, NameStore, RecallStore, RequestName, RequestStore, RequestTimes, Result, StoreError,
 };
 
-use crate::intake::{Gate, GateBounds, Reception};
+use crate::intake::IngestService;
 
 /// What the broker has.
 #[derive(Default)]
@@ -33,21 +33,17 @@ pub(crate) struct Broker {
 }
 
 /// Room for two of the largest events, of which a tenant may have one in hand.
-pub(crate) const BOUNDS: GateBounds =
-    GateBounds { bytes_max: 40 * 1024 * 1024, tenant_bytes_max: 20 * 1024 * 1024 };
+pub(crate) const BOUNDS: BudgetBounds =
+    BudgetBounds { bytes_max: 40 * 1024 * 1024, owner_bytes_max: 20 * 1024 * 1024 };
 
-/// A reception before this broker, on 20 November 2026, and its gate.
-pub(crate) fn reception(broker: &Arc<Broker>) -> (Reception, Gate) {
-    let gate = Gate::new(BOUNDS);
+/// A service before this broker, on 20 November 2026, and its budget.
+pub(crate) fn ingest(broker: &Arc<Broker>) -> (IngestService, BodyBudget) {
+    let budget = BodyBudget::new(BOUNDS);
     let now = FixedClock("2026-11-20T10:00:00Z".parse().unwrap());
-    let reception = Reception::new(
-        broker.clone(),
-        broker.clone(),
-        Arc::new(now),
-        gate.clone(),
-        Idempotency::new(Arc::new(Away)),
-    );
-    (reception, gate)
+    let idempotency = Idempotency::new(Arc::new(Away));
+    let service =
+        IngestService::new(broker.clone(), broker.clone(), Arc::new(now), budget.clone(), idempotency);
+    (service, budget)
 }
 
 /// The database is away: nobody may ask it who gives no key.

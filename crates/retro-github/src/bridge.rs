@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
+use bytes::Bytes;
 use jiff::Timestamp;
 use retro_core::dead_letter::Rejection;
 use retro_core::id::{Tenant, WorkflowKey};
@@ -12,9 +13,9 @@ use retro_events::github::tenants::GithubTenants;
 use retro_events::hosts::DatarefHosts;
 use retro_events::run_completed::{self, RunEvent};
 use retro_events::{CheckedEvent, GithubIntake, GithubMessage, Intake, IntakeError, github, subject};
+use retro_http::{BodyBudget, BudgetBounds};
 
 use crate::read::{Fact, Left, Reading, Taken, read};
-use crate::room::Room;
 use crate::signature::{self, Secrets, Unsigned};
 use crate::unmapped::Unmapped;
 
@@ -42,7 +43,7 @@ pub struct Bridge {
     outlets: Outlets,
     clock: Arc<dyn Clock>,
     unmapped: Arc<Unmapped>,
-    pub(crate) room: Room,
+    pub(crate) budget: BodyBudget,
 }
 
 /// What became of a webhook that was believed and read.
@@ -84,11 +85,13 @@ impl Bridge {
         bytes_max: u64,
     ) -> Self {
         let (tenants, unmapped) = (Arc::new(tenants), Arc::default());
-        Self { secrets, tenants, outlets, clock, unmapped, room: Room::new(bytes_max) }
+        // Whose a webhook is is not known before its last byte, so each may take what is left.
+        let budget = BodyBudget::new(BudgetBounds { bytes_max, owner_bytes_max: bytes_max });
+        Self { secrets, tenants, outlets, clock, unmapped, budget }
     }
 
     /// Takes one webhook. Nothing of the body is looked at before its signature was.
-    pub(crate) async fn take(&self, headers: &HeaderMap, body: &[u8]) -> Result<Done, Refused> {
+    pub(crate) async fn take(&self, headers: &HeaderMap, body: &Bytes) -> Result<Done, Refused> {
         let signature = headers.get(signature::HEADER).map(axum::http::HeaderValue::as_bytes);
         let speaker = self.secrets.check(signature, body)?;
         let event = header(headers, "x-github-event", "X-GitHub-Event is missing, which names the event")?;

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use retro_core::trace::TraceContext;
 use retro_events::IntakeError;
-use retro_http::{Api, Problem, is_json, media_type};
+use retro_http::{Api, BodyLimits, BufferedBody, Problem, ReadBodyError, is_json, media_type};
 use retro_meter::WEBHOOKS;
 use retro_trace::{Cause, Kind, Work};
 use serde::Serialize;
@@ -18,7 +18,6 @@ use utoipa_axum::routes;
 
 use crate::bridge::{Bridge, Done, ROUTE, Refused, WEBHOOK_BYTES_MAX};
 use crate::read::{EVENTS, Left};
-use crate::room::{Inside, Outside};
 
 /// How long a body may take to arrive: GitHub gives up after 10 s, and the broker wants its part.
 const BODY_READ_MAX: Duration = Duration::from_secs(8);
@@ -87,8 +86,8 @@ async fn take(
     request: Request,
 ) -> Result<Done, (&'static str, Problem)> {
     check_form(headers).map_err(|problem| ("refused", problem))?;
-    let inside = let_in(bridge, headers, request).await?;
-    bridge.take(headers, &inside.body).await.map_err(refusal)
+    let body = read_body(bridge, request).await?;
+    bridge.take(headers, &body.bytes).await.map_err(refusal)
 }
 
 fn check_form(headers: &HeaderMap) -> Result<(), Problem> {
@@ -104,41 +103,21 @@ fn check_form(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is in a form that is not read", detail))
 }
 
-async fn let_in(
-    bridge: &Bridge,
-    headers: &HeaderMap,
-    request: Request,
-) -> Result<Inside, (&'static str, Problem)> {
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|bytes: u64| bytes > WEBHOOK_BYTES_MAX as u64) {
-        return Err(outside(Outside::TooLarge));
-    }
-    let reading = bridge.room.read(request.into_body(), WEBHOOK_BYTES_MAX);
-    match tokio::time::timeout(BODY_READ_MAX, reading).await {
-        Ok(read) => read.map_err(outside),
-        Err(_) => {
-            let detail = format!("the body did not arrive within {} s", BODY_READ_MAX.as_secs());
-            Err(("refused", Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long", detail)))
-        }
-    }
-}
-
-fn outside(why: Outside) -> (&'static str, Problem) {
-    match why {
-        Outside::Full => {
+async fn read_body(bridge: &Bridge, request: Request) -> Result<BufferedBody, (&'static str, Problem)> {
+    let limits = BodyLimits::new(WEBHOOK_BYTES_MAX, BODY_READ_MAX);
+    let read = bridge.budget.read(None, request, limits).await;
+    read.map_err(|error| match error {
+        ReadBodyError::NoRoom(_) => {
             let detail = "this server has as many bytes in hand as it may; deliver it again";
             let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too much at once", detail);
             ("busy", problem.with_code("busy").retry_after(AGAIN_SOON_S))
         }
-        Outside::TooLarge => {
-            let detail =
-                format!("the body is larger than {WEBHOOK_BYTES_MAX} bytes; GitHub sends none above 25 MB");
+        ReadBodyError::TooLarge(bytes_max) => {
+            let detail = format!("the body is larger than {bytes_max} bytes; GitHub sends none above 25 MB");
             ("refused", Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", detail))
         }
-        Outside::Broken(reason) => {
-            ("refused", Problem::unreadable(format!("the body did not arrive whole: {reason}")))
-        }
-    }
+        other => ("refused", other.into()),
+    })
 }
 
 fn answer(done: &Done) -> (&'static str, Response) {

@@ -4,7 +4,6 @@ mod bridge;
 mod http;
 mod payload;
 mod read;
-mod room;
 mod run;
 mod signature;
 mod text;

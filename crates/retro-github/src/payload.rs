@@ -1,8 +1,19 @@
 //! What is read of GitHub's payloads: these fields and no others, each of which may be missing or null. Whatever GitHub adds is
 //! passed over.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use jiff::Timestamp;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+
+/// The most commits of a push that are looked at: GitHub sends no more.
+const PUSHED_COMMITS_MAX: usize = 2048;
+/// The most comments of one thread that are named.
+const THREAD_COMMENTS_MAX: usize = 1000;
+/// The most pull requests that a workflow's run is told to belong to.
+const RUN_PULL_REQUESTS_MAX: usize = 64;
 
 /// A webhook's body, of whichever event.
 #[derive(Debug, Default, Deserialize)]
@@ -16,6 +27,7 @@ pub(crate) struct Payload {
     pub(crate) comment: Option<Comment>,
     pub(crate) thread: Option<Thread>,
     pub(crate) issue: Option<Issue>,
+    #[serde(default, deserialize_with = "first::<PUSHED_COMMITS_MAX, _, _>")]
     pub(crate) commits: Option<Vec<Commit>>,
     pub(crate) head_commit: Option<HeadCommit>,
     pub(crate) workflow_run: Option<WorkflowRun>,
@@ -107,7 +119,14 @@ pub(crate) struct Reactions {
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Thread {
-    pub(crate) comments: Option<Vec<Comment>>,
+    #[serde(default, deserialize_with = "first::<THREAD_COMMENTS_MAX, _, _>")]
+    pub(crate) comments: Option<Vec<Numbered>>,
+}
+
+/// A comment of a thread, by its id.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Numbered {
+    pub(crate) id: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -137,6 +156,7 @@ pub(crate) struct WorkflowRun {
     pub(crate) run_attempt: Option<u32>,
     pub(crate) conclusion: Option<String>,
     pub(crate) head_sha: Option<String>,
+    #[serde(default, deserialize_with = "first::<RUN_PULL_REQUESTS_MAX, _, _>")]
     pub(crate) pull_requests: Option<Vec<PullRequest>>,
     #[serde(default, deserialize_with = "moment")]
     pub(crate) created_at: Option<Timestamp>,
@@ -151,6 +171,39 @@ pub(crate) struct WorkflowRun {
 pub(crate) struct Workflow {
     pub(crate) path: Option<String>,
     pub(crate) name: Option<String>,
+}
+
+/// The first items of an array: a body of a few kilobytes may hold a thousand empty ones, and each is kept as large as a
+/// full one.
+fn first<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    struct First<const MAX: usize, T>(PhantomData<T>);
+
+    impl<'de, const MAX: usize, T: Deserialize<'de>> Visitor<'de> for First<MAX, T> {
+        type Value = Option<Vec<T>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a sequence")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+            let mut items = Vec::new();
+            while items.len() < MAX
+                && let Some(item) = array.next_element()?
+            {
+                items.push(item);
+            }
+            while array.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(Some(items))
+        }
+    }
+
+    from.deserialize_any(First::<MAX, T>(PhantomData))
 }
 
 /// A moment; one that cannot be read is not known.

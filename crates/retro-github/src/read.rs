@@ -1,15 +1,13 @@
 //! What a webhook says, decided from its bytes alone: taken, or left with the reason.
 
-use std::collections::HashMap;
-
+use bytes::Bytes;
 use jiff::Timestamp;
+use retro_core::json::{Bounds, Document, Kind};
 use retro_events::github::tenants::{HOST, is_host, is_name};
 use retro_events::github::{
     Association, COMMITS_MAX, Comment, GithubData, Happened, Person, PullRequest, Review, ReviewState,
 };
 use retro_events::run_completed::RunEvent;
-
-use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::payload::{self, Payload};
 use crate::{run, text, trailer};
@@ -20,8 +18,6 @@ const LOGIN_BYTES_MAX: usize = 100;
 const URL_BYTES_MAX: usize = 1024;
 /// The longest path of a file, in bytes: what file systems take.
 const PATH_BYTES_MAX: usize = 4096;
-/// The most comments of one thread that are named.
-const THREAD_COMMENTS_MAX: usize = 1000;
 
 /// What became of reading a webhook.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,29 +76,26 @@ pub enum Fact {
 
 /// Reads the body of the webhook of an event (`X-GitHub-Event`) whose delivery has this id. Fails when it is not JSON, and says
 /// where.
-pub fn read(event: &str, delivery: &str, body: &[u8]) -> Result<Reading, String> {
+pub fn read(event: &str, delivery: &str, body: &Bytes) -> Result<Reading, String> {
     if event == "ping" {
         return Ok(Reading::Ping);
     }
     if !EVENTS.contains(&event) {
-        let object = parse::<HashMap<String, IgnoredAny>>(body)?;
-        return Ok(Reading::Left(object.err().unwrap_or(Left::Event)));
+        let is_object = parse(body)?.root().kind() == Kind::Object;
+        return Ok(Reading::Left(if is_object { Left::Event } else { Left::Shape(".".to_owned()) }));
     }
-    let read = parse::<Payload>(body)?.and_then(|payload| taken(event, delivery, payload));
+    let document = parse(body)?;
+    let payload = serde_path_to_error::deserialize::<_, Payload>(document.root())
+        .map_err(|error| Left::Shape(error.path().to_string()));
+    let read = payload.and_then(|payload| taken(event, delivery, payload));
     Ok(match read {
         Ok(taken) => Reading::Taken(Box::new(taken)),
         Err(left) => Reading::Left(left),
     })
 }
 
-/// Reads JSON; what is JSON and of another shape is left.
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<Result<T, Left>, String> {
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
-    match serde_path_to_error::deserialize(&mut deserializer) {
-        Ok(read) => deserializer.end().map(|()| Ok(read)).map_err(|error| error.to_string()),
-        Err(error) if error.inner().is_data() => Ok(Err(Left::Shape(error.path().to_string()))),
-        Err(error) => Err(error.inner().to_string()),
-    }
+fn parse(body: &Bytes) -> Result<Document, String> {
+    Document::parse(body, Bounds::bytes(body.len())).map_err(|rejection| rejection.to_string())
 }
 
 /// The events that are used, by GitHub's names.
@@ -244,8 +237,7 @@ fn comment(found: payload::Comment) -> Result<Comment, Left> {
 }
 
 fn thread(found: payload::Thread) -> Vec<u64> {
-    let comments = found.comments.unwrap_or_default().into_iter();
-    comments.filter_map(|comment| comment.id).take(THREAD_COMMENTS_MAX).collect()
+    found.comments.unwrap_or_default().into_iter().filter_map(|comment| comment.id).collect()
 }
 
 fn person(found: &payload::User) -> Option<Person> {

@@ -1,10 +1,15 @@
 //! Routes that describe themselves: one registration makes the route and its part of the OpenAPI document. What is
 //! served is an [`Api`], and there is no other way to give it a route, so nothing is served that is not described.
 
+use std::convert::Infallible;
+
 use axum::Router;
+use axum::extract::Request;
 use axum::http::header;
-use axum::routing::get;
+use axum::response::IntoResponse;
+use axum::routing::{Route, get};
 use serde_json::{Value, json};
+use tower::{Layer, Service};
 use utoipa::openapi::OpenApi;
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
@@ -52,6 +57,17 @@ impl Api {
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         Self(self.0.merge(other.0))
+    }
+
+    /// With a layer around every route that there is so far.
+    pub(crate) fn route_layer<L>(self, layer: L) -> Self
+    where
+        L: Layer<Route> + Clone + Send + Sync + 'static,
+        L::Service: Service<Request, Error = Infallible> + Clone + Send + Sync + 'static,
+        <L::Service as Service<Request>>::Response: IntoResponse + 'static,
+        <L::Service as Service<Request>>::Future: Send + 'static,
+    {
+        Self(self.0.route_layer(layer))
     }
 
     /// The OpenAPI 3.1 document of every route. Each operation may also answer with a problem, and is asked for a tenant

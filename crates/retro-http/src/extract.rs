@@ -4,13 +4,13 @@ use std::error::Error as _;
 use std::str::FromStr;
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use retro_core::id::Tenant;
 use serde::de::DeserializeOwned;
 
+use crate::body_budget::{BodyLimits, read_body};
 use crate::problem::Problem;
 
 /// The header that names the tenant until credentials do.
@@ -64,20 +64,10 @@ impl<T: DeserializeOwned, S: Send + Sync, const BYTES_MAX: usize> FromRequest<S>
                 "send the body as JSON with `Content-Type: application/json`",
             ));
         }
-        let bytes = read_body(request, BYTES_MAX, Duration::from_secs(BODY_READ_S_MAX)).await?;
+        let limits = BodyLimits::new(BYTES_MAX, Duration::from_secs(BODY_READ_S_MAX));
+        let bytes = read_body(request, limits).await?;
         read_json(&bytes).map(Self)
     }
-}
-
-/// Reads a body of at most `bytes_max` bytes, which may take so long to arrive; for a route that takes other ones than
-/// [`JsonBody`] does.
-pub async fn read_body(mut request: Request, bytes_max: usize, longest: Duration) -> Result<Bytes, Problem> {
-    DefaultBodyLimit::max(bytes_max).apply(&mut request);
-    let reading = Bytes::from_request(request, &());
-    tokio::time::timeout(longest, reading)
-        .await
-        .map_err(|_| late(longest))?
-        .map_err(|rejection| unread(rejection.status(), &rejection.body_text(), bytes_max))
 }
 
 /// Whether the body is said to be JSON.
@@ -106,19 +96,6 @@ fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     })?;
     deserializer.end().map_err(|error| Problem::unreadable(format!("after the JSON value: {error}")))?;
     Ok(value)
-}
-
-fn late(longest: Duration) -> Problem {
-    let detail = format!("the body did not arrive within {} s", longest.as_secs());
-    Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long", detail)
-}
-
-fn unread(status: StatusCode, text: &str, bytes_max: usize) -> Problem {
-    if status == StatusCode::PAYLOAD_TOO_LARGE {
-        let detail = format!("the body is larger than {bytes_max} bytes");
-        return Problem::new(status, "the body is too large", detail);
-    }
-    Problem::unreadable(format!("the body did not arrive whole: {text}"))
 }
 
 /// The parameters behind the `?`.

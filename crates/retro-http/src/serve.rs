@@ -17,6 +17,7 @@ use crate::api::Api;
 use crate::extract::BODY_BYTES_MAX;
 use crate::health::{Probes, Readiness, ReadyCheck, health};
 use crate::problem::Problem;
+pub(crate) use connections::HeldBody;
 use connections::{Bounds, until_stopped};
 
 /// How long requests under way may take after the stop, seconds; then their connections are dropped. An answer here
@@ -65,7 +66,7 @@ pub async fn serve(listener: TcpListener, api: Api, stop: CancellationToken) -> 
     let address = listener.local_addr()?;
     loopback_only(address)?;
     info!(http.address = %address, "serving HTTP on {address}");
-    until_stopped(listener, finished(api), Bounds::default(), stop).await;
+    until_stopped(listener, finished(api), Bounds::HTTP, stop).await;
     Ok(())
 }
 
@@ -77,7 +78,7 @@ pub async fn serve_health(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     info!(http.address = %address, "serving /livez, /readyz and /metrics on {address}");
-    until_stopped(listener, with_problems(health(probes).only_routes()), Bounds::default(), stop).await;
+    until_stopped(listener, with_problems(health(probes).only_routes()), Bounds::HEALTH, stop).await;
     Ok(())
 }
 
@@ -94,7 +95,7 @@ pub async fn serve_waiting(listener: TcpListener, api: Api, ready: ReadyCheck, s
     };
     let router = api.only_routes().fallback(waiting);
     let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(local_names_only));
-    until_stopped(listener, router, Bounds::default(), stop).await;
+    until_stopped(listener, router, Bounds::HTTP, stop).await;
 }
 
 /// Serves routes of which each asks for a credential of its own with every request, until `stop`, on whatever address and under
@@ -106,7 +107,7 @@ pub async fn serve_signed(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     info!(http.address = %address, "serving signed requests on {address}");
-    until_stopped(listener, with_problems(api.only_routes()), Bounds::default(), stop).await;
+    until_stopped(listener, with_problems(api.only_routes()), Bounds::SIGNED, stop).await;
     Ok(())
 }
 

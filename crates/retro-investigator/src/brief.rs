@@ -68,7 +68,7 @@ impl Fetched {
 }
 
 /// A body that was fetched is the emitter's ATIF document: it is read and redacted here.
-fn parsed(bytes: &[u8]) -> Result<Trajectory, String> {
+fn parsed(bytes: &Bytes) -> Result<Trajectory, String> {
     let mut trajectory = atif::from_slice(bytes).map_err(|rejection| rejection.to_string())?;
     Redactor::shared().trajectory(&mut trajectory);
     Ok(trajectory)

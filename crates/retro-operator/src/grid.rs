@@ -1,6 +1,7 @@
 //! Tables for terminals.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
+use retro_core::printable::make_printable;
 
 /// The width that is used where there is no terminal to ask, columns.
 pub const COLUMNS_WITHOUT_TERMINAL: u16 = 120;
@@ -25,7 +26,8 @@ pub(crate) fn grid<const N: usize>(columns: u16, head: [&str; N], rows: Vec<[Str
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns.max(COLUMNS_MIN));
     table.set_header(head);
-    table.add_rows(rows);
+    // Before the columns are measured: a code is wider than what it stands for.
+    table.add_rows(rows.into_iter().map(|row| row.map(|cell| make_printable(&cell).into_owned())));
     for (column, _) in table.column_iter_mut().zip(head).filter(|(_, name)| WHOLE.contains(name)) {
         column.set_constraint(ColumnConstraint::ContentWidth);
     }

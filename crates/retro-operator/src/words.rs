@@ -1,10 +1,10 @@
 //! How things are said to people, wherever they are shown. Texts from runs are hostile until proven otherwise: they
-//! may hold control sequences that move a terminal's cursor or turn a line around.
-
-use std::fmt::Write as _;
+//! may hold control sequences that move a terminal's cursor or turn a line around. What is printable says
+//! `retro_core::printable`; here it is done before tables are laid out, so that their columns stay straight.
 
 use jiff::Timestamp;
 use retro_core::memory::{Cause, Effect, Scope, Status};
+use retro_core::printable::make_printable;
 use retro_core::trajectory::Place;
 use retro_core::weight::Weight;
 
@@ -15,21 +15,7 @@ pub(crate) fn line(text: &str) -> String {
 
 /// A text as it is, line breaks included, harmless to a terminal.
 pub(crate) fn visible(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        let harmless = !c.is_control() || c == '\n' || c == '\t';
-        if harmless && !turns_text(c) {
-            out.push(c);
-        } else {
-            let _ = write!(out, "{}", c.escape_unicode());
-        }
-    }
-    out
-}
-
-/// Marks that change the direction in which what follows is shown.
-fn turns_text(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    make_printable(text).into_owned()
 }
 
 /// At most `chars_max` characters, with `…` for the rest.

@@ -1,9 +1,11 @@
 //! Secrets in JSON: texts as texts, and what stands under a name that tells.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::{Map, Value};
+use retro_core::json::Node;
 
 use crate::{MARK, Redactor, marker};
 
@@ -36,51 +38,88 @@ static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl Redactor {
-    /// Replaces the secrets of every text in `value`, names of fields among them, and returns how many there were.
-    /// What stands under a name like `password` or `client_secret` is one, unless it is an obvious placeholder.
-    pub fn value(&self, value: &mut Value) -> usize {
-        match value {
-            Value::String(text) => self.in_place(text),
-            Value::Array(items) => items.iter_mut().map(|item| self.value(item)).sum(),
-            Value::Object(fields) => self.fields(fields),
-            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        }
+    /// Writes a value without the secrets of its texts, names of fields among them, and returns how many there were; keys
+    /// are sorted and white space is gone. What stands under a name like `password` or `client_secret` is a secret, unless
+    /// it is an obvious placeholder. Of fields whose names are the same without their secrets the last one is kept.
+    pub fn json(&self, value: Node<'_>) -> (String, usize) {
+        let mut out = String::with_capacity(value.text().len());
+        let secrets = self.write(value, &mut out);
+        (out, secrets)
     }
 
-    fn fields(&self, fields: &mut Map<String, Value>) -> usize {
+    fn write(&self, value: Node<'_>, out: &mut String) -> usize {
+        if let Some(text) = value.as_str() {
+            let clean = self.redact(&text);
+            push_string(&clean.text, out);
+            return clean.secrets;
+        }
+        if let Some(items) = value.items() {
+            return self.items(items, out);
+        }
+        if value.members().is_some() {
+            return self.fields(value, out);
+        }
+        match value.as_number() {
+            Some(number) => out.push_str(&number.to_string()),
+            None => out.push_str(value.text()),
+        }
+        0
+    }
+
+    fn items<'a>(&self, items: impl Iterator<Item = Node<'a>>, out: &mut String) -> usize {
         let mut secrets = 0;
-        let mut named = Vec::new();
-        for (name, value) in fields.iter_mut() {
-            secrets += self.field(name, value);
-            let clean = self.redact(name);
-            if clean.secrets > 0 {
-                secrets += clean.secrets;
-                named.push((name.clone(), clean.text.into_owned()));
+        out.push('[');
+        for (nth, item) in items.enumerate() {
+            if nth > 0 {
+                out.push(',');
             }
+            secrets += self.write(item, out);
         }
-        for (name, clean) in named {
-            if let Some(value) = fields.remove(&name) {
-                fields.insert(clean, value);
-            }
-        }
+        out.push(']');
         secrets
     }
 
-    fn field(&self, name: &str, value: &mut Value) -> usize {
-        let whole = match value {
-            Value::String(text) if !text.starts_with(MARK) => tells(name) && !PLACEHOLDER.is_match(text),
-            Value::Number(_) => tells(name),
-            _ => false,
+    fn fields(&self, object: Node<'_>, out: &mut String) -> usize {
+        let mut secrets = 0;
+        let mut fields: BTreeMap<Cow<'_, str>, (Cow<'_, str>, Node<'_>)> = BTreeMap::new();
+        for (name, value) in object.members().into_iter().flatten() {
+            let clean = self.redact(&name);
+            secrets += clean.secrets;
+            // Borrowed from the name, which is moved: a name without secrets is its own clean one.
+            let clean = if clean.secrets == 0 { name.clone() } else { Cow::Owned(clean.text.into_owned()) };
+            fields.insert(clean, (name, value));
+        }
+        out.push('{');
+        for (nth, (clean, (name, value))) in fields.into_iter().enumerate() {
+            if nth > 0 {
+                out.push(',');
+            }
+            push_string(&clean, out);
+            out.push(':');
+            secrets += self.field(&name, value, out);
+        }
+        out.push('}');
+        secrets
+    }
+
+    fn field(&self, name: &str, value: Node<'_>, out: &mut String) -> usize {
+        let text = value.as_str();
+        let whole = match &text {
+            Some(text) => !text.starts_with(MARK) && tells(name) && !PLACEHOLDER.is_match(text),
+            None => value.as_number().is_some() && tells(name),
         };
         if whole {
-            *value = Value::String(marker(BY_NAME));
+            push_string(&marker(BY_NAME), out);
             return 1;
         }
-        let Value::String(text) = value else { return self.value(value) };
-        match self.in_place(text) {
-            0 => self.assigned(name, text),
+        let Some(text) = text else { return self.write(value, out) };
+        let mut text = text.into_owned();
+        let secrets = match self.in_place(&mut text) {
+            0 => self.assigned(name, &mut text),
             secrets => secrets,
-        }
+        };
+        push_string(&text, out);
+        secrets
     }
 
     /// Tries a field as the assignment it would be in a text, for names that tell a little.
@@ -96,6 +135,10 @@ impl Redactor {
         }
         secrets.len()
     }
+}
+
+fn push_string(text: &str, out: &mut String) {
+    out.push_str(&serde_json::to_string(text).expect("a text is JSON"));
 }
 
 fn tells(name: &str) -> bool {

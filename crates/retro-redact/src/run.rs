@@ -1,11 +1,11 @@
 //! Secrets in a run: its trajectory, and the facts that its emitter wrote.
 
-use retro_core::canonical::canonical_json;
+use bytes::Bytes;
+use retro_core::json::{Bounds, Document};
 use retro_core::run::RunFacts;
 use retro_core::trajectory::{ToolCall, Trajectory};
-use serde_json::Value;
 
-use crate::Redactor;
+use crate::{Redactor, TEXT_BYTES_MAX};
 
 impl Redactor {
     /// Replaces the secrets of every message, thought, argument and answer, and returns how many there were. Names
@@ -28,11 +28,14 @@ impl Redactor {
 
     /// Arguments are JSON in canonical form or a plain text; what changes stays what it was.
     fn arguments(&self, arguments: &mut String) -> usize {
-        let object = arguments.starts_with('{').then(|| serde_json::from_str::<Value>(arguments).ok());
-        let Some(mut object) = object.flatten() else { return self.in_place(arguments) };
-        let secrets = self.value(&mut object);
+        let object = arguments.starts_with('{').then(|| {
+            let text = Bytes::copy_from_slice(arguments.as_bytes());
+            Document::parse(&text, Bounds::bytes(TEXT_BYTES_MAX)).ok()
+        });
+        let Some(object) = object.flatten() else { return self.in_place(arguments) };
+        let (clean, secrets) = self.json(object.root());
         if secrets > 0 {
-            *arguments = canonical_json(&object);
+            *arguments = clean;
         }
         secrets
     }

@@ -3,53 +3,40 @@
 use async_trait::async_trait;
 use retro_core::id::ReplayId;
 use retro_core::message::Notice;
-use retro_core::stream::is_same;
+use retro_core::steer::Act;
 use retro_fault::Label;
 use retro_store::Result;
-use retro_store::broker::{Anew, BrokerStore, Feed, Look, Loss, StreamSight, WaitingMessage};
-use retro_store_sql::broker::{Account, LossRecord, StreamRecord, StreamRow, losses, waiting};
+use retro_store::broker::{
+    BrokerStore, ClosedLoss, Feed, KnownStream, Look, Loss, LossKey, StreamSight, WaitingMessage,
+};
+use retro_store_sql::broker::Account;
 use retro_store_sql::{at, integer, json};
 use sqlx::PgConnection;
 
 use crate::answer::OnTable;
 use crate::count::{column, seen_events};
 use crate::open::commit;
-use crate::{PostgresStore, now_ms};
+use crate::{PostgresStore, losses, now_ms, stream};
 
 #[async_trait]
 impl BrokerStore for PostgresStore {
-    async fn look(&self, sight: &StreamSight, feed: Feed) -> Result<Option<Look>> {
-        let mut transaction = self.write().await?;
-        let before = last(&mut transaction, &sight.stream).await?;
-        let look = match before {
-            None if !begin(&mut transaction, 1, sight).await? => return Ok(None),
-            None => Look { number: 1, named_to: 0, gone: Vec::new(), anew: None },
-            Some(before) if !is_same(&before.known, &sight.made, sight.last) => {
-                match replace(&mut transaction, &before, sight, feed).await? {
-                    Some(look) => look,
-                    None => return Ok(None),
-                }
-            }
-            Some(before) => see(&mut transaction, &before, sight).await?,
-        };
-        commit(transaction, Label::LookCommit).await?;
-        Ok(Some(look))
+    async fn load_stream(&self, stream: &str) -> Result<Option<KnownStream>> {
+        let mut reader = self.reader().acquire().await.on("streams")?;
+        stream::load_known(&mut reader, stream).await
+    }
+
+    async fn record_sight(
+        &self,
+        sight: &StreamSight,
+        held: &[(u64, WaitingMessage)],
+        feed: Feed,
+    ) -> Result<Look> {
+        stream::record_sight(self, sight, held, feed).await
     }
 
     async fn name_waiting(&self, stream: &str, number: u64, waiting: &[(u64, WaitingMessage)]) -> Result<()> {
-        const NAME: &str = "
-            INSERT INTO waiting (stream, number, sequence, message)
-            SELECT $1, $2, sequence, message FROM unnest($3::bigint[], $4::text[]) AS new (sequence, message)
-            ON CONFLICT (stream, number, sequence) DO NOTHING";
         let mut transaction = self.write().await?;
-        sqlx::query(NAME)
-            .bind(stream)
-            .bind(integer(number))
-            .bind(column(waiting, |(position, _)| integer(*position)))
-            .bind(column(waiting, |(_, message)| json(message)))
-            .execute(&mut *transaction)
-            .await
-            .on("waiting")?;
+        store_names(&mut transaction, stream, number, waiting).await?;
         commit(transaction, Label::NameWaitingCommit).await
     }
 
@@ -112,194 +99,46 @@ impl BrokerStore for PostgresStore {
     }
 
     async fn losses(&self) -> Result<Vec<Loss>> {
-        const LOAD: &str = "
-            SELECT stream, number, first_sequence, last_sequence, message FROM losses
-            ORDER BY stream, number, first_sequence";
         let mut reader = self.reader().acquire().await.on("losses")?;
-        let rows: Vec<LossRecord> = sqlx::query_as(LOAD).fetch_all(&mut *reader).await.on("losses")?;
-        let all = rows.into_iter().map(LossRecord::read).collect::<Result<Vec<Loss>>>()?;
-        let (unnamed, named): (Vec<Loss>, Vec<Loss>) =
-            all.into_iter().partition(|loss| loss.message.is_none());
-        let since =
-            handled_events(&mut reader, named.iter().filter_map(|loss| loss.message.as_ref())).await?;
-        let mut left: Vec<Loss> =
-            named.into_iter().zip(since).filter_map(|(loss, handled)| (!handled).then_some(loss)).collect();
-        left.extend(unnamed);
-        left.sort_by_key(|loss| (loss.stream.clone(), loss.number, *loss.positions.start()));
-        Ok(left)
+        losses::load_open_losses(&mut reader).await
+    }
+
+    async fn closed_losses(&self) -> Result<Vec<ClosedLoss>> {
+        let mut reader = self.reader().acquire().await.on("losses")?;
+        losses::load_closed_losses(&mut reader).await
+    }
+
+    async fn close_losses(&self, losses: &[LossKey], act: &Act) -> Result<Vec<LossKey>> {
+        losses::close_losses(self, losses, act).await
     }
 }
 
-/// The last stream of a name that was seen.
-async fn last(connection: &mut PgConnection, stream: &str) -> Result<Option<StreamRow>> {
-    const LAST: &str = "
-        SELECT stream, number, made, seen_to, handled_to, found_ms, seen_ms FROM streams
-        WHERE stream = $1 ORDER BY number DESC LIMIT 1 FOR UPDATE";
-    let row: Option<StreamRecord> =
-        sqlx::query_as(LAST).bind(stream).fetch_optional(connection).await.on("streams")?;
-    row.map(StreamRecord::read).transpose()
-}
-
-/// Returns false when another process has just done so.
-async fn begin(connection: &mut PgConnection, number: u64, sight: &StreamSight) -> Result<bool> {
-    const BEGIN: &str = concat!(
-        "INSERT INTO streams
-             (stream, number, made, seen_to, handled_to, checked_to, compared_ms, fed_again, found_ms, seen_ms)
-         VALUES ($1, $2, $3, $4, $5, 0, 0, 0, ",
-        now_ms!(),
-        ", ",
-        now_ms!(),
-        ") ON CONFLICT (stream, number) DO NOTHING"
-    );
-    let done = sqlx::query(BEGIN)
-        .bind(&sight.stream)
+/// Remembers names, unless the stream has ended or is suspected to have.
+pub(crate) async fn store_names(
+    connection: &mut PgConnection,
+    stream: &str,
+    number: u64,
+    waiting: &[(u64, WaitingMessage)],
+) -> Result<()> {
+    const NAME: &str = "
+        INSERT INTO waiting (stream, number, sequence, message)
+        SELECT $1, $2, sequence, message FROM unnest($3::bigint[], $4::text[]) AS new (sequence, message)
+        WHERE EXISTS (
+            SELECT 1 FROM streams WHERE stream = $1 AND number = $2 AND ended_ms IS NULL AND suspected_ms IS NULL)
+        ON CONFLICT (stream, number, sequence) DO NOTHING";
+    sqlx::query(NAME)
+        .bind(stream)
         .bind(integer(number))
-        .bind(&sight.made)
-        .bind(integer(sight.last))
-        .bind(integer(sight.handled))
+        .bind(column(waiting, |(position, _)| integer(*position)))
+        .bind(column(waiting, |(_, message)| json(message)))
         .execute(connection)
         .await
-        .on("streams")?;
-    Ok(done.rows_affected() == 1)
-}
-
-/// The stream that is known, seen again.
-async fn see(connection: &mut PgConnection, before: &StreamRow, sight: &StreamSight) -> Result<Look> {
-    const SEE: &str = concat!(
-        "UPDATE streams SET seen_to = $3, handled_to = greatest(handled_to, $4), seen_ms = ",
-        now_ms!(),
-        " WHERE stream = $1 AND number = $2"
-    );
-    const FORGET: &str = "DELETE FROM waiting WHERE stream = $1 AND number = $2 AND sequence <= $3";
-    const NAMED: &str = "SELECT coalesce(max(sequence), 0) FROM waiting WHERE stream = $1 AND number = $2";
-    let (stream, number) = (&sight.stream, integer(before.number));
-    let gone = gone(connection, before, sight).await?;
-    store(connection, &gone).await?;
-    sqlx::query(SEE)
-        .bind(stream)
-        .bind(number)
-        .bind(integer(sight.last))
-        .bind(integer(sight.handled))
-        .execute(&mut *connection)
-        .await
-        .on("streams")?;
-    sqlx::query(FORGET)
-        .bind(stream)
-        .bind(number)
-        .bind(integer(sight.handled))
-        .execute(&mut *connection)
-        .await
         .on("waiting")?;
-    let named: i64 =
-        sqlx::query_scalar(NAMED).bind(stream).bind(number).fetch_one(connection).await.on("waiting")?;
-    Ok(Look {
-        number: before.number,
-        named_to: at("waiting.sequence", named).unsigned(named)?,
-        gone,
-        anew: None,
-    })
-}
-
-/// The stream that is known has ended, and another one stands in its place. `None` when another process has just found so.
-async fn replace(
-    connection: &mut PgConnection,
-    before: &StreamRow,
-    sight: &StreamSight,
-    feed: Feed,
-) -> Result<Option<Look>> {
-    const END: &str =
-        concat!("UPDATE streams SET ended_ms = ", now_ms!(), " WHERE stream = $1 AND number = $2");
-    const FED: &str = "UPDATE streams SET fed_again = $3 WHERE stream = $1 AND number = $2";
-    const FORGET: [&str; 3] = [
-        "DELETE FROM waiting WHERE stream = $1",
-        "DELETE FROM attempts WHERE stream = $1",
-        "DELETE FROM attempt_history WHERE stream = $1 AND letter IS NULL",
-    ];
-    let (stream, number) = (&sight.stream, before.number + 1);
-    // First of all, since whoever is second waits for it.
-    if !begin(connection, number, sight).await? {
-        return Ok(None);
-    }
-    let lost = lost(connection, before, stream).await?;
-    let ended = sqlx::query(END).bind(stream).bind(integer(before.number)).execute(&mut *connection);
-    ended.await.on("streams")?;
-    for forget in FORGET {
-        sqlx::query(forget).bind(stream).execute(&mut *connection).await.on("attempts")?;
-    }
-    store(connection, &lost).await?;
-    let fed_again = feed_again(connection, feed).await?;
-    let fed = sqlx::query(FED).bind(stream).bind(integer(number)).bind(integer(fed_again));
-    fed.execute(connection).await.on("streams")?;
-    let (before, last_seen) = (before.known.made.clone(), before.last_seen);
-    let anew = Some(Anew { before, last_seen, fed_again, lost });
-    Ok(Some(Look { number, named_to: 0, gone: Vec::new(), anew }))
-}
-
-/// What had waited before the first position that still holds something, and was not handled.
-async fn gone(connection: &mut PgConnection, before: &StreamRow, sight: &StreamSight) -> Result<Vec<Loss>> {
-    const GONE: &str = "
-        SELECT sequence, message FROM waiting WHERE stream = $1 AND number = $2 AND sequence < $3 ORDER BY sequence";
-    let rows: Vec<(i64, String)> = sqlx::query_as(GONE)
-        .bind(&sight.stream)
-        .bind(integer(before.number))
-        .bind(integer(sight.first))
-        .fetch_all(&mut *connection)
-        .await
-        .on("waiting")?;
-    if rows.is_empty() {
-        return Ok(Vec::new());
-    }
-    let named = rows.iter().map(waiting).collect::<Result<Vec<_>>>()?;
-    let handled = handled(connection, before, &sight.stream, &named).await?;
-    let gone = named.into_iter().filter(|(position, _)| !handled.contains(position));
-    let stream = &sight.stream;
-    Ok(gone.map(|(position, message)| before.loss(stream, position..=position, Some(message))).collect())
-}
-
-async fn lost(connection: &mut PgConnection, before: &StreamRow, stream: &str) -> Result<Vec<Loss>> {
-    const WAITING: &str = "
-        SELECT sequence, message FROM waiting WHERE stream = $1 AND number = $2 AND sequence > $3 ORDER BY sequence";
-    let rows: Vec<(i64, String)> = sqlx::query_as(WAITING)
-        .bind(stream)
-        .bind(integer(before.number))
-        .bind(integer(before.known.handled_to))
-        .fetch_all(&mut *connection)
-        .await
-        .on("waiting")?;
-    let named = rows.iter().map(waiting).collect::<Result<Vec<_>>>()?;
-    let handled = handled(connection, before, stream, &named).await?;
-    Ok(losses(stream, before, named, &handled))
-}
-
-/// The positions of a stream that need no name: of the named ones those whose event was handled, and those given up by anybody:
-/// a letter is the whole message, and sent again it reaches everybody who reads the stream.
-async fn handled(
-    connection: &mut PgConnection,
-    before: &StreamRow,
-    stream: &str,
-    named: &[(u64, WaitingMessage)],
-) -> Result<Vec<u64>> {
-    const GIVEN_UP: &str = "
-        SELECT DISTINCT sequence FROM dead_letters WHERE stream = $1 AND created_ms >= $2 AND sequence > $3";
-    let first = named.first().map_or(before.known.handled_to, |(first, _)| first - 1);
-    let given_up: Vec<i64> = sqlx::query_scalar(GIVEN_UP)
-        .bind(stream)
-        .bind(before.found_ms)
-        .bind(integer(first.min(before.known.handled_to)))
-        .fetch_all(&mut *connection)
-        .await
-        .on("dead_letters")?;
-    let known = handled_events(connection, named.iter().map(|(_, message)| message)).await?;
-    let mut handled: Vec<u64> =
-        named.iter().zip(known).filter_map(|((position, _), known)| known.then_some(*position)).collect();
-    for position in given_up {
-        handled.push(at("dead_letters.sequence", position).unsigned(position)?);
-    }
-    Ok(handled)
+    Ok(())
 }
 
 /// For each of some messages, whether everybody who reads it has handled its event.
-async fn handled_events<'a>(
+pub(crate) async fn handled_events<'a>(
     connection: &mut PgConnection,
     messages: impl Iterator<Item = &'a WaitingMessage>,
 ) -> Result<Vec<bool>> {
@@ -312,7 +151,7 @@ async fn handled_events<'a>(
 }
 
 /// Stores losses; what was lost before is left as it is.
-async fn store(connection: &mut PgConnection, lost: &[Loss]) -> Result<()> {
+pub(crate) async fn store(connection: &mut PgConnection, lost: &[Loss]) -> Result<()> {
     const STORE: &str = "
         INSERT INTO losses (stream, number, first_sequence, last_sequence, message)
         SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[])
@@ -332,7 +171,7 @@ async fn store(connection: &mut PgConnection, lost: &[Loss]) -> Result<()> {
     Ok(())
 }
 
-async fn feed_again(connection: &mut PgConnection, feed: Feed) -> Result<u64> {
+pub(crate) async fn feed_again(connection: &mut PgConnection, feed: Feed) -> Result<u64> {
     const WAKE_UPS: &str = "
         UPDATE outbox SET sent_ms = NULL
         WHERE sent_ms IS NOT NULL AND kind = ANY ($1::text[]) AND EXISTS (

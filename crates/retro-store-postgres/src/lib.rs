@@ -20,6 +20,8 @@ mod keep;
 mod letter;
 mod level;
 mod lock;
+#[path = "../../retro-store-sql/ports/losses.rs"]
+mod losses;
 mod manual;
 mod memory;
 mod open;
@@ -42,6 +44,8 @@ mod run;
 mod sample;
 #[path = "../../retro-store-sql/ports/steer.rs"]
 mod steer;
+#[path = "../../retro-store-sql/ports/stream.rs"]
+mod stream;
 #[path = "../../retro-store-sql/ports/trace.rs"]
 mod trace;
 mod track;
@@ -51,6 +55,6 @@ mod vectors;
 mod verify;
 mod write;
 
-pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, migrate, name};
+pub use open::{CONNECTIONS_MAX, LOCK_WAIT, PostgresStore, RECORDERS_MAX, migrate, name};
 
 use dialect::now_ms;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use retro_fault::{Label, step};
-use retro_store::{Result, SchemaStore, StoreError};
+use retro_store::{AGENT_READERS_MAX, Result, SchemaStore, StoreError};
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres, Row, Transaction};
@@ -15,9 +15,14 @@ use crate::answer::{OnTable, translate};
 /// Connections of one process, at most. A role has few things under way at once, each for milliseconds; and a fleet of
 /// a dozen processes stays below the hundred that a Postgres server allows by default.
 pub const CONNECTIONS_MAX: u32 = 8;
+/// Connections by which what agents were shown is recorded, beside the [`AGENT_READERS_MAX`] that they are read for. Only a gateway opens them, so that it has 18
+/// at most. While recording hangs these hang, and nothing else.
+pub const RECORDERS_MAX: u32 = 4;
 /// How long a statement waits for a lock. Whoever holds a workflow's does so for milliseconds, so this is reached only
 /// when somebody was stopped while holding it.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// The shortest time that a statement for an agent has at the server: waking up a server that was idle takes tenths of a second.
+const AGENT_STATEMENT_WAIT_MIN: Duration = Duration::from_secs(1);
 /// How long a statement may take: far above the slowest question of a person over a large table.
 const STATEMENT_WAIT: Duration = Duration::from_secs(60);
 /// How long a transaction may stand still before the server gives up on it and frees its locks: a program that was
@@ -36,7 +41,8 @@ static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/postgres");
 /// The ports of `retro-store` over a Postgres database. Cloning gives another handle of the same connections.
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
-    pool: PgPool,
+    reader: PgPool,
+    writer: PgPool,
 }
 
 impl PostgresStore {
@@ -48,7 +54,7 @@ impl PostgresStore {
         if missing.is_empty() {
             return Ok(store);
         }
-        let (name, lacks) = (shown(&store.pool.connect_options()), missing.join(", "));
+        let (name, lacks) = (shown(&store.reader.connect_options()), missing.join(", "));
         Err(StoreError::Unavailable(format!("{name} lacks {lacks}; run `retro migrate`")))
     }
 
@@ -61,46 +67,57 @@ impl PostgresStore {
     /// A handle that connects when it is asked, and tries anew each time while it cannot: for a process that waits for
     /// its database. Fails when the address cannot be read.
     pub fn lazy(url: &str) -> Result<Self> {
-        let pool = PgPoolOptions::new().max_connections(CONNECTIONS_MAX).acquire_timeout(POOL_WAIT);
-        // Asked instead of the driver's own question, which a connection answers whatever state it is in.
-        let pool = pool.test_before_acquire(false);
-        let pool = pool.before_acquire(|connection, _| Box::pin(is_at_rest(connection)));
-        Ok(Self { pool: pool.idle_timeout(UNUSED).connect_lazy_with(options(url)?) })
+        let pool = pool(CONNECTIONS_MAX, POOL_WAIT).connect_lazy_with(options(url)?);
+        Ok(Self { reader: pool.clone(), writer: pool })
+    }
+
+    /// The same database over connections that nobody but agents uses, some to read and others to record: neither lists of people nor
+    /// recordings that hang keep a read waiting. The server gives up what an agent no longer waits for, after `patience` or a
+    /// second, so that a connection is not lost to it for longer.
+    #[must_use]
+    pub fn for_agents(&self, patience: Duration) -> Self {
+        let limit = patience.max(AGENT_STATEMENT_WAIT_MIN).min(STATEMENT_WAIT).as_millis().to_string();
+        let options = self.reader.connect_options().as_ref().clone();
+        let options = options.options([("statement_timeout", limit)]);
+        let reader = pool(AGENT_READERS_MAX, patience).connect_lazy_with(options.clone());
+        let writer = pool(RECORDERS_MAX, patience).connect_lazy_with(options);
+        Self { reader, writer }
     }
 
     /// Begins a transaction that may write. Every statement in it sees what was committed before the statement
     /// (READ COMMITTED, the default, which [`options`] insists on), so what is decided upon is read after its lock.
     pub(crate) async fn write(&self) -> Result<Transaction<'static, Postgres>> {
-        self.pool.begin().await.on("beginning a transaction")
+        self.writer.begin().await.on("beginning a transaction")
     }
 
     /// Begins a transaction that sees one state and writes nothing.
     pub(crate) async fn snapshot(&self) -> Result<Transaction<'static, Postgres>> {
         const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-        self.pool.begin_with(BEGIN).await.on("beginning to read")
+        self.reader.begin_with(BEGIN).await.on("beginning to read")
     }
 
     /// The connections for questions of one statement.
     pub(crate) const fn reader(&self) -> &PgPool {
-        &self.pool
+        &self.reader
     }
 
     /// Closes every connection, after what is under way.
     pub async fn disconnect(&self) {
-        self.pool.close().await;
+        self.reader.close().await;
+        self.writer.close().await;
     }
 }
 
 #[async_trait]
 impl SchemaStore for PostgresStore {
     async fn lacks(&self) -> Result<Vec<String>> {
-        if let Some(mut connection) = self.pool.try_acquire()
+        if let Some(mut connection) = self.reader.try_acquire()
             && let Ok(missing) = missing(&mut *connection).await
         {
             return Ok(missing);
         }
         // A connection of its own: the pool would try for as long as a call may wait, and not say why.
-        let options = self.pool.connect_options();
+        let options = self.reader.connect_options();
         let mut connection = options.connect().await.map_err(|error| unreachable(&options, &error))?;
         let missing = missing(&mut connection).await;
         connection.close().await.on("closing the connection")?;
@@ -111,6 +128,13 @@ impl SchemaStore for PostgresStore {
         const LOAD: &str = "SELECT identity FROM database_identity";
         sqlx::query_scalar(LOAD).fetch_one(self.reader()).await.on("database_identity")
     }
+}
+
+fn pool(connections: u32, wait: Duration) -> PgPoolOptions {
+    let pool = PgPoolOptions::new().max_connections(connections).acquire_timeout(wait).idle_timeout(UNUSED);
+    // Asked instead of the driver's own question, which a connection answers whatever state it is in.
+    let pool = pool.test_before_acquire(false);
+    pool.before_acquire(|connection, _| Box::pin(is_at_rest(connection)))
 }
 
 /// Whether a connection of the pool is in no transaction; one that is, or that is gone, is replaced. Whoever stops waiting
@@ -235,6 +259,37 @@ mod tests {
         while store.reader().num_idle() < store.reader().size() as usize {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[tokio::test]
+    async fn agents_read_while_others_hold_the_connections_and_recordings_hang() {
+        let server = TestPostgres::start().await;
+        let store = PostgresStore::open_and_migrate(&server.url()).await.unwrap();
+        let mut held = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            held.push(store.write().await.unwrap());
+        }
+        assert!(store.reader().try_acquire().is_none(), "nothing is left for people");
+        let lock = "LOCK TABLE presentations IN ACCESS EXCLUSIVE MODE";
+        sqlx::query(lock).execute(&mut *held[0]).await.unwrap();
+        let agents = store.for_agents(Duration::from_secs(60));
+        let recording = || async {
+            let mut recording = agents.write().await.unwrap();
+            sqlx::query("DELETE FROM presentations").execute(&mut *recording).await.unwrap();
+            recording.commit().await.unwrap();
+        };
+        let hanging: Vec<_> = (0..2 * RECORDERS_MAX).map(|_| Box::pin(recording())).collect();
+        let hanging = futures::future::join_all(hanging);
+        let read = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM memories").fetch_one(agents.reader());
+        // Whichever is first: every recording waits for the lock until the read was answered.
+        let futures::future::Either::Left((read, hanging)) =
+            futures::future::select(Box::pin(read), hanging).await
+        else {
+            panic!("the recordings hang");
+        };
+        assert_eq!(read.unwrap(), 0);
+        drop(held);
+        hanging.await;
     }
 
     #[tokio::test]

@@ -1,13 +1,14 @@
 //! What cannot be read is named, what stands in the way for a while is told apart from it, and neither stops what can go
 //! on.
 
+use jiff::Timestamp;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_core::learn::Timing;
 use retro_core::retrospective::InvestigationResult;
 use retro_store::conformance::samples::sample;
 use retro_store::{
-    DeliveryStore, InvestigatorStore, MemoryFilter, OperatorStore, Position, RecallStore, RetentionStore,
-    RunFilter, SamplerStore, StoreError, StoredBody, keep,
+    AttemptStart, DeliveryStore, InvestigatorStore, MemoryFilter, OperatorStore, Position, RecallStore,
+    Redelivery, RetentionStore, RunFilter, SamplerStore, StoreError, StoredBody, keep,
 };
 use retro_store_postgres::{PostgresStore, migrate};
 use retro_testkit::TestPostgres;
@@ -129,12 +130,13 @@ async fn attempts_of_long_ago_are_forgotten() {
     const AGE: &str = "UPDATE attempts SET last_ms = floor(extract(epoch FROM now()) * 1000)::bigint - ";
     let mut world = sampled().await;
     let position = Position { consumer: "counter".into(), stream: "RETRO_RUNS".into(), sequence: 41 };
+    let message = Redelivery::new(position, b"a message", Timestamp::UNIX_EPOCH);
     world.spoil(format!("{AGE}23 * 3600 * 1000, attempts = 2")).await;
     assert_eq!(world.store.purge(keep::Stage::Attempts, DAY_S, 100).await.unwrap().rows, 0);
-    assert_eq!(world.store.begin_attempt(&position).await.unwrap(), 3);
+    assert_eq!(world.store.begin_attempt(&message, 5).await.unwrap(), AttemptStart::Begun(4));
     world.spoil(format!("{AGE}25 * 3600 * 1000")).await;
     assert!(world.store.purge(keep::Stage::Attempts, DAY_S, 100).await.unwrap().rows > 0);
-    assert_eq!(world.store.begin_attempt(&position).await.unwrap(), 1);
+    assert_eq!(world.store.begin_attempt(&message, 5).await.unwrap(), AttemptStart::Begun(2));
 }
 
 #[tokio::test]

@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 
 use retro_core::id::EventKey;
-use retro_core::stream::Known;
+use retro_core::steer::Act;
+use retro_core::stream::KnownStream;
 use retro_store::Result;
-use retro_store::broker::{Loss, WaitingMessage};
+use retro_store::broker::{ClosedLoss, Loss, WaitingMessage};
 
 use crate::at;
 
@@ -16,8 +17,11 @@ pub struct StreamRecord {
     stream: String,
     number: i64,
     made: String,
+    first: i64,
     seen_to: i64,
+    anchor: Option<String>,
     handled_to: i64,
+    suspected_ms: Option<i64>,
     found_ms: i64,
     seen_ms: i64,
 }
@@ -25,10 +29,8 @@ pub struct StreamRecord {
 /// A stream as it was last seen.
 #[derive(Debug)]
 pub struct StreamRow {
-    /// The how manieth of its name.
-    pub number: u64,
     /// What the decision is told.
-    pub known: Known,
+    pub known: KnownStream,
     /// When it was first seen, Unix time in milliseconds.
     pub found_ms: i64,
     /// When it was last seen.
@@ -43,7 +45,7 @@ impl StreamRow {
         positions: RangeInclusive<u64>,
         message: Option<WaitingMessage>,
     ) -> Loss {
-        Loss { stream: stream.to_owned(), number: self.number, positions, message }
+        Loss { stream: stream.to_owned(), number: self.known.number, positions, message }
     }
 }
 
@@ -52,11 +54,14 @@ impl StreamRecord {
     pub fn read(self) -> Result<StreamRow> {
         let place = at("streams", &self.stream);
         Ok(StreamRow {
-            number: place.unsigned(self.number)?,
-            known: Known {
+            known: KnownStream {
+                number: place.unsigned(self.number)?,
                 made: self.made,
+                first: place.unsigned(self.first)?,
                 seen_to: place.unsigned(self.seen_to)?,
+                anchor: self.anchor,
                 handled_to: place.unsigned(self.handled_to)?,
+                suspected: self.suspected_ms.map(|moment| place.unsigned(moment)).transpose()?,
             },
             found_ms: self.found_ms,
             last_seen: place.millis(self.seen_ms)?,
@@ -91,6 +96,25 @@ impl LossRecord {
             stream: self.stream,
             message,
         })
+    }
+}
+
+/// A row of `losses` that somebody has closed.
+#[derive(Debug, sqlx::FromRow)]
+pub struct ClosedLossRecord {
+    #[sqlx(flatten)]
+    loss: LossRecord,
+    closed_by: String,
+    closed_reason: String,
+    closed_at: String,
+}
+
+impl ClosedLossRecord {
+    /// What it says.
+    pub fn read(self) -> Result<ClosedLoss> {
+        let loss = self.loss.read()?;
+        let at = at("losses", loss.key()).parse(&self.closed_at)?;
+        Ok(ClosedLoss { loss, act: Act { by: self.closed_by, reason: self.closed_reason, at } })
     }
 }
 

@@ -7,7 +7,8 @@ use retro_core::replay::Outcome;
 use retro_core::{canonical::sha256_hex, id::WorkflowKey};
 use retro_fault::Label;
 use retro_store::{
-    DeadLetter, DeliveryStore, Failure, LetterStatus, NewDeadLetter, Position, Resent, Result,
+    AttemptStart, DeadLetter, DeliveryStore, Failure, LetterStatus, NewDeadLetter, Position, Redelivery,
+    Resent, Result,
 };
 use retro_store_sql::letter::Record;
 use sqlx::SqliteConnection;
@@ -18,27 +19,23 @@ use crate::{SqliteStore, letter, now_ms, outbox, replayed};
 
 #[async_trait]
 impl DeliveryStore for SqliteStore {
-    async fn begin_attempt(&self, position: &Position) -> Result<u32> {
-        const BEGIN: &str = concat!(
-            "INSERT INTO attempts (consumer, stream, sequence, attempts, last_ms) VALUES (?1, ?2, ?3, 1, ",
-            now_ms!(),
-            ") ON CONFLICT (consumer, stream, sequence)
-               DO UPDATE SET attempts = attempts + 1, last_ms = excluded.last_ms
-               RETURNING attempts"
-        );
+    async fn begin_attempt(&self, message: &Redelivery, attempts_max: u32) -> Result<AttemptStart> {
         let mut transaction = self.write().await?;
-        let attempts: i64 = sqlx::query_scalar(BEGIN)
-            .bind(&position.consumer)
-            .bind(&position.stream)
-            .bind(integer(position.sequence))
-            .fetch_one(&mut *transaction)
-            .await
-            .on("attempts")?;
-        let attempts: u32 = at("attempts", &position.stream).unsigned(attempts)?;
-        // The first delivery is an attempt that is not counted.
-        letter::begin(&mut transaction, position, attempts.saturating_add(1)).await?;
+        if is_dead_lettered(&mut transaction, message).await? {
+            return Ok(AttemptStart::DeadLettered(message.letter));
+        }
+        let position = &message.position;
+        let counted = count_attempt(&mut transaction, position, attempts_max).await?;
+        let start = if counted < attempts_max {
+            // The first delivery is an attempt that is not counted.
+            let attempt = counted + 1;
+            letter::begin(&mut transaction, position, attempt).await?;
+            AttemptStart::Begun(attempt)
+        } else {
+            AttemptStart::Exhausted
+        };
         commit(transaction, Label::AttemptCommit).await?;
-        Ok(attempts)
+        Ok(start)
     }
 
     async fn note_failure(&self, position: &Position, failure: &Failure) -> Result<()> {
@@ -88,6 +85,38 @@ pub(crate) async fn bury(connection: &mut SqliteConnection, letter: &NewDeadLett
         outbox::put(connection, std::iter::once(&message)).await?;
     }
     Ok(id)
+}
+
+/// Returns whether this very message has its dead letter.
+async fn is_dead_lettered(connection: &mut SqliteConnection, message: &Redelivery) -> Result<bool> {
+    const LOOK: &str = "SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = ?1 AND stored_at = ?2)";
+    sqlx::query_scalar(LOOK)
+        .bind(message.letter.to_string())
+        .bind(policy_time(message.stored_at))
+        .fetch_one(connection)
+        .await
+        .on("dead_letters")
+}
+
+/// Counts an attempt and returns how many are counted. The count stops at `most`: a process that dies before it has given
+/// up an exhausted message counts nothing more, however often it dies.
+async fn count_attempt(connection: &mut SqliteConnection, position: &Position, most: u32) -> Result<u32> {
+    const COUNT: &str = concat!(
+        "INSERT INTO attempts (consumer, stream, sequence, attempts, last_ms) VALUES (?1, ?2, ?3, 1, ",
+        now_ms!(),
+        ") ON CONFLICT (consumer, stream, sequence) DO UPDATE
+             SET attempts = min(attempts + 1, ?4), last_ms = excluded.last_ms
+           RETURNING attempts"
+    );
+    let attempts: i64 = sqlx::query_scalar(COUNT)
+        .bind(&position.consumer)
+        .bind(&position.stream)
+        .bind(integer(position.sequence))
+        .bind(i64::from(most))
+        .fetch_one(connection)
+        .await
+        .on("attempts")?;
+    at("attempts", &position.stream).unsigned(attempts)
 }
 
 async fn forget_attempts(connection: &mut SqliteConnection, position: &Position) -> Result<()> {

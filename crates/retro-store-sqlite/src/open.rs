@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use retro_fault::{Label, step};
-use retro_store::{Result, SchemaStore, StoreError};
+use retro_store::{AGENT_READERS_MAX, Result, SchemaStore, StoreError};
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, Sqlite, SqliteConnection, SqlitePool, Transaction};
@@ -29,6 +29,7 @@ pub struct SqliteStore {
     path: Arc<Path>,
     writer: SqlitePool,
     reader: SqlitePool,
+    agents: SqlitePool,
 }
 
 impl SqliteStore {
@@ -56,13 +57,21 @@ impl SqliteStore {
     pub fn lazy(path: &Path) -> Self {
         let writer = pool(1).connect_lazy_with(options(path));
         let reader = pool(READERS_MAX).connect_lazy_with(options(path).read_only(true));
-        Self { path: path.into(), writer, reader }
+        Self { path: path.into(), writer, reader, agents: agents(path) }
+    }
+
+    /// The same file, read over connections that nobody but agents uses: lists and exports of people never keep them
+    /// waiting. Writing goes through the one connection that writes, in whose queue a recording waits like everybody.
+    #[must_use]
+    pub fn for_agents(&self) -> Self {
+        Self { reader: self.agents.clone(), ..self.clone() }
     }
 
     async fn connect(path: &Path) -> Result<Self> {
         let writer = pool(1).connect_with(options(path)).await.on("opening the file")?;
         let reader = pool(READERS_MAX).connect_with(options(path).read_only(true)).await;
-        Ok(Self { path: path.into(), writer, reader: reader.on("opening the file for reading")? })
+        let reader = reader.on("opening the file for reading")?;
+        Ok(Self { path: path.into(), writer, reader, agents: agents(path) })
     }
 
     /// Begins a transaction that may write from its first statement on.
@@ -82,6 +91,7 @@ impl SqliteStore {
 
     /// Closes every connection, after what is under way. The last handle of a file folds its log back in.
     pub async fn disconnect(&self) {
+        self.agents.close().await;
         self.reader.close().await;
         self.writer.close().await;
     }
@@ -108,6 +118,11 @@ fn pool(connections: u32) -> SqlitePoolOptions {
     let pool =
         pool.before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
     pool.min_connections(1).idle_timeout(None).max_lifetime(None)
+}
+
+/// The connections of agents' reads, which are opened when the first agent asks.
+fn agents(path: &Path) -> SqlitePool {
+    pool(AGENT_READERS_MAX).min_connections(0).connect_lazy_with(options(path).read_only(true))
 }
 
 /// Commits, the one way there is; after an error the outcome is unknown, and calling again is safe.
@@ -190,6 +205,22 @@ mod tests {
         let mut next = store.write().await.unwrap();
         sqlx::query(FILL).execute(&mut *next).await.unwrap();
         next.commit().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn agents_read_while_everybody_else_holds_the_connections() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap();
+        let _writing = store.write().await.unwrap();
+        let mut held = Vec::new();
+        for _ in 0..READERS_MAX {
+            held.push(store.snapshot().await.unwrap());
+        }
+        assert!(store.reader().try_acquire().is_none(), "nothing is left for people");
+        let agents = store.for_agents();
+        let read: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM memories").fetch_one(agents.reader()).await.unwrap();
+        assert_eq!(read, 0);
     }
 
     #[tokio::test]

@@ -6,24 +6,11 @@ use std::ops::RangeInclusive;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::{EventKey, ReplayId};
+use retro_core::steer::Act;
+pub use retro_core::stream::{KnownStream, StreamSight};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-
-/// A stream as the broker shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StreamSight {
-    /// Its name.
-    pub stream: String,
-    /// When the broker made it, as the broker says: one that was made anew says another time.
-    pub made: String,
-    /// Its first position that still holds something.
-    pub first: u64,
-    /// Its last position.
-    pub last: u64,
-    /// Everything up to here was acknowledged by each of its consumers; [`Self::last`] where losing it loses nothing.
-    pub handled: u64,
-}
 
 /// What the outbox feeds a stream again that was made anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,15 +25,27 @@ pub enum Feed {
 
 /// What came of looking at a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
-    /// The how manieth stream of this name it is, from 1.
-    pub number: u64,
-    /// The last message that is known by name, see [`BrokerStore::name_waiting`]; 0 for none.
-    pub named_to: u64,
-    /// What had waited in it and is gone, unhandled: it was purged, or grew too old.
-    pub gone: Vec<Loss>,
-    /// Set when it was not the one that was there before.
-    pub anew: Option<Anew>,
+pub enum Look {
+    /// It is the stream that is known.
+    Recognized {
+        /// 1-based number among the streams that have had its name.
+        number: u64,
+        /// The last message that is known by name, see [`BrokerStore::name_waiting`]; 0 for none.
+        named_to: u64,
+        /// What had waited in it and is gone, unhandled, at the second look: it was purged, or grew too old.
+        gone: Vec<Loss>,
+    },
+    /// It looks like another stream; the next look decides.
+    Suspected,
+    /// It is another stream than the known one, as two looks have shown.
+    Replaced {
+        /// 1-based number of the new one.
+        number: u64,
+        /// What ended with the known one.
+        anew: Anew,
+    },
+    /// Another process has stored a newer look meanwhile; this one says nothing.
+    Stale,
 }
 
 /// A stream stands in the place of another one.
@@ -97,6 +96,56 @@ pub struct Loss {
     pub message: Option<WaitingMessage>,
 }
 
+/// Identifies a loss: `RETRO_INTAKE/1/118`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LossKey {
+    /// The stream.
+    pub stream: String,
+    /// 1-based number among the streams that have had its name.
+    pub number: u64,
+    /// The first of its positions.
+    pub first: u64,
+}
+
+impl std::fmt::Display for LossKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}/{}", self.stream, self.number, self.first)
+    }
+}
+
+impl std::str::FromStr for LossKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let parts: Vec<&str> = text.split('/').collect();
+        if let [stream, number, first] = parts[..]
+            && let (Ok(number), Ok(first)) = (number.parse(), first.parse())
+        {
+            return Ok(Self { stream: stream.to_owned(), number, first });
+        }
+        Err(format!(
+            "{text:?} is not the id of a loss, such as RETRO_INTAKE/1/118; `retro losses list` has them"
+        ))
+    }
+}
+
+/// A loss that somebody has closed: it was told wrongly, or nobody misses it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ClosedLoss {
+    /// The loss itself.
+    #[serde(flatten)]
+    pub loss: Loss,
+    /// Who closed it, why and when.
+    pub act: Act,
+}
+
+impl Loss {
+    /// Its id.
+    pub fn key(&self) -> LossKey {
+        LossKey { stream: self.stream.clone(), number: self.number, first: *self.positions.start() }
+    }
+}
+
 impl std::fmt::Display for Loss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (first, last) = (self.positions.start(), self.positions.end());
@@ -123,12 +172,22 @@ impl std::fmt::Display for Loss {
 /// What is known of the broker's streams.
 #[async_trait]
 pub trait BrokerStore: Send + Sync {
-    /// One transaction: remembers how a stream looks. When it is not the one of the last look, or has lost its end, the one
-    /// before has ended: its losses are stored, attempts at its positions are forgotten, and the outbox feeds the new one.
-    /// `None` when another process has found so at this moment.
-    async fn look(&self, sight: &StreamSight, feed: Feed) -> Result<Option<Look>>;
+    /// Returns what is remembered of the present stream of a name; asked for before the broker is.
+    async fn load_stream(&self, stream: &str) -> Result<Option<KnownStream>>;
 
-    /// Remembers what messages are called that wait in the present stream, by position. Naming one again is harmless.
+    /// One transaction: judges a sight and remembers how the stream looks. When two looks have shown that it is another one,
+    /// the one before has ended: its losses are stored, attempts at its positions are forgotten, and the outbox feeds the
+    /// new one. Of any number of processes one does so. `held` are messages that wait in what the broker shows, by position:
+    /// they are not lost, and remembered as waiting in the new one.
+    async fn record_sight(
+        &self,
+        sight: &StreamSight,
+        held: &[(u64, WaitingMessage)],
+        feed: Feed,
+    ) -> Result<Look>;
+
+    /// Remembers what messages are called that wait in a stream, by position, unless that one has ended or is suspected to
+    /// have. Naming one again is harmless.
     async fn name_waiting(&self, stream: &str, number: u64, waiting: &[(u64, WaitingMessage)]) -> Result<()>;
 
     /// Begins to compare a stream with what was done; returns up to where it was compared. `None` when another process began
@@ -144,6 +203,14 @@ pub trait BrokerStore: Send + Sync {
     /// Those of some replays that have ended: one that failed again is told of in its letter, which has another position.
     async fn ended_replays(&self, asked: &[ReplayId]) -> Result<Vec<ReplayId>>;
 
-    /// What was lost with the broker's streams and has not come again since, in the order in which it was lost.
+    /// Returns what was lost with the broker's streams, has not come again since and was closed by nobody, in the order in
+    /// which it was lost.
     async fn losses(&self) -> Result<Vec<Loss>>;
+
+    /// Returns the losses that were closed, in the order in which they were lost.
+    async fn closed_losses(&self) -> Result<Vec<ClosedLoss>>;
+
+    /// One transaction: closes the open ones of some losses, with who, why and when on each. Returns those that it closed;
+    /// what was closed before keeps its words.
+    async fn close_losses(&self, losses: &[LossKey], act: &Act) -> Result<Vec<LossKey>>;
 }

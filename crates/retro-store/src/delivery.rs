@@ -58,12 +58,45 @@ impl NewDeadLetter {
     /// Derived from consumer, stream, position and payload: giving up twice leaves one letter, and a broker that
     /// was wiped and numbers its messages anew does not hide a second one.
     pub fn id(&self) -> DeadLetterId {
-        let Position { consumer, stream, sequence } = &self.position;
-        let hash = retro_core::canonical::sha256_hex(&self.payload);
         let attempt = if broken(Guard::LetterId) { self.attempts.to_string() } else { String::new() };
-        let (sequence, hash) = (sequence.to_string(), hash + &attempt);
-        DeadLetterId(derive("dead_letter", &[consumer, stream, &sequence, &hash]))
+        derive_letter_id(&self.position, &self.payload, &attempt)
     }
+}
+
+fn derive_letter_id(position: &Position, payload: &[u8], attempt: &str) -> DeadLetterId {
+    let Position { consumer, stream, sequence } = position;
+    let hash = retro_core::canonical::sha256_hex(payload);
+    DeadLetterId(derive("dead_letter", &[consumer, stream, &sequence.to_string(), &(hash + attempt)]))
+}
+
+/// A message that the broker delivers once more, as far as its dead letter is recognised by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redelivery {
+    /// Who is handed what.
+    pub position: Position,
+    /// Id of the dead letter that giving up this message leaves.
+    pub letter: DeadLetterId,
+    /// When the broker stored the message: a broker that was wiped may give the same bytes the same position.
+    pub stored_at: Timestamp,
+}
+
+impl Redelivery {
+    /// The message with this payload in this position.
+    pub fn new(position: Position, payload: &[u8], stored_at: Timestamp) -> Self {
+        let letter = derive_letter_id(&position, payload, "");
+        Self { position, letter, stored_at }
+    }
+}
+
+/// Whether a message that was delivered before may be handled once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptStart {
+    /// It may, and the attempt is counted. Holds the attempt's own number, which is 2 for the first that is counted.
+    Begun(u32),
+    /// Every attempt is spent. Asking again changes nothing.
+    Exhausted,
+    /// The message is a dead letter already and only its acknowledgement was lost. Nothing was counted.
+    DeadLettered(DeadLetterId),
 }
 
 /// A dead letter as stored.
@@ -120,9 +153,9 @@ impl LetterStatus {
 /// Attempts and dead letters.
 #[async_trait]
 pub trait DeliveryStore: Send + Sync {
-    /// Counts an attempt at a message *before* it is handled, and returns how many that makes. The first delivery is not
-    /// counted, so the attempt's own number is one higher: under it the history has when it began.
-    async fn begin_attempt(&self, position: &Position) -> Result<u32>;
+    /// Counts an attempt at a message *before* it is handled, of at most `attempts_max`. The first delivery is not counted,
+    /// so the first attempt that is has number 2. The history has under its number when it began.
+    async fn begin_attempt(&self, message: &Redelivery, attempts_max: u32) -> Result<AttemptStart>;
 
     /// Forgets the attempts at a message that was handled: one whose acknowledgement is lost comes again, and has not
     /// failed. Forgetting what is not there is no error.

@@ -29,7 +29,9 @@ pub mod write;
 pub use audit::{ActRow, AuditStore, Deed};
 pub use broker::BrokerStore;
 pub use count::{CounterStore, IncomingBody, IncomingRun};
-pub use delivery::{DeadLetter, DeliveryStore, LetterStatus, NewDeadLetter, OutboxStore, Position};
+pub use delivery::{
+    AttemptStart, DeadLetter, DeliveryStore, LetterStatus, NewDeadLetter, OutboxStore, Position, Redelivery,
+};
 pub use investigate::{Claim, Finish, InvestigatorStore, JournalEntry, Sequence, Stage, StoredBody};
 pub use keep::{PurgeRow, Purged, RetentionStore};
 pub use letter::{Attempt, Content, Failure, LetterCount, LetterStore, LetterVersion, MendStore, VersionRow};
@@ -40,7 +42,7 @@ pub use operate::{
     DeadLetterFilter, Health, MemoryFilter, OperatorStore, RetrospectiveDetail, RetrospectiveRow, RunFilter,
     RunMet, RunRow, WorkflowRow,
 };
-pub use recall::RecallStore;
+pub use recall::{AGENT_READERS_MAX, RecallStore};
 pub use replay::{
     BatchCancelled, BatchLetter, BatchRow, BatchState, Discarded, NewBatch, ReplayRow, ReplayState,
     ReplayStore, Replayed, Resent, Sending,

@@ -8,6 +8,10 @@ use retro_core::review::Repository;
 
 use crate::{NameStore, Result};
 
+/// Connections that agents' reads have to themselves, in either database: more than two cores answer at once, and few enough for a server that
+/// a fleet shares.
+pub const AGENT_READERS_MAX: u32 = 6;
+
 /// Recalling.
 #[async_trait]
 pub trait RecallStore: NameStore {

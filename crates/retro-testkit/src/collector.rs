@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -20,8 +19,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// What is sent arrives within this on a busy machine: spans every five seconds, metrics as the test says.
-const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
+use crate::PATIENCE;
+
 /// Requests are at most this large here, bytes; a batch has 512 spans.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -145,7 +144,7 @@ impl Collector {
                 }
             }
         };
-        tokio::time::timeout(ARRIVES_WITHIN, looking).await.ok()
+        tokio::time::timeout(PATIENCE, looking).await.ok()
     }
 }
 

@@ -1,15 +1,16 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use retro_core::id::{DeadLetterId, MessageId};
 use retro_core::message::Message;
-use retro_store::{DeliveryStore, Failure, NewDeadLetter, OutboxStore, Position, Resent, Result, StoreError};
+use retro_store::{
+    AttemptStart, DeliveryStore, Failure, NewDeadLetter, OutboxStore, Position, Redelivery, Resent, Result,
+    StoreError,
+};
 use tokio::sync::watch;
 
-/// What is expected arrives within this, or the test fails and says what is there.
-const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
+use crate::PATIENCE;
 
 /// Attempts and dead letters in memory.
 #[derive(Debug, Default)]
@@ -19,6 +20,7 @@ pub struct MemoryDeliveries {
     letters: watch::Sender<Vec<NewDeadLetter>>,
     settled: Mutex<Vec<(Resent, bool)>>,
     away: Mutex<bool>,
+    refuses_letters: Mutex<bool>,
 }
 
 impl MemoryDeliveries {
@@ -53,6 +55,11 @@ impl MemoryDeliveries {
         *locked(&self.away) = away;
     }
 
+    /// From now on no dead letter can be stored, or again it can; all else goes on.
+    pub fn set_refuses_letters(&self, refuses: bool) {
+        *locked(&self.refuses_letters) = refuses;
+    }
+
     fn check(&self) -> Result<()> {
         if *locked(&self.away) {
             Err(StoreError::Unavailable("away, says the test".to_owned()))
@@ -64,12 +71,17 @@ impl MemoryDeliveries {
 
 #[async_trait]
 impl DeliveryStore for MemoryDeliveries {
-    async fn begin_attempt(&self, position: &Position) -> Result<u32> {
+    async fn begin_attempt(&self, message: &Redelivery, attempts_max: u32) -> Result<AttemptStart> {
         self.check()?;
+        let is_this =
+            |letter: &NewDeadLetter| letter.id() == message.letter && letter.stored_at == message.stored_at;
+        if self.letters.borrow().iter().any(is_this) {
+            return Ok(AttemptStart::DeadLettered(message.letter));
+        }
         let mut attempts = locked(&self.attempts);
-        let count = attempts.entry(position.clone()).or_default();
-        *count += 1;
-        Ok(*count)
+        let counted = attempts.entry(message.position.clone()).or_default();
+        *counted = (*counted + 1).min(attempts_max);
+        Ok(if *counted < attempts_max { AttemptStart::Begun(*counted + 1) } else { AttemptStart::Exhausted })
     }
 
     async fn forget_attempts(&self, position: &Position) -> Result<()> {
@@ -86,6 +98,9 @@ impl DeliveryStore for MemoryDeliveries {
 
     async fn bury(&self, letter: &NewDeadLetter) -> Result<DeadLetterId> {
         self.check()?;
+        if *locked(&self.refuses_letters) {
+            return Err(StoreError::Unavailable("no dead letter can be stored, says the test".to_owned()));
+        }
         locked(&self.attempts).remove(&letter.position);
         self.letters.send_modify(|letters| {
             if letters.iter().all(|known| known.id() != letter.id()) {
@@ -143,10 +158,10 @@ fn truncated<T>(mut all: Vec<T>, limit: u32) -> Vec<T> {
 
 async fn wait<T: Clone>(sender: &watch::Sender<T>, is_there: impl Fn(&T) -> bool, what: &str) -> T {
     let mut receiver = sender.subscribe();
-    let arrived = tokio::time::timeout(ARRIVES_WITHIN, receiver.wait_for(|value| is_there(value))).await;
+    let arrived = tokio::time::timeout(PATIENCE, receiver.wait_for(|value| is_there(value))).await;
     match arrived {
         Ok(value) => value.expect("the sender is borrowed here").clone(),
-        Err(_) => panic!("{what} did not arrive within {} s", ARRIVES_WITHIN.as_secs()),
+        Err(_) => panic!("{what} did not arrive within {} s", PATIENCE.as_secs()),
     }
 }
 

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use retro_bus::server::State;
@@ -7,9 +5,9 @@ use retro_bus::{ACK_WAIT, Bus, BusConfig, NatsServer, ServerConfig, StreamSizes,
 use tempfile::TempDir;
 use tracing_subscriber::EnvFilter;
 
+use crate::{PATIENCE, free_port};
+
 const MIB: u64 = 1024 * 1024;
-/// A server that was killed is back well within this, also on a busy machine.
-const BACK_WITHIN: Duration = Duration::from_secs(60);
 
 /// A nats-server of one test: its own folder, a free port, gone with the test.
 #[derive(Debug)]
@@ -24,7 +22,9 @@ impl TestNats {
     pub async fn start() -> Self {
         log_to_the_test();
         let folder = TempDir::new().expect("a temporary folder can be made");
-        let config = ServerConfig { binary: None, data_dir: folder.path().to_owned(), port: None };
+        // One that stays its own while it is killed and started again: the system hands out no such port by itself.
+        let port = Some(free_port());
+        let config = ServerConfig { binary: None, data_dir: folder.path().to_owned(), port };
         match NatsServer::start(config).await {
             Ok(server) => Self { server, _folder: folder },
             Err(error) => panic!("this test needs a nats-server; run .ci/install-tools: {error}"),
@@ -71,7 +71,7 @@ impl TestNats {
     pub async fn healthy_again(&self, killed: u32) {
         let mut state = self.server.watch();
         let back = state.wait_for(|state| matches!(state, State::Healthy { pid } if *pid != killed));
-        tokio::time::timeout(BACK_WITHIN, back)
+        tokio::time::timeout(PATIENCE, back)
             .await
             .expect("a killed server is started again")
             .expect("its supervisor lives as long as it");

@@ -6,14 +6,13 @@ use std::os::unix::fs::{MetadataExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, User};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-use crate::free_port;
+use crate::{PATIENCE, free_port};
 
 /// `$@` is the server with its arguments. It dies with the test, however that ends: the pipe from the test is read
 /// beside it, and when nobody holds the other end it is killed.
@@ -21,8 +20,6 @@ const START: &str = r#"exec 3<&0 </dev/null
 { while read -r _; do :; done <&3; kill -QUIT $$; } >/dev/null 2>&1 &
 exec 3<&-
 exec "$@""#;
-/// A server starts in well under a second; a busy machine has a minute.
-const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Two tests may choose the same free port: the one that comes late takes another.
 const STARTS_MAX: u32 = 5;
 /// Where `.ci/install-tools` puts a server, seen from the project's folder.
@@ -128,13 +125,13 @@ impl TestPostgres {
         let alive = child.stdin.take().expect("it is piped");
         let ready = listen(child.stderr.take().expect("it is piped"));
         self.running = Some(Running { child, _alive: alive });
-        match tokio::time::timeout(READY_WITHIN, ready).await {
+        match tokio::time::timeout(PATIENCE, ready).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => {
                 self.stop();
                 Err("it ended before it was ready".to_owned())
             }
-            Err(_) => panic!("Postgres was not ready within {} s", READY_WITHIN.as_secs()),
+            Err(_) => panic!("Postgres was not ready within {} s", PATIENCE.as_secs()),
         }
     }
 

@@ -11,12 +11,11 @@ use retro_events::rights::{User, password_key, users_file};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
+use crate::PATIENCE;
 use crate::nats::{log_to_the_test, small_streams};
 
 /// As it is shipped.
 const CONFIGURATION: &str = include_str!("../../../deploy/nats/nats.conf");
-/// A server with an empty store is there in milliseconds; this is for a busy machine.
-const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// A nats-server that runs the configuration as it is shipped, with users for some tenants. On the loopback interface and
 /// a free port, gone with the test.
@@ -94,7 +93,7 @@ async fn address(folder: &Path) -> String {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let told = tokio::time::timeout(STARTS_WITHIN, told).await;
+    let told = tokio::time::timeout(PATIENCE, told).await;
     told.unwrap_or_else(|_| panic!("the server did not tell its ports: {}", log(folder)))
 }
 

@@ -4,6 +4,7 @@ mod dead_letters;
 mod git;
 mod letter_filter;
 mod letters;
+mod losses;
 mod memories;
 mod retrospectives;
 mod rules;
@@ -21,6 +22,7 @@ pub(crate) use self::dead_letters::{ChosenArgs, DeadLetters, Discard, Replay};
 pub(crate) use self::git::{Git, InstallHook};
 pub(crate) use self::letter_filter::LetterFilterArgs;
 pub(crate) use self::letters::{EditLetter, ExportLetters, ListLetters, ShowLetter};
+pub(crate) use self::losses::Losses;
 pub(crate) use self::memories::Memories;
 pub(crate) use self::retrospectives::{Proposals, Retrospectives, Trigger};
 pub(crate) use self::rules::{Rules, repository};
@@ -103,6 +105,9 @@ pub(crate) enum Command {
     /// Messages that could not be handled.
     #[command(subcommand)]
     DeadLetters(DeadLetters),
+    /// What was lost with the broker's data: see it, and close what was told wrongly.
+    #[command(subcommand)]
+    Losses(Losses),
     /// What the next run of a step is handed.
     Context(Context),
     /// Check every invariant on the live store.

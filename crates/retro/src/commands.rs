@@ -4,6 +4,7 @@ pub(crate) mod configuration;
 mod doctor;
 mod git;
 mod letters;
+mod losses;
 mod manual;
 mod memories;
 mod migrate;
@@ -104,6 +105,7 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded, metrics: Scrape) -> anyhow::R
         Command::DeadLetters(command) => {
             letters::run(&asked, &config, store::open(&config).await?, command).await
         }
+        Command::Losses(command) => losses::run(&asked, &*store::open(&config).await?, command).await,
         Command::Context(args) => context(&asked, &config, args).await,
         Command::Verify => read::verify(output, &*store::open(&config).await?).await,
         Command::Export(_) => read::export(&asked, &*store::open(&config).await?).await,
@@ -117,7 +119,7 @@ pub(crate) async fn run(cli: &Cli, loaded: Loaded, metrics: Scrape) -> anyhow::R
 
 fn openapi() -> anyhow::Result<Exit> {
     let document = retro_gateway::description().merge(retro_operator::description()).document();
-    output::line(&serde_json::to_string_pretty(&document)?)?;
+    output::json(&serde_json::to_string_pretty(&document)?)?;
     Ok(Exit::Done)
 }
 

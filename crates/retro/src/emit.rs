@@ -7,13 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use retro_adapters::Options;
 use retro_bus::{BodyStore, Bus, BusConfig, EventPublisher, OutgoingEvent};
 use retro_config::{Config, without_password};
 use retro_core::dead_letter::Rejection;
 use retro_core::id::{Tenant, WorkflowKey, derive};
+use retro_core::printable::make_printable_line;
 use retro_core::time::Clock;
 use retro_core::trace::TraceContext;
 use retro_events::run_completed::RunEvent;
@@ -120,7 +121,7 @@ impl Sender {
             None => Instance::read(&config.data_dir)?.nats_url,
         };
         let bus = Bus::connect(BusConfig::new(&url, "retro-emit")).await?;
-        tell_when_away(&bus, &url).await;
+        await_broker(&bus, &url).await?;
         let pace = match args.pace {
             Some(runs) => Some(Pace::every(runs, config, tenant).await?),
             None => None,
@@ -141,7 +142,8 @@ impl Sender {
                 && pace.full(&workflow)
             {
                 sent.sent = self.publisher.finish().await?;
-                bar.set_message(format!("retrospective of {workflow}"));
+                let named = format!("retrospective of {workflow}");
+                bar.set_message(make_printable_line(&named).into_owned());
                 pace.wait(&self.bus, &workflow).await?;
                 bar.set_message("");
             }
@@ -172,21 +174,29 @@ impl Sender {
     }
 }
 
-/// A program that was killed leaves its address behind; sending is tried for a while, and a person wants to know why
-/// nothing happens.
-async fn tell_when_away(bus: &Bus, url: &str) {
+/// Waits a moment for the broker. A program that was killed leaves its address behind; sending is tried for a while, and a person
+/// wants to know why nothing happens. Fails when the broker refuses us: trying again would not change that.
+async fn await_broker(bus: &Bus, url: &str) -> anyhow::Result<()> {
     let mut looks = tokio::time::interval(LOOK_EVERY);
-    let connected = async {
-        while !bus.is_connected() {
+    let settled = async {
+        while !bus.is_connected() && !bus.is_login_refused() {
             looks.tick().await;
         }
     };
-    if tokio::time::timeout(ANSWERS_WITHIN, connected).await.is_err() {
-        let url = without_password(url);
+    let in_time = tokio::time::timeout(ANSWERS_WITHIN, settled).await.is_ok();
+    let url = without_password(url);
+    if let Some(problem) = bus.problem().filter(|_| bus.is_login_refused()) {
+        bail!(
+            "{problem} (at {url}). The address of a `retro up` with its credential is `nats_url` in the instance.json of its \
+             data folder; without NATS_URL it is taken from there"
+        );
+    }
+    if !in_time {
         output::told(&format!(
             "no broker answers at {url}: is `retro up` running? Trying for about half a minute"
         ));
     }
+    Ok(())
 }
 
 fn bar(events: usize) -> ProgressBar {

@@ -3,10 +3,12 @@
 mod cli;
 mod clock;
 mod commands;
+mod data_folder;
 mod embedder;
 mod emit;
 mod hands;
 mod instance;
+mod logging;
 mod output;
 mod policies;
 mod process;
@@ -23,14 +25,20 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
-use retro_config::{Config, Loaded, Origin, Problems};
+use retro_config::{Loaded, Origin, Problems};
+use retro_core::printable::is_printable;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, Command, ConfigCommand};
 use crate::commands::Exit;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    logging::tell_panics();
+    let cli = Cli::try_parse().unwrap_or_else(|problem| refuse_arguments(&problem));
+    // Git's hooks are for whoever works with the repository.
+    if !matches!(cli.command, Command::Git(_)) {
+        data_folder::restrict_umask();
+    }
     match run(&cli) {
         Ok(exit) => exit.into(),
         Err(problem) => {
@@ -38,6 +46,17 @@ fn main() -> ExitCode {
             ExitCode::from(1)
         }
     }
+}
+
+/// Prints help or what is wrong with the arguments, and ends. An argument may be anybody's: one that is not printable is told
+/// without the colours, which would be lost among its codes.
+fn refuse_arguments(problem: &clap::Error) -> ! {
+    let printable = std::env::args_os().all(|argument| is_printable(&argument.to_string_lossy()));
+    if printable {
+        problem.exit()
+    }
+    output::told(problem.render().to_string().trim_end());
+    std::process::exit(problem.exit_code())
 }
 
 /// The problem with its causes; one that its consequence has told already is not told again.
@@ -58,7 +77,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         }
         (loaded, _) => loaded?,
     };
-    log_to_stderr(&loaded.config, matches!(cli.command, Command::Up(_) | Command::Serve(_)));
+    logging::log_to_stderr(&loaded.config, matches!(cli.command, Command::Up(_) | Command::Serve(_)));
     let telemetry = telemetry::start(&cli.command, &loaded.config);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let exit = runtime.block_on(commands::run(cli, loaded, telemetry::scrape(telemetry.as_ref())));
@@ -87,15 +106,6 @@ fn load(cli: &Cli) -> Result<Loaded, Problems> {
         Ok(_) => Ok(loaded),
         Err(problem) => Err(loaded.refuse("log", &format!("is \"{}\": {problem}", loaded.config.log))),
     }
-}
-
-/// Logs go to stderr; a command that answers a question logs only warnings.
-fn log_to_stderr(config: &Config, serving: bool) {
-    let filter = if serving { config.log.as_str() } else { "warn" };
-    // The broker's client repeats itself while the broker is away; the bus says it once. The telemetry's tells how it is built.
-    let filter = format!("async_nats=warn,opentelemetry=warn,{filter}");
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).compact().init();
 }
 
 #[cfg(test)]

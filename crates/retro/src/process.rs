@@ -37,7 +37,7 @@ use retro_bus::{Bus, Role};
 use retro_config::Config;
 use retro_events::hosts::DatarefHosts;
 use retro_http::Scrape;
-use retro_store::{Store, VectorSource};
+use retro_store::{RecallStore, Store, VectorSource};
 use retro_watchdog::Watchdog;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -58,6 +58,8 @@ pub(crate) struct Process {
     pub(crate) config: Config,
     pub(crate) roles: BTreeSet<Role>,
     pub(crate) store: Arc<dyn Store>,
+    /// The same database over connections of its own, for what agents ask.
+    pub(crate) agents: Arc<dyn RecallStore>,
     pub(crate) bus: Bus,
     pub(crate) policies: Arc<PolicyBook>,
     /// What lessons are compared by, if it is not built in.

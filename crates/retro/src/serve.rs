@@ -11,6 +11,7 @@ use retro_http::Scrape;
 use crate::commands::Exit;
 use crate::policies::PolicyBook;
 use crate::process::{Doors, Process};
+use crate::store::Stores;
 use crate::{embedder, output, store};
 
 /// Fails when nothing names the database. The default would be a SQLite file in the current directory, into which a
@@ -40,8 +41,8 @@ pub(crate) async fn serve(config: Config, roles: BTreeSet<Role>, metrics: Scrape
     let (http, health) = (at("HTTP", doors.http_url()), at("health", doors.health_url()));
     let bridge = at("webhooks", doors.bridge_url());
     output::told(&format!("retro serve: {names}; on {}{http}{bridge}{health}", store::name(&config)));
-    let store = store::lazy(&config)?;
-    let process = Process { config, roles, store, bus, policies, vectors, supervised: None, metrics };
+    let Stores { store, agents } = store::lazy(&config)?;
+    let process = Process { config, roles, store, agents, bus, policies, vectors, supervised: None, metrics };
     process.run(doors, || Ok(())).await
 }
 

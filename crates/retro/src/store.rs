@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use retro_bus::Bus;
 use retro_config::Config;
-use retro_store::Store;
+use retro_store::{RecallStore, Store};
 use retro_store_postgres::PostgresStore;
 use retro_store_sqlite::SqliteStore;
+
+use crate::data_folder;
 
 /// Opens what is there, beside running processes or without one. Fails with what to do when it is not there or lacks a
 /// migration.
@@ -26,12 +29,27 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(SqliteStore::open(&file).await.with_context(|| unusable(config))?))
 }
 
-/// A handle that connects when it is asked, and again and again while it cannot: for a process that waits. Fails only
+/// The database of a process.
+pub(crate) struct Stores {
+    pub(crate) store: Arc<dyn Store>,
+    /// The same over connections of its own, for what agents ask.
+    pub(crate) agents: Arc<dyn RecallStore>,
+}
+
+/// Handles that connect when they are asked, and again and again while they cannot: for a process that waits. Fails only
 /// on an address that cannot be read.
-pub(crate) fn lazy(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+pub(crate) fn lazy(config: &Config) -> anyhow::Result<Stores> {
     Ok(match &config.database_url {
-        Some(url) => Arc::new(PostgresStore::lazy(url.expose())?),
-        None => Arc::new(SqliteStore::lazy(&file(config))),
+        Some(url) => {
+            let store = PostgresStore::lazy(url.expose())?;
+            let agents = Arc::new(store.for_agents(Duration::from_millis(config.answer_ms)));
+            Stores { store: Arc::new(store), agents }
+        }
+        None => {
+            let store = SqliteStore::lazy(&file(config));
+            let agents = Arc::new(store.for_agents());
+            Stores { store: Arc::new(store), agents }
+        }
     })
 }
 
@@ -46,8 +64,7 @@ pub(crate) async fn migrate(config: &Config) -> anyhow::Result<Vec<String>> {
     if let Some(url) = &config.database_url {
         return Ok(retro_store_postgres::migrate(url.expose()).await?);
     }
-    std::fs::create_dir_all(&config.data_dir)
-        .with_context(|| format!("cannot make the data folder {}", config.data_dir.display()))?;
+    data_folder::secure(&config.data_dir)?;
     retro_store_sqlite::migrate(&file(config)).await.with_context(|| unusable(config))
 }
 

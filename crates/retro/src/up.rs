@@ -17,25 +17,25 @@ use crate::commands::Exit;
 use crate::instance::Instance;
 use crate::policies::PolicyBook;
 use crate::process::{Doors, Process};
-use crate::{embedder, output, store};
+use crate::store::Stores;
+use crate::{data_folder, embedder, output, store};
 use ground::Ground;
 
 /// Runs until a signal asks it to stop.
 pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
     let vectors = embedder::source(&config)?;
-    std::fs::create_dir_all(&config.data_dir)
-        .with_context(|| format!("cannot make the data folder {}", config.data_dir.display()))?;
+    data_folder::secure(&config.data_dir)?;
     let _lock = lock(&config.data_dir)?;
     let roles = roles(&config);
     let doors = Doors::open(&config, &roles).await?;
     let Ground { server, nats_url, bus } = ground::prepare(&config, &policies, &doors, &metrics).await?;
     let http_url = doors.http_url().context("a gateway has an HTTP side")?;
     let bridge_url = doors.bridge_url();
-    let store = store::lazy(&config)?;
+    let Stores { store, agents } = store::lazy(&config)?;
     let data_dir = config.data_dir.clone();
     let supervised = server.as_ref().map(NatsServer::watch);
-    let process = Process { config, roles, store, bus, policies, vectors, supervised, metrics };
+    let process = Process { config, roles, store, agents, bus, policies, vectors, supervised, metrics };
     let ended = process.run(doors, || at_work(&data_dir, nats_url, http_url, bridge_url)).await;
     if let (Some(server), Ok(Exit::Done) | Err(_)) = (server, &ended) {
         server.stop().await;

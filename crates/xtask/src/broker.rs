@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
@@ -49,9 +49,11 @@ struct Broker(BufReader<TcpStream>);
 impl Broker {
     async fn connect(url: &str) -> Result<Self> {
         let address = url.strip_prefix("nats://").context("the broker's address begins with nats://")?;
-        let mut broker = Self(BufReader::new(TcpStream::connect(address).await?));
-        let hello = "CONNECT {\"verbose\":false,\"headers\":true}\r\n";
-        broker.say(&format!("{hello}SUB {INBOX} 1\r\n")).await?;
+        let (login, host) = address.rsplit_once('@').unwrap_or(("", address));
+        let mut broker = Self(BufReader::new(TcpStream::connect(host).await?));
+        let (user, password) = login.split_once(':').unwrap_or_default();
+        let hello = json!({"verbose": false, "headers": true, "user": user, "pass": password});
+        broker.say(&format!("CONNECT {hello}\r\nSUB {INBOX} 1\r\n")).await?;
         Ok(broker)
     }
 

@@ -11,8 +11,8 @@ use retro_fault::Label;
 use retro_store::{Failure, NewDeadLetter, Resent, StoreError};
 use tracing::{debug, error, info, warn};
 
-use super::Worker;
 use super::pull::Incoming;
+use super::{PutOff, Worker};
 use crate::Bus;
 
 /// How long handing an answer to the client may take: it only fills a buffer, which is full while the broker is away.
@@ -140,15 +140,33 @@ impl Worker {
                 }
                 acks.push(one.reply.clone(), Label::BuryAck).await;
             }
-            Err(StoreError::Unavailable(reason)) => self.snooze(one, STORE_AWAY, &reason).await,
+            Err(StoreError::Unavailable(reason)) => {
+                self.put_off_unburied(one, &letter, STORE_AWAY, &reason).await
+            }
             Err(error) => {
                 error!(
                     consumer,
                     subject, sequence, "the dead letter of message {sequence} could not be stored: {error}"
                 );
-                self.snooze(one, STORE_DAMAGED, "its dead letter could not be stored").await;
+                let reason = "its dead letter could not be stored";
+                self.put_off_unburied(one, &letter, STORE_DAMAGED, reason).await;
             }
         }
+    }
+
+    /// Puts off a message whose dead letter was not stored. One that the handler answered for may be handled again; one
+    /// whose attempts are spent may not, and is only given up again.
+    async fn put_off_unburied(&self, one: &Incoming, letter: &NewDeadLetter, wait: Duration, reason: &str) {
+        match letter.rejection.code {
+            Code::HandlerPanicked | Code::AttemptsExhausted => self.put_off_suspect(one, wait, reason).await,
+            _ => self.snooze(one, wait, reason).await,
+        }
+    }
+
+    /// Acknowledges a message that comes again though its dead letter is stored.
+    pub(super) async fn acknowledge_dead_letter(&self, one: &Incoming, acks: &mut Acks<'_>) {
+        self.measure_answer("known");
+        acks.push(one.reply.clone(), Label::BuryAck).await;
     }
 
     /// Notes why an attempt failed, for whoever reads the dead letter that the message may become. Without that note the
@@ -164,25 +182,34 @@ impl Worker {
         }
     }
 
-    /// Puts a message off without spending an attempt.
+    /// Puts a message off without spending an attempt: it comes again as if for the first time.
     pub(super) async fn snooze(&self, one: &Incoming, wait: Duration, reason: &str) {
-        let (consumer, Delivery { subject, sequence, .. }) = (self.consumer.name(), &one.delivery);
-        {
-            let mut snoozed = self.snoozed();
-            // When the database is away, thousands are put off: one line says it.
-            if snoozed.is_empty() {
-                info!(consumer, subject, sequence, "{consumer} puts messages off: {reason}");
-            } else {
-                debug!(consumer, subject, sequence, "{consumer} puts message {sequence} off: {reason}");
-            }
-            // More than can be pending: what is left over belongs to messages that the broker has dropped.
-            if snoozed.len() > self.subscription.ack_pending_max as usize {
-                snoozed.clear();
-            }
-            snoozed.insert(*sequence);
-        }
+        self.remember_put_off(&one.delivery, PutOff::Snoozed, reason);
         self.measure_answer("snooze");
         self.put_off(&one.reply, wait).await;
+    }
+
+    /// Puts a message off without spending an attempt, and without trusting it: it comes again to be handled alone.
+    pub(super) async fn put_off_suspect(&self, one: &Incoming, wait: Duration, reason: &str) {
+        self.remember_put_off(&one.delivery, PutOff::Suspect, reason);
+        self.measure_answer("snooze");
+        self.put_off(&one.reply, wait).await;
+    }
+
+    fn remember_put_off(&self, delivery: &Delivery, how: PutOff, reason: &str) {
+        let (consumer, Delivery { subject, sequence, .. }) = (self.consumer.name(), delivery);
+        let mut put_off = self.messages_put_off();
+        // When the database is away, thousands are put off: one line says it.
+        if put_off.is_empty() {
+            info!(consumer, subject, sequence, "{consumer} puts messages off: {reason}");
+        } else {
+            debug!(consumer, subject, sequence, "{consumer} puts message {sequence} off: {reason}");
+        }
+        // More than can be pending: what is left over belongs to messages that the broker has dropped.
+        if put_off.len() > self.subscription.ack_pending_max as usize {
+            put_off.clear();
+        }
+        put_off.insert(*sequence, how);
     }
 
     /// Puts a message off that failed; the attempt is spent.

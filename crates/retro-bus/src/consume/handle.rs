@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_nats::Subject;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_events::{Delivery, Verdict};
+use retro_store::{AttemptStart, Redelivery};
 use retro_watchdog::{Panicked, Watch};
 use tokio::task::JoinError;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -88,22 +89,19 @@ impl Worker {
 
     /// Handles a message that was delivered before, after counting the attempt.
     pub(super) async fn handle_alone(&self, one: Incoming, acks: &mut Acks<'_>) {
-        let attempt = match self.store.begin_attempt(&self.position(&one.delivery)).await {
-            Ok(counted) => {
-                retro_meter::ATTEMPTS.add(1, [self.consumer.name()]);
-                // The first attempt was not counted in the database.
-                counted.saturating_add(1)
+        let Delivery { sequence, payload, stored_at, .. } = &one.delivery;
+        let message = Redelivery::new(self.position(&one.delivery), payload, *stored_at);
+        let attempt = match self.store.begin_attempt(&message, self.subscription.attempts_max).await {
+            Ok(AttemptStart::Begun(attempt)) => attempt,
+            Ok(AttemptStart::Exhausted) => return self.give_up(&one, acks).await,
+            Ok(AttemptStart::DeadLettered(letter)) => {
+                debug!(sequence, "message {sequence} is dead letter {letter} already");
+                return self.acknowledge_dead_letter(&one, acks).await;
             }
-            Err(error) => return self.snooze(&one, STORE_AWAY, &error.to_string()).await,
+            // Still a suspect: handled together, it could take its neighbours along.
+            Err(error) => return self.put_off_suspect(&one, STORE_AWAY, &error.to_string()).await,
         };
-        if attempt > self.subscription.attempts_max {
-            let detail = format!(
-                "{} did not live to answer for it in {} attempts",
-                self.consumer.name(),
-                self.subscription.attempts_max
-            );
-            return self.bury(&one, Rejection::whole(Code::HandlerPanicked, detail), attempt - 1, acks).await;
-        }
+        retro_meter::ATTEMPTS.add(1, [self.consumer.name()]);
         let batch = [one];
         match self.run(&batch).await {
             Outcome::Answered(verdicts) => {
@@ -116,6 +114,14 @@ impl Worker {
             }
             Outcome::Broke { reason, .. } => self.broke(&batch[0], &reason, attempt, acks).await,
         }
+    }
+
+    /// Dead-letters a message whose last attempt left no answer.
+    async fn give_up(&self, one: &Incoming, acks: &mut Acks<'_>) {
+        let attempts_max = self.subscription.attempts_max;
+        let detail =
+            format!("{} did not live to answer for it in {attempts_max} attempts", self.consumer.name());
+        self.bury(one, Rejection::whole(Code::HandlerPanicked, detail), attempts_max, acks).await;
     }
 
     /// A message that was handled and comes again has not failed: its acknowledgement was lost, and may be lost more often

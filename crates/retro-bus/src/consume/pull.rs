@@ -8,6 +8,9 @@
 //! tells how many of them did not come. So it is known at every moment how many may still come. When stopping, nothing
 //! more is asked for, and what comes is handled until every request has ended.
 //!
+//! A request also says how many bytes are wanted: a batch of large messages is a short one, and memory is bounded by what
+//! they weigh, not by how many they are.
+//!
 //! **What failed.** The client's own endless stream asks again by itself and cannot be told to leave it. Unsubscribing,
 //! also by way of the client's draining, loses what is on its way; and a message that is handed back while a request
 //! stands comes to that request again.
@@ -30,6 +33,9 @@ use crate::{Bus, BusError};
 
 /// How long one request stands at the broker, and so how long a stop waits when nothing comes.
 const PULL_EXPIRES: Duration = Duration::from_secs(1);
+/// Bytes that one request asks for at most: eight of the largest messages. Two requests stand at once, so this times two
+/// is what large messages cost before anybody handles them.
+const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// So long after its end a request that was not answered is lost, and so is the subscription.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// How often is looked whether the connection is another one, which has never heard of our requests.
@@ -86,7 +92,13 @@ impl Pull {
         let inbox = Subject::from(bus.client.new_inbox());
         let messages = bus.client.subscribe(inbox.clone()).await.map_err(|error| failed(&error))?;
         let info = consumer.cached_info();
-        let request = serde_json::json!({"batch": batch_max, "expires": PULL_EXPIRES.as_nanos() as u64});
+        // A request for fewer bytes than the next message has would end without it, again and again.
+        let bytes_max = PULL_BYTES_MAX.max(2 * bus.client.server_info().max_payload);
+        let request = serde_json::json!({
+            "batch": batch_max,
+            "max_bytes": bytes_max,
+            "expires": PULL_EXPIRES.as_nanos() as u64,
+        });
         let mut pull = Self {
             bus: bus.clone(),
             inbox,

@@ -25,7 +25,7 @@ use retro_core::canonical::sha256_hex;
 use retro_core::id::ReplayId;
 use retro_core::replay::REPLAY_HEADER;
 use retro_events::{Accountable, Consumer, Delivery};
-use retro_store::broker::Feed;
+use retro_store::broker::{Feed, Look};
 use retro_store::{BrokerStore, DeliveryStore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ use super::answer::Acks;
 use super::pull::Incoming;
 use super::{Subscription, Worker, read};
 use crate::Bus;
-use crate::backstop::{LookError, handled, look};
+use crate::backstop::{LookError, look};
 
 /// Positions compared at once: one question to the broker and two to the database.
 const WINDOW: u64 = 500;
@@ -57,7 +57,7 @@ pub async fn run_reconciler(
     let (deliveries, broker) = stores;
     let handler: Arc<dyn Consumer> = consumer.clone();
     let worker =
-        Worker { bus, consumer: handler, subscription, store: deliveries, snoozed: Mutex::default() };
+        Worker { bus, consumer: handler, subscription, store: deliveries, put_off: Mutex::default() };
     let mut reconciler = Reconciler { worker, consumer, broker, given_up: BTreeSet::new(), stop };
     let mut advisories = Advisories::listen(&reconciler.worker).await;
     // Half, so that this process is not kept waiting by its own pass before.
@@ -105,20 +105,25 @@ impl Reconciler {
     }
 
     async fn pass(&mut self, pause: Duration) -> Result<(), LookError> {
-        let handled = handled(&self.worker.bus, self.consumer.name(), self.stream()).await?;
-        let seen = look(&self.worker.bus, &*self.broker, self.stream(), Some(handled), Feed::Nothing).await?;
-        let Some((look, _)) = seen else { return Ok(()) };
-        if look.anew.is_some() {
-            self.given_up.clear();
-        }
+        let takers = [self.consumer.name()];
+        let seen = look(&self.worker.bus, &*self.broker, self.stream(), &takers, Feed::Nothing).await?;
+        let number = match seen.look {
+            Look::Recognized { number, .. } => number,
+            Look::Replaced { number, .. } => {
+                self.given_up.clear();
+                number
+            }
+            // Another stream's positions must not be compared with what was done; the next pass knows more.
+            Look::Suspected | Look::Stale => return Ok(()),
+        };
         for position in self.given_up.clone() {
             if self.settle(position..=position).await? >= position {
                 self.given_up.remove(&position);
             }
         }
         let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-        match self.broker.begin_comparing(self.stream(), look.number, pause_ms).await? {
-            Some(checked) => self.compare(look.number, checked, handled).await,
+        match self.broker.begin_comparing(self.stream(), number, pause_ms).await? {
+            Some(checked) => self.compare(number, checked, seen.handled).await,
             None => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! One process of the server: its files, its start, its end.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -11,11 +11,15 @@ use nix::unistd::Pid;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
+use super::credential::Credential;
+use super::private::{append_private, create_private_folder, overwrite_private};
 use super::{ServerError, config, health};
 
 /// `$1` is the server, the rest its arguments. Descriptor 3 is the pipe from the supervising process: POSIX gives a
-/// background command `/dev/null` as its standard input, so the pipe has to be somewhere else.
-const START: &str = r#"exec 3<&0 </dev/null
+/// background command `/dev/null` as its standard input, so the pipe has to be somewhere else. The server makes its files
+/// readable by its group; the mask keeps them for their owner.
+const START: &str = r#"umask 077
+exec 3<&0 </dev/null
 { while read -r _; do :; done <&3; kill -KILL $$; } >/dev/null 2>&1 &
 exec 3<&-
 exec "$@""#;
@@ -32,23 +36,26 @@ pub(super) struct Installation {
     folder: PathBuf,
     port: u16,
     monitoring_port: u16,
+    credential: Credential,
     /// Locked; every server inherits it as its output.
     output: File,
 }
 
 impl Installation {
-    /// Makes the folder, takes its lock and chooses ports.
+    /// Makes the folder, takes its lock, loads or generates the credential and chooses ports.
     pub(super) async fn prepare(
         binary: PathBuf,
         folder: &Path,
         port: Option<u16>,
     ) -> Result<Self, ServerError> {
-        fs::create_dir_all(folder).map_err(ServerError::io(format!("create {}", folder.display())))?;
+        create_private_folder(folder)?;
         // The server runs with the folder as it is, not relative to a directory that may change.
         let folder =
             folder.canonicalize().map_err(ServerError::io(format!("resolve {}", folder.display())))?;
         let output = lock(&folder).await?;
-        let mut installation = Self { binary, folder, port: 0, monitoring_port: 0, output };
+        // Under the lock, so that two that start at once have the same one.
+        let credential = Credential::load_or_generate(&folder)?;
+        let mut installation = Self { binary, folder, port: 0, monitoring_port: 0, credential, output };
         installation.choose_ports(port)?;
         Ok(installation)
     }
@@ -67,8 +74,19 @@ impl Installation {
         Ok(())
     }
 
+    /// Where clients connect to, without who they are.
+    pub(super) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Chooses another port to ask for the server's health. While no server ran on the old one, anybody may have taken it.
+    pub(super) fn choose_monitoring_port(&mut self) -> Result<(), ServerError> {
+        self.choose_ports(Some(self.port))
+    }
+
+    /// Where and as whom clients connect.
     pub(super) fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
+        self.credential.url(&self.address())
     }
 
     pub(super) const fn monitoring_port(&self) -> u16 {
@@ -105,8 +123,9 @@ impl Installation {
 
     fn spawn(&self) -> Result<ServerChild, ServerError> {
         let config_file = self.folder.join("nats-server.conf");
-        let text = config::text(&self.store(), &self.log(), self.port, self.monitoring_port);
-        fs::write(&config_file, text).map_err(ServerError::io(format!("write {}", config_file.display())))?;
+        let text =
+            config::text(&self.store(), &self.log(), self.port, self.monitoring_port, &self.credential);
+        overwrite_private(&config_file, text.as_bytes())?;
         let inherit = || self.output.try_clone().map_err(ServerError::io("share the server's output file"));
         let mut child = Command::new("/bin/sh")
             .args(["-c", START, "sh"])
@@ -200,11 +219,7 @@ fn output_file(folder: &Path) -> PathBuf {
 /// Opens and locks the server's output file. The server of a process that was killed a moment ago may still hold it.
 async fn lock(folder: &Path) -> Result<File, ServerError> {
     let path = output_file(folder);
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .map_err(ServerError::io(format!("open {}", path.display())))?;
+    let file = append_private(&path)?;
     let deadline = Instant::now() + LOCK_WITHIN;
     loop {
         match file.try_lock() {

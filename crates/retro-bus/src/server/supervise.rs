@@ -39,7 +39,7 @@ pub enum State {
 
 /// Watches `child` and its successors until `stop`.
 pub(super) async fn run(
-    installation: Installation,
+    mut installation: Installation,
     mut child: ServerChild,
     state: watch::Sender<State>,
     stop: CancellationToken,
@@ -48,9 +48,9 @@ pub(super) async fn run(
     loop {
         info!(
             pid = child.pid(),
-            url = installation.url(),
+            address = installation.address(),
             "nats-server is healthy at {}",
-            installation.url()
+            installation.address()
         );
         state.send_replace(State::Healthy { pid: child.pid() });
         let watched = tokio::select! {
@@ -64,7 +64,7 @@ pub(super) async fn run(
         error!(pid = child.pid(), "nats-server has to be started again: {reason}");
         state.send_replace(State::Down);
         child.kill().await;
-        let Some(successor) = start_again(&installation, &mut backoff, &stop).await else { return };
+        let Some(successor) = start_again(&mut installation, &mut backoff, &stop).await else { return };
         child = successor;
     }
 }
@@ -133,13 +133,14 @@ fn frozen(
 
 /// Starts the server again on the same port and store, as often as it takes; `None` when told to stop.
 async fn start_again(
-    installation: &Installation,
+    installation: &mut Installation,
     backoff: &mut Backoff,
     stop: &CancellationToken,
 ) -> Option<ServerChild> {
     loop {
         let attempt = async {
             tokio::time::sleep(backoff.next_wait()).await;
+            installation.choose_monitoring_port()?;
             installation.start(HEALTHY_WITHIN).await
         };
         tokio::select! {

@@ -15,7 +15,7 @@ use retro_core::id::{RetrospectiveId, Tenant, Workflow, WorkflowKey};
 use retro_core::message::{Message, Notice};
 use retro_events::rights::User;
 use retro_events::{Consumer, Delivery, Objects, Publisher, Role, Verdict, subject};
-use retro_testkit::{GuardedNats, MemoryDeliveries};
+use retro_testkit::{GuardedNats, MemoryDeliveries, PATIENCE};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -127,7 +127,7 @@ async fn a_wrong_password_is_told_apart_from_a_broker_that_is_away() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), told).await.unwrap();
+    tokio::time::timeout(PATIENCE, told).await.unwrap();
 }
 
 #[tokio::test]

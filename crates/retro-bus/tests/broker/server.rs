@@ -3,12 +3,12 @@ use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
+use async_nats::{ConnectErrorKind, ConnectOptions};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use retro_bus::{ACK_WAIT, Bus, BusConfig, NatsServer, ServerConfig, ServerError, topology};
-use retro_testkit::{TestNats, free_port};
+use retro_testkit::{PATIENCE, TestNats, free_port};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
@@ -18,9 +18,6 @@ use crate::world::{emit, outside};
 
 /// Where the process that is going to be killed keeps its server; set by the test that starts it.
 const HOLDER_FOLDER: &str = "RETRO_TEST_HOLDER_FOLDER";
-
-/// A server is killed at once, and a busy machine has a minute.
-const CLOSES_WITHIN: Duration = Duration::from_secs(60);
 
 fn config(folder: &Path) -> ServerConfig {
     ServerConfig { binary: None, data_dir: folder.to_owned(), port: None }
@@ -66,7 +63,7 @@ async fn a_server_is_gone_when_its_process_is_killed_and_the_next_one_takes_over
     holder.kill().await.unwrap();
     // The server's own end of the connection closes when it is gone.
     let mut rest = Vec::new();
-    let closed = tokio::time::timeout(CLOSES_WITHIN, connection.read_to_end(&mut rest)).await;
+    let closed = tokio::time::timeout(PATIENCE, connection.read_to_end(&mut rest)).await;
     closed.expect("the server outlived its process").or_else(reset_is_closed).unwrap();
 
     let next =
@@ -105,13 +102,59 @@ async fn a_server_that_hangs_is_started_again_on_the_same_port() {
 }
 
 #[tokio::test]
+async fn a_server_takes_whoever_has_its_credential_and_nobody_else_before_and_after_a_crash() {
+    let nats = TestNats::start().await;
+    let (_, address) = nats.url().rsplit_once('@').unwrap();
+    for crashed in [false, true] {
+        if crashed {
+            nats.healthy_again(nats.kill()).await;
+        }
+        for login in ["", "retro:guessed@"] {
+            let options = match login.split_once(':') {
+                Some((user, _)) => ConnectOptions::with_user_and_password(user.into(), "guessed".into()),
+                None => ConnectOptions::new(),
+            };
+            let refused = options.connect(format!("nats://{address}")).await.unwrap_err();
+            assert_eq!(refused.kind(), ConnectErrorKind::AuthorizationViolation, "{login}");
+        }
+        outside(nats.url()).await.query_account().await.unwrap();
+    }
+    let shown = format!("{nats:?}");
+    let (login, _) = nats.url().trim_start_matches("nats://").rsplit_once('@').unwrap();
+    let password = login.strip_prefix("retro:").unwrap();
+    assert!(!shown.contains(password) && shown.contains(address), "{shown}");
+}
+
+#[tokio::test]
+async fn a_folder_of_an_earlier_version_gets_a_credential_and_is_closed_to_others() {
+    let folder = TempDir::new().unwrap();
+    let first = NatsServer::start(config(folder.path())).await.unwrap();
+    let before = first.url().to_owned();
+    topology::ensure(&Bus::connect(BusConfig::new(&before, "test")).await.unwrap(), ACK_WAIT).await.unwrap();
+    first.stop().await;
+    fs::remove_file(folder.path().join("credential")).unwrap();
+    for name in ["", "nats-server.conf", "nats-server.out"] {
+        let mode = if name.is_empty() { 0o755 } else { 0o644 };
+        fs::set_permissions(folder.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let next = NatsServer::start(config(folder.path())).await.unwrap();
+    assert_ne!(next.url().split('@').next(), before.split('@').next());
+    outside(next.url()).await.get_stream(topology::INTAKE).await.unwrap();
+    for name in ["", "nats-server.conf", "nats-server.out", "nats-server.log", "credential", "store"] {
+        let mode = fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode & 0o077, 0, "{name:?} has mode {mode:o}");
+    }
+    next.stop().await;
+}
+
+#[tokio::test]
 async fn dropping_a_server_ends_it() {
     let folder = TempDir::new().unwrap();
     let server = NatsServer::start(config(folder.path())).await.unwrap();
     let mut connection = TcpStream::connect(("127.0.0.1", port(server.url()))).await.unwrap();
     drop(server);
     let mut rest = Vec::new();
-    let closed = tokio::time::timeout(CLOSES_WITHIN, connection.read_to_end(&mut rest)).await;
+    let closed = tokio::time::timeout(PATIENCE, connection.read_to_end(&mut rest)).await;
     closed.expect("the server outlived its handle").or_else(reset_is_closed).unwrap();
 }
 

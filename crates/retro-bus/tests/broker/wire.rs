@@ -1,14 +1,10 @@
 //! The client protocol of the broker, spoken by hand: a refusal is a line that the server writes, and here it is read
 //! as it comes, in order. A client library tells it as an event, some time.
 
-use std::time::Duration;
-
 use retro_events::rights::User;
-use retro_testkit::{GuardedNats, password};
+use retro_testkit::{GuardedNats, PATIENCE, password};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-
-const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A connection of one user.
 pub(crate) struct Wire {
@@ -137,7 +133,7 @@ impl Wire {
 
     async fn line(&mut self) -> String {
         let mut line = String::new();
-        let read = tokio::time::timeout(ANSWERS_WITHIN, self.stream.read_line(&mut line));
+        let read = tokio::time::timeout(PATIENCE, self.stream.read_line(&mut line));
         assert!(read.await.expect("the server answers").unwrap() > 0, "the server ended the connection");
         line.trim_end().to_owned()
     }

@@ -9,12 +9,10 @@ use retro_bus::{Bus, EventPublisher, OutgoingEvent, Subscription, run_consumer, 
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::{Consumer, Delivery, Verdict, subject};
 use retro_fault::Label;
-use retro_testkit::MemoryDeliveries;
+use retro_testkit::{MemoryDeliveries, PATIENCE};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
 
 /// One message as a consumer saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +42,7 @@ impl Scripted {
     /// Waits until what was seen is as expected.
     pub(crate) async fn wait(&self, is_there: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
         let mut seen = self.seen.subscribe();
-        let arrived = tokio::time::timeout(ARRIVES_WITHIN, seen.wait_for(|seen| is_there(seen))).await;
+        let arrived = tokio::time::timeout(PATIENCE, seen.wait_for(|seen| is_there(seen))).await;
         match arrived {
             Ok(seen) => seen.unwrap().clone(),
             Err(_) => panic!("the consumer has seen only {} messages", self.seen().len()),
@@ -142,5 +140,9 @@ pub(crate) async fn emit(bus: &Bus, texts: impl IntoIterator<Item = String>) {
 
 /// A plain connection, to look at the broker from outside.
 pub(crate) async fn outside(url: &str) -> jetstream::Context {
-    jetstream::new(async_nats::connect(url).await.unwrap())
+    let (_, login) = url.split_once("://").unwrap();
+    let (login, _) = login.split_once('@').unwrap();
+    let (user, password) = login.split_once(':').unwrap();
+    let options = async_nats::ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned());
+    jetstream::new(options.connect(url).await.unwrap())
 }

@@ -53,7 +53,7 @@ fn what_is_broken_is_named() {
             states[0].investigations[0].token = 3;
             states[0].journal.clear();
         }),
-        (&[AttemptsBounded], |_, states| last(states).attempts[0].attempts = 7),
+        (&[AttemptsBounded], |_, states| last(states).attempts[0].attempts = 6),
         (&[AttemptsBounded, TokensGrow], |_, states| last(states).investigations[0].attempts = 6),
         (&[EffectOnce], |_, states| {
             let again = Change { sequence: 3, id: "other".into(), ..last(states).changes[1].clone() };

@@ -54,7 +54,7 @@ fn tokens(judge: &mut Judge, state: &State, one: &Investigation) {
     }
 }
 
-/// A fault may cost an attempt: one that dies between counting and answering is counted again.
+/// A message is attempted no more often than promised, whatever dies. A claim of an investigation may be lost to a fault.
 fn attempts(judge: &mut Judge, state: &State, history: &History) {
     let faults: u64 = history.faults().values().sum();
     let messages = state
@@ -64,10 +64,10 @@ fn attempts(judge: &mut Judge, state: &State, history: &History) {
     let letters = state.letters.iter().map(|one| (format!("dead_letters, {}", one.id), one.attempts));
     let investigations = state.investigations.iter().map(|one| (place(one), one.attempts));
     let messages = messages.chain(letters).map(|(place, spent)| (place, spent, MESSAGE_ATTEMPTS_MAX));
-    for (place, spent, max) in messages.chain(investigations.map(|(place, spent)| (place, spent, CLAIMS_MAX)))
-    {
-        if spent > max + faults {
-            let problem = format!("{spent} attempts, of at most {max} and {faults} faults");
+    let investigations = investigations.map(|(place, spent)| (place, spent, CLAIMS_MAX + faults));
+    for (place, spent, max) in messages.chain(investigations) {
+        if spent > max {
+            let problem = format!("{spent} attempts, of at most {max}");
             judge.finds(Invariant::AttemptsBounded, place, problem);
         }
     }

@@ -1,3 +1,4 @@
+use async_nats::ConnectOptions;
 use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::stream::{self, RawMessageErrorKind};
 use async_nats::jetstream::{self, Context, ErrorCode};
@@ -13,13 +14,24 @@ const AT_ONCE: usize = 32;
 
 /// Everything that the broker stores. Consumers are read before messages: what one has acknowledged is among them.
 pub(super) async fn read(url: &str) -> Result<Broker, CheckError> {
-    let client = async_nats::connect(url).await.map_err(about("the broker"))?;
+    let client = options(url).connect(url).await.map_err(about("the broker"))?;
     let jetstream = jetstream::new(client);
     let mut streams = Vec::new();
     for name in STREAMS {
         streams.extend(read_stream(&jetstream, name).await?);
     }
     Ok(Broker { streams })
+}
+
+/// As whom an address says: the client does not look there itself.
+fn options(url: &str) -> ConnectOptions {
+    let login = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+    match login.and_then(|(login, _)| login.split_once(':')) {
+        Some((user, password)) => {
+            ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned())
+        }
+        None => ConnectOptions::new(),
+    }
 }
 
 async fn read_stream(jetstream: &Context, name: &str) -> Result<Option<Stream>, CheckError> {

@@ -1,9 +1,13 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
+fn read_value(document: &Value, at: &str) -> Result<Trajectory, Rejection> {
+    read(Document::of_value(document).root(), at)
+}
+
 fn turns(steps: &Value) -> Vec<Turn> {
-    read(&json!({"schema_version": "ATIF-v1.7", "steps": steps}), "").unwrap().turns
+    read_value(&json!({"schema_version": "ATIF-v1.7", "steps": steps}), "").unwrap().turns
 }
 
 fn only_call(call: &Value, result: &Value) -> ToolCall {
@@ -14,9 +18,10 @@ fn only_call(call: &Value, result: &Value) -> ToolCall {
 #[test]
 fn every_version_is_read_and_the_next_one_is_refused() {
     for version in VERSIONS {
-        assert!(read(&json!({"schema_version": version, "steps": []}), "").is_ok(), "{version}");
+        assert!(read_value(&json!({"schema_version": version, "steps": []}), "").is_ok(), "{version}");
     }
-    let rejection = read(&json!({"schema_version": "ATIF-v1.8", "steps": []}), "trajectory").unwrap_err();
+    let rejection =
+        read_value(&json!({"schema_version": "ATIF-v1.8", "steps": []}), "trajectory").unwrap_err();
     assert_eq!(rejection.path.as_deref(), Some("trajectory.schema_version"));
 }
 
@@ -100,11 +105,11 @@ fn nul_is_replaced_before_anybody_can_quote_it() {
 #[test]
 fn more_turns_than_a_run_can_have_are_refused() {
     let steps = vec![json!({"source": "user", "message": "a"}); TURNS_MAX + 1];
-    let rejection = read(&json!({"schema_version": "ATIF-v1.0", "steps": steps}), "").unwrap_err();
+    let rejection = read_value(&json!({"schema_version": "ATIF-v1.0", "steps": steps}), "").unwrap_err();
     assert_eq!(rejection.path.as_deref(), Some("steps"));
     let nested = json!({"schema_version": "ATIF-v1.0", "steps": steps[..2]});
     let subagents = vec![nested; TURNS_MAX / 2 + 1];
     let whole = json!({"schema_version": "ATIF-v1.7", "steps": [], "subagent_trajectories": subagents});
-    let rejection = read(&whole, "").unwrap_err();
+    let rejection = read_value(&whole, "").unwrap_err();
     assert_eq!(rejection.path.as_deref(), Some("subagent_trajectories[50000].steps"));
 }

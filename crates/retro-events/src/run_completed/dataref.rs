@@ -10,20 +10,26 @@ use super::Body;
 use crate::atif::BODY_BYTES_MAX;
 use crate::hosts::DatarefHosts;
 use crate::{field, subject};
+use retro_core::json::Node;
+
+/// The most values and keys of a reference: its three fields, and what an emitter adds.
+const REFERENCE_VALUES_MAX: usize = 64;
 
 /// Finds `data.dataref` (`{name, sha256, bytes}` or `{url, sha256}`), or the extension `dataref` (the name or the
 /// address) with its companions `datarefsha256` and `datarefbytes`. A path or another tenant's object is
 /// `dataref_refused`, and all of them alike: an answer that told them apart would tell who else is there.
 pub(super) fn find(
-    data: &Map<String, Value>,
+    data: Node<'_>,
     extensions: &Map<String, Value>,
     tenant: &Tenant,
     hosts: &DatarefHosts,
 ) -> Result<Option<Body>, Rejection> {
-    let reference = data.get("dataref").filter(|reference| !reference.is_null());
-    let (path, reference) = match (reference, extensions.get("dataref")) {
+    let (path, reference) = match (data.get_present("dataref"), extensions.get("dataref")) {
         (None, None) => return Ok(None),
-        (Some(reference), _) => ("data.dataref", reference.clone()),
+        (Some(reference), _) if reference.size() > REFERENCE_VALUES_MAX => {
+            return Err(refused("data.dataref"));
+        }
+        (Some(reference), _) => ("data.dataref", reference.to_value()),
         (None, Some(place)) => ("dataref", from_extensions(place, extensions)),
     };
     match (reference["name"].as_str(), reference["url"].as_str()) {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
-use crate::testing::{Shelf, alike, memory, reception};
+use crate::testing::{Shelf, alike, ingest, memory};
 
 /// `default` has `select`, `acme` has `insert`, both in the same workflow and step.
 fn two_tenants() -> Arc<Shelf> {
@@ -21,10 +21,10 @@ fn two_tenants() -> Arc<Shelf> {
 
 fn app(shelf: Arc<Shelf>, readiness: Readiness) -> Router {
     let gateway = Gateway::new(shelf, Arc::new(Policy::default()));
-    let (reception, _) = reception(&Arc::default());
+    let (ingest, _) = ingest(&Arc::default());
     let metrics = Arc::new(|| "retro_build_info 1\n".to_owned());
     let probes = Probes { ready: Arc::new(move || readiness.clone()), metrics };
-    retro_http::finished(router(gateway, reception, probes))
+    retro_http::finished(router(gateway, ingest, probes))
 }
 
 async fn ask(app: Router, request: Request<Body>) -> (u16, String) {

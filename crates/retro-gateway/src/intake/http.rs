@@ -3,25 +3,28 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::Tenant;
 use retro_core::trace::TraceContext;
 use retro_events::envelope::EVENT_BYTES_MAX;
 use retro_events::{IntakeError, ObjectError, encoding, subject};
-use retro_http::{Api, Asked, Caller, IdempotencyKey, Problem, is_json, media_type, read_body};
+use retro_http::{
+    Api, Asked, BodyLimits, BudgetExceeded, BufferedBody, Caller, IdempotencyKey, OWNER_FLOOR_BYTES, Permit,
+    Problem, ReadBodyError, Turn, is_json, media_type,
+};
 use retro_trace::{Cause, Kind, Work};
 use tracing::warn;
 use utoipa_axum::routes;
 
 use super::answer::{EventsAnswer, EventsRefused, RefusedEvent};
 use super::described::{Event, RunData};
-use super::{Busy, NotTaken, Pass, Reception};
+use super::{IngestService, NotTaken};
 
-/// How long a body may take to arrive: the largest one over a slow line. Its place is taken as long.
+/// How long a body may take to arrive: the largest one over a slow line.
 const BODY_READ_MAX: Duration = Duration::from_secs(60);
 /// When to come again, seconds: a burst is over, a broker is started again.
 const AGAIN_SOON_S: u32 = 1;
@@ -31,7 +34,7 @@ const AGAIN_LATER_S: u32 = 30;
 const BATCH: &str = "application/cloudevents-batch+json";
 
 /// The road in.
-pub(crate) fn routes() -> Api<Reception> {
+pub(crate) fn routes() -> Api<IngestService> {
     Api::new().routes(routes!(events))
 }
 
@@ -53,24 +56,29 @@ pub(crate) fn routes() -> Api<Reception> {
         (status = 503, body = Problem, content_type = "application/problem+json", description = "the broker has no room, is away, or did not say"),
     ))]
 async fn events(
-    State(reception): State<Reception>,
+    State(service): State<IngestService>,
     Caller(tenant): Caller,
     key: IdempotencyKey,
     request: Request,
 ) -> Response {
     let headers = request.headers().clone();
     let asking = traced(&headers);
-    let (pass, payload) = match let_in(&reception, &tenant, request).await {
-        Ok(inside) => inside,
+    let (body, turn) = match read_body(&service, &tenant, request).await {
+        Ok(read) => read,
         Err(problem) => return problem.into_response(),
     };
-    let (idempotency, said) = (reception.idempotency.clone(), said(&headers));
+    let BufferedBody { bytes: packed, mut permit } = body;
+    let payload = match unpack(&headers, packed, &mut permit) {
+        Ok(payload) => payload,
+        Err(problem) => return problem.into_response(),
+    };
+    let (idempotency, said) = (service.idempotency.clone(), said(&headers));
     let work = {
         let (tenant, payload) = (tenant.clone(), payload.clone());
         let sending = asking.within(|| retro_trace::send_event(subject::RUN_COMPLETED));
         async move {
-            let _pass = pass;
-            sending.around(answer(&reception, &tenant, &headers, &payload)).await
+            let _held = (permit, turn);
+            sending.around(answer(&service, &tenant, &headers, &payload)).await
         }
     };
     let asked =
@@ -91,10 +99,32 @@ fn traced(headers: &HeaderMap) -> Work {
     work
 }
 
-async fn let_in(reception: &Reception, tenant: &Tenant, request: Request) -> Result<(Pass, Bytes), Problem> {
-    let bytes_max = check(request.headers())?;
-    let pass = reception.gate.enter(tenant, bytes_max as u64).map_err(too_many)?;
-    Ok((pass, read_body(request, EVENT_BYTES_MAX, BODY_READ_MAX).await?))
+/// Reads the body as far as there is room for it. It is charged as it arrives, and once it is whole for at least what handling the
+/// smallest request costs.
+async fn read_body(
+    service: &IngestService,
+    tenant: &Tenant,
+    request: Request,
+) -> Result<(BufferedBody, Turn), Problem> {
+    check(request.headers())?;
+    let limits = BodyLimits::new(EVENT_BYTES_MAX, BODY_READ_MAX);
+    let read = service.budget.read(Some(tenant), request, limits).await;
+    let mut body = read.map_err(|error| match error {
+        ReadBodyError::NoRoom(exceeded) => too_many(exceeded),
+        other => other.into(),
+    })?;
+    body.permit.charge_up_to(OWNER_FLOOR_BYTES).map_err(too_many)?;
+    let turn = service.handled.try_enter(tenant).ok_or_else(|| too_many(BudgetExceeded::Process))?;
+    Ok((body, turn))
+}
+
+/// The body as it was before it was packed, charged for what it has become. How large that is is found out before memory is
+/// taken for it, by unpacking it once without keeping anything.
+fn unpack(headers: &HeaderMap, packed: Bytes, permit: &mut Permit) -> Result<Bytes, Problem> {
+    let encoding = headers.get(header::CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
+    let bytes = encoding::unpacked_bytes(encoding, &packed, EVENT_BYTES_MAX).map_err(refused)?;
+    permit.charge_up_to(bytes as u64).map_err(too_many)?;
+    encoding::unpack(encoding, &packed, EVENT_BYTES_MAX).map_err(refused)
 }
 
 /// What the headers say of the event: the same body under others is another request.
@@ -107,12 +137,13 @@ fn said(headers: &HeaderMap) -> String {
     format!("{said:?}")
 }
 
-async fn answer(reception: &Reception, tenant: &Tenant, headers: &HeaderMap, payload: &[u8]) -> Response {
+async fn answer(service: &IngestService, tenant: &Tenant, headers: &HeaderMap, payload: &Bytes) -> Response {
     let taken = if media_type(headers) == BATCH {
-        let encoding = headers.get(header::CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
-        reception.batch(tenant, encoding, payload).await
+        service.batch(tenant, payload).await
     } else {
-        reception.one(tenant, &texts(headers), payload).await
+        let mut headers = texts(headers);
+        headers.retain(|(name, _)| name != encoding::HEADER);
+        service.one(tenant, &headers, payload).await
     };
     match taken {
         Ok(answer) if answer.refused.is_empty() => (StatusCode::ACCEPTED, Json(answer)).into_response(),
@@ -121,8 +152,8 @@ async fn answer(reception: &Reception, tenant: &Tenant, headers: &HeaderMap, pay
     }
 }
 
-/// What is known before the body is read. Returns how many bytes it may have.
-fn check(headers: &HeaderMap) -> Result<usize, Problem> {
+/// Refuses what can be refused before the body is read.
+fn check(headers: &HeaderMap) -> Result<(), Problem> {
     let unsupported = |detail: &str| {
         Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is in a form that is not read", detail)
     };
@@ -140,10 +171,7 @@ fn check(headers: &HeaderMap) -> Result<usize, Problem> {
         let path = Some(encoding::HEADER.to_owned());
         return Err(Problem { path, ..problem }.with_code(Code::EncodingInvalid.as_str()));
     }
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    // What is packed takes the room of what it may become.
-    let length = length.filter(|_| encoding.is_none());
-    Ok(length.unwrap_or(EVENT_BYTES_MAX).min(EVENT_BYTES_MAX))
+    Ok(())
 }
 
 fn texts(headers: &HeaderMap) -> Vec<(String, String)> {
@@ -151,12 +179,12 @@ fn texts(headers: &HeaderMap) -> Vec<(String, String)> {
     headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect()
 }
 
-fn too_many(busy: Busy) -> Problem {
-    let (code, detail) = match busy {
-        Busy::Tenant => {
+fn too_many(exceeded: BudgetExceeded) -> Problem {
+    let (code, detail) = match exceeded {
+        BudgetExceeded::Owner => {
             ("tenant_busy", "this tenant has as many bytes in hand here as it may; send fewer at once")
         }
-        Busy::Process => ("busy", "this server has as many bytes in hand as it may"),
+        BudgetExceeded::Process => ("busy", "this server has as many bytes in hand as it may"),
     };
     let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too much at once", detail);
     problem.with_code(code).retry_after(AGAIN_SOON_S)
@@ -188,12 +216,13 @@ fn all_refused(refused: Vec<RefusedEvent>) -> Response {
 
 const fn status_of(code: Code) -> StatusCode {
     match code {
-        Code::Oversized => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::Oversized | Code::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
         Code::NotJson
         | Code::NotUtf8
         | Code::EncodingInvalid
         | Code::NotCloudEvent
         | Code::TooDeep
+        | Code::DuplicateKey
         | Code::SpecVersionUnknown => StatusCode::BAD_REQUEST,
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     }

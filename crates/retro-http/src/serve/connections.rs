@@ -4,36 +4,43 @@
 //! without end. Each is a file and a task of this process, and the files that are left for the database and the broker
 //! are the same ones.
 //!
-//! **The design.** A place is taken before a connection is: whoever comes when there is none waits with the system, where
-//! it costs nothing here, and gives up when it likes. A connection that has not brought a whole head in time is closed,
-//! and one that says nothing between two requests as well, so that places come back whatever clients do. While none is left, each
-//! answer ends its connection: whoever keeps connections and uses them all the time, as a proxy does, would hold every place for
-//! ever, and whoever waits behind them would be answered by nobody. What a request's
-//! body may take in time and room is the handler's to say, who knows what it is.
+//! **The design.** There are never more connections than so many. Whoever comes when there is no place is given that of the
+//! connection that has been without a whole request longest ([`table`]); so slow heads, bodies that come by the byte, clients that do not read and connections that are kept and
+//! not used keep nobody waiting, and a body or an answer that makes progress is not among them. While every connection is being answered the next one waits,
+//! and each answer ends its connection: whoever keeps connections and uses them all the time, as a proxy does, would hold every place for
+//! ever. A head that is not whole in time, a silence between two requests, and a client that takes nothing of its answer end their
+//! connection as well. What a request's body may take in time and room is the handler's to say, who knows what it is.
+//!
+//! **A race that is accepted.** A kept connection may be given away just when its client sends the next request. It is told as
+//! any server tells that a kept connection is over, and clients send again.
+
+mod table;
+mod watched;
 
 use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::HeaderValue;
 use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, StatusCode};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
 use super::STOP_S_MAX;
+use table::{ConnectionTable, Place};
+pub(crate) use watched::HeldBody;
+use watched::{Progress, WatchedStream};
 
 /// How long to wait when the system has no connection to give, such as when too many files are open.
 const NO_CONNECTION_WAIT: Duration = Duration::from_secs(1);
@@ -43,18 +50,30 @@ const NO_CONNECTION_WAIT: Duration = Duration::from_secs(1);
 pub(crate) struct Bounds {
     /// How many there are at once.
     pub(crate) connections: usize,
-    /// How long a head may take to arrive, and how long nothing may be said between two requests.
-    pub(crate) head_read: Duration,
+    /// How long a head may take to arrive, from its first byte on.
+    pub(crate) head: Duration,
+    /// How long nothing may be said before a head.
+    pub(crate) silence: Duration,
     /// The largest head, in bytes; above it the answer is 431.
     pub(crate) head_bytes: usize,
+    /// How long a client may take nothing of its answer.
+    pub(crate) write: Duration,
 }
 
-impl Default for Bounds {
-    /// Half of the 1,024 files that a process may commonly have open; longer than any client needs for a head, which GitHub
-    /// sends at once and is to be answered within 10 s; and eight times what the usual servers take as headers.
-    fn default() -> Self {
-        Self { connections: 512, head_read: Duration::from_secs(15), head_bytes: 64 * 1024 }
-    }
+impl Bounds {
+    /// Agents and people: half of the 1,024 files that a process may commonly have open. A head comes in one piece from every usual client, and
+    /// 64 KiB is eight times what the usual servers take; an agent that asks every few seconds keeps its connection.
+    pub(crate) const HTTP: Self = Self {
+        connections: 512,
+        head: Duration::from_secs(5),
+        silence: Duration::from_secs(15),
+        head_bytes: 64 * 1024,
+        write: Duration::from_secs(10),
+    };
+    /// Webhooks: GitHub sends few at once.
+    pub(crate) const SIGNED: Self = Self { connections: 128, ..Self::HTTP };
+    /// A probe and a scraper.
+    pub(crate) const HEALTH: Self = Self { connections: 32, ..Self::HTTP };
 }
 
 /// Serves until `stop`, then lets requests under way end, for at most [`STOP_S_MAX`] seconds.
@@ -64,24 +83,17 @@ pub(super) async fn until_stopped(
     bounds: Bounds,
     stop: CancellationToken,
 ) {
-    let (room, open) = (Arc::new(Semaphore::new(bounds.connections)), TaskTracker::new());
+    let (table, open) = (ConnectionTable::new(bounds.connections), TaskTracker::new());
     let gone = CancellationToken::new();
     // Whatever is still open when this ends is dropped with it.
     let _ends = gone.clone().drop_guard();
     let next = async || {
-        if room.available_permits() == 0 {
-            debug!("{} connections are open: the next one waits", bounds.connections);
-        }
-        let place = room.clone().acquire_owned().await.expect("it is never closed");
-        (place, accept(&listener).await)
+        let stream = accept(&listener).await;
+        (table.admit().await, stream)
     };
     while let Some((place, stream)) = stop.run_until_cancelled(next()).await {
-        let (router, room) = (router.clone(), room.clone());
-        let (stop, gone) = (stop.clone(), gone.clone());
-        open.spawn(async move {
-            gone.run_until_cancelled(converse(stream, router, room, bounds, stop)).await;
-            drop(place);
-        });
+        let (router, stop, gone) = (router.clone(), stop.clone(), gone.clone());
+        open.spawn(gone.run_until_cancelled_owned(converse(stream, router, place, bounds, stop)));
     }
     drop(listener);
     open.close();
@@ -109,29 +121,33 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-/// Answers one request after the other until either side has enough.
-async fn converse(
-    stream: TcpStream,
-    router: Router,
-    room: Arc<Semaphore>,
-    bounds: Bounds,
-    stop: CancellationToken,
-) {
+/// Answers one request after the other until either side has enough, or the place is another's.
+async fn converse(stream: TcpStream, router: Router, place: Place, bounds: Bounds, stop: CancellationToken) {
+    let evicted = place.evicted.clone();
+    let progress = Progress::new(place);
+    let stream = WatchedStream::new(stream, progress.clone(), bounds);
     let answer = service_fn(move |request: Request<Incoming>| {
-        let (router, room) = (router.clone(), room.clone());
+        let (router, progress) = (router.clone(), progress.clone());
         async move {
-            let mut response = router.oneshot(request.map(Body::new)).await?;
-            if room.available_permits() == 0 {
+            let request = request.map(|body| progress.begin_request(Body::new(body)));
+            let mut response = router.oneshot(request).await?;
+            if is_last(response.status()) || progress.place.is_waited_for() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(response.map(|body| progress.watch_answer(body)))
         }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(bounds.head_read).max_buf_size(bounds.head_bytes);
+    // Its own time for a head counts the silence before it as well.
+    let head_read = bounds.silence + bounds.head;
+    http.timer(TokioTimer::new()).header_read_timeout(head_read).max_buf_size(bounds.head_bytes);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = evicted.cancelled() => {
+            debug!("a connection without a whole request made place for the next one");
+            return;
+        }
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -140,6 +156,11 @@ async fn converse(
     if let Err(problem) = ended {
         debug!("an HTTP connection ended: {problem}");
     }
+}
+
+/// Whether what is left of the request's body is not waited for.
+fn is_last(status: StatusCode) -> bool {
+    [StatusCode::REQUEST_TIMEOUT, StatusCode::PAYLOAD_TOO_LARGE].contains(&status)
 }
 
 #[cfg(test)]

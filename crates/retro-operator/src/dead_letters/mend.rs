@@ -13,12 +13,14 @@ mod diff;
 mod http;
 mod set;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use retro_core::canonical::sha256_hex;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{DeadLetterId, Tenant};
+use retro_core::json::{Bounds, Document};
 use retro_core::steer::{Act, ActError};
 use retro_core::time::Clock;
 use retro_events::envelope::MESSAGE_BYTES_MAX;
@@ -281,7 +283,7 @@ fn edited(before: &Content, edit: &Edit) -> Result<Content, MendError> {
     let payload = match edit {
         Edit::Whole(payload) => payload.clone(),
         Edit::Set(fields) => {
-            let unpacked = encoding::unpack(packed_by, &before.payload, MESSAGE_BYTES_MAX);
+            let unpacked = encoding::unpack(packed_by, &before.payload.clone().into(), MESSAGE_BYTES_MAX);
             let unpacked = unpacked.map_err(|why| MendError::Refused(why.to_string()))?;
             let text = std::str::from_utf8(&unpacked).map_err(|_| SetError::NotJson)?;
             let mut text = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
@@ -327,14 +329,14 @@ fn check(letter: &DeadLetter, before: &Content, after: &Content) -> Result<(), M
 /// Source and id of an event, as far as they can be read from one that is broken elsewhere.
 fn identity(content: &Content) -> Option<(String, String)> {
     let packed_by = content.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(encoding::HEADER));
-    let payload =
-        encoding::unpack(packed_by.map(|(_, how)| how.as_str()), &content.payload, MESSAGE_BYTES_MAX).ok();
-    let json: Option<Value> = payload.and_then(|payload| serde_json::from_slice(&payload).ok());
+    let packed = Bytes::copy_from_slice(&content.payload);
+    let payload = encoding::unpack(packed_by.map(|(_, how)| how.as_str()), &packed, MESSAGE_BYTES_MAX).ok();
+    let json = payload.and_then(|payload| Document::parse(&payload, Bounds::bytes(MESSAGE_BYTES_MAX)).ok());
     let header = |name: &str| {
         let mut headers = content.headers.iter();
         headers.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
     };
-    let field = |name: &str| json.as_ref()?.get(name)?.as_str().map(str::to_owned);
+    let field = |name: &str| json.as_ref()?.root().get(name)?.as_str().map(Cow::into_owned);
     let attribute = |name: &str| header(&format!("ce-{name}")).or_else(|| field(name));
     Some((attribute("source")?, attribute("id")?))
 }

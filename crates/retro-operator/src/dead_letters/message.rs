@@ -1,9 +1,10 @@
 //! The message itself, redacted.
 
+use bytes::Bytes;
+use retro_core::json::{Bounds, Document, Node};
 use retro_events::encoding;
 use retro_redact::{Redactor, TEXT_BYTES_MAX};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::Redact;
 use crate::words;
@@ -12,6 +13,9 @@ use crate::words;
 const LINES_MAX: usize = 200;
 /// Characters of it, since a payload may be one line.
 const CHARS_MAX: usize = 20_000;
+
+/// Values and keys of a payload that is indented: each may take a line of its own, as deep as it is nested.
+const INDENTED_VALUES_MAX: usize = 50_000;
 
 /// A message, redacted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -28,12 +32,13 @@ impl MessageView {
     /// A message without its secrets.
     pub(crate) fn of(headers: &[(String, String)], payload: &[u8], redact: Redact<'_>) -> Self {
         let packed_by = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(encoding::HEADER));
-        let unpacked = encoding::unpack(packed_by.map(|(_, how)| how.as_str()), payload, TEXT_BYTES_MAX);
-        let payload = unpacked.as_deref().unwrap_or(payload);
+        let packed = Bytes::copy_from_slice(payload);
+        let unpacked = encoding::unpack(packed_by.map(|(_, how)| how.as_str()), &packed, TEXT_BYTES_MAX);
+        let payload = unpacked.unwrap_or(packed);
         Self {
             headers: headers.iter().map(|(name, value)| header(name, value, redact)).collect(),
-            payload: shown(payload, redact),
-            payload_utf8: std::str::from_utf8(payload).is_ok(),
+            payload: shown(&payload, redact),
+            payload_utf8: std::str::from_utf8(&payload).is_ok(),
         }
     }
 
@@ -62,21 +67,29 @@ impl MessageView {
     }
 }
 
+fn pretty(json: Node<'_>) -> String {
+    serde_json::to_string_pretty(&json).expect("JSON is written as JSON")
+}
+
 /// A header whose name may tell that its value is a secret.
 fn header(name: &str, value: &str, redact: Redact<'_>) -> (String, String) {
-    let mut named = serde_json::json!({ name: value });
-    Redactor::shared().value(&mut named);
-    let one = named.as_object().and_then(|fields| fields.iter().next());
-    let (name, value) = one.map_or((name, value), |(name, value)| (name, value.as_str().unwrap_or_default()));
-    (redact(name), redact(value))
+    let named = Document::of_value(&serde_json::json!({ name: value }));
+    let (clean, _) = Redactor::shared().json(named.root());
+    let clean = Document::of_written(clean.into_bytes());
+    let field = clean.root().members().and_then(|mut fields| fields.next());
+    let (name, value) =
+        field.map_or((name.into(), value.into()), |(name, value)| (name, value.as_str().unwrap_or_default()));
+    (redact(&name), redact(&value))
 }
 
 /// A payload as text. In JSON the name of a field may tell that its value is a secret; anything else is searched as text.
-fn shown(payload: &[u8], redact: Redact<'_>) -> String {
-    match serde_json::from_slice::<Value>(payload) {
-        Ok(mut json) if payload.len() <= TEXT_BYTES_MAX => {
-            Redactor::shared().value(&mut json);
-            redact(&format!("{json:#}"))
+fn shown(payload: &Bytes, redact: Redact<'_>) -> String {
+    match Document::parse(payload, Bounds::bytes(TEXT_BYTES_MAX)) {
+        Ok(json) => {
+            let (clean, _) = Redactor::shared().json(json.root());
+            let clean = Document::of_written(clean.into_bytes());
+            let indented = clean.root().size() <= INDENTED_VALUES_MAX;
+            redact(&if indented { pretty(clean.root()) } else { clean.root().text().to_owned() })
         }
         _ => redact(&String::from_utf8_lossy(payload)),
     }

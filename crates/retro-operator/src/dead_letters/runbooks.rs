@@ -24,6 +24,8 @@ pages! {
     TrajectoryInvalid = "trajectory_invalid",
     Oversized = "oversized",
     TooDeep = "too_deep",
+    TooManyValues = "too_many_values",
+    DuplicateKey = "duplicate_key",
     SubjectInvalid = "subject_invalid",
     TenantMismatch = "tenant_mismatch",
     WorkflowMismatch = "workflow_mismatch",

@@ -1,5 +1,7 @@
 //! The report as Markdown.
 
+mod escape;
+
 use std::fmt::{self, Write};
 
 use retro_core::finding::{Finding, MemoryVerdict, Quote};
@@ -8,9 +10,10 @@ use retro_core::report::{Report, ReportedInvestigation};
 use super::stands_out;
 use super::story::{self, Story};
 use crate::words;
+use escape::{Place, escape};
 
-/// The report as GitHub-flavoured Markdown. Texts from runs are escaped: they make neither links, nor HTML, nor
-/// table cells.
+/// The report as GitHub-flavoured Markdown. Texts from runs make neither links, mentions, images and HTML, nor table
+/// cells.
 pub fn markdown(report: &Report) -> String {
     let mut out = String::new();
     write_all(&mut out, &Story::of(report)).expect("a string takes everything");
@@ -246,8 +249,8 @@ fn cost(out: &mut String, report: &Report) -> fmt::Result {
         row(out, &[&name, &timing.attempts.to_string(), &time, &format!("{:.4}", timing.cost_usd)])?;
     }
     let all = &report.total;
-    let (attempts, time) = (all.attempts.to_string(), words::duration(all.duration_ms));
-    row(out, &["**all**", &attempts, &time, &format!("{:.4}", all.cost_usd)])
+    let time = words::duration(all.duration_ms);
+    writeln!(out, "| **all** | {} | {time} | {:.4} |", all.attempts, all.cost_usd)
 }
 
 fn policy(out: &mut String, story: &Story<'_>) -> fmt::Result {
@@ -274,21 +277,11 @@ fn head(out: &mut String, cells: &[&str]) -> fmt::Result {
 }
 
 fn row(out: &mut String, cells: &[&str]) -> fmt::Result {
-    let cells: Vec<_> = cells.iter().map(|cell| text(&words::line(cell))).collect();
+    let cells: Vec<_> = cells.iter().map(|cell| escape(cell, Place::Cell)).collect();
     writeln!(out, "| {} |", cells.join(" | "))
 }
 
-/// A text that makes no cell, no tag and no link. Code marks stay: lessons are full of them, and inside a cell or a
-/// line they harm nobody.
+/// A text in a line.
 fn text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '|' => out.push_str("\\|"),
-            '<' => out.push_str("&lt;"),
-            '[' => out.push_str("\\["),
-            c => out.write_char(c).expect("a string takes everything"),
-        }
-    }
-    out
+    escape(text, Place::Line)
 }

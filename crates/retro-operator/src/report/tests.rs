@@ -69,7 +69,7 @@ fn what_was_known_of_the_runs_pull_requests_stands_with_them() {
     let outcomes = |number, facts| vec![RunOutcome::of(PullRequestRef::new("Acme/Shop", number), facts)];
     report.sampled[0].pull_requests = outcomes(7, &known);
     report.unsampled[0].pull_requests = outcomes(8, &PullRequestFacts::default());
-    for shown in [markdown(&report).replace('\\', ""), table(&report, 2000)] {
+    for shown in [markdown(&report).replace(['\\', '`'], ""), table(&report, 2000)] {
         let told = "; acme/shop#7 merged, approved, sent back 2 times)";
         assert_eq!(shown.matches(told).count(), 2, "at the investigation and in the list of runs: {shown}");
         assert_eq!(shown.matches("; acme/shop#8 open)").count(), 1, "{shown}");

@@ -7,7 +7,10 @@ use retro_core::message::Notice;
 
 use super::Database;
 use super::story::{Story, key, moment, nothing, tenant};
-use crate::{DeadLetterFilter, LetterStatus, NewDeadLetter, Position};
+use crate::{AttemptStart, DeadLetterFilter, LetterStatus, NewDeadLetter, Position, Redelivery, Store};
+
+/// As many as the consumers of the program have.
+const ATTEMPTS_MAX: u32 = 5;
 
 /// Selected by "not sent", never by "after the last one".
 pub async fn messages_wait_in_order_until_they_are_sent(database: &Database) {
@@ -35,25 +38,77 @@ pub async fn messages_wait_in_order_until_they_are_sent(database: &Database) {
 /// Before the message is handled, so that one which kills the process is given up, too.
 pub async fn attempts_are_counted_for_each_consumer_and_position(database: &Database) {
     let position = at(7);
-    let (one, two) = join(database.one.begin_attempt(&position), database.two.begin_attempt(&position)).await;
-    let mut both = [one.expect("counting"), two.expect("counting")];
+    let (one, two) = join(begin(&*database.one, &position), begin(&*database.two, &position)).await;
+    let mut both = [one, two];
     both.sort_unstable();
-    assert_eq!(both, [1, 2]);
-    assert_eq!(database.one.begin_attempt(&at(8)).await.expect("counting"), 1);
+    assert_eq!(both, [2, 3], "the first delivery is the first attempt");
+    assert_eq!(begin(&*database.one, &at(8)).await, 2);
     let other = Position { consumer: "sampler".to_owned(), ..at(7) };
-    assert_eq!(database.one.begin_attempt(&other).await.expect("counting"), 1);
-    assert_eq!(database.one.begin_attempt(&position).await.expect("counting"), 3);
+    assert_eq!(begin(&*database.one, &other).await, 2);
+    assert_eq!(begin(&*database.one, &position).await, 4);
+}
+
+/// A process may die of a neighbour between counting and giving up, again and again: that spends nothing.
+pub async fn a_message_whose_attempts_are_spent_is_counted_no_further(database: &Database) {
+    let message = redelivery(&at(7));
+    for attempt in 2..=ATTEMPTS_MAX {
+        let begun = database.one.begin_attempt(&message, ATTEMPTS_MAX).await.expect("counting");
+        assert_eq!(begun, AttemptStart::Begun(attempt));
+    }
+    for _ in 0..3 {
+        let begun = database.two.begin_attempt(&message, ATTEMPTS_MAX).await.expect("counting");
+        assert_eq!(begun, AttemptStart::Exhausted);
+    }
+    let given_up = NewDeadLetter { attempts: ATTEMPTS_MAX, ..letter(7) };
+    let id = database.one.bury(&given_up).await.expect("burying");
+    let history = database.two.attempts(&tenant("t"), id).await.expect("reading");
+    let begun: Vec<_> = history.iter().map(|attempt| attempt.attempt).collect();
+    assert_eq!(begun, (2..=ATTEMPTS_MAX).collect::<Vec<_>>(), "giving up is no attempt");
+    assert_eq!(
+        begin(&*database.one, &at(7)).await,
+        2,
+        "another message in its place has attempts of its own"
+    );
+}
+
+/// Law 13.
+pub async fn of_two_that_begin_the_last_attempt_at_once_one_may(database: &Database) {
+    let message = redelivery(&at(7));
+    let (one, two) =
+        join(database.one.begin_attempt(&message, 2), database.two.begin_attempt(&message, 2)).await;
+    let both = [one.expect("counting"), two.expect("counting")];
+    assert!(both.contains(&AttemptStart::Begun(2)) && both.contains(&AttemptStart::Exhausted), "{both:?}");
+}
+
+/// A crash, a slow machine or a lost acknowledgement brings a message again that was given up. It is not handled a
+/// sixth time.
+pub async fn a_message_that_is_a_dead_letter_begins_no_attempt(database: &Database) {
+    let given_up = letter(7);
+    let id = database.one.bury(&given_up).await.expect("burying");
+    let message = Redelivery::new(at(7), &given_up.payload, given_up.stored_at);
+    for store in [&database.one, &database.two] {
+        let begun = store.begin_attempt(&message, ATTEMPTS_MAX).await.expect("counting");
+        assert_eq!(begun, AttemptStart::DeadLettered(id));
+    }
+    // A broker that was wiped numbers its messages anew: the same bytes may come into the same place.
+    let emitted_again = Redelivery { stored_at: moment(50), ..message.clone() };
+    let begun = database.one.begin_attempt(&emitted_again, ATTEMPTS_MAX).await.expect("counting");
+    assert_eq!(begun, AttemptStart::Begun(2));
+    let other = Position { consumer: "sampler".to_owned(), ..at(7) };
+    let others = Redelivery::new(other, &given_up.payload, given_up.stored_at);
+    let begun = database.one.begin_attempt(&others, ATTEMPTS_MAX).await.expect("counting");
+    assert_eq!(begun, AttemptStart::Begun(2), "another consumer of it has not given up");
 }
 
 /// A message that was handled has not failed, however often it comes again.
 pub async fn attempts_at_a_message_that_was_handled_are_forgotten(database: &Database) {
     for position in [at(7), at(7), at(8)] {
-        database.one.begin_attempt(&position).await.expect("counting");
+        begin(&*database.one, &position).await;
     }
     database.two.forget_attempts(&at(7)).await.expect("forgetting");
     database.two.forget_attempts(&at(7)).await.expect("forgetting again is harmless");
-    assert_eq!(database.one.begin_attempt(&at(7)).await.expect("counting"), 1);
-    assert_eq!(database.one.begin_attempt(&at(8)).await.expect("counting"), 2, "of that message alone");
+    assert_eq!(begin(&*database.one, &at(7)).await, 2);
+    assert_eq!(begin(&*database.one, &at(8)).await, 3, "of that message alone");
 }
 
 /// Whole: odd headers, bytes that are no text, the moment to the nanosecond.
@@ -73,9 +128,9 @@ pub async fn a_dead_letter_comes_back_byte_for_byte(database: &Database) {
 
 /// A crash between giving up and acknowledging brings the message again.
 pub async fn giving_up_twice_leaves_one_letter(database: &Database) {
-    database.one.begin_attempt(&at(7)).await.expect("counting");
+    begin(&*database.one, &at(7)).await;
     let first = database.one.bury(&letter(7)).await.expect("burying");
-    assert_eq!(database.one.begin_attempt(&at(7)).await.expect("counting"), 1, "its attempts are forgotten");
+    assert_eq!(begin(&*database.one, &at(7)).await, 2, "its attempts are forgotten");
     let again = NewDeadLetter { attempts: 1, stored_at: moment(50), ..letter(7) };
     assert_eq!(database.two.bury(&again).await.expect("burying"), first);
     let stored = letters(database).await;
@@ -129,6 +184,18 @@ pub async fn health_counts_what_waits(database: &Database) {
 async fn letters(database: &Database) -> Vec<crate::DeadLetter> {
     let filter = DeadLetterFilter { limit: 9, ..Default::default() };
     database.two.dead_letters(&tenant("t"), &filter).await.expect("listing")
+}
+
+/// Counts an attempt at a message of which there is no letter; returns the attempt's number.
+pub(super) async fn begin(store: &dyn Store, position: &Position) -> u32 {
+    match store.begin_attempt(&redelivery(position), u32::MAX).await.expect("counting") {
+        AttemptStart::Begun(attempt) => attempt,
+        other => panic!("{position:?}: {other:?}"),
+    }
+}
+
+fn redelivery(position: &Position) -> Redelivery {
+    Redelivery::new(position.clone(), b"a message of which there is no letter", moment(0))
 }
 
 fn at(sequence: u64) -> Position {

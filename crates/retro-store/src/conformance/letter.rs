@@ -6,7 +6,7 @@ use retro_core::id::{Tenant, Workflow};
 use retro_core::steer::Act;
 
 use super::Database;
-use super::delivery::letter;
+use super::delivery::{begin, letter};
 use super::story::{moment, tenant};
 use crate::letter::{ATTEMPTS_KEPT, FAILURE_CHARS_MAX};
 use crate::{Attempt, Content, DeadLetterFilter, Deed, Failure, LetterStatus, NewDeadLetter};
@@ -16,13 +16,13 @@ pub async fn a_letter_tells_of_every_attempt_and_its_error(database: &Database) 
     let given_up = NewDeadLetter { attempts: 3, ..letter(7) };
     let position = &given_up.position;
     database.one.note_failure(position, &Failure::passing(1, "it was locked")).await.expect("noting");
-    database.one.begin_attempt(position).await.expect("counting");
+    begin(&*database.one, position).await;
     database
         .two
         .note_failure(position, &Failure::passing(2, "it was locked \u{0} again"))
         .await
         .expect("noting");
-    database.one.begin_attempt(position).await.expect("counting");
+    begin(&*database.one, position).await;
     let id = database.two.bury(&given_up).await.expect("burying");
     let told = database.one.attempts(&tenant("t"), id).await.expect("reading");
     let numbers: Vec<_> = told.iter().map(|one| (one.attempt, one.begun_at.is_some(), one.code)).collect();
@@ -41,7 +41,7 @@ pub async fn an_attempt_that_left_no_word_is_told_with_when_it_began(database: &
     let given_up = NewDeadLetter { attempts: 3, ..letter(7) };
     // Two attempts die, the last one fails, and the fourth time it is only buried.
     for _ in 0..3 {
-        database.one.begin_attempt(&given_up.position).await.expect("counting");
+        begin(&*database.one, &given_up.position).await;
     }
     let id = database.one.bury(&given_up).await.expect("burying");
     let told = database.two.attempts(&tenant("t"), id).await.expect("reading");
@@ -57,7 +57,7 @@ pub async fn giving_up_twice_leaves_one_history(database: &Database) {
     let id = database.one.bury(&given_up).await.expect("burying");
     let first = database.one.attempts(&tenant("t"), id).await.expect("reading");
     assert_eq!(first.len(), 1);
-    database.two.begin_attempt(&given_up.position).await.expect("counting");
+    begin(&*database.two, &given_up.position).await;
     database.two.bury(&NewDeadLetter { attempts: 2, ..given_up.clone() }).await.expect("burying");
     assert_eq!(database.two.attempts(&tenant("t"), id).await.expect("reading"), first);
     // Another message in the same place begins a history of its own.

@@ -192,6 +192,9 @@ macro_rules! conformance {
             delivery {
                 messages_wait_in_order_until_they_are_sent
                 attempts_are_counted_for_each_consumer_and_position
+                a_message_whose_attempts_are_spent_is_counted_no_further
+                of_two_that_begin_the_last_attempt_at_once_one_may
+                a_message_that_is_a_dead_letter_begins_no_attempt
                 attempts_at_a_message_that_was_handled_are_forgotten
                 a_dead_letter_comes_back_byte_for_byte
                 giving_up_twice_leaves_one_letter
@@ -201,6 +204,12 @@ macro_rules! conformance {
             }
             broker {
                 a_stream_is_the_same_as_long_as_it_says_the_same_and_grows
+                a_stream_is_another_when_the_message_at_its_end_was_stored_at_another_time
+                a_look_that_others_have_overtaken_says_nothing
+                a_suspicion_is_cleared_by_a_look_that_recognizes_the_stream
+                names_read_from_a_stream_that_is_suspected_or_has_ended_are_not_kept
+                what_the_stream_in_its_place_holds_is_not_lost_and_waits_there
+                a_loss_is_closed_once_and_says_who_closed_it_and_why
                 what_went_with_a_stream_is_told_unless_it_was_handled_or_given_up
                 what_several_read_is_lost_until_each_of_them_has_handled_it
                 what_was_acknowledged_does_not_wait

@@ -97,8 +97,9 @@ pub async fn runs_are_told_with_whether_they_met_a_memory(database: &Database) {
     let look = |behind, limit| database.two.runs_met(&story.key, memory, behind, limit);
     let all = look(None, 99).await.expect("reading");
     let told: Vec<_> = all.iter().map(|run| (run.ordinal, run.trial.met, run.trial.succeeded)).collect();
-    let before = (1..=4).rev().map(|ordinal| (ordinal, false, true));
-    let expected = [(8, false, true), (7, true, false), (6, true, true), (5, true, true)];
+    let before = (1..=4).rev().map(|ordinal| (ordinal, false, Some(true)));
+    let expected =
+        [(8, false, Some(true)), (7, true, Some(false)), (6, true, Some(true)), (5, true, Some(true))];
     assert_eq!(told, expected.into_iter().chain(before).collect::<Vec<_>>());
     assert_eq!(all[1].trial.task.as_deref(), Some("größe\0"));
     assert_eq!(all[1].trial.began_at, super::story::moment(-60));

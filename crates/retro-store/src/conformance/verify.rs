@@ -5,7 +5,7 @@ use retro_core::retrospective::State;
 
 use super::Database;
 use super::story::{Story, moment, run_id};
-use crate::{OrdinalSummary, Store, VerifyStore};
+use crate::{OrdinalSummary, Store};
 
 /// Three workflows of two tenants, each with a lesson of its own that two runs confirmed, and one lesson deleted.
 async fn fill(database: &Database) {

@@ -100,19 +100,29 @@ async fn retention(config: &Config) -> anyhow::Result<String> {
     Ok(format!("purged so far: {}; the last at {last:.0}", told.join(", ")))
 }
 
-/// What went with the broker's data. Bad as long as something that is known by name has not come again.
+/// What went with the broker's data. Bad as long as something that is known by name has neither come again nor been closed.
 async fn losses(config: &Config) -> anyhow::Result<String> {
     if store::is_to_be_made(config) {
         return Ok("nothing".to_owned());
     }
-    let losses = store::open(config).await?.losses().await?;
-    let told = losses.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    if losses.iter().any(|loss| loss.message.is_some()) {
+    let store = store::open(config).await?;
+    let (open, closed) = (store.losses().await?, store.closed_losses().await?.len());
+    let closed = match closed {
+        0 => String::new(),
+        closed => format!("; {closed} closed, see `retro losses list --all`"),
+    };
+    let told = open.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    if open.iter().any(|loss| loss.message.is_some()) {
         anyhow::bail!(
-            "lost with the broker's data, to be emitted again or, by their ids, delivered again at GitHub: {told}"
+            "lost with the broker's data, to be emitted again or, by their ids, delivered again at GitHub; what is not \
+             missed is closed by `retro losses close`: {told}{closed}"
         );
     }
-    Ok(if told.is_empty() { "nothing that is known by name".to_owned() } else { told })
+    Ok(if told.is_empty() {
+        format!("nothing that is known by name{closed}")
+    } else {
+        format!("{told}{closed}")
+    })
 }
 
 /// The broker that is used answers; where none runs, there is one to start.

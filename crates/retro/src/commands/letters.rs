@@ -2,7 +2,7 @@
 
 mod editor;
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::Read as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -102,19 +102,15 @@ async fn raw(
     }
 }
 
-/// The bytes and nothing else, so that they may go into a file; a terminal gets them only when they cannot harm it.
+/// The bytes and nothing else.
 fn bytes(exact: &ExactLetter) -> anyhow::Result<Exit> {
-    let payload = exact.payload();
-    let harmless = |c: char| !c.is_control() || c == '\n' || c == '\t';
-    let text = std::str::from_utf8(&payload).is_ok_and(|text| text.chars().all(harmless));
-    if !text && std::io::stdout().is_terminal() {
-        output::told(
-            "the bytes are no plain text: redirect them into a file, or take them in Base64 with -o json",
-        );
-        return Ok(Exit::NotInOrder);
+    if output::bytes(&exact.payload()).context("the bytes could not be written")? {
+        return Ok(Exit::Done);
     }
-    std::io::stdout().lock().write_all(&payload).context("the bytes could not be written")?;
-    Ok(Exit::Done)
+    output::told(
+        "the bytes are no plain text: redirect them into a file, or take them in Base64 with -o json",
+    );
+    Ok(Exit::NotInOrder)
 }
 
 async fn export(
@@ -127,7 +123,7 @@ async fn export(
     let exact_for = args.exact.reason.as_deref().map(|reason| (args.exact.by.as_str(), reason));
     let mut export = mending(config, store).export(asked.tenant, search, exact_for)?;
     while let Some(page) = export.next_page().await? {
-        output::line(&page)?;
+        output::json(&page)?;
     }
     Ok(Exit::Done)
 }

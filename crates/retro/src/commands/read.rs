@@ -102,7 +102,7 @@ pub(crate) async fn verify(output: Output, store: &dyn OperatorStore) -> anyhow:
 }
 
 pub(crate) async fn export(asked: &Asked<'_>, store: &dyn OperatorStore) -> anyhow::Result<Exit> {
-    output::line(&export_canonical(store, asked.tenant).await?)?;
+    output::json(&export_canonical(store, asked.tenant).await?)?;
     Ok(Exit::Done)
 }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use retro_bus::{BodyStore, EventIntake, Role};
 use retro_config::{Config, Secret};
-use retro_gateway::{Gate, GateBounds, Gateway, Reception};
+use retro_gateway::{Gateway, IngestService};
 use retro_github::{Bridge, Outlets, Secrets};
-use retro_http::{Idempotency, Probes, serve_waiting};
+use retro_http::{BodyBudget, BudgetBounds, Idempotency, Probes, TenantLimiter, serve_waiting};
 use retro_operator::{
     Mending, Replays, SharedRedact, Steering, mend_router, replay_router, requests_router, steer_router,
 };
@@ -24,6 +24,12 @@ use tracing::{error, warn};
 use super::{Process, Running};
 use crate::clock::SystemClock;
 use crate::hands::Hands;
+
+/// Requests of people that are answered at once, lists and exports among them: as many as people ask for, and few beside the connections and cores
+/// that agents need.
+const PEOPLE_AT_ONCE: usize = 32;
+/// Of them, a tenant's.
+const PEOPLE_AT_ONCE_OF_TENANT: usize = 24;
 
 /// Listeners that were opened before anything else, so that an address that is taken ends the start.
 pub(crate) struct Doors {
@@ -150,11 +156,12 @@ impl Running {
                 .merge(steer_router(steering))
                 .merge(mend_router(mending))
                 .merge(replay_router(replays))
-                .merge(requests_router(hands));
+                .merge(requests_router(hands))
+                .limit_in_flight(TenantLimiter::new(PEOPLE_AT_ONCE, PEOPLE_AT_ONCE_OF_TENANT));
             let idempotency = Idempotency::new(store.clone());
             self.tasks.spawn(idempotency.clone().forget_old(self.stop.clone()));
-            let reception = self.reception(idempotency);
-            let router = retro_gateway::router(gateway, reception, self.probes()).merge(people);
+            let ingest = self.ingest(idempotency);
+            let router = retro_gateway::router(gateway, ingest, self.probes()).merge(people);
             let stop = self.stop.clone();
             self.tasks.spawn(async move {
                 if let Err(problem) = retro_http::serve(listener, router, stop).await {
@@ -182,8 +189,8 @@ impl Running {
     }
 
     fn gateway(&self) -> Gateway {
-        let Process { store, policies, config, .. } = &self.process;
-        let gateway = Gateway::new(store.clone(), policies.clone());
+        let Process { agents, policies, config, .. } = &self.process;
+        let gateway = Gateway::new(agents.clone(), policies.clone());
         gateway.answering_within(Duration::from_millis(config.answer_ms))
     }
 
@@ -214,19 +221,16 @@ impl Running {
         Probes { ready: self.ready.check(), metrics: self.process.metrics.clone() }
     }
 
-    fn reception(&self, idempotency: Idempotency) -> Reception {
+    fn ingest(&self, idempotency: Idempotency) -> IngestService {
         let Process { bus, config, .. } = &self.process;
-        let bounds =
-            GateBounds { bytes_max: mib(config.intake_mib), tenant_bytes_max: mib(config.intake_tenant_mib) };
+        let bounds = BudgetBounds {
+            bytes_max: mib(config.intake_mib),
+            owner_bytes_max: mib(config.intake_tenant_mib),
+        };
         let (intake, objects) = (EventIntake::new(bus.clone()), BodyStore::new(bus.clone()));
-        Reception::new(
-            Arc::new(intake),
-            Arc::new(objects),
-            Arc::new(SystemClock),
-            Gate::new(bounds),
-            idempotency,
-        )
-        .taking_bodies_at(self.process.hosts())
+        let budget = BodyBudget::new(bounds);
+        IngestService::new(Arc::new(intake), Arc::new(objects), Arc::new(SystemClock), budget, idempotency)
+            .taking_bodies_at(self.process.hosts())
     }
 }
 

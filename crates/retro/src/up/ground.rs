@@ -25,7 +25,7 @@ use tracing::{info, warn};
 
 use crate::policies::PolicyBook;
 use crate::process::Doors;
-use crate::store;
+use crate::{data_folder, store};
 
 /// Between two attempts: soon after somebody made room, and a start of the broker every few seconds costs little.
 const TRY_EVERY: Duration = Duration::from_secs(2);
@@ -54,7 +54,7 @@ pub(super) async fn prepare(
     let (stop, served) = (CancellationToken::new(), TaskTracker::new());
     let (reason, reasons) = watch::channel(problem);
     warn!("not ready: {}", *reason.borrow());
-    let gateway = Gateway::new(store::lazy(config)?, policies.clone());
+    let gateway = Gateway::new(store::lazy(config)?.agents, policies.clone());
     let gateway = gateway.answering_within(Duration::from_millis(config.answer_ms));
     let ready = Arc::new(move || Readiness::NotReady(reasons.borrow().clone()));
     let probes = Probes { ready, metrics: metrics.clone() };
@@ -106,11 +106,10 @@ async fn supervise(config: &Config) -> anyhow::Result<Option<NatsServer>> {
     }
     let server = NatsServer::start(ServerConfig {
         binary: config.nats_server.clone(),
-        data_dir: config.data_dir.join("nats"),
+        data_dir: config.data_dir.join(data_folder::BROKER_FOLDER),
         port: Some(config.nats_port).filter(|port| *port != 0),
     })
     .await?;
-    info!(url = server.url(), "nats-server is healthy");
     Ok(Some(server))
 }
 

@@ -241,6 +241,49 @@ async fn what_is_purged_from_a_stream_before_anybody_counted_it_is_told_by_name(
     fleet.stop_all().await;
 }
 
+#[tokio::test]
+async fn a_loss_that_somebody_closes_with_a_reason_is_kept_and_not_told_as_lost_any_more() {
+    let mut fleet = Fleet::start(Kind::Sqlite, &[]).await;
+    let relay = fleet.serve_with("relay", &QUICK);
+    fleet.ready(relay).await;
+    emit(&fleet, "purged.jsonl", &mending("ci", "deploy", 0..2)).await;
+    fleet.logged("to 2; they are remembered by name").await;
+    let mut wire = Wire::to(fleet.nats_url()).await;
+    let purged = wire.ask(&format!("STREAM.PURGE.{INTAKE}"), &Value::Null).await;
+    assert_eq!(purged["purged"], 2, "{purged}");
+    fleet.logged("lost with the broker: event \"event of ci-1\"").await;
+    let listed = fleet.ask(&["losses", "list"]).await;
+    let ids: Vec<_> = items(&listed).iter().map(|loss| text(loss, "id")).collect();
+    assert_eq!(ids, ["RETRO_INTAKE/1/1", "RETRO_INTAKE/1/2"]);
+    let close = ["losses", "close", ids[0], "--by", "ana", "--reason"];
+    let refused = fleet.retro(&[&close[..], &[" "]].concat()).await;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert_eq!(fleet.ask(&[&close[..], &["it was a rehearsal"]].concat()).await, json!([ids[0]]));
+    let again = fleet.retro(&[&close[..], &["once more"]].concat()).await;
+    assert_eq!(again.code, Some(3), "{again:?}");
+    let looked = fleet.retro(&["doctor", "-o", "json"]).await;
+    let told = lost(&looked.json());
+    assert!(
+        looked.code == Some(4) && told.contains("event of ci-1") && !told.contains("event of ci-0"),
+        "{told}"
+    );
+    let all = ["losses", "close", "--all", "--by", "ben", "--reason", "nobody misses it"];
+    assert_eq!(fleet.ask(&all).await, json!([ids[1]]));
+    let looked = fleet.retro(&["doctor", "-o", "json"]).await;
+    assert_eq!(looked.code, Some(0), "{looked:?}");
+    let told = "nothing that is known by name; 2 closed, see `retro losses list --all`";
+    assert_eq!(lost(&looked.json()), told);
+    assert_eq!(fleet.ask(&["losses", "list"]).await, json!([]));
+    let kept = fleet.ask(&["losses", "list", "--all"]).await;
+    let closed: Vec<_> =
+        items(&kept).iter().map(|loss| (&loss["closed"]["by"], &loss["closed"]["reason"])).collect();
+    assert_eq!(
+        closed,
+        [(&json!("ana"), &json!("it was a rehearsal")), (&json!("ben"), &json!("nobody misses it"))]
+    );
+    fleet.stop_all().await;
+}
+
 /// GitHub was told that they are taken, and sends none by itself again.
 #[tokio::test]
 async fn webhooks_that_went_with_the_broker_before_everybody_had_handled_them_are_told_by_name() {

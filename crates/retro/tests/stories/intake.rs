@@ -1,8 +1,6 @@
 //! Runs that come over HTTP.
 
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
 
 use crate::world::{Run, World, items, mending, text};
 
@@ -87,47 +85,6 @@ async fn a_body_of_ten_megabytes_is_stored_apart_and_read_by_its_investigation()
     assert_eq!((refused.status, &refused.body["status"]), (413, &json!(413)), "{refused:?}");
     world.sound().await;
     world.stop().await;
-}
-
-#[tokio::test]
-async fn a_tenant_that_fills_its_room_is_told_when_to_come_again_and_another_is_not() {
-    let mut world = World::empty();
-    world.up_with(&[("RETRO_INTAKE_MIB", "40"), ("RETRO_INTAKE_TENANT_MIB", "17")]).await;
-    let event = mending("release", "deploy_service", 0..1).remove(0).to_string();
-    let mut slow = says_much(&world).await;
-    let full = world.until("the tenant's room is full", async || {
-        let posted = world.post_events("acme", SINGLE, &[], event.clone()).await;
-        // Whichever of the two came first kept the other out, and when that was the small one, the large one is over.
-        if slow.try_read(&mut [0]).is_ok() {
-            slow = says_much(&world).await;
-        }
-        (posted.status != 202).then_some(posted)
-    });
-    let full = full.await;
-    assert_eq!(
-        (full.status, full.retry_after.as_deref(), &full.body["code"]),
-        (429, Some("1"), &json!("tenant_busy"))
-    );
-    assert_eq!(world.post_events("other", SINGLE, &[], event.clone()).await.status, 202);
-    drop(slow);
-    let room =
-        async || (world.post_events("acme", SINGLE, &[], event.clone()).await.status == 202).then_some(());
-    world.until("there is room again", room).await;
-    world.counted("acme", 1).await;
-    world.stop().await;
-}
-
-/// A request that has said how much it will send, and does not.
-async fn says_much(world: &World) -> TcpStream {
-    let address = world.http_url().trim_start_matches("http://").to_owned();
-    let mut slow = TcpStream::connect(&address).await.expect("it listens");
-    let head = format!(
-        "POST /v1/events HTTP/1.1\r\nhost: localhost\r\nretro-tenant: acme\r\ncontent-type: {SINGLE}\r\n\
-         content-length: {}\r\n\r\n",
-        17 * 1024 * 1024
-    );
-    slow.write_all(head.as_bytes()).await.expect("it reads");
-    slow
 }
 
 #[tokio::test]

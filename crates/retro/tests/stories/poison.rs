@@ -122,6 +122,63 @@ async fn a_wake_up_that_its_stage_cannot_handle_is_a_dead_letter_and_the_sweep_d
 }
 
 #[tokio::test]
+async fn a_message_is_given_up_after_five_attempts_however_often_its_process_dies_meanwhile_on_sqlite() {
+    dies_before_it_has_given_up(Kind::Sqlite).await;
+}
+
+#[tokio::test]
+async fn a_message_is_given_up_after_five_attempts_however_often_its_process_dies_meanwhile_on_postgres() {
+    dies_before_it_has_given_up(Kind::Postgres).await;
+}
+
+/// A process dies with a message that it did not handle; each of those after it, as if of a neighbour, once it has counted
+/// its own attempt at the message or seen that none is left.
+async fn dies_before_it_has_given_up(kind: Kind) {
+    let mut fleet = fleet(kind).await;
+    let quick = ("RETRO_ACK_WAIT_S", "1");
+    let crash = |point: &'static str| [quick, ("FAULT_CRASH", point)];
+    let first = fleet.serve_with("counter", &crash("count.commit:before"));
+    let file = fleet.write_events("one.jsonl", &mending("unlucky", "deploy", 0..1));
+    fleet.ask(&["emit", &file]).await;
+    assert_eq!(fleet.ended(first).await, None, "a signal ended it");
+    for _ in 2..=ATTEMPTS_MAX + 2 {
+        let next = fleet.serve_with("counter", &crash("attempt.commit:after"));
+        assert_eq!(fleet.ended(next).await, None, "a signal ended it");
+    }
+    fleet.serve_with("counter,relay", &[quick]);
+    let letters = buried(&fleet, 1).await;
+    assert_eq!(letters[0].letter.attempts, ATTEMPTS_MAX);
+    assert_eq!(letters[0].letter.rejection.code.as_str(), "handler_panicked");
+    let history = fleet.store().await.attempts(&Tenant::default_tenant(), letters[0].id).await;
+    let attempts: Vec<_> = history.expect("it can be read").iter().map(|one| one.attempt).collect();
+    assert_eq!(attempts, (2..=ATTEMPTS_MAX).collect::<Vec<_>>(), "the first delivery is not written down");
+    let mut witness = Witness::of(&fleet, &fleet.path("history.jsonl")).await;
+    witness.judge(&fleet, &Floor { letters: 1, ..Floor::default() }).await.assert();
+    fleet.stop_all().await;
+}
+
+/// The process dies between the letter and the acknowledgement, and the message comes again to one that must not handle it.
+#[tokio::test]
+async fn a_dead_letter_whose_acknowledgement_was_lost_kills_nobody_again() {
+    const KILLED: i32 = -9;
+    let fleet = fleet(Kind::Sqlite).await;
+    let events = [mending("poisoned", "deploy", 0..1), mending("good", "deploy", 0..RUNS)].concat();
+    let file = fleet.write_events("runs.jsonl", &events);
+    fleet.ask(&["emit", &file]).await;
+    let faults =
+        [("FAULT_POISON", "counter:abort:event of poisoned-0"), ("FAULT_CRASH", "bury.commit:after")];
+    let process = Supervised::start(&fleet, ROLES, &faults);
+    let letters = buried(&fleet, 1).await;
+    assert_eq!(letters[0].letter.attempts, ATTEMPTS_MAX);
+    // It is at rest when the broker has an answer for every message.
+    let mut witness = Witness::of(&fleet, &fleet.path("history.jsonl")).await;
+    witness.judge(&fleet, &Floor { counted: RUNS, letters: 1, ..Floor::default() }).await.assert();
+    let deaths = causes(&process.stop().await);
+    assert_eq!(deaths, [&[ABORTED; 5][..], &[KILLED]].concat());
+    fleet.stop_all().await;
+}
+
+#[tokio::test]
 async fn a_run_whose_investigation_panics_three_times_is_replaced() {
     let (reason, deaths) = investigated("panic").await;
     assert!(reason.contains("panicked") || reason.contains("stopped"), "{reason}");

@@ -31,7 +31,7 @@ async fn bad_input_over_nats_becomes_dead_letters_whole_and_the_runs_around_it_a
             publisher.publish_event(outgoing(subject_of(case), &case.sent)).await.unwrap();
         }
         if let Some(run) = around.get(nth) {
-            let envelope = Envelope::from_json(run.clone()).unwrap();
+            let envelope = Envelope::from_document(&run.clone().into()).unwrap();
             let encoded = if nth % 2 == 0 { envelope.structured() } else { envelope.binary() };
             publisher.publish_event(outgoing(about("around"), &encoded)).await.unwrap();
         }

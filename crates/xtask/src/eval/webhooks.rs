@@ -153,7 +153,7 @@ fn print_read(payloads: &[Payload]) {
     for Payload { event, body } in payloads {
         let counts = events.entry(event).or_default();
         counts.files += 1;
-        match read(event, "evaluation", body) {
+        match read(event, "evaluation", &body.clone().into()) {
             Ok(Reading::Taken(taken)) => match taken.fact {
                 Fact::Happened(_) => counts.taken += 1,
                 Fact::Run(_) => counts.runs += 1,

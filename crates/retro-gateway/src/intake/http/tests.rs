@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
-use crate::testing::{BOUNDS, Broker, reception};
+use crate::testing::{BOUNDS, Broker, ingest};
 
 const SINGLE: &str = "application/cloudevents+json";
 
@@ -37,7 +37,7 @@ struct Answer {
 
 async fn send(broker: &Arc<Broker>, request: Request<Body>) -> Answer {
     let response =
-        retro_http::finished(routes().with_state(reception(broker).0)).oneshot(request).await.unwrap();
+        retro_http::finished(routes().with_state(ingest(broker).0)).oneshot(request).await.unwrap();
     let status = response.status().as_u16();
     let retry_after = response.headers().get("Retry-After").map(|value| value.to_str().unwrap().to_owned());
     let kind = response.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
@@ -214,10 +214,11 @@ async fn a_body_above_the_largest_is_refused_at_its_path() {
 #[tokio::test]
 async fn a_tenant_with_too_much_in_hand_is_sent_away_and_another_is_not() {
     let broker = Arc::<Broker>::default();
-    let (reception, gate) = reception(&broker);
+    let (service, budget) = ingest(&broker);
     let acme = Tenant::new("acme").unwrap();
-    let _inside = gate.enter(&acme, BOUNDS.tenant_bytes_max).unwrap();
-    let app = retro_http::finished(routes().with_state(reception));
+    let mut held = budget.permit(Some(&acme));
+    held.charge(BOUNDS.owner_bytes_max).unwrap();
+    let app = retro_http::finished(routes().with_state(service));
     for (tenant, status) in [("acme", 429), ("other", 202)] {
         let request =
             Request::post("/v1/events").header("Retro-Tenant", tenant).header("Content-Type", SINGLE);

@@ -2,7 +2,10 @@
 
 use std::sync::LazyLock;
 
+use bytes::Bytes;
 use regex::Regex;
+use retro_core::json::{Bounds, Document};
+use retro_events::atif::BODY_BYTES_MAX;
 use serde_json::{Map, Value};
 
 use super::{Failure, first_line};
@@ -10,6 +13,12 @@ use crate::heuristics::signature;
 
 /// How deep below an answer's own fields the error of a part of it is looked for.
 const ERROR_DEPTH_MAX: usize = 3;
+/// Values and keys of an answer that is looked at whole.
+const TREE_VALUES_MAX: usize = 4096;
+/// Of a larger one: so many of its members, and of these the ones with so few values.
+const MEMBERS_MAX: usize = 256;
+/// See [`MEMBERS_MAX`].
+const MEMBER_VALUES_MAX: usize = 64;
 
 macro_rules! pattern {
     ($name:ident, $text:expr) => {
@@ -42,7 +51,7 @@ pub(super) fn structured(answer: &str) -> Option<Failure<'_>> {
     if let Some(found) = REPR_ERROR.captures(answer).and_then(|found| found.get(1)) {
         return Some(Failure::said(found.as_str()));
     }
-    let Ok(Value::Object(map)) = serde_json::from_str::<Value>(answer) else { return None };
+    let map = read_object(answer)?;
     let error = ["error", "errors", "error_message", "exception"]
         .iter()
         .find_map(|key| error_text(map.get(*key)?))
@@ -50,6 +59,23 @@ pub(super) fn structured(answer: &str) -> Option<Failure<'_>> {
         .or_else(|| nested_error(&map, ERROR_DEPTH_MAX))
         .or_else(|| status_text(&map));
     (error.is_some() || says_failed(&map)).then(|| with_words(answer, error.or_else(|| told_in(&map))))
+}
+
+/// The object that a text is. Of a large one only small members are kept: an error is told in few words, and the rest as a
+/// tree would take many times the memory of the text.
+fn read_object(text: &str) -> Option<Map<String, Value>> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    let text = Bytes::copy_from_slice(text.as_bytes());
+    let document = Document::parse(&text, Bounds::bytes(BODY_BYTES_MAX)).ok()?;
+    let is_small = document.root().size() <= TREE_VALUES_MAX;
+    let members = document.root().members()?.take(if is_small { usize::MAX } else { MEMBERS_MAX });
+    let members = members.map(|(name, value)| {
+        let kept = is_small || value.size() <= MEMBER_VALUES_MAX;
+        (name.into_owned(), if kept { value.to_value() } else { Value::Null })
+    });
+    Some(members.collect())
 }
 
 /// The failure that a document says that stands behind other words.
@@ -67,7 +93,7 @@ pub(super) fn in_xml(answer: &str) -> Option<Failure<'_>> {
 pub(super) fn refused_with(answer: &str) -> Option<Failure<'_>> {
     let status = STATUS_LINE.captures(answer)?;
     let document = &answer[status.get(0)?.end()..];
-    let Ok(Value::Object(map)) = serde_json::from_str(document) else { return None };
+    let map = read_object(document)?;
     if matches!(&status[1], "429" | "502" | "503" | "504") {
         return Some(Failure { line: first_line(answer), error: String::new() });
     }

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use retro_core::id::Tenant;
 use retro_core::steer::Act;
 use retro_fault::Label;
-use retro_store::broker::{Feed, StreamSight};
+use retro_store::broker::{Feed, LossKey, StreamSight};
 use retro_store::keep::Stage;
-use retro_store::{Deed, Position, Store};
+use retro_store::{Deed, Position, Redelivery, Store};
 use retro_store_postgres::PostgresStore;
 use retro_store_sqlite::SqliteStore;
 use tokio::process::Command;
@@ -19,7 +20,7 @@ use super::ground::{Ground, Point, RUNS, tell};
 use super::people::under_way;
 use crate::world::{Kind, carry_out, mending};
 
-pub(super) const LABELS: [Label; 16] = [
+pub(super) const LABELS: [Label; 17] = [
     Label::HeartbeatCommit,
     Label::RetryCommit,
     Label::ReleaseCommit,
@@ -32,6 +33,7 @@ pub(super) const LABELS: [Label; 16] = [
     Label::PurgeAttemptsCommit,
     Label::LookCommit,
     Label::NameWaitingCommit,
+    Label::CloseLossesCommit,
     Label::CompareCommit,
     Label::CheckedCommit,
     Label::KeepVectorsCommit,
@@ -84,7 +86,8 @@ async fn grown_old(store: &dyn Store, label: Label) {
         Label::PurgeAttemptsCommit => {
             let (consumer, stream) = ("counter".to_owned(), "RETRO_INTAKE".to_owned());
             let position = Position { consumer, stream, sequence: 1_000_000 };
-            store.begin_attempt(&position).await.expect("it is counted");
+            let message = Redelivery::new(position, b"a message of long ago", Timestamp::UNIX_EPOCH);
+            store.begin_attempt(&message, 5).await.expect("it is counted");
         }
         _ => {}
     }
@@ -146,6 +149,7 @@ async fn take(store: &dyn Store, label: Label) {
         Label::PurgeAttemptsCommit => purge(store, Stage::Attempts).await,
         Label::LookCommit => look(store).await,
         Label::NameWaitingCommit => store.name_waiting(LOOKED_AT, 1, &[]).await.expect("it is named"),
+        Label::CloseLossesCommit => close_loss(store).await,
         Label::CompareCommit => drop(store.begin_comparing(LOOKED_AT, 1, 0).await.expect("it is begun")),
         Label::CheckedCommit => store.checked(LOOKED_AT, 1, 0).await.expect("it is remembered"),
         Label::KeepVectorsCommit => embed(store).await,
@@ -167,9 +171,20 @@ async fn embed(store: &dyn Store) {
 const LOOKED_AT: &str = "ALONE";
 
 async fn look(store: &dyn Store) {
+    let known_before = store.load_stream(LOOKED_AT).await.expect("it is read");
     let (stream, made) = (LOOKED_AT.to_owned(), "then".to_owned());
-    let sight = StreamSight { stream, made, first: 1, last: 0, handled: 0 };
-    store.look(&sight, Feed::Nothing).await.expect("it is looked at");
+    let (anchor, anchor_before) = (None, None);
+    let sight =
+        StreamSight { stream, known_before, made, first: 1, last: 0, anchor, anchor_before, handled: 0 };
+    store.record_sight(&sight, &[], Feed::Nothing).await.expect("it is looked at");
+}
+
+/// A loss that nobody has told of.
+async fn close_loss(store: &dyn Store) {
+    let key = LossKey { stream: LOOKED_AT.to_owned(), number: 1, first: 1 };
+    let at = "2026-11-20T10:00:00Z".parse().expect("a moment");
+    let act = Act { by: "ana".to_owned(), reason: "nothing was lost".to_owned(), at };
+    store.close_losses(&[key], &act).await.expect("it is closed");
 }
 
 async fn claimed(store: &dyn Store, label: Label) {

@@ -1,8 +1,6 @@
 //! A process that is stopped for longer than its lease, and wakes up as if nothing had been.
 
-use serde_json::Value;
-
-use super::{all_is_well, drawn, each_said_once, in_hand, large_run};
+use super::{all_is_well, drawn, each_said_once};
 use crate::world::{Fleet, Kind, Line, mending};
 
 #[tokio::test]
@@ -23,17 +21,9 @@ async fn outlived(kind: Kind) {
     let soon_lost = [("NATS_URL", line.url()), ("RETRO_LEASE_S", "2")];
     let zombie = fleet.serve_with("investigator,relay", &soon_lost);
     fleet.ready(zombie).await;
-    line.freeze();
-    let runs: Vec<Value> = (0..10).map(large_run).collect();
-    let file = fleet.write_events("large.jsonl", &runs);
-    assert_eq!(
-        fleet.ask(&["emit", &file]).await["bodies_uploaded"],
-        10,
-        "the bodies are in the broker's store"
-    );
-    in_hand(&fleet).await;
+    fleet.hold_up(&line).await;
+    fleet.freeze_between_writes(zombie).await;
     let [(sample, _)] = &drawn(&fleet).await[..] else { panic!("one retrospective") };
-    fleet.freeze(zombie);
 
     let heir = fleet.serve("investigator,relay");
     fleet.ready(heir).await;

@@ -14,10 +14,9 @@ use std::collections::BTreeSet;
 
 use retro_checker::Floor;
 use retro_core::id::Tenant;
-use retro_core::retrospective::State;
 use serde_json::{Value, json};
 
-use crate::world::{Run, Wire, Witness, World, items, text};
+use crate::world::{Wire, Witness, World, items, text};
 
 /// Nothing was lost and nothing happened twice: so many runs of the default tenant are counted, each once, every window
 /// of ten has its report, memory is the fold of its log, nothing is dead, nothing is left to do; and the checker, which
@@ -92,24 +91,7 @@ async fn drawn(world: &World) -> Vec<(Value, Vec<u64>)> {
     drawn
 }
 
-/// Waits until an investigation is held by somebody.
-async fn in_hand(world: &World) {
-    let store = world.store().await;
-    let held = async || {
-        let rows = store.retrospectives(&Tenant::default_tenant(), None, 1).await.ok()?;
-        let begun = rows.first()?.retrospective.state == State::Investigating;
-        (begun && store.claimable().await.ok()? == 0).then_some(())
-    };
-    world.until("the investigation is claimed", held).await;
-}
-
 /// Events as they go over the wire.
 fn payloads(events: &[Value]) -> Vec<Vec<u8>> {
     events.iter().map(|event| event.to_string().into_bytes()).collect()
-}
-
-/// Its body is too large for a message.
-fn large_run(number: u64) -> Value {
-    let said = format!("Deploy the service. {}", "It is the one that answers for checkout. ".repeat(2000));
-    Run::new("large", &format!("large-{number}")).told(&said).mends("deploy_service", "region").event()
 }

@@ -8,6 +8,8 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+use super::wire::host;
+
 /// What is lost while the line is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loses {
@@ -33,9 +35,9 @@ struct State {
 impl Cut {
     /// A whole line to a broker.
     pub(crate) async fn to(url: &str, loses: Loses) -> Self {
-        let target = url.trim_start_matches("nats://").to_owned();
+        let target = host(url).to_owned();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
-        let url = format!("nats://{}", listener.local_addr().expect("a bound port"));
+        let url = url.replace(&target, &listener.local_addr().expect("a bound port").to_string());
         let state = Arc::new(State { loses, cut: AtomicBool::new(false), lost: AtomicU64::new(0) });
         let shared = state.clone();
         let task = tokio::spawn(async move {

@@ -9,12 +9,15 @@ use retro_bus::{NatsServer, ServerConfig};
 use retro_testkit::TestPostgres;
 use tokio::process::Child;
 
-use super::process::{freeze, interrupt, is_stopped, kill_at_once, terminate, wake};
+use super::process::{freeze, holds_write_lock, interrupt, is_stopped, kill_at_once, terminate, wake};
 use super::{PATIENCE, QUICK, World, carry_out, free_port};
 
 /// What a fleet waits for half a minute in production, it waits for a second or two.
 const IMPATIENT: [(&str, &str); 3] =
     [("RETRO_ACK_WAIT_S", "2"), ("RETRO_RETRY_FIRST_MS", "100"), ("RETRO_LEASE_S", "2")];
+
+/// What processes know the broker by before it is there, and after it has lost its disk.
+const CREDENTIAL: &str = "known-to-every-process-of-the-fleet";
 
 /// Which database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +57,7 @@ impl Fleet {
     /// Addresses at which nobody answers yet, and no process.
     pub(crate) async fn nowhere(kind: Kind) -> Self {
         let (mut world, nats_port) = (World::empty(), free_port());
-        world.nats_url = Some(format!("nats://127.0.0.1:{nats_port}"));
+        world.nats_url = Some(format!("nats://retro:{CREDENTIAL}@127.0.0.1:{nats_port}"));
         let mut postgres = match kind {
             Kind::Sqlite => None,
             Kind::Postgres => Some(TestPostgres::start().await),
@@ -118,8 +121,10 @@ impl Fleet {
 
     /// Starts the broker at its address.
     pub(crate) async fn start_broker(&mut self) {
-        let port = Some(self.nats_port);
-        let config = ServerConfig { binary: None, data_dir: self.world.path("nats"), port };
+        let (folder, port) = (self.world.path("nats"), Some(self.nats_port));
+        std::fs::create_dir_all(&folder).expect("the folder can be written");
+        std::fs::write(folder.join("credential"), CREDENTIAL).expect("the folder can be written");
+        let config = ServerConfig { binary: None, data_dir: folder, port };
         self.broker = Some(NatsServer::start(config).await.expect("a nats-server; run .ci/install-tools"));
     }
 
@@ -265,6 +270,20 @@ impl Fleet {
     /// Stops a process where it stands, in whatever it does.
     pub(crate) fn freeze(&self, nth: usize) {
         freeze(self.pid_of(nth));
+    }
+
+    /// Stops a process where it stands, and not in a transaction on the shared file: nobody could write while it is
+    /// stopped, and nothing would go on.
+    pub(crate) async fn freeze_between_writes(&self, nth: usize) {
+        let locks = self.world.data().join("retro.db-shm");
+        loop {
+            self.freeze(nth);
+            self.stopped(nth).await;
+            if !holds_write_lock(self.pid_of(nth), &locks) {
+                return;
+            }
+            self.wake(nth);
+        }
     }
 
     /// Lets a stopped process go on.

@@ -5,6 +5,7 @@ mod awaited;
 mod cut;
 mod fleet;
 mod github;
+mod held;
 mod line;
 pub(crate) mod process;
 mod runs;
@@ -18,7 +19,6 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
 
 use retro_store::Store;
 use retro_store_postgres::PostgresStore;
@@ -33,7 +33,7 @@ pub(crate) use fleet::{Fleet, Kind};
 pub(crate) use github::{BRIDGED, SECRET, Webhook, real};
 pub(crate) use line::Line;
 pub(crate) use process::Nats;
-pub(crate) use retro_testkit::free_port;
+pub(crate) use retro_testkit::{PATIENCE, free_port};
 pub(crate) use runs::{Run, event, mending};
 pub(crate) use supervised::{Supervised, causes};
 pub(crate) use wire::{Sent, Wire};
@@ -41,8 +41,6 @@ pub(crate) use witness::Witness;
 
 /// The built program.
 pub(crate) const RETRO: &str = env!("CARGO_BIN_EXE_retro");
-/// What is waited for happens within this on a busy machine, or the test fails and shows the program's log.
-const PATIENCE: Duration = Duration::from_secs(90);
 /// What an environment could bring in from outside.
 const VARIABLES: [&str; 18] = [
     "DATABASE_URL",

@@ -1,6 +1,8 @@
 //! Processes as the kernel shows them.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -95,6 +97,17 @@ pub(crate) fn kill_at_once(pid: u32) {
 /// Whether a process is stopped where it stands.
 pub(crate) fn is_stopped(pid: u32) -> bool {
     Stat::of(pid).is_some_and(|stat| stat.stopped)
+}
+
+/// Whether a process holds a lock of a file by which it writes, as the kernel lists them.
+pub(crate) fn holds_write_lock(pid: u32, file: &Path) -> bool {
+    let Ok(inode) = fs::metadata(file).map(|found| found.ino()) else { return false };
+    let locks = fs::read_to_string("/proc/locks").expect("the kernel shows locks");
+    locks.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "POSIX", _, "WRITE", holder, place, ..] = words[..] else { return false };
+        holder == pid.to_string() && place.rsplit(':').next() == Some(&inode.to_string())
+    })
 }
 
 fn id(pid: u32) -> Pid {

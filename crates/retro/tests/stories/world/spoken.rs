@@ -9,6 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
 use super::World;
+use super::wire::{hello, host};
 
 impl World {
     /// Publishes a message to the broker by hand, as an engine does.
@@ -37,11 +38,11 @@ impl World {
 
     /// The broker refuses a message of this size before it is sent: by the broker's own protocol.
     pub(crate) async fn not_carried(&self, subject: &str, bytes: usize) {
-        let address = self.nats_url().trim_start_matches("nats://").rsplit('@').next().expect("an address");
-        let mut stream = BufReader::new(TcpStream::connect(address).await.expect("the broker answers"));
+        let url = self.nats_url();
+        let mut stream = BufReader::new(TcpStream::connect(host(url)).await.expect("the broker answers"));
         let mut line = String::new();
         stream.read_line(&mut line).await.expect("the broker answers");
-        let ask = format!("CONNECT {{\"verbose\":false}}\r\nPUB {subject} {bytes}\r\n");
+        let ask = format!("CONNECT {}\r\nPUB {subject} {bytes}\r\n", hello(url));
         stream.write_all(ask.as_bytes()).await.expect("the broker answers");
         // It may ask meanwhile whether we are still there.
         loop {

@@ -56,10 +56,21 @@ pub(crate) fn causes(deaths: &[ExitStatus]) -> Vec<i32> {
     deaths.iter().map(|death| death.code().or(death.signal().map(|signal| -signal)).unwrap_or(0)).collect()
 }
 
-fn limited(plain: &Command, environment: &[(&str, &str)]) -> Command {
+impl World {
+    /// Starts the program as from a shell with this mask for new files.
+    pub(crate) async fn up_under_umask(&mut self, mask: &str) {
+        let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
+        let mut up = through_shell(&up, &format!("umask {mask}"));
+        up.stdin(Stdio::null()).kill_on_drop(true);
+        self.start_up(up, &[]).await;
+    }
+}
+
+/// A command as a shell carries it out after a line of its own.
+fn through_shell(plain: &Command, line: &str) -> Command {
     let plain = plain.as_std();
     let mut command = Command::new("sh");
-    command.arg("-c").arg(format!("ulimit -v {ADDRESSES_KIB}; exec \"$0\" \"$@\""));
+    command.arg("-c").arg(format!("{line}; exec \"$0\" \"$@\""));
     command.arg(plain.get_program()).args(plain.get_args());
     for (name, value) in plain.get_envs() {
         match value {
@@ -67,6 +78,11 @@ fn limited(plain: &Command, environment: &[(&str, &str)]) -> Command {
             None => command.env_remove(name),
         };
     }
+    command
+}
+
+fn limited(plain: &Command, environment: &[(&str, &str)]) -> Command {
+    let mut command = through_shell(plain, &format!("ulimit -v {ADDRESSES_KIB}"));
     let quick =
         [("RETRO_SWEEP_MS", "200"), ("RETRO_LEASE_S", "2"), ("RETRO_ACK_WAIT_S", "1"), ("NO_COLOR", "1")];
     command.envs(quick.iter().chain(environment).copied()).stdin(Stdio::null()).stdout(Stdio::null());

@@ -1,13 +1,12 @@
 //! What the broker holds, read and written by its own protocol: beside the program, and past the library that it uses.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
+use retro_testkit::PATIENCE;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 const INBOX: &str = "_INBOX.stories.answer";
 const MESSAGES: &str = "_INBOX.stories.messages";
 
@@ -35,11 +34,10 @@ impl Sent {
 
 impl Wire {
     pub(crate) async fn to(url: &str) -> Self {
-        let address = url.trim_start_matches("nats://").rsplit('@').next().expect("an address");
-        let stream = BufReader::new(TcpStream::connect(address).await.expect("the broker answers"));
+        let stream = BufReader::new(TcpStream::connect(host(url)).await.expect("the broker answers"));
         let mut wire = Self { stream, come: VecDeque::new() };
         assert!(wire.line().await.starts_with("INFO "));
-        let hello = json!({"verbose": false, "pedantic": false, "headers": true, "no_responders": true});
+        let hello = hello(url);
         wire.write(format!("CONNECT {hello}\r\nSUB {INBOX} 1\r\nSUB {MESSAGES} 2\r\n").as_bytes()).await;
         wire
     }
@@ -151,7 +149,7 @@ impl Wire {
 
     async fn line(&mut self) -> String {
         let mut line = String::new();
-        let read = tokio::time::timeout(ANSWERS_WITHIN, self.stream.read_line(&mut line));
+        let read = tokio::time::timeout(PATIENCE, self.stream.read_line(&mut line));
         assert!(read.await.expect("the broker answers").expect("a line") > 0, "the broker hung up");
         line.trim_end().to_owned()
     }
@@ -159,6 +157,23 @@ impl Wire {
     async fn write(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).await.expect("the broker takes it");
     }
+}
+
+/// Host and port of a broker's address.
+pub(super) fn host(url: &str) -> &str {
+    url.trim_start_matches("nats://").rsplit('@').next().expect("an address")
+}
+
+/// What a client says of itself: who it is, as its address has it.
+pub(super) fn hello(url: &str) -> Value {
+    let mut hello = json!({"verbose": false, "pedantic": false, "headers": true, "no_responders": true});
+    let login =
+        url.trim_start_matches("nats://").rsplit_once('@').and_then(|(login, _)| login.split_once(':'));
+    if let Some((user, password)) = login {
+        hello["user"] = json!(user);
+        hello["pass"] = json!(password);
+    }
+    hello
 }
 
 fn number(text: &str) -> usize {

@@ -57,8 +57,9 @@ fn looked(run: &Run) -> Result<Looked> {
     let document = event["data"]["trajectory"].to_string();
     let facts: RunFacts =
         serde_json::from_value(json!({"run_id": run.run_id, "outcome": event["data"]["outcome"]}))?;
+    let bytes = document.len();
     let trajectory =
-        atif::from_slice(document.as_bytes()).map_err(|rejection| anyhow::anyhow!("{rejection}"))?;
+        atif::from_slice(&document.into()).map_err(|rejection| anyhow::anyhow!("{rejection}"))?;
     let brief: Brief = Brief {
         run: facts,
         trajectory,
@@ -71,7 +72,7 @@ fn looked(run: &Run) -> Result<Looked> {
     let answer = investigate(&brief);
     let ms = began.elapsed().as_secs_f64() * 1e3;
     let found = if let Answer::Looked(seen) = &answer { seen.findings.len() } else { 0 };
-    Ok(Looked { bytes: document.len(), ms, found })
+    Ok(Looked { bytes, ms, found })
 }
 
 fn say(workflow: &str, looked: &[&Looked]) {

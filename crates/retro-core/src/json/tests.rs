@@ -1,0 +1,150 @@
+use crate::canonical;
+use proptest::prelude::*;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::*;
+
+fn parse(text: &[u8]) -> Result<Document, Rejection> {
+    Document::parse(&Bytes::copy_from_slice(text), Bounds { bytes_max: 1024 * 1024, values_max: 1000 })
+}
+
+#[track_caller]
+fn check(text: &[u8], expected: Result<(), Code>) {
+    let found = parse(text).map(drop).map_err(|rejection| rejection.code);
+    assert_eq!(found, expected, "{}", String::from_utf8_lossy(&text[..text.len().min(200)]));
+}
+
+#[test]
+fn what_cannot_be_read_says_which_bound_it_broke() {
+    check(b"{}", Ok(()));
+    check("\u{feff}{}".as_bytes(), Ok(()));
+    for text in [&b"{"[..], b"", b"{\"a\":1e999}", b"[1]x", b"[01]", b"[1 2]", br#"["\ud800"]"#, b"nul", b"]"]
+    {
+        check(text, Err(Code::NotJson));
+    }
+    check("9".repeat(330).as_bytes(), Err(Code::NotJson));
+    check(b"{\"a\":\"\xff\"}", Err(Code::NotUtf8));
+    check(&vec![b' '; 1024 * 1024 + 1], Err(Code::Oversized));
+}
+
+#[test]
+fn keys_and_numbers_have_a_longest_and_strings_have_none() {
+    check(format!("[{}]", "1".repeat(NUMBER_BYTES_MAX + 1)).as_bytes(), Err(Code::Oversized));
+    check(format!("[0.{}]", "1".repeat(NUMBER_BYTES_MAX - 2)).as_bytes(), Ok(()));
+    let key = |bytes: usize, rest: &str| format!("{{\"{}\"{rest}", "k".repeat(bytes - 2));
+    check(key(KEY_BYTES_MAX, " :1}").as_bytes(), Ok(()));
+    check(key(KEY_BYTES_MAX + 1, " :1}").as_bytes(), Err(Code::Oversized));
+    check(format!("[\"{}\"]", "k".repeat(2 * KEY_BYTES_MAX)).as_bytes(), Ok(()));
+}
+
+#[test]
+fn values_are_counted_before_anything_is_built() {
+    for value in ["0", "{}", "[]", "\"\"", "null", "{\"a\":0}"] {
+        let each = if value == "{\"a\":0}" { 3 } else { 1 };
+        let array = |items: usize| format!("[{}]", vec![value; items].join(","));
+        check(array(999 / each).as_bytes(), Ok(()));
+        check(array(999 / each + 1).as_bytes(), Err(Code::TooManyValues));
+    }
+    // Not JSON at all, and still refused for its size: counting comes first.
+    check("[".repeat(100).as_bytes(), Err(Code::NotJson));
+    check("0 ".repeat(1001).as_bytes(), Err(Code::TooManyValues));
+}
+
+#[test]
+fn the_deepest_nesting_is_read_and_one_more_is_refused() {
+    let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    check(nested(DEPTH_MAX).as_bytes(), Ok(()));
+    check(nested(DEPTH_MAX + 1).as_bytes(), Err(Code::TooDeep));
+    check(format!("\"\\\"{}\"", "[".repeat(200)).as_bytes(), Ok(()));
+}
+
+#[test]
+fn a_key_that_stands_twice_is_refused_wherever_and_however_it_is_written() {
+    for text in [
+        r#"{"a":1,"a":1}"#,
+        r#"{"a":1,"b":2,"\u0061":3}"#,
+        r#"[{"x":{"y":[{"k":null,"k":null}]}}]"#,
+        r#"{"":1,"":2}"#,
+    ] {
+        check(text.as_bytes(), Err(Code::DuplicateKey));
+    }
+    check(br#"{"a":{"a":1},"b":{"a":1},"A":"a"}"#, Ok(()));
+    let told = parse(br#" {"secret":1,"secret":2}"#).unwrap_err().detail;
+    assert!(told.contains("object at byte 1") && !told.contains("secret"), "{told}");
+}
+
+#[test]
+fn a_part_of_a_document_is_one() {
+    let whole = parse(br#"{"a": [1, {"b": "x\ty"}], "c": null}"#).unwrap();
+    let part = whole.part(whole.root().get("a").unwrap());
+    assert_eq!(part.root().text(), r#"[1, {"b": "x\ty"}]"#);
+    assert_eq!(part.root().items().unwrap().nth(1).unwrap().get("b").unwrap().as_str().unwrap(), "x\ty");
+    assert!(whole.root().get("c").unwrap().is_null() && whole.root().get_present("c").is_none());
+    assert_eq!((whole.root().size(), part.root().size()), (8, 4));
+}
+
+#[test]
+fn the_items_of_a_batch_are_taken_apart_whatever_stands_within_them() {
+    let deep = "[".repeat(10_000) + &"]".repeat(10_000);
+    let batch = Bytes::from(format!("\u{feff}[{{\"a\": 1}}, 7,{deep}]"));
+    assert_eq!(split_items(&batch, 1 << 20, 3).unwrap(), [r#"{"a": 1}"#, "7", &deep]);
+    let split = |text: &'static [u8]| split_items(&Bytes::from_static(text), 1024, 3);
+    assert_eq!(split(b"[]").unwrap(), Vec::<Bytes>::new());
+    for (text, code) in [
+        (&b"[1,2,3,4]"[..], Code::Oversized),
+        (b"{}", Code::NotCloudEvent),
+        (b"[1,", Code::NotJson),
+        (b"[1,2,3,4", Code::NotJson),
+        (b"[1]x", Code::NotJson),
+        (b"[\"\xff\"]", Code::NotUtf8),
+    ] {
+        assert_eq!(split(text).unwrap_err().code, code, "{}", String::from_utf8_lossy(text));
+    }
+}
+
+/// Any JSON, of a dozen values or so.
+fn any_json() -> impl Strategy<Value = Value> {
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        prop::num::f64::NORMAL.prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    scalar.prop_recursive(4, 24, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::btree_map(any::<String>(), inner, 0..5)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_document_is_the_value_that_the_library_reads(value in any_json(), pretty in any::<bool>()) {
+        let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
+        let document = parse(text.unwrap().as_bytes()).unwrap();
+        let node = document.root();
+        prop_assert_eq!(&node.to_value(), &value);
+        prop_assert_eq!(&Value::deserialize(node).unwrap(), &value);
+        prop_assert_eq!(&serde_json::to_value(node).unwrap(), &value);
+        prop_assert_eq!(node.canonical_json(), canonical::canonical_json(&value));
+        prop_assert_eq!(node.content_hash(), canonical::content_hash(&value));
+        prop_assert_eq!(node.sorted_json(), value.to_string().into_bytes());
+        prop_assert!(Document::of_value(&value) == document);
+    }
+
+    #[test]
+    fn any_text_is_read_as_the_library_reads_it_or_refused(text in r#"[\[\]{}:,"\\a0-9.eE+\- u]{0,40}"#) {
+        let ours = parse(text.as_bytes());
+        match (serde_json::from_str::<Value>(&text), ours) {
+            (Ok(value), Ok(document)) => prop_assert_eq!(document.root().to_value(), value),
+            (Ok(_), Err(rejection)) => prop_assert_eq!(rejection.code, Code::DuplicateKey),
+            (Err(_), Err(rejection)) => prop_assert!(rejection.code != Code::Oversized),
+            (Err(error), Ok(_)) => prop_assert!(false, "{:?} was read: {}", text, error),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! `data` as a deserializer of facts: without the body and the remarks, which are read apart, and without what is `null`.
+
+use serde::de::value::{Error, MapDeserializer};
+use serde::de::{Deserializer, Visitor};
+use serde::forward_to_deserialize_any;
+
+use retro_core::json::Node;
+
+/// Members that are no facts, or not read as such.
+const APART: [&str; 3] = ["trajectory", "dataref", "self_feedback"];
+
+/// The facts in an object.
+pub(super) struct Facts<'a>(pub(super) Node<'a>);
+
+impl<'de> Deserializer<'de> for Facts<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let members = self.0.members().into_iter().flatten();
+        let facts = members.filter(|(name, value)| !APART.contains(&&**name) && !value.is_null());
+        visitor.visit_map(MapDeserializer::new(facts))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}

@@ -1,0 +1,193 @@
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use futures::StreamExt as _;
+use proptest::prelude::*;
+
+use tokio::sync::mpsc;
+
+use crate::problem::Problem;
+
+use super::*;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const BOUNDS: BudgetBounds = BudgetBounds { bytes_max: 3 * MIB, owner_bytes_max: 2 * MIB };
+
+fn tenant(name: &str) -> Tenant {
+    Tenant::new(name).unwrap()
+}
+
+fn limits(bytes_max: usize) -> BodyLimits {
+    BodyLimits::new(bytes_max, Duration::from_secs(60))
+}
+
+/// A request whose body comes from the other end.
+fn request() -> (mpsc::UnboundedSender<Bytes>, Request) {
+    let (send, receive) = mpsc::unbounded_channel();
+    let pieces =
+        futures::stream::unfold(receive, |mut pieces| async { Some((pieces.recv().await?, pieces)) });
+    let body = Body::from_stream(pieces.map(Ok::<_, std::io::Error>));
+    (send, Request::new(body))
+}
+
+fn piece(bytes: u64) -> Bytes {
+    Bytes::from(vec![b'x'; usize::try_from(bytes).unwrap()])
+}
+
+#[test]
+fn a_tenant_that_sends_much_leaves_room_for_the_others_and_all_together_stay_within_the_bound() {
+    let budget = BodyBudget::new(BOUNDS);
+    let mut greedy = budget.permit(Some(&tenant("greedy")));
+    greedy.charge(2 * MIB).unwrap();
+    assert_eq!(greedy.charge(1).unwrap_err(), BudgetExceeded::Owner);
+    assert_eq!(budget.permit(Some(&tenant("greedy"))).charge(1).unwrap_err(), BudgetExceeded::Owner);
+    let mut other = budget.permit(Some(&tenant("other")));
+    other.charge(MIB).unwrap();
+    assert_eq!(other.charge(1).unwrap_err(), BudgetExceeded::Process);
+    let mut small = budget.permit(Some(&tenant("small")));
+    small.charge(OWNER_FLOOR_BYTES).expect("whoever holds little always gets in");
+    assert_eq!(small.charge(1).unwrap_err(), BudgetExceeded::Process);
+    assert_eq!(budget.held_bytes(), 3 * MIB + OWNER_FLOOR_BYTES);
+    drop((greedy, other, small));
+    assert!(budget.held().tenants.is_empty() && budget.held_bytes() == 0, "everybody has left");
+}
+
+#[test]
+fn a_request_of_nobody_known_is_an_owner_by_itself() {
+    let budget = BodyBudget::new(BudgetBounds { bytes_max: MIB, owner_bytes_max: MIB });
+    let mut first = budget.permit(None);
+    first.charge(MIB).unwrap();
+    let mut second = budget.permit(None);
+    second.charge_up_to(OWNER_FLOOR_BYTES).unwrap();
+    second.charge_up_to(OWNER_FLOOR_BYTES).expect("it holds that already");
+    assert_eq!(second.charge(1).unwrap_err(), BudgetExceeded::Process);
+}
+
+proptest! {
+    /// Whatever others take, in whatever order, nobody is over its share, all together are within the bound and its reserve, and a
+    /// tenant that holds nothing is let in as long as fewer than the reserved number hold little.
+    #[test]
+    fn a_newcomer_always_gets_a_request_in(steps in prop::collection::vec((0..20_u8, 1..3_000_000_u64, any::<bool>()), 1..200)) {
+        let budget = BodyBudget::new(BOUNDS);
+        let mut permits: Vec<(u8, Permit)> = Vec::new();
+        for (owner, bytes, leaves) in steps {
+            if leaves && !permits.is_empty() {
+                permits.remove(usize::from(owner) % permits.len());
+                continue;
+            }
+            let mut permit = budget.permit(Some(&tenant(&owner.to_string())));
+            let before = budget.held_bytes();
+            match permit.charge(bytes) {
+                Ok(()) => permits.push((owner, permit)),
+                Err(_) => prop_assert_eq!(budget.held_bytes(), before, "a refusal charges nothing"),
+            }
+            let sum: u64 = permits.iter().map(|(_, permit)| permit.held_bytes()).sum();
+            prop_assert_eq!(budget.held_bytes(), sum);
+            prop_assert!(sum <= BOUNDS.bytes_max + RESERVED_FLOORS * OWNER_FLOOR_BYTES);
+            for owner in 0..20 {
+                let held: u64 =
+                    permits.iter().filter(|(of, _)| *of == owner).map(|(_, permit)| permit.held_bytes()).sum();
+                prop_assert!(held <= BOUNDS.owner_bytes_max);
+            }
+            prop_assert!(budget.permit(Some(&tenant("newcomer"))).charge(OWNER_FLOOR_BYTES).is_ok());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_takes_room_as_it_arrives_and_not_as_it_is_announced() {
+    let budget = BodyBudget::new(BOUNDS);
+    let (send, mut slow) = request();
+    slow.headers_mut().insert("content-length", "1900000".parse().unwrap());
+    let (acme, reader) = (tenant("acme"), budget.clone());
+    let reading = tokio::spawn(async move { reader.read(Some(&acme), slow, limits(1_900_000)).await });
+    tokio::task::yield_now().await;
+    assert_eq!(budget.held_bytes(), 0);
+    send.send(piece(100)).unwrap();
+    while budget.held_bytes() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(budget.held_bytes(), 16 * KIB, "what a connection's own buffer holds");
+    send.send(piece(1_899_900)).unwrap();
+    drop(send);
+    let body = reading.await.unwrap().unwrap();
+    assert_eq!((body.bytes.len(), body.permit.held_bytes()), (1_900_000, 1_900_544));
+    drop(body);
+    assert_eq!(budget.held_bytes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_too_large_or_finds_no_room_or_breaks_off_gives_back_what_it_had() {
+    let budget = BodyBudget::new(BudgetBounds { bytes_max: MIB, owner_bytes_max: MIB });
+    let read = async |pieces: Vec<Result<Bytes, std::io::Error>>, bytes_max| {
+        let request = Request::new(Body::from_stream(futures::stream::iter(pieces)));
+        budget.read(None, request, limits(bytes_max)).await.map(|body| body.bytes.len())
+    };
+    assert_eq!(read(vec![Ok(piece(1999))], 1999).await, Ok(1999), "positive control");
+    assert_eq!(read(vec![Ok(piece(1000)), Ok(piece(1000))], 1999).await, Err(ReadBodyError::TooLarge(1999)));
+    let full = ReadBodyError::NoRoom(BudgetExceeded::Owner);
+    assert_eq!(read(vec![Ok(piece(MIB)), Ok(piece(1))], 9_000_000).await, Err(full));
+    let broken = vec![Ok(piece(1)), Err(std::io::Error::other("hung up"))];
+    let Err(ReadBodyError::Broken(told)) = read(broken, 1999).await else { panic!("it broke off") };
+    assert!(told.contains("hung up"), "{told}");
+    let mut announced = Request::new(Body::empty());
+    announced.headers_mut().insert("content-length", "2000".parse().unwrap());
+    assert_eq!(budget.read(None, announced, limits(1999)).await.unwrap_err(), ReadBodyError::TooLarge(1999));
+    assert_eq!(budget.held_bytes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_refused_while_sending_is_heard_out_for_a_moment_and_no_longer() {
+    let budget = BodyBudget::new(BOUNDS);
+    let (send, request) = request();
+    send.send(piece(3 * MIB)).unwrap();
+    let begun = tokio::time::Instant::now();
+    let refused = budget.read(Some(&tenant("acme")), request, limits(9_000_000)).await.unwrap_err();
+    assert_eq!(refused, ReadBodyError::NoRoom(BudgetExceeded::Owner));
+    assert_eq!(begun.elapsed(), Duration::from_secs(1));
+    assert!(send.send(piece(1)).is_err(), "nobody listens any more");
+}
+
+/// Reads a body of which a piece comes every so often, and returns what came of it and after how many seconds.
+async fn read_at_pace(bytes: u64, every: Duration, bytes_max: usize) -> (Result<usize, ReadBodyError>, u64) {
+    let (send, request) = request();
+    let sending = tokio::spawn(async move {
+        while send.send(piece(bytes)).is_ok() {
+            tokio::time::sleep(every).await;
+        }
+    });
+    let begun = tokio::time::Instant::now();
+    let read = BodyBudget::new(BudgetBounds { bytes_max: 99 * MIB, owner_bytes_max: 99 * MIB });
+    let read = read.read(None, request, limits(bytes_max)).await;
+    sending.abort();
+    (read.map(|body| body.bytes.len()), begun.elapsed().as_secs())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_comes_by_the_byte_or_takes_too_long_as_a_whole_is_given_up() {
+    let second = Duration::from_secs(1);
+    let (slow, after_s) = read_at_pace(1, second, 9_000_000).await;
+    assert_eq!((slow.clone(), after_s), (Err(ReadBodyError::Slow(65_536, Duration::from_secs(5))), 5));
+    assert_eq!(Problem::from(slow.unwrap_err()).status, 408);
+    let (late, after_s) = read_at_pace(20_000, second, 9_000_000).await;
+    assert_eq!((late, after_s), (Err(ReadBodyError::Late(Duration::from_secs(60))), 60));
+    // All but the last bytes at once, and then nothing: the bytes of the first stretch do not count in the second.
+    let (stalls, after_s) = read_at_pace(1_000_000, Duration::from_secs(3600), 1_000_100).await;
+    assert_eq!((stalls, after_s), (Err(ReadBodyError::Slow(65_536, Duration::from_secs(5))), 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_body_that_goes_on_arriving_is_read() {
+    let (send, request) = request();
+    tokio::spawn(async move {
+        for _ in 0..50 {
+            send.send(piece(20_000)).unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
+    let budget = BodyBudget::new(BOUNDS);
+    let body = budget.read(Some(&tenant("acme")), request, limits(2_000_000)).await.unwrap();
+    assert_eq!(body.bytes.len(), 1_000_000);
+}

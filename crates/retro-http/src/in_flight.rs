@@ -1,0 +1,95 @@
+//! Limits the requests that a group of routes answers at once, so that it cannot hold the connections and cores that other
+//! routes of the listener need.
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+
+use crate::api::Api;
+use crate::extract::Caller;
+use crate::problem::Problem;
+use crate::serve::HeldBody;
+use crate::tenant_limiter::TenantLimiter;
+
+/// When to come again, seconds: a burst is over.
+const AGAIN_SOON_S: u32 = 1;
+
+impl Api {
+    /// Limits the requests of these routes. A request holds its place until its answer is written; without a free place it is
+    /// refused with 503, `busy`.
+    #[must_use]
+    pub fn limit_in_flight(self, limiter: TenantLimiter) -> Self {
+        self.route_layer(from_fn_with_state(limiter, admit))
+    }
+}
+
+async fn admit(
+    State(limiter): State<TenantLimiter>,
+    Caller(tenant): Caller,
+    request: Request,
+    next: Next,
+) -> Response {
+    match limiter.try_enter(&tenant) {
+        Some(turn) => next.run(request).await.map(|body| Body::new(HeldBody { body, held: turn })),
+        None => busy().into_response(),
+    }
+}
+
+fn busy() -> Problem {
+    let detail = "as many requests of this kind are being answered as may be at once; ask again";
+    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too much at once", detail);
+    problem.with_code("busy").retry_after(AGAIN_SOON_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use axum::Router;
+    use axum::http::Request;
+    use axum::routing::get;
+    use tokio::sync::Semaphore;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_tenant_whose_requests_take_all_it_may_keeps_nobody_else_out() {
+        let (gate, entered) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let slow = {
+            let (gate, entered) = (gate.clone(), entered.clone());
+            move || async move {
+                entered.add_permits(1);
+                gate.acquire().await.unwrap().forget();
+                "shown"
+            }
+        };
+        let slow = Api::from(Router::new().route("/slow", get(slow)));
+        let other = Api::from(Router::new().route("/other", get(|| async { "other" })));
+        let app = crate::finished(slow.limit_in_flight(TenantLimiter::new(2, 1)).merge(other));
+        let ask = |tenant: &str, path: &str| {
+            let request = Request::get(path).header("Retro-Tenant", tenant).body(Body::empty()).unwrap();
+            tokio::spawn(app.clone().oneshot(request))
+        };
+        let first = ask("greedy", "/slow");
+        entered.acquire().await.unwrap().forget();
+        let refused = ask("greedy", "/slow").await.unwrap().unwrap();
+        assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"] == "1"), (503, true));
+        assert_eq!(ask("greedy", "/other").await.unwrap().unwrap().status(), 200, "another kind");
+        let another = ask("another", "/slow");
+        entered.acquire().await.unwrap().forget();
+        gate.add_permits(2);
+        let answer = first.await.unwrap().unwrap();
+        another.await.unwrap().unwrap();
+        assert_eq!(
+            ask("greedy", "/slow").await.unwrap().unwrap().status(),
+            503,
+            "its answer is not read yet"
+        );
+        drop(answer);
+        gate.add_permits(1);
+        assert_eq!(ask("greedy", "/slow").await.unwrap().unwrap().status(), 200);
+    }
+}

@@ -1,0 +1,103 @@
+//! The log on stderr. Messages and fields hold what others wrote, so each is written on one line and safe to print;
+//! the colours of the log itself stay.
+
+use std::backtrace::Backtrace;
+use std::fmt::{self, Debug};
+
+use retro_config::Config;
+use retro_core::printable::make_printable_line;
+use tracing::field::Field;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+
+use crate::output;
+
+/// Sends the log to stderr; a command that answers a question logs only warnings.
+pub(crate) fn log_to_stderr(config: &Config, serving: bool) {
+    let filter = if serving { config.log.as_str() } else { "warn" };
+    // The broker's client repeats itself while the broker is away; the bus says it once. The telemetry's tells how it is built.
+    let filter = format!("async_nats=warn,opentelemetry=warn,{filter}");
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
+    let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    tracing::subscriber::set_global_default(subscriber(filter, output::stderr, coloured))
+        .expect("the log is set up once, first thing in `main`");
+}
+
+/// Has panics told on stderr as everything else is: their messages may hold what others wrote, too.
+pub(crate) fn tell_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("without a name");
+        output::told(&format!("thread {name} {panic}\n{}", Backtrace::capture()));
+    }));
+}
+
+fn subscriber<W>(filter: EnvFilter, writer: W, coloured: bool) -> impl tracing::Subscriber + Send + Sync
+where
+    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
+{
+    // Every message, field and span passes through `write_field`: a new call of `info!` cannot forget it.
+    let fields = debug_fn(write_field).delimited(" ");
+    tracing_subscriber::fmt()
+        .compact()
+        .with_ansi(coloured)
+        .fmt_fields(fields)
+        .with_env_filter(filter)
+        .with_writer(writer)
+        .finish()
+}
+
+/// Writes a field as the library does, and its value on one line and safe to print.
+fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+    let value = format!("{value:?}");
+    let value = make_printable_line(&value);
+    match (field.name(), writer.has_ansi_escapes()) {
+        ("message", _) => write!(writer, "{value}"),
+        (name, true) => write!(writer, "\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m{value}"),
+        (name, false) => write!(writer, "{name}={value}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_logged_is_one_line_that_steers_nothing_and_keeps_its_colours() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let log = subscriber(EnvFilter::new("info"), move || writer.clone(), true);
+        let hostile = "a\u{1b}[2Jb\u{202e}c\nERROR forged\u{9b}2J";
+        tracing::subscriber::with_default(log, || {
+            let _span = tracing::info_span!("stage", run = %hostile).entered();
+            tracing::info!(run.id = %hostile, quoted = hostile, count = 3, "counted {hostile}");
+        });
+        let bytes = lines.0.lock().unwrap().clone();
+        let text = String::from_utf8(bytes).unwrap();
+        let shown = r"a\u{1b}[2Jb\u{202e}c\nERROR forged\u{9b}2J";
+        assert_eq!(text.lines().count(), 1, "{text:?}");
+        assert_eq!(text.matches(shown).count(), 4, "message, both fields and span: {text:?}");
+        let coloured = |name| format!("\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m");
+        assert!(text.contains(&format!("{}3 ", coloured("count"))), "{text:?}");
+        assert!(text.contains(&coloured("run.id")), "{text:?}");
+    }
+}
