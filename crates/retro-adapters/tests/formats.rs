@@ -174,7 +174,7 @@ fn an_outcome_that_no_file_names_is_unknown() {
         ),
         ("a.traj", json!({"trajectory": [{"action": "ls"}], "info": {"submission": "diff"}})),
         ("a.traj", json!({"trajectory": [{"action": "ls"}]})),
-        ("a.json", json!({"id": "1", "termination_reason": "agent_stop", "messages": []})),
+        ("a.json", json!({"id": "1", "task_id": "1", "termination_reason": "agent_stop", "messages": []})),
     ];
     let told = Options { outcome: Some(Outcome::Failure), ..Options::default() };
     for (name, document) in silent {
