@@ -6,7 +6,7 @@
 use std::io::{self, Read, Write};
 
 use bytes::Bytes;
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use retro_core::dead_letter::{Code, Rejection};
 
 /// The header that says how a payload is packed.
@@ -14,6 +14,9 @@ pub const HEADER: &str = "content-encoding";
 /// The largest window of a zstd frame, as a power of two: 8 MiB, which RFC 9659 lets senders count on. A frame may
 /// ask its reader for gigabytes of memory.
 const WINDOW_LOG_MAX: u32 = 23;
+
+/// The most members of a gzip payload: what packs in blocks of 64 KiB writes some 260 for the largest event.
+const GZIP_MEMBERS_MAX: usize = 1024;
 
 /// Whether an encoding is one that is read.
 pub fn is_read(encoding: &str) -> bool {
@@ -51,7 +54,7 @@ impl<'a> Packed<'a> {
         match encoding.as_str() {
             "" | "identity" => Ok(None),
             "gzip" | "x-gzip" => {
-                Ok(Some(Self { name: "gzip", reader: Box::new(MultiGzDecoder::new(payload)) }))
+                Ok(Some(Self { name: "gzip", reader: Box::new(Members::new(payload)) }))
             }
             "zstd" => {
                 let mut frames =
@@ -79,6 +82,35 @@ impl<'a> Packed<'a> {
                 self.name
             ))
         })
+    }
+}
+
+/// The members of a gzip payload, one after the other. Each costs as much to begin as forty kilobytes, however little is in it.
+struct Members<'a> {
+    member: GzDecoder<&'a [u8]>,
+    begun: usize,
+}
+
+impl<'a> Members<'a> {
+    fn new(payload: &'a [u8]) -> Self {
+        Self { member: GzDecoder::new(payload), begun: 1 }
+    }
+}
+
+impl Read for Members<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.member.read(into)?;
+            let rest: &[u8] = self.member.get_ref();
+            if read > 0 || into.is_empty() || rest.is_empty() {
+                return Ok(read);
+            }
+            if self.begun == GZIP_MEMBERS_MAX {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "too many members"));
+            }
+            self.begun += 1;
+            self.member = GzDecoder::new(rest);
+        }
     }
 }
 
@@ -154,6 +186,16 @@ mod tests {
         packer.window_log(27).unwrap();
         packer.write_all(b"asks for 128 MiB").unwrap();
         assert_eq!(code("zstd", &packer.finish().unwrap()), Some(Code::EncodingInvalid));
+    }
+
+    #[test]
+    fn gzip_may_have_members_and_not_as_many_as_it_likes() {
+        let members = |count: usize| gzip(b"x").repeat(count);
+        let text = unpack(Some("gzip"), &members(GZIP_MEMBERS_MAX).into(), GZIP_MEMBERS_MAX).unwrap();
+        assert_eq!(text, "x".repeat(GZIP_MEMBERS_MAX));
+        assert_eq!(code("gzip", &members(GZIP_MEMBERS_MAX + 1)), Some(Code::EncodingInvalid));
+        assert_eq!(code("gzip", &gzip(b"").repeat(100_000)), Some(Code::EncodingInvalid));
+        assert_eq!(code("gzip", &[gzip(b"x"), b"rest".to_vec()].concat()), Some(Code::EncodingInvalid));
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod allocator;
 mod cli;
 mod clock;
 mod commands;
@@ -33,6 +34,7 @@ use crate::cli::{Cli, Command, ConfigCommand};
 use crate::commands::Exit;
 
 fn main() -> ExitCode {
+    allocator::give_back_freed_memory();
     logging::tell_panics();
     let cli = Cli::try_parse().unwrap_or_else(|problem| refuse_arguments(&problem));
     // Git's hooks are for whoever works with the repository.
