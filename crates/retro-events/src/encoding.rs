@@ -53,9 +53,7 @@ impl<'a> Packed<'a> {
         let encoding = encoding.unwrap_or_default().trim().to_ascii_lowercase();
         match encoding.as_str() {
             "" | "identity" => Ok(None),
-            "gzip" | "x-gzip" => {
-                Ok(Some(Self { name: "gzip", reader: Box::new(Members::new(payload)) }))
-            }
+            "gzip" | "x-gzip" => Ok(Some(Self { name: "gzip", reader: Box::new(Members::new(payload)) })),
             "zstd" => {
                 let mut frames =
                     zstd::Decoder::with_buffer(payload).expect("a decoder needs nothing but memory");

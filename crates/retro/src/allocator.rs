@@ -24,7 +24,10 @@ pub(crate) fn give_back_freed_memory() {
         (libc::M_ARENA_MAX, HEAPS_MAX),
     ] {
         // What is refused stays as it is, which costs memory and nothing else.
-        #[expect(unsafe_code, reason = "a setting of the C library, which has no safe wrapper; no pointers are passed")]
+        #[expect(
+            unsafe_code,
+            reason = "a setting of the C library, which has no safe wrapper; no pointers are passed"
+        )]
         // SAFETY: mallopt takes two integers and may be called at any time; no other thread runs yet.
         let _ = unsafe { libc::mallopt(parameter, value) };
     }

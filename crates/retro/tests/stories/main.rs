@@ -22,6 +22,7 @@ mod letters;
 mod looks;
 mod manual;
 mod memories;
+mod memory;
 mod meters;
 mod named;
 mod openapi;

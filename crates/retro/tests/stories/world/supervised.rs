@@ -64,6 +64,14 @@ impl World {
         up.stdin(Stdio::null()).kill_on_drop(true);
         self.start_up(up, &[]).await;
     }
+
+    /// Starts the program so that it and its broker have at most so much private memory each, KiB.
+    pub(crate) async fn up_under_limit(&mut self, kib: usize) {
+        let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
+        let mut up = through_shell(&up, &format!("ulimit -d {kib}"));
+        up.stdin(Stdio::null()).kill_on_drop(true);
+        self.start_up(up, &[]).await;
+    }
 }
 
 /// A command as a shell carries it out after a line of its own.
