@@ -56,7 +56,10 @@ fn bombs(bytes: usize) -> Vec<(&'static str, String)> {
         ("one string of NUL", format!("\"{}\"", "\\u0000".repeat(bytes / 6))),
         ("one long number", "1".repeat(bytes)),
         ("deep", "[".repeat(bytes / 2) + &"]".repeat(bytes / 2)),
-        ("JSON in a string", serde_json::to_string(&repeated(bytes, "{\"a\":[", "{}", "]}")).unwrap()),
+        (
+            "JSON in a string",
+            serde_json::to_string(&repeated(bytes, "{\"a\":[", "{}", "]}")).expect("it is well-formed"),
+        ),
         ("parts", repeated(bytes, "[", r#"{"text":"a"}"#, "]")),
     ]
 }
@@ -129,7 +132,8 @@ fn large_bombs(bytes: usize) -> Vec<(&'static str, String, &'static str)> {
         ("one string of escapes", format!("\"{}\"", "\\n".repeat(bytes / 2)), "message"),
         (
             "JSON in a string",
-            serde_json::to_string(&repeated(bytes * 3 / 4, "{\"a\":[", &sparse, "]}")).unwrap(),
+            serde_json::to_string(&repeated(bytes * 3 / 4, "{\"a\":[", &sparse, "]}"))
+                .expect("it is well-formed"),
             "arguments",
         ),
         ("empty objects", repeated(bytes, "[", "{}", "]"), "steps"),
@@ -144,7 +148,7 @@ fn delivery(subject: &str, headers: &[(&str, &str)], payload: Bytes) -> Delivery
         headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         payload,
         delivered: 1,
-        stored_at: "2026-11-20T12:00:00Z".parse().unwrap(),
+        stored_at: "2026-11-20T12:00:00Z".parse().expect("it is well-formed"),
     }
 }
 
@@ -165,7 +169,7 @@ struct Table {
 }
 
 impl Table {
-    fn add(&mut self, what: String, bytes: usize, cost: usize) {
+    fn add(&mut self, what: &str, bytes: usize, cost: usize) {
         let share = cost as f64 / budget(bytes) as f64;
         if cost > budget(bytes) {
             self.over.push(format!("{what}: {cost} bytes for {bytes}, {share:.2} of what it may"));
@@ -175,13 +179,13 @@ impl Table {
 }
 
 fn zstd(text: &str) -> Bytes {
-    zstd::encode_all(text.as_bytes(), 3).unwrap().into()
+    zstd::encode_all(text.as_bytes(), 3).expect("it is well-formed").into()
 }
 
 fn gzip(text: &str) -> Bytes {
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packer.write_all(text.as_bytes()).unwrap();
-    packer.finish().unwrap().into()
+    packer.write_all(text.as_bytes()).expect("it is well-formed");
+    packer.finish().expect("it is well-formed").into()
 }
 
 /// An event that came as a message of the broker.
@@ -189,20 +193,20 @@ fn play_message(table: &mut Table, what: &str, headers: &[(&str, &str)], payload
     let hosts = DatarefHosts::default();
     let delivery = delivery("retro.run.completed.acme.w", headers, payload);
     let cost = cost(|| run_completed::read(&delivery, &hosts));
-    table.add(what.to_owned(), bytes, cost);
+    table.add(what, bytes, cost);
 }
 
 /// An event that came over HTTP: what is kept of it is what is published.
 fn play_request(table: &mut Table, what: &str, payload: &Bytes, headers: &[(String, String)], bytes: usize) {
-    let tenant = Tenant::new("acme").unwrap();
-    let now = "2026-11-20T12:00:00Z".parse().unwrap();
+    let tenant = Tenant::new("acme").expect("it is well-formed");
+    let now = "2026-11-20T12:00:00Z".parse().expect("it is well-formed");
     let cost = cost(|| {
         let envelope = Envelope::of_parts(headers, payload, EVENT_BYTES_MAX)?;
         let event = run_completed::receive(envelope, &tenant, now, &DatarefHosts::default())?;
         let body = event.body_to_upload();
         Ok::<_, retro_core::dead_letter::Rejection>((body, event.envelope.structured()))
     });
-    table.add(what.to_owned(), bytes, cost);
+    table.add(what, bytes, cost);
 }
 
 #[test]
@@ -227,7 +231,7 @@ fn no_message_costs_more_than_its_bytes_allow() {
                 event("data", &bomb).replace(run_completed::TYPE, "dev.retrospect.github.push.v1");
             let message = delivery("retro.github.acme.push", &[], of_github.into());
             let cost = cost(|| github::read(&message));
-            table.add(format!("{name} in an event of GitHub"), message.payload.len(), cost);
+            table.add(&format!("{name} in an event of GitHub"), message.payload.len(), cost);
         }
     }
     let large = 3 * MIB;
@@ -241,13 +245,9 @@ fn no_message_costs_more_than_its_bytes_allow() {
     play_request(&mut table, "the largest body over HTTP", &text, &[], text.len());
     let body = repeated(large, r#"{"schema_version":"ATIF-v1.4","steps":["#, CROWDED_TURN, "]}");
     let body = Bytes::from(body);
-    table.add("crowded turns as a body".to_owned(), body.len(), cost(|| atif::from_slice(&body)));
+    table.add("crowded turns as a body", body.len(), cost(|| atif::from_slice(&body)));
     let batch = Bytes::from(repeated(large, "[", "{}", "]"));
-    table.add(
-        "empty objects as a batch".to_owned(),
-        batch.len(),
-        cost(|| split_items(&batch, EVENT_BYTES_MAX, 1000)),
-    );
+    table.add("empty objects as a batch", batch.len(), cost(|| split_items(&batch, EVENT_BYTES_MAX, 1000)));
     table.worst.sort_by(|one, other| other.0.total_cmp(&one.0));
     for (share, what) in table.worst.iter().take(12) {
         println!("{share:.2} of the budget: {what}");

@@ -33,6 +33,7 @@ const ROWS: usize = 100;
 fn main() -> std::io::Result<()> {
     let many: u64 = std::env::args().nth(1).and_then(|many| many.parse().ok()).unwrap_or(1_000);
     let template = Template::make();
+    #[expect(clippy::disallowed_methods, reason = "SQL of its own making, for a pipe")]
     let mut out = BufWriter::new(std::io::stdout().lock());
     writeln!(out, "BEGIN;")?;
     let mut tables = Tables::default();

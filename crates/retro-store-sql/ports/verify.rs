@@ -166,6 +166,9 @@ impl ReportedRecord {
     }
 }
 
+/// Tenant, workflow, how many ordinals it has, and of the first one that is not in its place the place and the ordinal.
+type OrdinalRow = (String, String, i64, Option<i64>, Option<i64>);
+
 /// Adds to each workflow what its ordinals are, counted in the order of their index.
 async fn add_ordinals(
     snapshot: &mut Connection,
@@ -183,7 +186,7 @@ async fn add_ordinals(
          ) AS counted
          GROUP BY tenant, workflow"
     );
-    let rows: Vec<(String, String, i64, Option<i64>, Option<i64>)> = sqlx::query_as(SUM)
+    let rows: Vec<OrdinalRow> = sqlx::query_as(SUM)
         .bind(tenant)
         .bind(workflow)
         .bind(last_tenant)

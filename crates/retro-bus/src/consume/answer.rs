@@ -35,6 +35,11 @@ impl<'a> Acks<'a> {
         Self { bus, last: None }
     }
 
+    /// Acknowledges a message whose dead letter is stored.
+    async fn push_dead_letter(&mut self, one: &Incoming) {
+        self.push(one.reply.clone(), Label::BuryAck).await;
+    }
+
     /// Acknowledges a message whose effects are committed.
     async fn push(&mut self, reply: Option<Subject>, label: Label) {
         let Some(reply) = reply else { return };
@@ -138,7 +143,7 @@ impl Worker {
                 if id != letter.id() {
                     retro_meter::REPLAYED.add(1, ["failed"]);
                 }
-                acks.push(one.reply.clone(), Label::BuryAck).await;
+                acks.push_dead_letter(one).await;
             }
             Err(StoreError::Unavailable(reason)) => {
                 self.put_off_unburied(one, &letter, STORE_AWAY, &reason).await
@@ -166,7 +171,7 @@ impl Worker {
     /// Acknowledges a message that comes again though its dead letter is stored.
     pub(super) async fn acknowledge_dead_letter(&self, one: &Incoming, acks: &mut Acks<'_>) {
         self.measure_answer("known");
-        acks.push(one.reply.clone(), Label::BuryAck).await;
+        acks.push_dead_letter(one).await;
     }
 
     /// Notes why an attempt failed, for whoever reads the dead letter that the message may become. Without that note the

@@ -68,10 +68,11 @@ async fn events(
         Err(problem) => return problem.into_response(),
     };
     let BufferedBody { bytes: packed, mut permit } = body;
-    let payload = match unpack(&headers, packed, &mut permit) {
+    let payload = match unpack(&headers, &packed, &mut permit) {
         Ok(payload) => payload,
         Err(problem) => return problem.into_response(),
     };
+    drop(packed);
     let (idempotency, said) = (service.idempotency.clone(), said(&headers));
     let work = {
         let (tenant, payload) = (tenant.clone(), payload.clone());
@@ -120,11 +121,11 @@ async fn read_body(
 
 /// The body as it was before it was packed, charged for what it has become. How large that is is found out before memory is
 /// taken for it, by unpacking it once without keeping anything.
-fn unpack(headers: &HeaderMap, packed: Bytes, permit: &mut Permit) -> Result<Bytes, Problem> {
+fn unpack(headers: &HeaderMap, packed: &Bytes, permit: &mut Permit) -> Result<Bytes, Problem> {
     let encoding = headers.get(header::CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
-    let bytes = encoding::unpacked_bytes(encoding, &packed, EVENT_BYTES_MAX).map_err(refused)?;
+    let bytes = encoding::unpacked_bytes(encoding, packed, EVENT_BYTES_MAX).map_err(refused)?;
     permit.charge_up_to(bytes as u64).map_err(too_many)?;
-    encoding::unpack(encoding, &packed, EVENT_BYTES_MAX).map_err(refused)
+    encoding::unpack(encoding, packed, EVENT_BYTES_MAX).map_err(refused)
 }
 
 /// What the headers say of the event: the same body under others is another request.

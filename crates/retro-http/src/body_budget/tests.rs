@@ -154,8 +154,12 @@ async fn whoever_is_refused_while_sending_is_heard_out_for_a_moment_and_no_longe
 async fn read_at_pace(bytes: u64, every: Duration, bytes_max: usize) -> (Result<usize, ReadBodyError>, u64) {
     let (send, request) = request();
     let sending = tokio::spawn(async move {
-        while send.send(piece(bytes)).is_ok() {
-            tokio::time::sleep(every).await;
+        let mut ticks = tokio::time::interval(every);
+        loop {
+            ticks.tick().await;
+            if send.send(piece(bytes)).is_err() {
+                break;
+            }
         }
     });
     let begun = tokio::time::Instant::now();
@@ -182,9 +186,10 @@ async fn a_body_that_comes_by_the_byte_or_takes_too_long_as_a_whole_is_given_up(
 async fn a_slow_body_that_goes_on_arriving_is_read() {
     let (send, request) = request();
     tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
         for _ in 0..50 {
+            ticks.tick().await;
             send.send(piece(20_000)).unwrap();
-            tokio::time::sleep(Duration::from_secs(1)).await;
         }
     });
     let budget = BodyBudget::new(BOUNDS);

@@ -106,7 +106,7 @@ async fn six_hundred_connections_without_a_whole_head_keep_no_agent_waiting() {
 async fn recordings_that_hang_keep_no_agent_from_its_memories_on_postgres() {
     const HOLD: &str = "DO $$ BEGIN
             LOCK TABLE presentations IN ACCESS EXCLUSIVE MODE;
-            PERFORM pg_sleep(3600);
+            PERFORM pg_sleep_for('1 hour');
         EXCEPTION WHEN query_canceled THEN NULL; END $$";
     const HELD: &str = "SELECT pid FROM pg_locks
         WHERE relation = 'presentations'::regclass AND mode = 'AccessExclusiveLock' AND granted";
