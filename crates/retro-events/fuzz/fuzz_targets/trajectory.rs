@@ -1,4 +1,11 @@
 //! Any body, read as a trajectory. The laws are in `retro_events::testing::laws`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| retro_events::testing::laws::trajectory(input));
+mod memory;
+
+use retro_events::testing::laws;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    laws::trajectory(input);
+    laws::trajectory_memory(input, memory::peak);
+});

@@ -4,6 +4,7 @@
 //! 2. A refusal has a path that fits a column and a sentence that fits a line, however large the input.
 //! 3. What is read and written again, in either mode, is read the same.
 //! 4. What is read is not much larger than what was sent: nothing unpacks in memory.
+//! 5. Reading takes at most 64 KiB of memory, and sixteen times what the message holds unpacked; above a MiB four times.
 
 use bytes::Bytes;
 use retro_core::dead_letter::Rejection;
@@ -47,6 +48,31 @@ pub fn event(input: &[u8]) {
             "written again, it is read differently"
         );
     }
+}
+
+/// The law of memory, for an event as in [`event`]. `peak` does the work that it is given and returns how many bytes more
+/// than before were in use at most; only the fuzz target's own allocator knows.
+pub fn event_memory(input: &[u8], peak: impl FnOnce(&mut dyn FnMut()) -> usize) {
+    let delivery = delivery(input);
+    let encoding = delivery.header(encoding::HEADER);
+    // What cannot be unpacked is left at the bound at the latest.
+    let bytes = encoding::unpacked_bytes(encoding, &delivery.payload, MESSAGE_BYTES_MAX);
+    let bytes = bytes.unwrap_or(MESSAGE_BYTES_MAX).max(input.len());
+    let cost = peak(&mut || drop(run_completed::read(&delivery, &hosts())));
+    assert!(cost <= memory_max(bytes), "{cost} bytes of memory for {bytes}");
+}
+
+/// The law of memory, for a body as in [`trajectory`].
+pub fn trajectory_memory(input: &[u8], peak: impl FnOnce(&mut dyn FnMut()) -> usize) {
+    let body = Bytes::copy_from_slice(input);
+    let cost = peak(&mut || drop(atif::from_slice(&body)));
+    assert!(cost <= memory_max(input.len()), "{cost} bytes of memory for {}", input.len());
+}
+
+/// What reading so many bytes may cost.
+fn memory_max(bytes: usize) -> usize {
+    const MIB: usize = 1024 * 1024;
+    64 * 1024 + 16 * bytes.min(MIB) + 4 * bytes.saturating_sub(MIB)
 }
 
 /// The laws of a body that is fetched: an ATIF document.
