@@ -6,7 +6,7 @@
 //! **The design.** [`Document::parse`] first walks over the text without keeping anything and counts: nesting, values, the
 //! length of keys and numbers. What is above a bound is refused there. Then the library's own parser checks the grammar,
 //! again without keeping anything. What is built is one flat list with twelve bytes a value, which points into the text
-//! ([`document`]). Strings and numbers are decoded when somebody asks for them. A duplicate key is refused: two readers that
+//! ([`Document`]). Strings and numbers are decoded when somebody asks for them. A duplicate key is refused: two readers that
 //! take another one of the two would see two different events.
 //!
 //! **What failed.** `serde_json::Value` with a bound on its number of values: with a bound low enough for maps, real
