@@ -129,7 +129,7 @@ mod tests {
         check(
             &run(&json!({"outcome": "s3cret"})),
             "data.outcome",
-            "found something else; expected one of success, failure, error, timeout, cancellation, skip",
+            "found something else; expected one of success, failure, error, timeout, cancellation, skip, unknown",
         );
         check(
             &run(&json!({"started_at": "s3cret"})),
