@@ -71,6 +71,26 @@ async fn every_message_is_handled_once_in_order_and_acknowledged() {
 }
 
 #[tokio::test]
+async fn a_batch_of_large_messages_is_a_short_one_and_all_of_them_come_in_order() {
+    let nats = TestNats::start().await;
+    let bus = nats.bus("test").await;
+    let large = |number: usize| format!("{number}{}", " ".repeat(900 * 1024));
+    // More bytes than several requests may ask for, of fewer messages than one may.
+    emit(&bus, (0..40).map(large)).await;
+    let (consumer, store) = (Scripted::new(|_| Verdict::Done), Arc::default());
+    let running = Running::start(&bus, consumer.clone(), &store);
+    let seen = consumer.wait_for(40).await;
+    running.stop().await;
+
+    let numbers: Vec<usize> = seen.iter().map(|seen| seen.text.trim().parse().unwrap()).collect();
+    assert_eq!(numbers, (0..40).collect::<Vec<_>>());
+    let largest = seen.iter().map(|seen| seen.batch).max();
+    assert!(largest < Some(20), "two requests of 8 MiB stand at once: {largest:?}");
+    let info = answered(&nats).await;
+    assert_eq!((info.num_ack_pending, info.num_pending, info.num_redelivered), (0, 0, 0));
+}
+
+#[tokio::test]
 async fn what_can_never_be_handled_is_buried_whole_under_its_owner_and_then_acknowledged() {
     let nats = TestNats::start().await;
     let bus = nats.bus("test").await;
