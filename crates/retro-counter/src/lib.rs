@@ -230,3 +230,41 @@ fn not_stored(problem: &StoreError) -> Verdict {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use retro_events::run_completed::TYPE;
+
+    use super::*;
+
+    /// A message whose body has about so many bytes.
+    fn delivery(sequence: u64, bytes: usize) -> Delivery {
+        let message = "x ".repeat(bytes / 2);
+        let payload = format!(
+            r#"{{"specversion":"1.0","type":"{TYPE}","source":"s","id":"{sequence}","data":{{"workflow":"w","run_id":"{sequence}",
+                "outcome":"success","trajectory":{{"schema_version":"ATIF-v1.4","steps":[{{"source":"user","message":"{message}"}}]}}}}}}"#
+        );
+        Delivery {
+            stream: "RETRO_INTAKE".to_owned(),
+            subject: "retro.run.completed.acme.w".to_owned(),
+            sequence,
+            headers: Vec::new(),
+            payload: payload.into(),
+            delivered: 1,
+            stored_at: "2026-11-20T12:00:00Z".parse().expect("a moment"),
+        }
+    }
+
+    #[test]
+    fn a_transaction_takes_as_many_bodies_as_fit_and_at_least_one() {
+        let count = |bytes: usize, number: u64| {
+            let batch: Vec<Delivery> = (1..=number).map(|sequence| delivery(sequence, bytes)).collect();
+            let read = read_some(&batch, &DatarefHosts::default());
+            assert!(read.iter().all(Result::is_ok), "{read:?}");
+            read.len()
+        };
+        assert_eq!(count(1000, 30), 30, "small ones are counted together");
+        assert_eq!(count(900 * 1024, 12), 10, "the tenth fills eight MiB");
+        assert_eq!(count(900 * 1024, 1), 1);
+    }
+}
