@@ -12,6 +12,7 @@ mod eval;
 mod fixtures;
 mod generate;
 mod instance;
+mod language;
 mod load;
 mod tidy;
 
@@ -38,6 +39,8 @@ enum Task {
     Test,
     /// Proves the layout: dependency arrows, lints, READMEs, reasons, runbooks, lengths.
     Tidy,
+    /// Measures names and doc comments of the code; fails when a goal is missed.
+    Language(language::Options),
     /// Shows the main job on real runs, then everything that can happen to a memory; ends by itself.
     Demo {
         /// The built program [default: `retro` of the release profile].
@@ -87,6 +90,7 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Ci => return ci::run(&root),
         Task::Test => return ci::test(&root),
         Task::Tidy => tidy::run(&root),
+        Task::Language(options) => return language::run(&root, options),
         Task::Demo { retro } => demo::run(&root, retro.as_deref()),
         Task::Load { retro, load } => load::run(&root, retro.as_deref(), *load),
         Task::Fixtures { data } => fixtures::run(&root, data),

@@ -8,7 +8,7 @@ mod migrations;
 mod runbooks;
 mod sources;
 mod steps;
-mod tree;
+pub(crate) mod tree;
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use anyhow::{Result, ensure};
 use tree::Tree;
 
 /// What is wrong, where, and what to do: one sentence a person can act on.
-type Problem = String;
+pub(crate) type Problem = String;
 
 /// A check and the words it goes by.
 struct Check {

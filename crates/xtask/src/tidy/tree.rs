@@ -83,6 +83,16 @@ impl Source {
         self.lines().into_iter().filter(|(number, _)| *number >= tests_from).collect()
     }
 
+    /// The lines that are compiled into the program, comments included.
+    pub(crate) fn production_text(&self) -> Vec<&str> {
+        self.text.lines().take(self.tests_from() - 1).collect()
+    }
+
+    /// Returns true for a file that only tests, examples and benches compile.
+    pub(crate) fn is_test(&self) -> bool {
+        self.tests_from() == 1
+    }
+
     /// Every line of code.
     pub(crate) fn lines(&self) -> Vec<CodeLine<'_>> {
         self.text
