@@ -1,4 +1,4 @@
-//! A new migration file is a reason to compile again; the macro that embeds them cannot say so itself.
+//! Makes cargo rebuild when a migration file is added; the macro that embeds the migrations cannot do so itself.
 
 fn main() {
     println!("cargo:rerun-if-changed=../../migrations/sqlite");

@@ -1,19 +1,20 @@
-//! CloudEvents that say that a run is over: sent on as they are.
+//! `run.completed` CloudEvents, which are sent on unchanged.
 
 use retro_core::dead_letter::Rejection;
-use retro_core::json::Document;
+use retro_core::json::JsonDocument;
 use retro_events::atif;
 use retro_events::envelope::Envelope;
 use retro_events::run_completed::RunEvent;
 use serde_json::Value;
 
-use crate::ForeignRun;
+use crate::ImportedRun;
 
-/// Reads one structured event. Its trajectory is checked here, where its author sees the path, not in a dead letter.
-pub(crate) fn read(document: &Value) -> Result<Vec<ForeignRun>, Rejection> {
-    let event = RunEvent::of_envelope(Envelope::from_document(&Document::of_value(document))?)?;
+/// Parses one structured event. Its trajectory is validated here, so that its author sees the path now and not
+/// in a dead letter.
+pub(crate) fn parse_document(document: &Value) -> Result<Vec<ImportedRun>, Rejection> {
+    let event = RunEvent::from_envelope(Envelope::from_document(&JsonDocument::from_value(document))?)?;
     if let Some(trajectory) = event.trajectory() {
-        atif::read(trajectory, "data.trajectory")?;
+        atif::parse_trajectory(trajectory, "data.trajectory")?;
     }
-    Ok(vec![ForeignRun { place: String::new(), event }])
+    Ok(vec![ImportedRun { location: String::new(), event }])
 }

@@ -1,16 +1,16 @@
-//! Which format a file is in. A format that is recognised and not read yet is refused by name, never guessed at.
+//! Format detection. A format that is recognized but not supported yet is rejected by name, never guessed at.
 
 use retro_core::dead_letter::{Code, Rejection};
 use serde_json::Value;
 
-use crate::unpack::Content;
+use crate::file_content::Content;
 
-/// A format that is read.
+/// A supported format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// CloudEvents of type `dev.retrospect.run.completed.v1`: one, an array of them, or one a line.
+    /// CloudEvents of type `dev.retrospect.run.completed.v1`: one, an array of them, or one per line.
     CloudEvents,
-    /// ATIF documents: one, or one a line.
+    /// ATIF documents: one, or one per line.
     Atif,
     /// A SWE-agent trajectory (`.traj`).
     SweAgent,
@@ -19,7 +19,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Its name.
+    /// Returns the name of the format.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CloudEvents => "CloudEvents",
@@ -30,11 +30,11 @@ impl Format {
     }
 }
 
-/// How many documents of a file are looked at: some transcripts begin with a few lines of another kind.
-const DOCUMENTS_LOOKED_AT: usize = 10;
+/// Maximum number of documents of a file inspected: some transcripts begin with a few lines of another kind.
+const DOCUMENTS_INSPECTED_MAX: usize = 10;
 
-/// Formats that are recognised and not read yet, by keys that stand together only in them.
-const NOT_YET: [(&str, &[&str]); 20] = [
+/// Formats that are recognized but not supported yet, by keys that occur together only in them.
+const UNSUPPORTED: [(&str, &[&str]); 20] = [
     ("Claude Code web export", &["loglines"]),
     ("Claude Code transcript", &["type", "sessionId"]),
     ("Claude Code transcript", &["type", "leafUuid"]),
@@ -57,22 +57,23 @@ const NOT_YET: [(&str, &[&str]); 20] = [
     ("chat messages", &["messages"]),
 ];
 
-/// The format of parsed content.
-pub(crate) fn of_content(content: &Content, file_name: &str) -> Result<Format, Rejection> {
-    let documents = content.documents();
-    let looked_at = || documents.iter().take(DOCUMENTS_LOOKED_AT).map(|(_, document)| *document);
-    if let Some(format) = looked_at().find_map(|document| supported(document, file_name)) {
+/// Detects the format of parsed content.
+pub(crate) fn detect_content(content: &Content, file_name: &str) -> Result<Format, Rejection> {
+    let documents = content.list_documents();
+    let looked_at = || documents.iter().take(DOCUMENTS_INSPECTED_MAX).map(|(_, document)| *document);
+    if let Some(format) = looked_at().find_map(|document| supported_format(document, file_name)) {
         return Ok(format);
     }
-    let detail = match looked_at().find_map(not_yet) {
+    let detail = match looked_at().find_map(unsupported_format) {
         Some(name) => format!("not supported yet: {name}"),
-        None => "not a format that is known: CloudEvents, ATIF, SWE-agent .traj and tau2 results are read"
-            .to_owned(),
+        None => {
+            "unknown format; supported are CloudEvents, ATIF, SWE-agent .traj and tau2 results".to_owned()
+        }
     };
-    Err(Rejection::whole(Code::TypeUnknown, detail))
+    Err(Rejection::of_message(Code::TypeUnknown, detail))
 }
 
-fn supported(document: &Value, file_name: &str) -> Option<Format> {
+fn supported_format(document: &Value, file_name: &str) -> Option<Format> {
     let has = |keys: &[&str]| keys.iter().all(|key| document.get(key).is_some());
     let is_traj = file_name.trim_end_matches(".zst").ends_with(".traj");
     if has(&["specversion"]) {
@@ -89,7 +90,7 @@ fn supported(document: &Value, file_name: &str) -> Option<Format> {
     }
 }
 
-fn not_yet(document: &Value) -> Option<&'static str> {
+fn unsupported_format(document: &Value) -> Option<&'static str> {
     let has = |keys: &[&str]| keys.iter().all(|key| document.get(key).is_some());
-    NOT_YET.iter().find(|(_, keys)| has(keys)).map(|(name, _)| *name)
+    UNSUPPORTED.iter().find(|(_, keys)| has(keys)).map(|(name, _)| *name)
 }

@@ -1,112 +1,132 @@
 #![doc = include_str!("../README.md")]
 
 mod atif;
+mod atif_document;
 mod cloudevents;
 mod detect;
-mod document;
+mod file_content;
 mod swe_agent;
 mod tau2;
-mod unpack;
 
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{NameError, RunId, Workflow};
-use retro_core::run::Outcome;
+use retro_core::run::RunOutcome;
 use retro_events::run_completed::RunEvent;
 
 pub use detect::Format;
-pub use unpack::FILE_BYTES_MAX;
+pub use file_content::FILE_BYTES_MAX;
 
-use unpack::Content;
+use file_content::Content;
 
-/// What a file does not say and its reader has to be told.
+/// Facts that a file may lack and the caller supplies.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// The workflow of runs whose format names none; it also overrides the name that would be made up from an
-    /// environment, a domain or an agent. Events keep their own.
+pub struct ImportOptions {
+    /// Workflow of runs whose format names none. It also overrides a name derived from an environment, a domain
+    /// or an agent. CloudEvents keep their own.
     pub workflow: Option<Workflow>,
-    /// The outcome of runs whose file names none. Without it theirs is unknown, which is evidence for nothing.
-    pub outcome: Option<Outcome>,
-    /// The task of runs whose file names none, at most [`TASK_BYTES_MAX`] bytes. Events keep their own, or go without.
+    /// Outcome of runs whose file names none. Without it, theirs is unknown, which counts as no evidence.
+    pub outcome: Option<RunOutcome>,
+    /// Task of runs whose file names none, at most [`TASK_BYTES_MAX`] bytes. CloudEvents keep their own, or
+    /// have none.
     pub task: Option<String>,
 }
 
-/// The longest name of a task.
+/// Longest name of a task, in bytes.
 pub const TASK_BYTES_MAX: usize = retro_events::field::SHORT_TEXT_BYTES_MAX;
 
-/// A run found in a file.
+/// A run imported from a file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ForeignRun {
-    /// Where in the file it stands, such as `line 3` or `simulations[2]`; empty when it is the whole file.
-    pub place: String,
-    /// The event that says it is over, with its trajectory inside.
+pub struct ImportedRun {
+    /// Location in the file, such as `line 3` or `simulations[2]`; empty if the run is the complete file.
+    pub location: String,
+    /// The `run.completed` event, with its trajectory inside.
     pub event: RunEvent,
 }
 
-/// Reads every run of a file, in order. The name helps where the content alone does not tell the format. A file is
-/// read whole or refused: with `type_unknown` when its format is not read, else with the path of the first field
-/// that does not fit.
-pub fn read_file(bytes: &[u8], file_name: &str, options: &Options) -> Result<Vec<ForeignRun>, Rejection> {
-    let content = unpack::read(bytes)?;
-    let format = detect::of_content(&content, file_name)?;
-    read_content(format, &content, options)
+/// Parses every run of a file, in order. The file name helps if the content alone does not identify the format.
+/// A file is imported completely or rejected: with `type_unknown` if its format is not supported, else with the
+/// path of the first field that does not fit.
+pub fn import_file(
+    bytes: &[u8],
+    file_name: &str,
+    options: &ImportOptions,
+) -> Result<Vec<ImportedRun>, Rejection> {
+    let content = file_content::parse_file(bytes)?;
+    let format = detect::detect_content(&content, file_name)?;
+    import_content(format, &content, options)
 }
 
-/// The format of a file; `type_unknown` when there is none, or one that is recognised and not read yet.
-pub fn detect(bytes: &[u8], file_name: &str) -> Result<Format, Rejection> {
-    detect::of_content(&unpack::read(bytes)?, file_name)
+/// Detects the format of a file. Fails with `type_unknown` if there is none, or one that is recognized but not
+/// supported yet.
+pub fn detect_format(bytes: &[u8], file_name: &str) -> Result<Format, Rejection> {
+    detect::detect_content(&file_content::parse_file(bytes)?, file_name)
 }
 
-/// Reads every run of a file that is in this format.
-pub fn read(format: Format, bytes: &[u8], options: &Options) -> Result<Vec<ForeignRun>, Rejection> {
-    read_content(format, &unpack::read(bytes)?, options)
+/// Parses every run of a file in this format.
+pub fn import_file_as(
+    format: Format,
+    bytes: &[u8],
+    options: &ImportOptions,
+) -> Result<Vec<ImportedRun>, Rejection> {
+    import_content(format, &file_content::parse_file(bytes)?, options)
 }
 
-fn read_content(format: Format, content: &Content, options: &Options) -> Result<Vec<ForeignRun>, Rejection> {
+fn import_content(
+    format: Format,
+    content: &Content,
+    options: &ImportOptions,
+) -> Result<Vec<ImportedRun>, Rejection> {
     let mut runs = Vec::new();
-    for (place, document) in content.documents() {
+    for (place, document) in content.list_documents() {
         let found = match format {
-            Format::CloudEvents => cloudevents::read(document),
-            Format::Atif => atif::read(document, options),
-            Format::SweAgent => swe_agent::read(document, options),
-            Format::Tau2 => tau2::read(document, options),
+            Format::CloudEvents => cloudevents::parse_document(document),
+            Format::Atif => atif::parse_document(document, options),
+            Format::SweAgent => swe_agent::parse_document(document, options),
+            Format::Tau2 => tau2::parse_document(document, options),
         };
-        let found = found.map_err(|rejection| within(&place, rejection))?;
+        let found = found.map_err(|rejection| prefix_path(&place, rejection))?;
         runs.extend(
-            found.into_iter().map(|run| ForeignRun { place: join_places(&place, &run.place), ..run }),
+            found
+                .into_iter()
+                .map(|run| ImportedRun { location: join_locations(&place, &run.location), ..run }),
         );
     }
     Ok(runs)
 }
 
-fn within(place: &str, rejection: Rejection) -> Rejection {
-    let path = join_places(place, rejection.path.as_deref().unwrap_or_default());
+fn prefix_path(place: &str, rejection: Rejection) -> Rejection {
+    let path = join_locations(place, rejection.path.as_deref().unwrap_or_default());
     Rejection { path: Some(path).filter(|path| !path.is_empty()), ..rejection }
 }
 
-fn join_places(outer: &str, inner: &str) -> String {
+fn join_locations(outer: &str, inner: &str) -> String {
     match (outer, inner) {
         ("", place) | (place, "") => place.to_owned(),
         (outer, inner) => format!("{outer}: {inner}"),
     }
 }
 
-/// The run's id, its workflow's name: refused at `path` when they cannot be names.
-fn run_id(path: &str, text: String) -> Result<RunId, Rejection> {
-    RunId::new(text).map_err(|error| bad_name(path, &error))
+/// Parses a run id. Fails at `path` if it is not a valid name.
+fn parse_run_id(path: &str, text: String) -> Result<RunId, Rejection> {
+    RunId::new(text).map_err(|error| name_rejection(path, &error))
 }
 
-fn workflow(options: &Options, path: &str, text: impl FnOnce() -> String) -> Result<Workflow, Rejection> {
+fn choose_workflow(
+    options: &ImportOptions,
+    path: &str,
+    text: impl FnOnce() -> String,
+) -> Result<Workflow, Rejection> {
     match &options.workflow {
         Some(given) => Ok(given.clone()),
-        None => Workflow::new(text()).map_err(|error| bad_name(path, &error)),
+        None => Workflow::new(text()).map_err(|error| name_rejection(path, &error)),
     }
 }
 
-/// What the run was to do: the file's own word wins.
-fn task(options: &Options, own: Option<String>) -> Option<String> {
+/// Returns the task of a run; the file's own has precedence.
+fn choose_task(options: &ImportOptions, own: Option<String>) -> Option<String> {
     own.or_else(|| options.task.clone())
 }
 
-fn bad_name(path: &str, error: &NameError) -> Rejection {
-    Rejection::at(Code::FieldInvalid, path, error.to_string())
+fn name_rejection(path: &str, error: &NameError) -> Rejection {
+    Rejection::of_field(Code::FieldInvalid, path, error.to_string())
 }

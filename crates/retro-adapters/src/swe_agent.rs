@@ -1,26 +1,26 @@
-//! SWE-agent trajectories (`.traj`), from the first ones with fenced commands to those with function calls.
+//! SWE-agent trajectories (`.traj`), from the early ones with fenced commands to those with function calls.
 //!
-//! `trajectory` holds what the agent thought, did and saw; `history` what it was told; `info` how it ended. The
-//! demonstration that some histories begin with is another run's and is left out. The tool of an action is the first
-//! word of its command when that is one of SWE-agent's own commands, `bash` otherwise: so a file says the same in
-//! every variant.
+//! `trajectory` holds the agent's thoughts, actions and observations; `history` its prompts; `info` how the run
+//! ended. The demonstration at the start of some histories belongs to another run and is skipped. The tool of
+//! an action is the first word of its command if that is one of SWE-agent's own commands, and `bash` otherwise,
+//! so that all variants of a file give the same result.
 
 use retro_core::canonical::content_hash;
 use retro_core::dead_letter::{Code, Rejection};
-use retro_core::run::{Agent, MemoryUse, Outcome, RunFacts, RunKind, Usage};
+use retro_core::run::{Agent, RunFacts, RunKind, RunMemories, RunOutcome, Usage};
 use retro_events::field;
 use retro_events::run_completed::RunEvent;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::document::{Call, Document};
-use crate::{ForeignRun, Options, run_id, task, workflow};
+use crate::atif_document::{AtifDocument, Call};
+use crate::{ImportOptions, ImportedRun, choose_task, choose_workflow, parse_run_id};
 
 const SOURCE: &str = "retro-emit/swe-agent";
-/// The shell's own tool, for every command that is not SWE-agent's.
+/// Tool for every command that is not one of SWE-agent's own.
 const SHELL: &str = "bash";
-/// The commands that SWE-agent brings along; the challenges' own among them.
-const OWN_COMMANDS: [&str; 22] = [
+/// SWE-agent's own commands, including those of the CTF challenges.
+const SWE_AGENT_COMMANDS: [&str; 22] = [
     "open",
     "goto",
     "scroll_up",
@@ -50,7 +50,7 @@ struct Traj {
     environment: Option<String>,
     trajectory: Vec<Step>,
     #[serde(default)]
-    history: Vec<Told>,
+    history: Vec<HistoryEntry>,
     #[serde(default)]
     info: Info,
     #[serde(default)]
@@ -66,7 +66,7 @@ struct Step {
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct HistoryEntry {
     role: String,
     #[serde(default)]
     content: Value,
@@ -89,18 +89,23 @@ struct ModelStats {
     instance_cost: Option<f64>,
 }
 
-/// Reads one trajectory: one run.
-pub(crate) fn read(document: &Value, options: &Options) -> Result<Vec<ForeignRun>, Rejection> {
-    let traj: Traj = field::read(Code::TrajectoryInvalid, "", document)?;
-    let replay = Replay::read(&traj.replay_config);
-    let workflow = workflow(options, "environment", || match &traj.environment {
+/// Parses one trajectory, which is one run.
+pub(crate) fn parse_document(
+    document: &Value,
+    options: &ImportOptions,
+) -> Result<Vec<ImportedRun>, Rejection> {
+    let traj: Traj = field::deserialize_field(Code::TrajectoryInvalid, "", document)?;
+    let replay = ReplayConfig::from_value(&traj.replay_config);
+    let workflow = choose_workflow(options, "environment", || match &traj.environment {
         Some(environment) => format!("swe-agent-{environment}"),
         None => "swe-agent".to_owned(),
     })?;
-    // The same problem is tried again and again: only the content tells one try from another.
+    // The same problem is attempted again and again; only the content distinguishes the attempts.
     let problem = replay.problem().unwrap_or("swe-agent");
-    let id =
-        run_id("replay_config.problem_statement.id", format!("{problem}-{}", &content_hash(document)[..16]))?;
+    let id = parse_run_id(
+        "replay_config.problem_statement.id",
+        format!("{problem}-{}", &content_hash(document)[..16]),
+    )?;
     let agent = Agent {
         name: Some("swe-agent".to_owned()),
         version: traj.info.swe_agent_version.clone(),
@@ -110,23 +115,23 @@ pub(crate) fn read(document: &Value, options: &Options) -> Result<Vec<ForeignRun
         run_id: id,
         attempt: 1,
         kind: RunKind::Normal,
-        outcome: traj.info.outcome(options),
+        outcome: traj.info.decide_outcome(options),
         started_at: None,
         finished_at: None,
         repo: replay.repo(),
         pull_request: None,
         commit: replay.commit(),
         user: None,
-        usage: traj.info.model_stats.as_ref().and_then(ModelStats::usage),
+        usage: traj.info.model_stats.as_ref().and_then(ModelStats::to_usage),
         agent: Some(agent),
         prompt_version: None,
-        task: task(options, replay.problem().map(str::to_owned)),
-        memories: MemoryUse::default(),
+        task: choose_task(options, replay.problem().map(str::to_owned)),
+        memories: RunMemories::default(),
         self_feedback: Vec::new(),
     };
     let trajectory = traj.into_atif(run.agent.as_ref());
-    Ok(vec![ForeignRun {
-        place: String::new(),
+    Ok(vec![ImportedRun {
+        location: String::new(),
         event: RunEvent::new(SOURCE, workflow, run, Some(trajectory)),
     }])
 }
@@ -135,10 +140,10 @@ impl Traj {
     fn into_atif(self, agent: Option<&Agent>) -> Value {
         let version = agent.and_then(|agent| agent.version.as_deref());
         let model = agent.and_then(|agent| agent.model.as_deref());
-        let mut atif = Document::new("swe-agent", version, model);
+        let mut atif = AtifDocument::new("swe-agent", version, model);
         let told = self.history.into_iter().filter(|told| !told.is_demo);
         for told in told.take_while(|told| told.role != "assistant") {
-            atif.say(if told.role == "system" { "system" } else { "user" }, told.content);
+            atif.add_entry(if told.role == "system" { "system" } else { "user" }, told.content);
         }
         for (nth, step) in self.trajectory.into_iter().enumerate() {
             step.add_to(&mut atif, nth + 1);
@@ -148,56 +153,56 @@ impl Traj {
 }
 
 impl Step {
-    fn add_to(self, atif: &mut Document, number: usize) {
+    fn add_to(self, atif: &mut AtifDocument, number: usize) {
         let command = self.action.trim_end();
         let thought = self.thought.filter(|thought| !thought.trim().is_empty());
-        // Without a command the answer was not understood: then what the model wrote is all there is.
+        // No command means that SWE-agent could not parse the response, so its full text is all there is.
         let message = match thought {
             Some(thought) => thought,
             None if command.is_empty() => self.response.unwrap_or_default(),
             None => String::new(),
         };
-        let entry = atif.say("agent", message.trim_end());
+        let entry = atif.add_entry("agent", message.trim_end());
         let call = (!command.is_empty()).then(|| format!("call-{number}"));
         if let Some(call) = &call {
             entry.tool_calls.push(Call {
                 tool_call_id: call.clone(),
-                function_name: tool_of(command).to_owned(),
+                function_name: tool_name(command).to_owned(),
                 arguments: json!({"command": command}),
             });
         }
         if let Some(observation) = self.observation {
-            entry.observe(call.as_deref(), &observation, None);
+            entry.add_result(call.as_deref(), &observation, None);
         }
     }
 }
 
-fn tool_of(command: &str) -> &str {
+fn tool_name(command: &str) -> &str {
     let first = command.split_whitespace().next().unwrap_or_default();
-    if OWN_COMMANDS.contains(&first) { first } else { SHELL }
+    if SWE_AGENT_COMMANDS.contains(&first) { first } else { SHELL }
 }
 
 impl Info {
-    /// `submitted` with something to submit is a success; one that was submitted because a limit was hit is not. Without
-    /// an exit status the file does not say how the run ended.
-    fn outcome(&self, options: &Options) -> Outcome {
+    /// Derives the outcome. `submitted` with a submission is a success, but a submission forced by a limit is
+    /// not. Without an exit status the file does not say how the run ended.
+    fn decide_outcome(&self, options: &ImportOptions) -> RunOutcome {
         let submitted = self.submission.as_deref().is_some_and(|text| !text.trim().is_empty());
         match self.exit_status.as_deref().unwrap_or_default() {
-            "" => options.outcome.unwrap_or(Outcome::Unknown),
-            "submitted" if submitted => Outcome::Success,
-            "skipped" => Outcome::Skip,
-            status if status.contains("timeout") || status.contains("execution_time") => Outcome::Timeout,
+            "" => options.outcome.unwrap_or(RunOutcome::Unknown),
+            "submitted" if submitted => RunOutcome::Success,
+            "skipped" => RunOutcome::Skip,
+            status if status.contains("timeout") || status.contains("execution_time") => RunOutcome::Timeout,
             status if ["error", "api", "environment"].iter().any(|word| status.contains(word)) => {
-                Outcome::Error
+                RunOutcome::Error
             }
-            _ => Outcome::Failure,
+            _ => RunOutcome::Failure,
         }
     }
 }
 
 impl ModelStats {
-    /// What was used; replayed runs write zeros for what nobody measured.
-    fn usage(&self) -> Option<Usage> {
+    /// Returns the usage. Replayed runs write zeros for values that were not measured.
+    fn to_usage(&self) -> Option<Usage> {
         let usage = Usage {
             input_tokens: self.tokens_sent.filter(|tokens| *tokens > 0),
             output_tokens: self.tokens_received.filter(|tokens| *tokens > 0),
@@ -207,37 +212,37 @@ impl ModelStats {
     }
 }
 
-/// The configuration of the run, kept by newer versions: as an object, or as its JSON text.
-struct Replay(Value);
+/// Configuration of the run, stored by newer versions as an object or as its JSON text.
+struct ReplayConfig(Value);
 
-impl Replay {
-    fn read(config: &Value) -> Self {
+impl ReplayConfig {
+    fn from_value(config: &Value) -> Self {
         match config {
             Value::String(text) => Self(serde_json::from_str(text).unwrap_or_default()),
             other => Self(other.clone()),
         }
     }
 
-    fn text(&self, pointer: &str) -> Option<&str> {
+    fn text_at(&self, pointer: &str) -> Option<&str> {
         self.0.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
     }
 
     fn problem(&self) -> Option<&str> {
-        self.text("/problem_statement/id")
+        self.text_at("/problem_statement/id")
     }
 
     fn model(&self) -> Option<&str> {
-        self.text("/agent/model/name")
+        self.text_at("/agent/model/name")
     }
 
     fn repo(&self) -> Option<String> {
-        let address = self.text("/env/repo/github_url")?;
+        let address = self.text_at("/env/repo/github_url")?;
         let path = address.strip_prefix("https://github.com/")?.trim_end_matches('/');
         (path.split('/').count() == 2).then(|| path.trim_end_matches(".git").to_owned())
     }
 
     fn commit(&self) -> Option<String> {
-        let commit = self.text("/env/repo/base_commit")?;
+        let commit = self.text_at("/env/repo/base_commit")?;
         (commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| commit.to_owned())
     }
 }

@@ -1,7 +1,7 @@
 //! tau2 simulation results: a results file with all its simulations, or one simulation of a results folder.
 //!
-//! The reward becomes the outcome and nothing else, and of a task only its name is taken; tasks, checks and reviews, which
-//! hold the expected answers, are never read. Times are written without an offset and are taken for UTC.
+//! The reward is used for the outcome only, and of a task only its name is read. Tasks, checks and reviews,
+//! which contain the expected answers, are never read. Times have no offset and are taken as UTC.
 
 mod messages;
 
@@ -9,14 +9,14 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use retro_core::dead_letter::{Code, Rejection};
-use retro_core::run::{Agent, MemoryUse, Outcome, RunFacts, RunKind, Usage};
+use retro_core::run::{Agent, RunFacts, RunKind, RunMemories, RunOutcome, Usage};
 use retro_events::field;
 use retro_events::run_completed::RunEvent;
 use serde::Deserialize;
 use serde_json::Value;
 
 use self::messages::{Message, Tick};
-use crate::{ForeignRun, Options, run_id, task, workflow};
+use crate::{ImportOptions, ImportedRun, choose_task, choose_workflow, parse_run_id};
 
 const SOURCE: &str = "retro-emit/tau2";
 
@@ -59,30 +59,33 @@ struct RewardInfo {
     reward: f64,
 }
 
-/// Reads a results file, a run for each simulation, or one simulation.
-pub(crate) fn read(document: &Value, options: &Options) -> Result<Vec<ForeignRun>, Rejection> {
+/// Parses a results file, with one run per simulation, or a single simulation.
+pub(crate) fn parse_document(
+    document: &Value,
+    options: &ImportOptions,
+) -> Result<Vec<ImportedRun>, Rejection> {
     let Some(info) = document.get("info").filter(|_| document.get("termination_reason").is_none()) else {
-        return Ok(vec![read_simulation(document, "", &Info::default(), options)?]);
+        return Ok(vec![parse_simulation(document, "", &Info::default(), options)?]);
     };
-    let info: Info = field::read(Code::TrajectoryInvalid, "info", info)?;
+    let info: Info = field::deserialize_field(Code::TrajectoryInvalid, "info", info)?;
     let simulations = document.get("simulations").and_then(Value::as_array).filter(|found| !found.is_empty());
     let Some(simulations) = simulations else {
-        let detail = "holds no run; when the simulations are files of a folder, read those";
-        return Err(Rejection::at(Code::TrajectoryInvalid, "simulations", detail));
+        let detail = "contains no run; if the simulations are files in a folder, import those";
+        return Err(Rejection::of_field(Code::TrajectoryInvalid, "simulations", detail));
     };
     let read =
-        |(nth, simulation)| read_simulation(simulation, &format!("simulations[{nth}]"), &info, options);
+        |(nth, simulation)| parse_simulation(simulation, &format!("simulations[{nth}]"), &info, options);
     simulations.iter().enumerate().map(read).collect()
 }
 
-fn read_simulation(
+fn parse_simulation(
     document: &Value,
     place: &str,
     info: &Info,
-    options: &Options,
-) -> Result<ForeignRun, Rejection> {
-    let simulation: Simulation = field::read(Code::TrajectoryInvalid, place, document)?;
-    let workflow = workflow(options, "info.environment_info.domain_name", || {
+    options: &ImportOptions,
+) -> Result<ImportedRun, Rejection> {
+    let simulation: Simulation = field::deserialize_field(Code::TrajectoryInvalid, place, document)?;
+    let workflow = choose_workflow(options, "info.environment_info.domain_name", || {
         info.environment_info
             .domain_name
             .as_ref()
@@ -94,31 +97,31 @@ fn read_simulation(
         model: info.agent_info.llm.clone(),
     };
     let run = RunFacts {
-        run_id: run_id(&field::join(place, "id"), simulation.id.clone())?,
+        run_id: parse_run_id(&field::join_path(place, "id"), simulation.id.clone())?,
         attempt: 1,
         kind: RunKind::Normal,
-        outcome: simulation.outcome(options),
-        started_at: simulation.start_time.as_deref().and_then(read_time),
-        finished_at: simulation.end_time.as_deref().and_then(read_time),
+        outcome: simulation.decide_outcome(options),
+        started_at: simulation.start_time.as_deref().and_then(parse_time),
+        finished_at: simulation.end_time.as_deref().and_then(parse_time),
         repo: None,
         pull_request: None,
         commit: None,
         user: None,
         agent: (agent != Agent::default()).then_some(agent.clone()),
         prompt_version: None,
-        task: task(options, simulation.task()),
-        usage: simulation.usage(),
-        memories: MemoryUse::default(),
+        task: choose_task(options, simulation.task_name()),
+        usage: simulation.agent_usage(),
+        memories: RunMemories::default(),
         self_feedback: Vec::new(),
     };
     let trajectory = messages::into_atif(simulation.into_messages(), &agent);
     let event = RunEvent::new(SOURCE, workflow, run, Some(trajectory));
-    Ok(ForeignRun { place: place.to_owned(), event })
+    Ok(ImportedRun { location: place.to_owned(), event })
 }
 
 impl Simulation {
-    /// A name or a number, by the version that wrote it.
-    fn task(&self) -> Option<String> {
+    /// Returns the name of the task; depending on the tau2 version it is a string or a number.
+    fn task_name(&self) -> Option<String> {
         match self.task_id.as_ref()? {
             Value::String(name) => Some(name.clone()),
             Value::Number(number) => Some(number.to_string()),
@@ -126,26 +129,27 @@ impl Simulation {
         }
     }
 
-    /// How it ended first, then its reward: a run that broke off was never judged.
-    fn outcome(&self, options: &Options) -> Outcome {
+    /// Derives the outcome from the termination reason first, then from the reward: a run that broke off was
+    /// never judged.
+    fn decide_outcome(&self, options: &ImportOptions) -> RunOutcome {
         let reward = self.reward_info.as_ref().map(|info| info.reward);
         match self.termination_reason.as_str() {
-            "timeout" => Outcome::Timeout,
+            "timeout" => RunOutcome::Timeout,
             "user_error" | "infrastructure_error" | "context_window_exceeded" | "unexpected_error" => {
-                Outcome::Error
+                RunOutcome::Error
             }
             "user_stop" | "agent_stop" => match reward {
-                Some(reward) if reward >= 1.0 => Outcome::Success,
-                Some(_) => Outcome::Failure,
-                // It ended in order, and nobody judged what it did.
-                None => options.outcome.unwrap_or(Outcome::Unknown),
+                Some(reward) if reward >= 1.0 => RunOutcome::Success,
+                Some(_) => RunOutcome::Failure,
+                // It ended normally and was not judged.
+                None => options.outcome.unwrap_or(RunOutcome::Unknown),
             },
-            _ => Outcome::Failure,
+            _ => RunOutcome::Failure,
         }
     }
 
-    /// The agent's part; the simulated user's tokens are nobody's cost.
-    fn usage(&self) -> Option<Usage> {
+    /// Returns the agent's usage; the tokens of the simulated user are not counted.
+    fn agent_usage(&self) -> Option<Usage> {
         let usages = || {
             let messages = self.messages.iter().flatten().filter(|message| message.role == "assistant");
             messages.filter_map(|message| message.usage.as_ref())
@@ -162,11 +166,11 @@ impl Simulation {
     }
 
     fn into_messages(self) -> Vec<Message> {
-        self.messages.unwrap_or_else(|| messages::of_ticks(self.ticks.unwrap_or_default()))
+        self.messages.unwrap_or_else(|| messages::messages_from_ticks(self.ticks.unwrap_or_default()))
     }
 }
 
-fn read_time(text: &str) -> Option<Timestamp> {
+fn parse_time(text: &str) -> Option<Timestamp> {
     let with_offset = text.parse::<Timestamp>();
     with_offset
         .or_else(|_| text.parse::<DateTime>()?.to_zoned(TimeZone::UTC).map(|zoned| zoned.timestamp()))

@@ -1,12 +1,12 @@
-//! Every fixture is read as its format says, or refused with a path.
+//! Every fixture is imported according to its format, or rejected with a path.
 
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use retro_adapters::{ForeignRun, Format, Options, detect, read, read_file};
+use retro_adapters::{Format, ImportOptions, ImportedRun, detect_format, import_file, import_file_as};
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::Workflow;
-use retro_core::run::Outcome;
+use retro_core::run::RunOutcome;
 use retro_core::trajectory::Trajectory;
 use retro_events::atif;
 use serde_json::{Value, json};
@@ -19,21 +19,21 @@ fn fixture(path: &str) -> Vec<u8> {
     std::fs::read(folder().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn open(path: &str) -> Result<Vec<ForeignRun>, Rejection> {
-    read_file(&fixture(path), path, &Options::default())
+fn open(path: &str) -> Result<Vec<ImportedRun>, Rejection> {
+    import_file(&fixture(path), path, &ImportOptions::default())
 }
 
-fn trajectory(run: &ForeignRun) -> Trajectory {
-    atif::read(run.event.trajectory().expect("every adapter gives a trajectory"), "")
+fn trajectory(run: &ImportedRun) -> Trajectory {
+    atif::parse_trajectory(run.event.trajectory().expect("every adapter gives a trajectory"), "")
         .expect("what an adapter writes is read")
 }
 
-fn structured(run: &ForeignRun) -> serde_json::Value {
-    serde_json::from_slice(&run.event.envelope.structured().payload).expect("an event is JSON")
+fn structured(run: &ImportedRun) -> serde_json::Value {
+    serde_json::from_slice(&run.event.envelope.to_structured().payload).expect("an event is JSON")
 }
 
-/// workflow, run, outcome, turns, calls, failed calls
-fn line(run: &ForeignRun) -> String {
+/// Columns: workflow, run, outcome, turns, calls, failed calls.
+fn line(run: &ImportedRun) -> String {
     let turns = trajectory(run).turns;
     let calls = || turns.iter().flat_map(|turn| &turn.calls);
     let failed = calls().filter(|call| call.failed == Some(true)).count();
@@ -75,7 +75,7 @@ fn a_swe_agent_run_with_function_calls_reads_like_this() {
 #[test]
 fn a_demonstration_and_what_the_file_knows_besides_stay_out_of_the_trajectory() {
     let runs = open("swe-agent/test-repo-demonstration.traj.zst").unwrap();
-    let text = runs[0].event.trajectory().unwrap().text().to_owned();
+    let text = runs[0].event.trajectory().unwrap().raw_text().to_owned();
     assert!(!text.contains("DEMONSTRATION"));
     assert!(text.contains("SyntaxError: invalid syntax"), "the task itself is kept");
     assert!(!text.contains("edited_files"));
@@ -84,7 +84,7 @@ fn a_demonstration_and_what_the_file_knows_besides_stay_out_of_the_trajectory() 
 #[test]
 fn tau2_results_give_a_run_for_each_simulation() {
     let runs = open("tau2/results.composed.json").unwrap();
-    let places: Vec<_> = runs.iter().map(|run| run.place.as_str()).collect();
+    let places: Vec<_> = runs.iter().map(|run| run.location.as_str()).collect();
     assert_eq!(places, ["simulations[0]", "simulations[1]", "simulations[2]"]);
     insta::assert_snapshot!(lines("tau2/results.composed.json"));
     insta::assert_debug_snapshot!("tau2_first", (&runs[0].event.run, trajectory(&runs[0]).turns));
@@ -93,7 +93,7 @@ fn tau2_results_give_a_run_for_each_simulation() {
 #[test]
 fn rewards_and_expected_answers_never_enter_a_trajectory() {
     for run in open("tau2/results.composed.json").unwrap() {
-        let text = run.event.trajectory().unwrap().text().to_owned();
+        let text = run.event.trajectory().unwrap().raw_text().to_owned();
         assert!(!text.contains("GROUND-TRUTH") && !text.contains("reward"), "{text}");
     }
 }
@@ -123,7 +123,7 @@ fn atif_documents_are_read_one_a_file_or_one_a_line() {
     }
     insta::assert_snapshot!(lines("atif/lines.composed.jsonl"));
     let runs = open("atif/lines.composed.jsonl").unwrap();
-    assert_eq!(runs[1].place, "line 3");
+    assert_eq!(runs[1].location, "line 3");
     insta::assert_debug_snapshot!("atif_second", (&runs[1].event.run, trajectory(&runs[1]).turns));
 }
 
@@ -132,40 +132,40 @@ fn events_in_a_file_are_sent_on_as_they_are() {
     let plain = open("cloudevents/runs.composed.jsonl").unwrap();
     assert_eq!(plain, open("cloudevents/runs.composed.jsonl.zst").unwrap());
     assert_eq!(plain.len(), 3);
-    assert_eq!(plain[2].event.run.outcome, Outcome::Cancellation);
+    assert_eq!(plain[2].event.run.outcome, RunOutcome::Cancellation);
     let text = String::from_utf8(fixture("cloudevents/runs.composed.jsonl")).unwrap();
     let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     let mut sent = structured(&plain[0]);
     sent.as_object_mut().unwrap().remove("datacontenttype");
     assert_eq!(sent, first);
     let batch = open("cloudevents/batch.composed.json").unwrap();
-    assert_eq!(batch.iter().map(|run| run.place.as_str()).collect::<Vec<_>>(), ["[0]", "[1]"]);
+    assert_eq!(batch.iter().map(|run| run.location.as_str()).collect::<Vec<_>>(), ["[0]", "[1]"]);
     assert_eq!(batch[0].event, plain[0].event);
 }
 
 #[test]
 fn the_same_file_gives_the_same_events_and_a_name_given_by_the_caller_wins() {
-    let named = Options {
+    let named = ImportOptions {
         workflow: Some(Workflow::new("bugs").unwrap()),
-        outcome: Some(Outcome::Timeout),
+        outcome: Some(RunOutcome::Timeout),
         task: None,
     };
     for path in ["swe-agent/ctf-warmup.traj", "tau2/results.composed.json", "atif/v1.0.composed.json"] {
         assert_eq!(open(path).unwrap(), open(path).unwrap());
-        let runs = read_file(&fixture(path), path, &named).unwrap();
+        let runs = import_file(&fixture(path), path, &named).unwrap();
         assert!(runs.iter().all(|run| run.event.workflow.as_str() == "bugs"));
         assert_ne!(runs[0].event.envelope.id, open(path).unwrap()[0].event.envelope.id);
     }
-    let atif = read_file(&fixture("atif/v1.0.composed.json"), "", &named).unwrap();
-    assert_eq!(atif[0].event.run.outcome, Outcome::Timeout);
-    let own = read_file(&fixture("atif/v1.7.composed.json"), "", &named).unwrap();
-    assert_eq!(own[0].event.run.outcome, Outcome::Failure, "the file's own word wins");
+    let atif = import_file(&fixture("atif/v1.0.composed.json"), "", &named).unwrap();
+    assert_eq!(atif[0].event.run.outcome, RunOutcome::Timeout);
+    let own = import_file(&fixture("atif/v1.7.composed.json"), "", &named).unwrap();
+    assert_eq!(own[0].event.run.outcome, RunOutcome::Failure, "the file's own word wins");
 }
 
 #[test]
 fn an_outcome_that_no_file_names_is_unknown() {
-    let outcome = |name: &str, document: serde_json::Value, options: &Options| {
-        read_file(document.to_string().as_bytes(), name, options).unwrap()[0].event.run.outcome
+    let outcome = |name: &str, document: serde_json::Value, options: &ImportOptions| {
+        import_file(document.to_string().as_bytes(), name, options).unwrap()[0].event.run.outcome
     };
     let silent = [
         (
@@ -176,19 +176,23 @@ fn an_outcome_that_no_file_names_is_unknown() {
         ("a.traj", json!({"trajectory": [{"action": "ls"}]})),
         ("a.json", json!({"id": "1", "task_id": "1", "termination_reason": "agent_stop", "messages": []})),
     ];
-    let told = Options { outcome: Some(Outcome::Failure), ..Options::default() };
+    let told = ImportOptions { outcome: Some(RunOutcome::Failure), ..ImportOptions::default() };
     for (name, document) in silent {
-        assert_eq!(outcome(name, document.clone(), &Options::default()), Outcome::Unknown, "{document}");
-        assert_eq!(outcome(name, document, &told), Outcome::Failure);
+        assert_eq!(
+            outcome(name, document.clone(), &ImportOptions::default()),
+            RunOutcome::Unknown,
+            "{document}"
+        );
+        assert_eq!(outcome(name, document, &told), RunOutcome::Failure);
     }
 }
 
 #[test]
 fn a_run_carries_its_task_and_where_the_file_names_none_the_caller_may() {
-    let asked = Options { task: Some("from outside".into()), ..Options::default() };
-    let tasks = |path: &str, options: &Options| {
-        let runs = read_file(&fixture(path), path, options).unwrap();
-        let said = |run: &ForeignRun| {
+    let asked = ImportOptions { task: Some("from outside".into()), ..ImportOptions::default() };
+    let tasks = |path: &str, options: &ImportOptions| {
+        let runs = import_file(&fixture(path), path, options).unwrap();
+        let said = |run: &ImportedRun| {
             let data = structured(run)["data"]["task"].as_str().map(str::to_owned);
             assert_eq!(data, run.event.run.task, "the event says what its facts say");
             data
@@ -196,18 +200,18 @@ fn a_run_carries_its_task_and_where_the_file_names_none_the_caller_may() {
         runs.iter().map(said).next().unwrap()
     };
     let own = Some("overlap-17".to_owned());
-    assert_eq!(tasks("atif/v1.7.composed.json", &Options::default()), own);
+    assert_eq!(tasks("atif/v1.7.composed.json", &ImportOptions::default()), own);
     assert_eq!(tasks("atif/v1.7.composed.json", &asked), own, "the file's own word wins");
-    assert_eq!(tasks("atif/v1.0.composed.json", &Options::default()), None);
+    assert_eq!(tasks("atif/v1.0.composed.json", &ImportOptions::default()), None);
     for path in ["atif/v1.0.composed.json", "swe-agent/ctf-warmup.traj"] {
         let told = tasks(path, &asked);
-        assert_eq!(told, tasks(path, &Options::default()).or(asked.task.clone()), "{path}");
+        assert_eq!(told, tasks(path, &ImportOptions::default()).or(asked.task.clone()), "{path}");
     }
     let mut document: serde_json::Value =
         serde_json::from_slice(&fixture("atif/v1.7.composed.json")).unwrap();
     for other in [serde_json::json!(17), serde_json::json!(""), serde_json::json!("x".repeat(2000))] {
         document["extra"]["task"] = other;
-        let runs = read_file(document.to_string().as_bytes(), "", &Options::default()).unwrap();
+        let runs = import_file(document.to_string().as_bytes(), "", &ImportOptions::default()).unwrap();
         assert_eq!(runs[0].event.run.task, None, "another shape there is no error and no task");
     }
 }
@@ -225,13 +229,13 @@ fn a_format_that_is_not_read_yet_is_named() {
         assert_eq!(rejection.code, Code::TypeUnknown);
         assert_eq!(rejection.detail, format!("not supported yet: {name}"));
     }
-    let rejection = read_file(b"{\"a\": 1}", "a.json", &Options::default()).unwrap_err();
-    assert!(rejection.detail.starts_with("not a format that is known"), "{rejection}");
+    let rejection = import_file(b"{\"a\": 1}", "a.json", &ImportOptions::default()).unwrap_err();
+    assert!(rejection.detail.starts_with("unknown format"), "{rejection}");
 }
 
 #[track_caller]
 fn refused(name: &str, text: &str, code: Code, path: Option<&str>) {
-    let rejection = read_file(text.as_bytes(), name, &Options::default()).expect_err("it is broken");
+    let rejection = import_file(text.as_bytes(), name, &ImportOptions::default()).expect_err("it is broken");
     assert_eq!((rejection.code, rejection.path.as_deref()), (code, path), "{rejection}");
 }
 
@@ -289,8 +293,8 @@ fn a_compressed_file_that_unpacks_without_end_is_refused() {
     let endless = vec![b' '; retro_adapters::FILE_BYTES_MAX + 2];
     let small = zstd::encode_all(endless.as_slice(), 1).unwrap();
     assert!(small.len() < 100_000);
-    assert_eq!(detect(&small, "a.json.zst").unwrap_err().code, Code::Oversized);
-    assert_eq!(detect(&small[..20], "a.json.zst").unwrap_err().code, Code::NotJson);
+    assert_eq!(detect_format(&small, "a.json.zst").unwrap_err().code, Code::Oversized);
+    assert_eq!(detect_format(&small[..20], "a.json.zst").unwrap_err().code, Code::NotJson);
 }
 
 proptest! {
@@ -317,9 +321,9 @@ proptest! {
         let mut bent = whole.clone();
         bent[at] = changed;
         for bytes in [bytes.as_slice(), &whole[..at], &bent] {
-            let _ = read_file(bytes, "a.traj", &Options::default());
+            let _ = import_file(bytes, "a.traj", &ImportOptions::default());
             for format in [Format::CloudEvents, Format::Atif, Format::SweAgent, Format::Tau2] {
-                let _ = read(format, bytes, &Options::default());
+                let _ = import_file_as(format, bytes, &ImportOptions::default());
             }
         }
     }

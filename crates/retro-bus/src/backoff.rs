@@ -1,43 +1,43 @@
-//! How long we wait before we try again, inside one process. Retries of messages are not here: those are the
-//! broker's, and their attempts are counted in the database.
+//! Waits between attempts inside one process. Redelivery of messages is not here: the broker does that, and
+//! attempts are counted in the database.
 
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
-/// Waits that double from a first to a longest one, with jitter, without end.
+/// Endless waits that double from a first to a longest one, with jitter.
 #[derive(Debug)]
 pub struct Backoff {
     builder: ExponentialBuilder,
     waits: ExponentialBackoff,
-    longest: Duration,
+    wait_max: Duration,
 }
 
 impl Backoff {
-    /// Waits between `first` and about twice `longest` (jitter adds up to as much again).
+    /// Creates waits between `first` and about twice `longest`, since jitter adds up to the same amount again.
     pub fn new(first: Duration, longest: Duration) -> Self {
         let builder = ExponentialBuilder::new()
             .with_min_delay(first)
             .with_max_delay(longest)
             .without_max_times()
             .with_jitter();
-        Self { builder, waits: builder.build(), longest }
+        Self { builder, waits: builder.build(), wait_max: longest }
     }
 
-    /// The next wait.
+    /// Returns the next wait.
     pub fn next_wait(&mut self) -> Duration {
-        self.waits.next().unwrap_or(self.longest)
+        self.waits.next().unwrap_or(self.wait_max)
     }
 
-    /// It worked: the next wait is a first one again.
+    /// Starts over after a success: the next wait is a first one again.
     pub fn reset(&mut self) {
         self.waits = self.builder.build();
     }
 }
 
-/// The wait after `attempts` failures when the first wait is `first`: doubled each time, at most `longest`.
-pub fn doubled(first: Duration, attempts: u32, longest: Duration) -> Duration {
-    // 2^16 first waits are beyond any `longest`; more would overflow.
+/// Returns the wait after `attempts` failures: `first`, doubled each time, at most `longest`.
+pub fn exponential_wait(first: Duration, attempts: u32, longest: Duration) -> Duration {
+    // 2^16 times `first` is beyond any `longest`, and a larger shift would overflow.
     let factor = 1u32 << attempts.saturating_sub(1).min(16);
     first.saturating_mul(factor).min(longest)
 }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_to_the_longest_and_begin_anew_after_a_success() {
+    fn waits_grow_to_the_maximum_and_reset_after_a_success() {
         let (first, longest) = (Duration::from_millis(10), Duration::from_millis(100));
         let mut backoff = Backoff::new(first, longest);
         let waits: Vec<_> = (0..50).map(|_| backoff.next_wait()).collect();
@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn the_wait_after_failures_doubles_and_stays_bounded() {
-        let wait = |attempts| doubled(Duration::from_secs(1), attempts, Duration::from_secs(60)).as_secs();
+        let wait =
+            |attempts| exponential_wait(Duration::from_secs(1), attempts, Duration::from_secs(60)).as_secs();
         assert_eq!([0, 1, 2, 3, 6, 7, u32::MAX].map(wait), [1, 1, 2, 4, 32, 60, 60]);
     }
 }

@@ -1,9 +1,10 @@
-//! Events for the intake stream, and for that of GitHub's, from somebody who waits for the answer: one message and its
-//! acknowledgement, or an atomic batch, of which the broker stores all or nothing. Neither carries a message id: the inbox deduplicates.
+//! Publishes events to the intake stream and the GitHub stream for a caller who waits for the result: one
+//! message with its acknowledgement, or an atomic batch, of which the broker stores all messages or none.
+//! Neither carries a message id, because the inbox deduplicates.
 //!
-//! The first message of a batch is answered before the others are sent, so that a full stream or a missing right is
-//! told by its name, and not as the broken batch that would come of it. What fails before the commit leaves nothing: the
-//! broker forgets an open batch ten seconds after its last message.
+//! The first message of a batch is acknowledged before the others are sent. A full stream or a missing
+//! permission is then reported as such, and not as the broken batch it would cause. A failure before the commit
+//! leaves nothing behind: the broker discards an open batch ten seconds after its last message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,179 +17,186 @@ use async_nats::header::{
 use async_nats::jetstream::{ErrorCode, publish::PublishAck, response::Response};
 use async_trait::async_trait;
 use bytes::Bytes;
-use retro_events::{CheckedEvent, GithubIntake, GithubMessage, Intake, IntakeError, subject};
+use retro_events::{GithubMessage, GithubPublisher, IntakeError, IntakePublisher, ValidatedEvent, subject};
 use retro_fault::Label;
 use tokio::sync::Semaphore;
 
 use crate::Bus;
-use crate::publish::trace_headers;
+use crate::publish::insert_trace_headers;
 
-/// Open batches of one process. The broker takes 50 a stream, of all processes together.
-const BATCHES_MAX: usize = 12;
-/// How long one message may wait for its answer. It costs one fsync: milliseconds. Somebody is waiting.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Maximum number of open batches of one process. The broker allows 50 per stream for all processes together.
+const OPEN_BATCHES_MAX: usize = 12;
+/// Longest wait for one acknowledgement. It costs one fsync, which is milliseconds, and a client is waiting.
+const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The intake stream, for somebody who waits.
+/// Publishes to the intake and GitHub streams and waits for the broker's acknowledgement.
 #[derive(Debug, Clone)]
-pub struct EventIntake {
+pub struct NatsIntakePublisher {
     bus: Bus,
-    open: Arc<Semaphore>,
+    batch_slots: Arc<Semaphore>,
 }
 
-impl EventIntake {
-    /// The intake stream behind a connection.
+impl NatsIntakePublisher {
+    /// Creates a publisher over a connection.
     pub fn new(bus: Bus) -> Self {
-        Self { bus, open: Arc::new(Semaphore::new(BATCHES_MAX)) }
+        Self { bus, batch_slots: Arc::new(Semaphore::new(OPEN_BATCHES_MAX)) }
     }
 
-    /// What is given to a client that is not connected is sent later all the same.
+    /// Fails unless connected. A client that is not connected would buffer the message and send it later, after
+    /// the caller was told that it failed.
     fn check_connected(&self) -> Result<(), IntakeError> {
         match self.bus.is_connected() {
             true => Ok(()),
-            false => Err(IntakeError::Unavailable("there is no connection to it".to_owned())),
+            false => Err(IntakeError::Unavailable("not connected".to_owned())),
         }
     }
 
-    async fn take_batch(
+    async fn publish_batch(
         &self,
-        first: &CheckedEvent,
-        between: &[CheckedEvent],
-        last: &CheckedEvent,
+        first: &ValidatedEvent,
+        between: &[ValidatedEvent],
+        last: &ValidatedEvent,
     ) -> Result<(), IntakeError> {
-        let _open = self.open.acquire().await.expect("it is never closed");
-        let batch = Batch { bus: &self.bus, id: self.bus.client.new_inbox().replace('.', "-") };
-        batch.begin(first).await?;
+        // Held until the commit, so that the number of open batches stays limited.
+        let _open = self.batch_slots.acquire().await.expect("the semaphore is never closed");
+        let batch = AtomicBatch { bus: &self.bus, id: self.bus.client.new_inbox().replace('.', "-") };
+        batch.publish_first(first).await?;
         for (event, sequence) in between.iter().zip(2..) {
-            batch.add(event, sequence).await?;
+            batch.publish_next(event, sequence).await?;
         }
-        batch.commit(last, between.len() + 2).await
+        batch.publish_last(last, between.len() + 2).await
     }
 }
 
 #[async_trait]
-impl Intake for EventIntake {
-    async fn take(&self, events: &[CheckedEvent]) -> Result<(), IntakeError> {
+impl IntakePublisher for NatsIntakePublisher {
+    async fn publish_events(&self, events: &[ValidatedEvent]) -> Result<(), IntakeError> {
         self.check_connected()?;
         match events {
             [] => Ok(()),
             [event] => {
-                let answer = ask(&self.bus, Label::IntakeOnePublish, event, headers()).await?;
-                stored(&answer).map(|_| ())
+                let answer =
+                    request_event_ack(&self.bus, Label::IntakeOnePublish, event, event_headers()).await?;
+                parse_ack(&answer).map(|_| ())
             }
-            [first, between @ .., last] => self.take_batch(first, between, last).await,
+            [first, between @ .., last] => self.publish_batch(first, between, last).await,
         }
     }
 }
 
 #[async_trait]
-impl GithubIntake for EventIntake {
-    async fn tell(&self, message: GithubMessage) -> Result<(), IntakeError> {
+impl GithubPublisher for NatsIntakePublisher {
+    async fn publish_message(&self, message: GithubMessage) -> Result<(), IntakeError> {
         self.check_connected()?;
         let GithubMessage { subject, payload } = message;
-        let answer = ask_at(&self.bus, Label::BridgePublish, subject, payload, headers()).await?;
-        stored(&answer).map(|_| ())
+        let answer = request_ack(&self.bus, Label::BridgePublish, subject, payload, event_headers()).await?;
+        parse_ack(&answer).map(|_| ())
     }
 }
 
-/// One atomic batch that is being sent.
-struct Batch<'a> {
+/// An atomic batch that is being sent.
+struct AtomicBatch<'a> {
     bus: &'a Bus,
     id: String,
 }
 
-impl Batch<'_> {
-    async fn begin(&self, event: &CheckedEvent) -> Result<(), IntakeError> {
-        let answer = ask(self.bus, Label::IntakeFirstPublish, event, self.headers(1)).await;
-        let answer = answer.map_err(nothing_stored)?;
+impl AtomicBatch<'_> {
+    async fn publish_first(&self, event: &ValidatedEvent) -> Result<(), IntakeError> {
+        let answer =
+            request_event_ack(self.bus, Label::IntakeFirstPublish, event, self.batch_headers(1)).await;
+        let answer = answer.map_err(not_stored_error)?;
         if answer.is_empty() {
             return Ok(());
         }
-        stored(&answer)?;
+        parse_ack(&answer)?;
         Err(IntakeError::Unavailable(
-            "it knows no atomic batches: nats-server 2.14.1 is the oldest that will do".to_owned(),
+            "it does not support atomic batches; nats-server 2.14.1 or later is required".to_owned(),
         ))
     }
 
-    async fn add(&self, event: &CheckedEvent, sequence: usize) -> Result<(), IntakeError> {
-        let subject = subject::run_completed(&event.key);
-        let (headers, payload) = (self.headers(sequence), event.payload.clone());
-        let sent = self.bus.tell(Label::IntakeNextPublish, subject.into(), headers, payload).await;
+    async fn publish_next(&self, event: &ValidatedEvent, sequence: usize) -> Result<(), IntakeError> {
+        let subject = subject::run_completed_subject(&event.key);
+        let (headers, payload) = (self.batch_headers(sequence), event.payload.clone());
+        let sent = self.bus.publish_core(Label::IntakeNextPublish, subject.into(), headers, payload).await;
         sent.map_err(|error| IntakeError::Unavailable(error.to_string()))
     }
 
-    async fn commit(&self, event: &CheckedEvent, sequence: usize) -> Result<(), IntakeError> {
-        let mut headers = self.headers(sequence);
+    async fn publish_last(&self, event: &ValidatedEvent, sequence: usize) -> Result<(), IntakeError> {
+        let mut headers = self.batch_headers(sequence);
         headers.insert(NATS_BATCH_COMMIT, NATS_BATCH_COMMIT_FINAL);
-        let answer = ask(self.bus, Label::IntakeLastPublish, event, headers).await?;
-        match stored(&answer)?.batch_size {
+        let answer = request_event_ack(self.bus, Label::IntakeLastPublish, event, headers).await?;
+        match parse_ack(&answer)?.batch_size {
             Some(size) if size == sequence as u64 => Ok(()),
-            size => Err(IntakeError::Unknown(format!("it has {size:?} of the batch's {sequence} events"))),
+            size => {
+                Err(IntakeError::Unconfirmed(format!("it stored {size:?} of the batch's {sequence} events")))
+            }
         }
     }
 
-    fn headers(&self, sequence: usize) -> HeaderMap {
-        let mut headers = headers();
+    fn batch_headers(&self, sequence: usize) -> HeaderMap {
+        let mut headers = event_headers();
         headers.insert(NATS_BATCH_ID, self.id.as_str());
         headers.insert(NATS_BATCH_SEQUENCE, sequence.to_string());
         headers
     }
 }
 
-fn headers() -> HeaderMap {
+fn event_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("Content-Type", "application/cloudevents+json");
-    trace_headers(&mut headers, retro_trace::current().as_ref());
+    insert_trace_headers(&mut headers, retro_trace::current_trace_context().as_ref());
     headers
 }
 
-async fn ask(
+async fn request_event_ack(
     bus: &Bus,
     label: Label,
-    event: &CheckedEvent,
+    event: &ValidatedEvent,
     headers: HeaderMap,
 ) -> Result<Bytes, IntakeError> {
-    ask_at(bus, label, subject::run_completed(&event.key), event.payload.clone(), headers).await
+    request_ack(bus, label, subject::run_completed_subject(&event.key), event.payload.clone(), headers).await
 }
 
-async fn ask_at(
+async fn request_ack(
     bus: &Bus,
     label: Label,
     subject: String,
     payload: Bytes,
     headers: HeaderMap,
 ) -> Result<Bytes, IntakeError> {
-    let request = Request::new().headers(headers).payload(payload).timeout(Some(ANSWER_MAX));
-    let answer = bus.call(label, subject.into(), request).await;
+    let request = Request::new().headers(headers).payload(payload).timeout(Some(ACK_TIMEOUT));
+    let answer = bus.send_request(label, subject.into(), request).await;
     answer.map(|message| message.payload).map_err(|error| match error.kind() {
-        RequestErrorKind::NoResponders => IntakeError::Unavailable("no stream takes events".to_owned()),
+        RequestErrorKind::NoResponders => IntakeError::Unavailable("no stream stores events".to_owned()),
         RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
             IntakeError::Unavailable(error.to_string())
         }
-        RequestErrorKind::TimedOut | RequestErrorKind::Other => IntakeError::Unknown(error.to_string()),
+        RequestErrorKind::TimedOut | RequestErrorKind::Other => IntakeError::Unconfirmed(error.to_string()),
     })
 }
 
-/// An uncommitted batch is forgotten, whatever became of its messages.
-fn nothing_stored(error: IntakeError) -> IntakeError {
+/// Turns an unknown outcome into "not stored": the broker discards an uncommitted batch whatever happened to
+/// its messages.
+fn not_stored_error(error: IntakeError) -> IntakeError {
     match error {
-        IntakeError::Unknown(reason) => IntakeError::Unavailable(reason),
+        IntakeError::Unconfirmed(reason) => IntakeError::Unavailable(reason),
         certain => certain,
     }
 }
 
-fn stored(answer: &[u8]) -> Result<PublishAck, IntakeError> {
+fn parse_ack(answer: &[u8]) -> Result<PublishAck, IntakeError> {
     match serde_json::from_slice(answer) {
         Ok(Response::Ok(ack)) => Ok(ack),
-        Ok(Response::Err { error }) if is_full(error.error_code()) => {
+        Ok(Response::Err { error }) if is_storage_full(error.error_code()) => {
             Err(IntakeError::Full(error.to_string()))
         }
         Ok(Response::Err { error }) => Err(IntakeError::Unavailable(error.to_string())),
-        Err(error) => Err(IntakeError::Unknown(format!("its answer cannot be read: {error}"))),
+        Err(error) => Err(IntakeError::Unconfirmed(format!("its answer cannot be parsed: {error}"))),
     }
 }
 
-/// Whether the broker answers that it has no room.
-pub(crate) fn is_full(code: ErrorCode) -> bool {
+/// Returns whether an error code says that the broker has no storage left.
+pub(crate) fn is_storage_full(code: ErrorCode) -> bool {
     [
         ErrorCode::STREAM_STORE_FAILED,
         ErrorCode::INSUFFICIENT_RESOURCES,

@@ -1,7 +1,8 @@
 //! Bodies that are too large for a message, in the broker's object store. A body is named
-//! `<encoded tenant>/<sha256>`: derived from its content, so that storing it again is harmless. Whoever takes a
-//! reference from outside compares its prefix with the tenant of the subject (`retro_events::subject::owner_of_body`);
-//! here a name that is not one, or not of its own hash, is refused.
+//! `<encoded tenant>/<sha256>`; the name is derived from its content, so storing it again is harmless. Code
+//! that accepts a reference from outside has to compare its prefix with the tenant of the subject
+//! (`retro_events::subject::body_owner`). This module rejects a name that does not have this form or does not
+//! match the hash.
 
 use std::time::Duration;
 
@@ -13,68 +14,69 @@ use futures::FutureExt;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::Tenant;
 use retro_core::run::ObjectRef;
-use retro_events::subject::{body_name, owner_of_body};
-use retro_events::{ObjectError, Objects};
+use retro_events::subject::{body_name, body_owner};
+use retro_events::{ObjectError, ObjectStorage};
 
 use crate::Bus;
 use crate::step::put_object;
 use crate::topology::{BODIES, BODIES_BUCKET};
 
-/// The largest body we take; the same bound as at the edges.
+/// Largest body, in bytes; the same limit as at the gateway and in `retro emit`.
 pub const BODY_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// How long fetching or storing one body may take, chunk by chunk.
-const TRANSFER_MAX: Duration = Duration::from_secs(60);
+/// Longest time to fetch or store one body, all chunks together.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The broker's object store.
+/// The broker's object store of run bodies.
 #[derive(Debug, Clone)]
 pub struct BodyStore {
     bus: Bus,
 }
 
 impl BodyStore {
-    /// The object store behind a connection.
+    /// Creates a store over a connection.
     pub const fn new(bus: Bus) -> Self {
         Self { bus }
     }
 
-    async fn bucket(&self) -> Result<ObjectStore, ObjectError> {
+    async fn open_bucket(&self) -> Result<ObjectStore, ObjectError> {
         let bucket = self.bus.jetstream.get_object_store(BODIES_BUCKET).boxed();
-        let found = self.bus.ask("STREAM.INFO", BODIES, bucket).await;
-        found.map_err(unavailable)?.map_err(unavailable)
+        let found = self.bus.request_jetstream("STREAM.INFO", BODIES, bucket).await;
+        found.map_err(unavailable_error)?.map_err(unavailable_error)
     }
 
-    async fn store(&self, name: &str, bytes: &[u8]) -> Result<(), ObjectError> {
-        let bucket = self.bucket().await?;
-        // Storing again would move the object under a reader's feet, for nothing: the name is the content's hash.
+    async fn store_if_missing(&self, name: &str, bytes: &[u8]) -> Result<(), ObjectError> {
+        let bucket = self.open_bucket().await?;
+        // Storing it again would replace the chunks while someone reads them, for nothing: the name is the hash
+        // of the content.
         match bucket.info(name).await {
             Ok(found) if !found.deleted && found.size == bytes.len() => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind() == InfoErrorKind::NotFound => {}
-            Err(error) => return Err(unavailable(error)),
+            Err(error) => return Err(unavailable_error(error)),
         }
-        put_object(&bucket, name, bytes).await.map_err(unavailable)?;
+        put_object(&bucket, name, bytes).await.map_err(unavailable_error)?;
         Ok(())
     }
 
-    /// Reads chunk by chunk by the broker's direct get, not through the client's reader: that one waits for ever for a
-    /// chunk that is gone.
-    async fn fetch(&self, object: &ObjectRef) -> Result<Vec<u8>, ObjectError> {
-        let bucket = self.bucket().await?;
+    /// Reads chunk by chunk with the broker's direct get, not with the client's reader: that one waits forever
+    /// for a missing chunk.
+    async fn fetch_chunks(&self, object: &ObjectRef) -> Result<Vec<u8>, ObjectError> {
+        let bucket = self.open_bucket().await?;
         let info = match bucket.info(&object.name).await {
-            Ok(info) if info.deleted => return Err(gone(object, "it was deleted")),
+            Ok(info) if info.deleted => return Err(gone_error(object, "it was deleted")),
             Ok(info) => info,
             Err(error) if error.kind() == InfoErrorKind::NotFound => {
-                return Err(gone(object, "there is no such object"));
+                return Err(gone_error(object, "there is no such object"));
             }
-            Err(error) => return Err(unavailable(error)),
+            Err(error) => return Err(unavailable_error(error)),
         };
         if info.size as u64 != object.bytes {
-            return Err(gone(
+            return Err(gone_error(
                 object,
                 &format!("it is {} bytes long, {} were promised", info.size, object.bytes),
             ));
         }
-        let stream = self.bus.jetstream.get_stream_no_info(BODIES).await.map_err(unavailable)?;
+        let stream = self.bus.jetstream.get_stream_no_info(BODIES).await.map_err(unavailable_error)?;
         let subject = format!("$O.{BODIES_BUCKET}.C.{}", info.nuid);
         let mut bytes = Vec::with_capacity(info.size);
         let mut after = 0;
@@ -86,9 +88,9 @@ impl BodyStore {
                 }
                 Err(error) if error.kind() == DirectGetErrorKind::NotFound => {
                     let problem = format!("only {} of its {} bytes are there", bytes.len(), info.size);
-                    return Err(gone(object, &problem));
+                    return Err(gone_error(object, &problem));
                 }
-                Err(error) => return Err(unavailable(error)),
+                Err(error) => return Err(unavailable_error(error)),
             }
         }
         Ok(bytes)
@@ -96,34 +98,34 @@ impl BodyStore {
 }
 
 #[async_trait]
-impl Objects for BodyStore {
+impl ObjectStorage for BodyStore {
     async fn put(&self, tenant: &Tenant, bytes: Bytes) -> Result<ObjectRef, ObjectError> {
         let sha256 = sha256_hex(&bytes);
         let object = ObjectRef { name: body_name(tenant, &sha256), sha256, bytes: bytes.len() as u64 };
         if object.bytes > BODY_BYTES_MAX {
-            return Err(gone(
+            return Err(gone_error(
                 &object,
-                &format!("{} bytes are not taken; at most {BODY_BYTES_MAX} are", object.bytes),
+                &format!("{} bytes are too many; at most {BODY_BYTES_MAX} are stored", object.bytes),
             ));
         }
-        Box::pin(within_time(self.store(&object.name, &bytes))).await?;
+        Box::pin(with_timeout(self.store_if_missing(&object.name, &bytes))).await?;
         Ok(object)
     }
 
     async fn get(&self, object: &ObjectRef) -> Result<Bytes, ObjectError> {
-        if owner_of_body(object).is_none() {
-            return Err(gone(object, "its name is not a tenant's prefix and its own hash"));
+        if body_owner(object).is_none() {
+            return Err(gone_error(object, "its name is not a tenant's prefix and its own hash"));
         }
         if object.bytes > BODY_BYTES_MAX {
-            return Err(gone(
+            return Err(gone_error(
                 object,
-                &format!("{} bytes are not fetched; at most {BODY_BYTES_MAX} are", object.bytes),
+                &format!("{} bytes are too many; at most {BODY_BYTES_MAX} are fetched", object.bytes),
             ));
         }
-        let bytes = within_time(self.fetch(object)).await?;
+        let bytes = with_timeout(self.fetch_chunks(object)).await?;
         let found = sha256_hex(&bytes);
         if found != object.sha256 {
-            return Err(gone(
+            return Err(gone_error(
                 object,
                 &format!("its bytes have the hash {found}, {} was promised", object.sha256),
             ));
@@ -132,16 +134,16 @@ impl Objects for BodyStore {
     }
 }
 
-async fn within_time<T>(work: impl Future<Output = Result<T, ObjectError>>) -> Result<T, ObjectError> {
-    tokio::time::timeout(TRANSFER_MAX, work).await.unwrap_or_else(|_| {
-        Err(ObjectError::Unavailable(format!("no answer within {} s", TRANSFER_MAX.as_secs())))
+async fn with_timeout<T>(work: impl Future<Output = Result<T, ObjectError>>) -> Result<T, ObjectError> {
+    tokio::time::timeout(TRANSFER_TIMEOUT, work).await.unwrap_or_else(|_| {
+        Err(ObjectError::Unavailable(format!("no answer within {} s", TRANSFER_TIMEOUT.as_secs())))
     })
 }
 
-fn gone(object: &ObjectRef, problem: &str) -> ObjectError {
+fn gone_error(object: &ObjectRef, problem: &str) -> ObjectError {
     ObjectError::Gone { name: object.name.clone(), problem: problem.to_owned() }
 }
 
-fn unavailable(error: impl std::fmt::Display) -> ObjectError {
+fn unavailable_error(error: impl std::fmt::Display) -> ObjectError {
     ObjectError::Unavailable(error.to_string())
 }

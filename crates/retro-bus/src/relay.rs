@@ -1,8 +1,9 @@
-//! The outbox relay: what a transaction promised to say is said, at least once, under an id that makes once of it.
+//! The outbox relay: publishes the messages that transactions wrote to the outbox, at least once and under a
+//! stable id.
 //!
-//! Publish, wait for the broker's acknowledgement, mark as sent. A crash between the two publishes again under the
-//! same id, which the broker drops within its window and every consumer survives after it. Several relays at once
-//! are harmless for the same reason.
+//! It publishes, waits for the acknowledgement, then marks the row as sent. A crash in between publishes it
+//! again under the same id: the broker drops the copy within its duplicate window, and after that every
+//! consumer recognizes it. For the same reason several relays may run at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +11,23 @@ use std::time::Duration;
 use retro_core::id::MessageId;
 use retro_core::message::Message;
 use retro_events::Publisher;
-use retro_fault::{Guard, broken};
+use retro_fault::{Guard, is_broken};
 use retro_store::OutboxStore;
-use retro_trace::Work;
+use retro_trace::Span;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::backoff::Backoff;
-use crate::consume::SYSTEM;
+use crate::consume::MESSAGING_SYSTEM;
 
-/// How long a message waits at most when nobody rings, as in a fleet, where other processes write it: a run's way has
-/// about a dozen such steps. A look that finds nothing is one read of an index.
-const POLL_EVERY: Duration = Duration::from_millis(200);
-/// As many as the publisher keeps in flight.
+/// Longest wait of a message when nobody notifies the relay, as in a fleet, where other processes write it. A
+/// run passes about a dozen such steps. A poll that finds nothing is one index read.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Batch size: as many as the publisher keeps in flight.
 const BATCH_MAX: u32 = 256;
 
-/// Feeds the broker from the outbox until `stop`. Ring `wake` after a transaction that wrote messages.
+/// Publishes from the outbox until `stop`. Notify `wake` after a transaction that wrote messages.
 pub async fn run_relay(
     store: Arc<dyn OutboxStore>,
     publisher: Arc<dyn Publisher>,
@@ -35,7 +36,7 @@ pub async fn run_relay(
 ) {
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
     let mut wait = Duration::ZERO;
-    // While it fails, ringing does not shorten the wait.
+    // While publishing fails, notifications do not shorten the wait.
     let mut failing = false;
     loop {
         tokio::select! {
@@ -48,10 +49,10 @@ pub async fn run_relay(
         wait = match outcome {
             Ok(sent) => {
                 backoff.reset();
-                if sent == 0 { POLL_EVERY } else { Duration::ZERO }
+                if sent == 0 { POLL_INTERVAL } else { Duration::ZERO }
             }
             Err(reason) => {
-                retro_meter::RELAY_FAILED.add(1, []);
+                retro_meter::RELAY_FAILURES.add(1, []);
                 let wait = backoff.next_wait();
                 warn!(wait_ms = wait.as_millis(), "the outbox could not be relayed: {reason}");
                 wait
@@ -60,30 +61,32 @@ pub async fn run_relay(
     }
 }
 
-/// Sends one batch; returns how many.
+/// Publishes one batch and returns its size.
 async fn relay_batch(store: &dyn OutboxStore, publisher: &dyn Publisher) -> Result<usize, String> {
-    let mut messages = store.unsent(BATCH_MAX).await.map_err(|error| error.to_string())?;
+    let mut messages = store.list_unsent_messages(BATCH_MAX).await.map_err(|error| error.to_string())?;
     if messages.is_empty() {
         return Ok(0);
     }
-    let _sending = sending(&mut messages);
+    // Kept until the batch is published: dropping it ends the spans.
+    let _sending = start_send_spans(&mut messages);
     let ids: Vec<MessageId> = messages.iter().map(|message| message.id).collect();
-    if broken(Guard::Outbox) {
+    // Fault injection: marks messages as sent too early, to prove that the checker detects it.
+    if is_broken(Guard::Outbox) {
         store.mark_sent(&ids).await.map_err(|error| error.to_string())?;
     }
     publisher.publish(&messages).await.map_err(|error| error.to_string())?;
-    retro_meter::SENT.add(messages.len() as u64, [SYSTEM, "publish"]);
+    retro_meter::MESSAGES_SENT.add(messages.len() as u64, [MESSAGING_SYSTEM, "publish"]);
     store.mark_sent(&ids).await.map_err(|error| error.to_string())?;
     debug!(messages = ids.len(), "relayed {} messages", ids.len());
     Ok(ids.len())
 }
 
-/// The spans of sending, which whoever receives a message continues. They end when this is dropped.
-fn sending(messages: &mut [Message]) -> Vec<Work> {
+/// Starts a send span for each message, which its receiver continues. The spans end when the result is dropped.
+fn start_send_spans(messages: &mut [Message]) -> Vec<Span> {
     let mut works = Vec::new();
     for message in messages {
-        if let Some(work) = retro_trace::send(message) {
-            message.trace = work.trace();
+        if let Some(work) = retro_trace::start_send_span(message) {
+            message.trace = work.trace_context();
             works.push(work);
         }
     }

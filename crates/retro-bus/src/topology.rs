@@ -1,16 +1,18 @@
-//! The streams and consumers that have to exist, and making them so: get, compare, create or update. What an
-//! operator added (replicas, placement, compression) is left as it is.
+//! The required streams and durable consumers, and how they are provisioned: get, compare, create or update.
+//! Settings that an operator added (replicas, placement, compression) are kept.
 //!
-//! Who starts everything in one process makes them as it goes ([`Upkeep::Make`]). In a fleet only one user of the broker
-//! may: `retro migrate` makes them, and every role finds them made ([`Upkeep::Look`]). A role that may create a consumer
-//! could have the broker push any message of the stream to any subject, past its own permissions.
+//! A single process provisions them as it starts ([`TopologyMode::Provision`]). In a fleet only one user of the
+//! broker may do so: `retro migrate` provisions them, and every role only verifies that they exist
+//! ([`TopologyMode::Verify`]). A role that could create a consumer could make the broker push any message of
+//! the stream to any subject, past its own permissions.
 //!
-//! Retention is by limits, never by work queue or interest: those forget a consumed message's dedupe id when the
-//! server restarts. A full stream refuses new messages: the default would silently drop the oldest.
+//! Retention is by limits, never by work queue or interest: with those the broker forgets the dedupe id of a
+//! consumed message when it restarts. A full stream rejects new messages; the default would silently drop the
+//! oldest.
 
 mod database;
-mod look;
-mod make;
+mod provision;
+mod verify;
 
 use std::time::Duration;
 
@@ -25,35 +27,36 @@ use self::database::Ownership;
 use crate::{Bus, BusError, Subscription};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Two weeks: a stage may be down over a holiday and still lose nothing.
+/// Two weeks: a stage may be down over a holiday without losing anything.
 const MESSAGES_AGE_MAX: Duration = Duration::from_secs(14 * 24 * 60 * 60);
-/// A body outlives the message that names it, and the window that its run waits in.
+/// A body outlives the message that refers to it, and the window that its run waits in.
 const BODIES_AGE_MAX: Duration = DAY.saturating_mul(60);
-/// The shortest the server takes. The broker's dedupe ignores tenant and subject: at intake only the inbox deduplicates.
-const INTAKE_DEDUPE: Duration = Duration::from_millis(100);
-/// Longer than a relay retries one message; sent outbox rows are kept longer than this.
-const OUR_DEDUPE: Duration = Duration::from_secs(20 * 60);
+/// The shortest window the server accepts. The broker's deduplication ignores tenant and subject, so at intake
+/// only the inbox deduplicates.
+const INTAKE_DEDUPE_WINDOW: Duration = Duration::from_millis(100);
+/// Longer than a relay retries one message. Sent outbox rows are kept longer than this.
+const INTERNAL_DEDUPE_WINDOW: Duration = Duration::from_secs(20 * 60);
 
 const MIB: u64 = 1024 * 1024;
 
-/// How large each stream may grow, in bytes. The server sets that much of its storage limit aside.
+/// Maximum size of each stream, in bytes. The server reserves this much of its storage limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamSizes {
     /// Events of engines, kept two weeks.
     pub intake_bytes: u64,
-    /// What happened at GitHub, kept two weeks.
+    /// GitHub events, kept two weeks.
     pub github_bytes: u64,
-    /// Wake-ups of our own stages.
+    /// Wake-ups between internal stages.
     pub work_bytes: u64,
-    /// Announcements.
+    /// Announcements of changes, reports and dead letters.
     pub announcements_bytes: u64,
-    /// Bodies by reference.
+    /// Run bodies stored by reference.
     pub bodies_bytes: u64,
 }
 
 impl Default for StreamSizes {
-    /// Fits a small disk: about 30,000 events of the largest inline size, and as much again in bodies; and 100,000 comments of
-    /// 2 KB.
+    /// Fits a small disk: about 30,000 events of the largest inline size, as much again in bodies, and 100,000
+    /// GitHub comments of 2 KB.
     fn default() -> Self {
         Self {
             intake_bytes: 2048 * MIB,
@@ -65,98 +68,101 @@ impl Default for StreamSizes {
     }
 }
 
-/// Whether a process makes streams and consumers what they have to be, or looks whether they are.
+/// Selects whether a process provisions streams and consumers or only verifies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Upkeep {
-    /// It makes them.
-    Make,
-    /// Another one made them, and this one may not.
-    Look,
+pub enum TopologyMode {
+    /// Creates and updates them.
+    Provision,
+    /// Expects them to exist: another process provisions them, and this one has no permission to.
+    Verify,
 }
 
-/// Makes every stream, and the durable consumer of every role, what it has to be. Done twice, the second changes nothing.
-/// `ack_wait` is how long the broker waits for a consumer's answer. Fails with [`BusError::Refused`] when the broker's user
-/// may not, and with [`BusError::OtherDatabase`] when they are another database's.
-pub async fn ensure(bus: &Bus, ack_wait: Duration) -> Result<(), BusError> {
-    make_everything(bus, ack_wait, Ownership::Respected).await
+/// Creates or updates every stream and the durable consumer of every role. Idempotent. `ack_wait` is how long
+/// the broker waits for an acknowledgement. Fails with [`BusError::Refused`] when the broker's user lacks the
+/// permission, and with [`BusError::OtherDatabase`] when they belong to another database.
+pub async fn ensure_topology(bus: &Bus, ack_wait: Duration) -> Result<(), BusError> {
+    provision_all(bus, ack_wait, Ownership::Respected).await
 }
 
-/// Like [`ensure`], and makes those of another database this process's own. Whoever still works on the other one stops at
-/// its next look.
+/// Like [`ensure_topology`], but also takes over streams and consumers of another database. Processes that
+/// still use the other database stop at their next check.
 pub async fn take_over(bus: &Bus, ack_wait: Duration) -> Result<(), BusError> {
-    make_everything(bus, ack_wait, Ownership::TakenOver).await
+    provision_all(bus, ack_wait, Ownership::TakenOver).await
 }
 
-async fn make_everything(bus: &Bus, ack_wait: Duration, ownership: Ownership) -> Result<(), BusError> {
-    make::streams(bus, ownership).await?;
-    for durable in Role::ALL.into_iter().filter_map(Role::durable) {
-        let subscription = Subscription { ack_wait, ..Subscription::of(durable, 1) };
-        make::consumer(bus, durable.name, &subscription, ownership).await?;
+async fn provision_all(bus: &Bus, ack_wait: Duration, ownership: Ownership) -> Result<(), BusError> {
+    provision::provision_streams(bus, ownership).await?;
+    for durable in Role::ALL.into_iter().filter_map(Role::durable_consumer) {
+        let subscription = Subscription { ack_wait, ..Subscription::for_durable(durable, 1) };
+        provision::provision_consumer(bus, durable.name, &subscription, ownership).await?;
     }
     Ok(())
 }
 
-/// Looks for everything that roles need at the broker; returns each thing that is missing or cannot be used, a
-/// sentence each that says what to do. Changes nothing.
-pub async fn check(bus: &Bus, roles: &[Role]) -> Vec<BusError> {
-    look::all(bus, roles).await
+/// Checks for everything that roles need at the broker. Returns an error for each thing that is missing or
+/// unusable, each a sentence that says what to do. Changes nothing.
+pub async fn find_problems(bus: &Bus, roles: &[Role]) -> Vec<BusError> {
+    verify::find_problems(bus, roles).await
 }
 
-/// Before working: makes the streams, where that is our part.
-pub(crate) async fn prepare(bus: &Bus) -> Result<(), BusError> {
-    match bus.upkeep {
-        Upkeep::Make => make::streams(bus, Ownership::Respected).await,
-        Upkeep::Look => Ok(()),
+/// Creates or updates the streams, if this process provisions them.
+pub(crate) async fn prepare_streams(bus: &Bus) -> Result<(), BusError> {
+    match bus.topology_mode {
+        TopologyMode::Provision => provision::provision_streams(bus, Ownership::Respected).await,
+        TopologyMode::Verify => Ok(()),
     }
 }
 
-/// The durable consumer of a subscription, made when that is our part. Fails when it is not there or cannot be used.
-pub(crate) async fn durable(
+/// Returns the durable consumer of a subscription, and creates or updates it first if this process provisions
+/// consumers. Fails when it does not exist or cannot be used.
+pub(crate) async fn prepare_consumer(
     bus: &Bus,
     name: &str,
     subscription: &Subscription,
 ) -> Result<Consumer<pull::Config>, BusError> {
-    match bus.upkeep {
-        Upkeep::Make => make::consumer(bus, name, subscription, Ownership::Respected).await,
-        Upkeep::Look => look::consumer(bus, name, &subscription.stream).await,
+    match bus.topology_mode {
+        TopologyMode::Provision => {
+            provision::provision_consumer(bus, name, subscription, Ownership::Respected).await
+        }
+        TopologyMode::Verify => verify::load_consumer(bus, name, &subscription.stream).await,
     }
 }
 
-/// A durable consumer as it is; nothing is made. Fails with [`BusError::Missing`] when it is not there.
-pub(crate) async fn look_for(
+/// Returns a durable consumer and creates nothing. Fails with [`BusError::Missing`] when it does not exist.
+pub(crate) async fn load_consumer(
     bus: &Bus,
     name: &str,
     stream: &str,
 ) -> Result<Consumer<pull::Config>, BusError> {
-    look::consumer(bus, name, stream).await
+    verify::load_consumer(bus, name, stream).await
 }
 
-fn streams(sizes: &StreamSizes) -> [Config; 5] {
+fn stream_configs(sizes: &StreamSizes) -> [Config; 5] {
     let intake = vec![subject::all_below(subject::RUN_COMPLETED)];
     let work = [subject::RETROSPECTIVE_DUE, subject::INVESTIGATION_DUE, subject::MUTATIONS_DUE];
     let announcements = [subject::MEMORY_CHANGED, subject::REPORT_READY, subject::DEAD_LETTER_STORED];
     let below = |prefixes: &[&str]| prefixes.iter().map(|prefix| subject::all_below(prefix)).collect();
     [
         Config {
-            duplicate_window: INTAKE_DEDUPE,
+            duplicate_window: INTAKE_DEDUPE_WINDOW,
             allow_atomic_publish: true,
-            // For the reconciler, which reads beside the consumer.
+            // The reconciler reads directly, past the consumer.
             allow_direct: true,
-            ..stream(INTAKE, "Finished runs, as engines publish them", intake, sizes.intake_bytes)
+            ..stream_config(INTAKE, "Finished runs, as engines publish them", intake, sizes.intake_bytes)
         },
         Config {
-            // As at intake: whether a delivery was seen before is told by the inbox of whoever takes it.
-            duplicate_window: INTAKE_DEDUPE,
+            // As at intake: the inbox of each consumer recognizes repeated deliveries.
+            duplicate_window: INTAKE_DEDUPE_WINDOW,
             allow_direct: true,
-            ..stream(
+            ..stream_config(
                 GITHUB,
                 "What happened at GitHub, as the bridge tells it",
                 below(&[subject::GITHUB]),
                 sizes.github_bytes,
             )
         },
-        stream(WORK, "Wake-ups between our own stages; internal", below(&work), sizes.work_bytes),
-        stream(
+        stream_config(WORK, "Wake-ups between our own stages; internal", below(&work), sizes.work_bytes),
+        stream_config(
             ANNOUNCEMENTS,
             "Changes of memories, reports, dead letters",
             below(&announcements),
@@ -164,41 +170,49 @@ fn streams(sizes: &StreamSizes) -> [Config; 5] {
         ),
         Config {
             max_age: BODIES_AGE_MAX,
+            // Object stores need rollup to replace an object's entry.
             allow_rollup: true,
             allow_direct: true,
-            ..stream(BODIES, "Bodies of runs that are too large for a message", bodies(), sizes.bodies_bytes)
+            ..stream_config(
+                BODIES,
+                "Bodies of runs that are too large for a message",
+                body_subjects(),
+                sizes.bodies_bytes,
+            )
         },
     ]
 }
 
-/// The subjects of an object store's bucket, as every NATS client lays them out.
-fn bodies() -> Vec<String> {
+/// Returns the subjects of an object store's bucket, as every NATS client lays them out.
+fn body_subjects() -> Vec<String> {
     vec![format!("$O.{BODIES_BUCKET}.C.>"), format!("$O.{BODIES_BUCKET}.M.>")]
 }
 
-fn stream(name: &str, description: &str, subjects: Vec<String>, bytes: u64) -> Config {
+fn stream_config(name: &str, description: &str, subjects: Vec<String>, bytes: u64) -> Config {
     Config {
         name: name.to_owned(),
         description: Some(description.to_owned()),
         subjects,
         retention: RetentionPolicy::Limits,
         storage: StorageType::File,
+        // A full stream must reject new messages; the default drops the oldest.
         discard: DiscardPolicy::New,
         max_age: MESSAGES_AGE_MAX,
         max_bytes: i64::try_from(bytes).unwrap_or(i64::MAX),
-        duplicate_window: OUR_DEDUPE,
+        duplicate_window: INTERNAL_DEDUPE_WINDOW,
+        // Only for a new stream: `merge_config` keeps the number that an operator has set.
         num_replicas: 1,
         ..stream::Config::default()
     }
 }
 
-fn consumer(name: &str, subscription: &Subscription) -> pull::Config {
+fn consumer_config(name: &str, subscription: &Subscription) -> pull::Config {
     pull::Config {
         durable_name: Some(name.to_owned()),
         deliver_policy: DeliverPolicy::All,
         ack_policy: AckPolicy::Explicit,
         ack_wait: subscription.ack_wait,
-        // Without end: attempts are counted in the database, which can also store what is given up.
+        // Unlimited: attempts are counted in the database, which can also store what is given up.
         max_deliver: -1,
         filter_subjects: subscription.subjects.clone(),
         max_ack_pending: i64::from(subscription.ack_pending_max),

@@ -1,5 +1,6 @@
-//! Events as their emitter knows them, and what the broker's messages say of theirs: read here anew, not by the
-//! program's code.
+//! Emitted events, and their identity as it is read from broker messages.
+//!
+//! Parsed here independently: the checker must not share a parsing bug with the program.
 
 use std::fmt::{self, Write as _};
 
@@ -7,44 +8,44 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// An event that was emitted.
+/// An emitted event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// The owner.
+    /// Tenant that owns the event.
     pub tenant: String,
-    /// The workflow that it was sent to.
+    /// Workflow that the event was sent to.
     pub workflow: String,
-    /// What it says of itself; `None`: it cannot be read, and has to end as a dead letter.
-    pub said: Option<Said>,
+    /// Parsed content; `None` when the payload cannot be parsed and must end as a dead letter.
+    pub said: Option<ParsedEvent>,
     /// SHA-256 of the payload, hex.
     pub payload_sha256: String,
 }
 
-/// What an event says.
+/// Identity and content hash of a parsed event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct ParsedEvent {
     /// CloudEvents source.
     pub source: String,
     /// CloudEvents id.
     pub id: String,
-    /// The run.
+    /// Run id.
     pub run: String,
-    /// SHA-256 of `data` in canonical JSON, hex.
+    /// SHA-256 of `data` as canonical JSON, hex.
     pub content_sha256: String,
 }
 
-/// An event's identity: tenant, source, id.
+/// Identity of an event: tenant, source, id.
 pub(crate) type Identity<'a> = (&'a str, &'a str, &'a str);
 
 impl Event {
-    /// An event in structured mode, as it is sent.
-    pub fn of(tenant: &str, workflow: &str, payload: &[u8]) -> Self {
-        let said = serde_json::from_slice(payload).ok().and_then(|event| said(&event));
+    /// Parses a CloudEvent in structured mode.
+    pub fn from_payload(tenant: &str, workflow: &str, payload: &[u8]) -> Self {
+        let said = serde_json::from_slice(payload).ok().and_then(|event| parse_event(&event));
         let (tenant, workflow) = (tenant.to_owned(), workflow.to_owned());
         Self { tenant, workflow, said, payload_sha256: sha256_hex(payload) }
     }
 
-    /// Its identity, if it can be read.
+    /// Returns the event's identity; `None` when the payload could not be parsed.
     pub(crate) fn identity(&self) -> Option<Identity<'_>> {
         self.said.as_ref().map(|said| (self.tenant.as_str(), said.source.as_str(), said.id.as_str()))
     }
@@ -54,21 +55,21 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tenant, workflow, .. } = self;
         match &self.said {
-            Some(Said { source, id, run, .. }) => {
+            Some(ParsedEvent { source, id, run, .. }) => {
                 write!(f, "event {id:?} of {source:?} (tenant {tenant}, workflow {workflow}, run {run})")
             }
             None => write!(
                 f,
-                "a message of tenant {tenant}, workflow {workflow}, that nobody can read (sha256 {})",
+                "an unparsable message of tenant {tenant}, workflow {workflow} (sha256 {})",
                 self.payload_sha256
             ),
         }
     }
 }
 
-fn said(event: &Value) -> Option<Said> {
+fn parse_event(event: &Value) -> Option<ParsedEvent> {
     let data = &event["data"];
-    Some(Said {
+    Some(ParsedEvent {
         source: event["source"].as_str()?.to_owned(),
         id: event["id"].as_str()?.to_owned(),
         run: data["run_id"].as_str()?.to_owned(),
@@ -76,8 +77,8 @@ fn said(event: &Value) -> Option<Said> {
     })
 }
 
-/// Source and id in a message, in either mode of CloudEvents.
-pub(crate) fn source_and_id(headers: &[(String, String)], payload: &[u8]) -> Option<(String, String)> {
+/// Reads source and id of a message in binary or structured mode.
+pub(crate) fn parse_source_and_id(headers: &[(String, String)], payload: &[u8]) -> Option<(String, String)> {
     let header = |wanted: &str| {
         let found = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
         found.map(|(_, value)| value.clone())
@@ -89,8 +90,8 @@ pub(crate) fn source_and_id(headers: &[(String, String)], payload: &[u8]) -> Opt
     Some((event["source"].as_str()?.to_owned(), event["id"].as_str()?.to_owned()))
 }
 
-/// The tenant in a subject: the last token but one, with `=41` for `A`.
-pub(crate) fn tenant_of(subject: &str) -> Option<String> {
+/// Reads the tenant from a subject: the second-to-last token, percent-decoded with `=` for `%`.
+pub(crate) fn parse_tenant(subject: &str) -> Option<String> {
     let token = subject.rsplit('.').nth(1)?;
     let mut bytes = Vec::with_capacity(token.len());
     let mut rest = token.as_bytes();
@@ -110,24 +111,24 @@ pub(crate) fn tenant_of(subject: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// SHA-256 of a value whose keys are sorted, without white space, whole numbers without a fraction.
+/// Hashes a value as canonical JSON: sorted keys, no white space, whole numbers without a fraction.
 pub(crate) fn content_sha256(value: &Value) -> String {
     let mut text = String::new();
-    canonical(value, &mut text);
+    write_canonical(value, &mut text);
     sha256_hex(text.as_bytes())
 }
 
-fn canonical(value: &Value, out: &mut String) {
+fn write_canonical(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {
             let mut keys: Vec<_> = map.keys().collect();
             keys.sort_unstable();
-            separated(out, ['{', '}'], &keys, |key, out| {
+            write_separated(out, ['{', '}'], &keys, |key, out| {
                 let _ = write!(out, "{}:", Value::from(key.as_str()));
-                canonical(&map[*key], out);
+                write_canonical(&map[*key], out);
             });
         }
-        Value::Array(items) => separated(out, ['[', ']'], items, canonical),
+        Value::Array(items) => write_separated(out, ['[', ']'], items, write_canonical),
         Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
             Some(whole) if whole.fract() == 0.0 && whole.abs() < 9_007_199_254_740_992.0 => {
                 let _ = write!(out, "{}", if whole == 0.0 { 0.0 } else { whole });
@@ -142,7 +143,7 @@ fn canonical(value: &Value, out: &mut String) {
     }
 }
 
-fn separated<T>(
+fn write_separated<T>(
     out: &mut String,
     [open, close]: [char; 2],
     items: &[T],
@@ -158,7 +159,7 @@ fn separated<T>(
     out.push(close);
 }
 
-/// SHA-256 in lower-case hex.
+/// Returns the SHA-256 in lower-case hex.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
@@ -171,22 +172,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_content_has_one_hash_however_it_was_written() {
+    fn equal_content_has_the_same_hash_in_any_notation() {
         let one: Value = serde_json::from_str(r#"{"b": [1.0, -0.0, 1.5], "a": "ü\n"}"#).unwrap();
         let other: Value = serde_json::from_str(r#"{"a":"ü\n","b":[1,0,1.5]}"#).unwrap();
         assert_eq!(content_sha256(&one), content_sha256(&other));
         let mut text = String::new();
-        canonical(&one, &mut text);
+        write_canonical(&one, &mut text);
         assert_eq!(text, r#"{"a":"ü\n","b":[1,0,1.5]}"#);
     }
 
     #[test]
-    fn a_subject_tells_its_tenant_and_a_payload_its_identity_in_either_mode() {
-        assert_eq!(tenant_of("retro.run.completed.a=2Eb.flow").as_deref(), Some("a.b"));
-        let structured = source_and_id(&[], br#"{"source":"s","id":"1"}"#);
+    fn the_tenant_is_read_from_the_subject_and_the_identity_from_either_mode() {
+        assert_eq!(parse_tenant("retro.run.completed.a=2Eb.flow").as_deref(), Some("a.b"));
+        let structured = parse_source_and_id(&[], br#"{"source":"s","id":"1"}"#);
         let headers = [("CE-Source".to_owned(), "s".to_owned()), ("ce-id".to_owned(), "1".to_owned())];
-        assert_eq!(structured, source_and_id(&headers, b"whatever"));
-        assert_eq!(source_and_id(&[], b"\xff"), None);
-        assert_eq!(Event::of("t", "w", b"poison").said, None);
+        assert_eq!(structured, parse_source_and_id(&headers, b"whatever"));
+        assert_eq!(parse_source_and_id(&[], b"\xff"), None);
+        assert_eq!(Event::from_payload("t", "w", b"poison").said, None);
     }
 }

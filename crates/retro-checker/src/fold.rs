@@ -1,30 +1,32 @@
-//! A memory out of its changes, written anew from what the manual says of each kind, over plain JSON.
+//! Folds a memory from its changes over plain JSON. Written from the manual, independently of the program's
+//! own fold.
 
 use serde_json::{Value, json};
 
-/// Quotes kept on a memory.
+/// Evidence entries that a memory keeps; the oldest are dropped.
 const EVIDENCE_MAX: usize = 8;
-/// Contradictions kept on a memory.
+/// Contradictions that a memory keeps; the oldest are dropped.
 const CONTRADICTIONS_MAX: usize = 16;
 
-/// The memory after a change; `None`: there is none. Fails with a sentence when the change does not fit.
-pub(crate) fn fold(memory: Option<Value>, change: &Value) -> Result<Option<Value>, String> {
+/// Applies a change and returns the new memory; `None` when there is none. Fails with a sentence when the
+/// change is not allowed.
+pub(crate) fn fold_change(memory: Option<Value>, change: &Value) -> Result<Option<Value>, String> {
     let effect = &change["effect"];
-    let kind = effect["change"].as_str().ok_or("it does not say what was done")?;
+    let kind = effect["change"].as_str().ok_or("the change has no kind")?;
     match (kind, memory) {
         ("suppressed" | "refused", memory) => Ok(memory),
-        ("created", None) => Ok(Some(created(change, effect))),
-        ("created", Some(_)) => Err("it makes a memory that is there".to_owned()),
-        (_, None) => Err(format!("{kind}, and there is no memory")),
+        ("created", None) => Ok(Some(create_memory(change, effect))),
+        ("created", Some(_)) => Err("it creates a memory that already exists".to_owned()),
+        (_, None) => Err(format!("{kind}, but the memory does not exist")),
         (_, Some(mut memory)) => {
-            fits(&memory, kind, effect)?;
-            apply(&mut memory, kind, change, effect);
+            validate_change(&memory, kind, effect)?;
+            apply_change(&mut memory, kind, change, effect);
             Ok(Some(memory))
         }
     }
 }
 
-fn created(change: &Value, effect: &Value) -> Value {
+fn create_memory(change: &Value, effect: &Value) -> Value {
     let mut memory = json!({
         "id": change["memory"],
         "scope": effect["scope"],
@@ -49,8 +51,8 @@ fn created(change: &Value, effect: &Value) -> Value {
     memory
 }
 
-/// What may happen to a memory, by where it stands.
-fn fits(memory: &Value, kind: &str, effect: &Value) -> Result<(), String> {
+/// Checks that the memory's status allows a change of this kind, and that a weight change adds up.
+fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), String> {
     let status = memory["status"].as_str().unwrap_or_default();
     let allowed: &[&str] = match status {
         "tentative" => &["promoted", "accepted", "observed", "deleted", "superseded"],
@@ -59,10 +61,10 @@ fn fits(memory: &Value, kind: &str, effect: &Value) -> Result<(), String> {
         _ => &[],
     };
     if !allowed.contains(&kind) {
-        return Err(format!("{kind}, and the memory is {status}"));
+        return Err(format!("{kind}, but the memory is {status}"));
     }
     if ["promoted", "revived"].contains(&kind) && !memory["quarantine"].is_null() {
-        return Err(format!("{kind}, and the memory is in quarantine"));
+        return Err(format!("{kind}, but the memory is in quarantine"));
     }
     if kind != "reweighted" {
         return Ok(());
@@ -71,35 +73,45 @@ fn fits(memory: &Value, kind: &str, effect: &Value) -> Result<(), String> {
     let (before, delta, after) =
         (number(&effect["before"]), number(&effect["delta"]), number(&effect["after"]));
     if before != number(&memory["weight"]) || after != (before + delta).clamp(0, 1000) {
-        return Err(format!("{before} and {delta} make {after}, and the memory weighs {}", memory["weight"]));
+        return Err(format!(
+            "{before} changed by {delta} to {after}, but the memory's weight is {}",
+            memory["weight"]
+        ));
     }
     Ok(())
 }
 
-fn apply(memory: &mut Value, kind: &str, change: &Value, effect: &Value) {
+fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) {
     memory["changed_at"] = change["at"].clone();
     let run = effect["evidence"]["run"].clone();
     match kind {
         "promoted" => {
             (memory["status"], memory["weight"]) = (json!("active"), effect["weight"].clone());
-            forget(memory);
+            reset_counts(memory);
         }
         "accepted" => {
             (memory["status"], memory["weight"]) = (json!("active"), effect["weight"].clone());
-            forget(memory);
+            reset_counts(memory);
             if let Some(fields) = memory.as_object_mut() {
                 fields.remove("quarantine");
-                // A person vouches for a rule like an insider; what is no rule has no authority.
+                // A person who accepts a rule gives it the authority of an insider. A memory that is not a
+                // rule has no authority.
                 fields.entry("authority").and_modify(|authority| *authority = json!("insider"));
             }
         }
-        "observed" if memory["status"] == "tentative" => push(&mut memory["tentative_runs"], run, usize::MAX),
+        "observed" if memory["status"] == "tentative" => {
+            push_bounded(&mut memory["tentative_runs"], run, usize::MAX)
+        }
         "reweighted" => {
             memory["weight"] = effect["after"].clone();
             memory["cue_not_met"] = effect["cue_not_met"].clone();
             let runs = effect["contradicted_by"].as_array().into_iter().flatten();
             for run in runs.filter(|_| !change["epoch"].is_null()) {
-                push(&mut memory["contradicted_by"], json!([change["epoch"], run]), CONTRADICTIONS_MAX);
+                push_bounded(
+                    &mut memory["contradicted_by"],
+                    json!([change["epoch"], run]),
+                    CONTRADICTIONS_MAX,
+                );
             }
         }
         "exempted" => memory["cue_not_met"] = effect["cue_not_met"].clone(),
@@ -107,32 +119,32 @@ fn apply(memory: &mut Value, kind: &str, change: &Value, effect: &Value) {
         "revived" => {
             (memory["status"], memory["weight"]) = (json!("tentative"), json!(0));
             memory["tentative_runs"] = json!([run]);
-            forget(memory);
+            reset_counts(memory);
         }
         _ => {}
     }
     if ["promoted", "observed", "revived"].contains(&kind) {
         memory["observed_runs"] = json!(memory["observed_runs"].as_u64().unwrap_or_default() + 1);
-        push(&mut memory["evidence"], effect["evidence"].clone(), EVIDENCE_MAX);
+        push_bounded(&mut memory["evidence"], effect["evidence"].clone(), EVIDENCE_MAX);
         let standing = &effect["evidence"]["remark"]["standing"];
-        if greatness(standing) > greatness(&memory["authority"]) {
+        if authority_rank(standing) > authority_rank(&memory["authority"]) {
             memory["authority"] = standing.clone();
         }
     }
 }
 
-/// What somebody's word counts for, the least first; nothing for what came from a run.
-fn greatness(standing: &Value) -> Option<usize> {
+/// Rank of a reviewer's standing, lowest first; `None` for evidence from a run.
+fn authority_rank(standing: &Value) -> Option<usize> {
     let order = ["bot", "outsider", "contributor", "insider"];
     order.iter().position(|known| standing == known)
 }
 
-fn forget(memory: &mut Value) {
+fn reset_counts(memory: &mut Value) {
     (memory["cue_not_met"], memory["contradicted_by"]) = (json!(0), json!([]));
 }
 
-/// Appends to a list; the oldest go when there are too many.
-fn push(list: &mut Value, item: Value, max: usize) {
+/// Appends to a list and drops the oldest entries above `max`.
+fn push_bounded(list: &mut Value, item: Value, max: usize) {
     if let Some(list) = list.as_array_mut() {
         list.push(item);
         let surplus = list.len().saturating_sub(max);

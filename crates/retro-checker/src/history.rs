@@ -1,7 +1,7 @@
-//! What was done to the program, as one file of JSON lines: every operation as it was begun, and how it ended.
+//! The history of a test: one JSON-lines file with the start and the outcome of every operation.
 //!
-//! The order of the lines is the order in which the test's clients saw things. An operation that was begun and never
-//! ended has an unknown outcome, like one that says so: it may have happened or not.
+//! Lines are in the order in which the test's clients observed them. An operation that never ended has an
+//! unknown outcome: it may have happened or not.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -13,92 +13,93 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
-use crate::{CheckError, about};
+use crate::{CheckError, error_at};
 
-/// One thing that a client did, or that was done to a process.
+/// An operation of a client, or a fault injected into a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "operation", rename_all = "snake_case")]
 pub enum Operation {
-    /// Events were handed over: answered with ok, the program or its broker has every one of them.
+    /// Events were emitted. The outcome `ok` means that the program or its broker holds all of them.
     Emit {
-        /// By which road: `nats` or `http`.
+        /// Transport: `nats` or `http`.
         road: String,
-        /// Which.
+        /// The emitted events.
         events: Vec<Event>,
     },
-    /// An agent asked for its context.
+    /// An agent requested its context.
     Context {
-        /// Of this workflow.
+        /// Workflow of the request.
         workflow: String,
     },
-    /// A memory was opened.
+    /// An agent opened a memory.
     Read {
-        /// Its id.
+        /// Memory id.
         memory: String,
     },
-    /// A dead letter was sent again.
+    /// An operator replayed a dead letter.
     Replay {
-        /// Its id.
+        /// Dead-letter id.
         letter: String,
     },
-    /// A dead letter was put aside.
+    /// An operator discarded a dead letter.
     Discard {
-        /// Its id.
+        /// Dead-letter id.
         letter: String,
     },
-    /// A retrospective was called off.
+    /// An operator cancelled a retrospective.
     Cancel {
-        /// Its id.
+        /// Retrospective id.
         retrospective: String,
     },
     /// A process was started.
     Start {
-        /// Which.
+        /// Name of the process.
         target: String,
     },
-    /// A process was killed, or died where it was told to.
+    /// A process was killed, or exited at an injected crash point.
     Kill {
-        /// Which.
+        /// Name of the process.
         target: String,
-        /// The kind of fault that this is: `crash`, `sigkill`, …
+        /// Fault kind: `crash`, `sigkill`, …
         fault: String,
     },
-    /// Something was broken. Ended when it was.
+    /// A fault was injected. Ends once the fault is in effect.
     Fault {
-        /// Its kind: `broker_kill`, `stop`, `line_cut`, … [`WIPED`] excuses what the broker lost.
+        /// Fault kind: `broker_kill`, `stop`, `line_cut`, … After [`BROKER_WIPED`], events that the broker
+        /// lost are excused.
         fault: String,
-        /// What exactly.
+        /// Details of this injection.
         detail: String,
     },
-    /// What was broken works again.
+    /// An injected fault was repaired.
     Mend {
-        /// The kind of fault.
+        /// Fault kind.
         fault: String,
     },
 }
 
-/// The kind of fault after which the broker has lost what it had.
-pub const WIPED: &str = "broker_wiped";
+/// Fault kind after which the broker has lost its data.
+pub const BROKER_WIPED: &str = "broker_wiped";
 
-/// How an operation ended.
+/// Outcome of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
-pub enum End {
-    /// It was done.
+pub enum OperationOutcome {
+    /// The operation succeeded.
     Ok,
-    /// It was not done, for certain.
+    /// The operation certainly did not happen.
     Failed {
-        /// Why.
+        /// Reason of the failure.
         reason: String,
     },
-    /// Nobody knows.
+    /// The operation may have happened or not.
     Unknown {
-        /// Why.
+        /// Reason why the outcome is unknown.
         reason: String,
     },
 }
 
-/// A line of the file.
+/// One line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case")]
 enum Line {
@@ -110,53 +111,63 @@ enum Line {
         operation: Operation,
     },
     Ended {
-        /// The order of the line that began it.
+        /// `order` of the line that started the operation.
         of: u64,
         at_ms: u64,
         #[serde(flatten)]
-        end: End,
+        end: OperationOutcome,
     },
 }
 
-/// An operation with its end.
+/// An operation with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Done {
-    /// Who did it.
+pub struct RecordedOperation {
+    /// Client that performed the operation.
     pub client: String,
-    /// What.
+    /// The operation.
     pub operation: Operation,
-    /// How it ended.
-    pub end: End,
-    /// Milliseconds since the file was begun.
+    /// Outcome of the operation.
+    pub end: OperationOutcome,
+    /// Start, in milliseconds since the file was created.
     pub begun_ms: u64,
-    /// The same; `None`: never.
+    /// End, in milliseconds since the file was created; `None` when the operation never ended.
     pub ended_ms: Option<u64>,
 }
 
-/// Everything that was done, in order.
+/// All operations of a test.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
-    /// The operations, in the order in which they were begun.
-    pub operations: Vec<Done>,
+    /// Operations in the order in which they were started.
+    pub operations: Vec<RecordedOperation>,
 }
 
 impl History {
-    /// Reads a file. Fails with its path and line when one cannot be understood; the last line may be cut off.
-    pub fn read(path: &Path) -> Result<Self, CheckError> {
-        let text = std::fs::read_to_string(path).map_err(about(path.display()))?;
+    /// Reads a history file. Ignores a truncated last line; fails with path and line number for any other
+    /// line that cannot be parsed.
+    pub fn read_file(path: &Path) -> Result<Self, CheckError> {
+        let text = std::fs::read_to_string(path).map_err(error_at(path.display()))?;
+        // A killed test may leave a truncated last line.
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         let (mut operations, mut places) = (Vec::new(), HashMap::new());
         for (number, line) in complete.lines().enumerate() {
             let place = format!("{}:{}", path.display(), number + 1);
-            match serde_json::from_str(line).map_err(about(&place))? {
+            match serde_json::from_str(line).map_err(error_at(&place))? {
                 Line::Invoked { order, at_ms, client, operation } => {
-                    let end = End::Unknown { reason: "nobody said how it ended".to_owned() };
+                    let end = OperationOutcome::Unknown { reason: "no outcome was recorded".to_owned() };
                     places.insert(order, operations.len());
-                    operations.push(Done { client, operation, end, begun_ms: at_ms, ended_ms: None });
+                    operations.push(RecordedOperation {
+                        client,
+                        operation,
+                        end,
+                        begun_ms: at_ms,
+                        ended_ms: None,
+                    });
                 }
                 Line::Ended { of, at_ms, end } => {
-                    let missing = || CheckError { place, problem: format!("operation {of} was not begun") };
-                    let done: &mut Done = &mut operations[*places.get(&of).ok_or_else(missing)?];
+                    let missing =
+                        || CheckError { place, problem: format!("operation {of} was never started") };
+                    let done: &mut RecordedOperation =
+                        &mut operations[*places.get(&of).ok_or_else(missing)?];
                     (done.end, done.ended_ms) = (end, Some(at_ms));
                 }
             }
@@ -164,17 +175,17 @@ impl History {
         Ok(Self { operations })
     }
 
-    /// Events that were acknowledged.
-    pub fn acknowledged(&self) -> impl Iterator<Item = &Event> {
-        self.emitted(|end| *end == End::Ok)
+    /// Returns the events that were acknowledged.
+    pub fn acknowledged_events(&self) -> impl Iterator<Item = &Event> {
+        self.emitted_events(|end| *end == OperationOutcome::Ok)
     }
 
-    /// Events that the program may have: all but those that were refused for certain.
-    pub fn possible(&self) -> impl Iterator<Item = &Event> {
-        self.emitted(|end| !matches!(end, End::Failed { .. }))
+    /// Returns the events that the program may hold: all except those that certainly failed.
+    pub fn possible_events(&self) -> impl Iterator<Item = &Event> {
+        self.emitted_events(|end| !matches!(end, OperationOutcome::Failed { .. }))
     }
 
-    fn emitted(&self, wanted: impl Fn(&End) -> bool) -> impl Iterator<Item = &Event> {
+    fn emitted_events(&self, wanted: impl Fn(&OperationOutcome) -> bool) -> impl Iterator<Item = &Event> {
         let wanted = self.operations.iter().filter(move |done| wanted(&done.end));
         wanted.flat_map(|done| match &done.operation {
             Operation::Emit { events, .. } => events.as_slice(),
@@ -182,21 +193,21 @@ impl History {
         })
     }
 
-    /// Events that were acknowledged before the broker lost what it had.
-    pub fn acknowledged_before_wiping(&self) -> impl Iterator<Item = &Event> {
-        let wiped = |done: &Done| matches!(&done.operation, Operation::Fault { fault, .. } if fault == WIPED);
+    /// Returns the events that were acknowledged before the broker was last wiped.
+    pub fn acknowledged_before_wipe(&self) -> impl Iterator<Item = &Event> {
+        let wiped = |done: &RecordedOperation| matches!(&done.operation, Operation::Fault { fault, .. } if fault == BROKER_WIPED);
         let until = self.operations.iter().rposition(wiped).unwrap_or(0);
-        let before = self.operations[..until].iter().filter(|done| done.end == End::Ok);
+        let before = self.operations[..until].iter().filter(|done| done.end == OperationOutcome::Ok);
         before.flat_map(|done| match &done.operation {
             Operation::Emit { events, .. } => events.as_slice(),
             _ => &[],
         })
     }
 
-    /// Faults that happened, by kind.
-    pub fn faults(&self) -> BTreeMap<&str, u64> {
+    /// Counts the injected faults by kind.
+    pub fn faults_by_kind(&self) -> BTreeMap<&str, u64> {
         let mut kinds = BTreeMap::new();
-        for done in self.operations.iter().filter(|done| done.end == End::Ok) {
+        for done in self.operations.iter().filter(|done| done.end == OperationOutcome::Ok) {
             if let Operation::Kill { fault, .. } | Operation::Fault { fault, .. } = &done.operation {
                 *kinds.entry(fault.as_str()).or_default() += 1;
             }
@@ -204,57 +215,60 @@ impl History {
         kinds
     }
 
-    /// How often a process died.
-    pub fn deaths(&self) -> u64 {
-        let died = |done: &&Done| done.end == End::Ok && matches!(done.operation, Operation::Kill { .. });
+    /// Counts the process deaths.
+    pub fn count_deaths(&self) -> u64 {
+        let died = |done: &&RecordedOperation| {
+            done.end == OperationOutcome::Ok && matches!(done.operation, Operation::Kill { .. })
+        };
         self.operations.iter().filter(died).count() as u64
     }
 }
 
-/// Writes a history while it happens. Clones write to the same file.
+/// Writes a history while the test runs. Clones write to the same file.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    file: Arc<Mutex<Written>>,
+    file: Arc<Mutex<HistoryFile>>,
     begun: Instant,
 }
 
 #[derive(Debug)]
-struct Written {
+struct HistoryFile {
     file: File,
-    next: u64,
+    next_order: u64,
 }
 
-/// An operation that was begun. Dropped without an end, its outcome is unknown.
+/// A started operation. Dropping it without an outcome leaves the outcome unknown.
 #[derive(Debug)]
 #[must_use = "an operation without an end has an unknown outcome"]
-pub struct Begun {
+pub struct PendingOperation {
     recorder: Recorder,
     order: u64,
 }
 
 impl Recorder {
-    /// A new file. Fails when it is there already: histories are append-only.
+    /// Creates the file. Fails when it exists, because histories are append-only.
     pub fn create(path: &Path) -> Result<Self, CheckError> {
-        let file = File::create_new(path).map_err(about(path.display()))?;
-        Ok(Self { file: Arc::new(Mutex::new(Written { file, next: 1 })), begun: Instant::now() })
+        let file = File::create_new(path).map_err(error_at(path.display()))?;
+        Ok(Self { file: Arc::new(Mutex::new(HistoryFile { file, next_order: 1 })), begun: Instant::now() })
     }
 
-    /// A client begins something.
-    pub fn begin(&self, client: &str, operation: Operation) -> Begun {
+    /// Records the start of an operation.
+    pub fn begin_operation(&self, client: &str, operation: Operation) -> PendingOperation {
         let (at_ms, client) = (self.at_ms(), client.to_owned());
-        let order = self.write(|order| Line::Invoked { order, at_ms, client, operation });
-        Begun { recorder: self.clone(), order }
+        let order = self.write_line(|order| Line::Invoked { order, at_ms, client, operation });
+        PendingOperation { recorder: self.clone(), order }
     }
 
     fn at_ms(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Writes a line under the next number, which it returns.
-    fn write(&self, line: impl FnOnce(u64) -> Line) -> u64 {
+    /// Writes one line under the next order number and returns that number.
+    fn write_line(&self, line: impl FnOnce(u64) -> Line) -> u64 {
+        // Numbered and written under one lock, so that the lines are in the order of their numbers.
         let mut written = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let order = written.next;
-        written.next += 1;
+        let order = written.next_order;
+        written.next_order += 1;
         let mut text = serde_json::to_string(&line(order)).expect("a line is plain data");
         text.push('\n');
         written.file.write_all(text.as_bytes()).expect("the history can be written");
@@ -262,25 +276,25 @@ impl Recorder {
     }
 }
 
-impl Begun {
-    /// It was done.
-    pub fn ok(self) {
-        self.end(End::Ok);
+impl PendingOperation {
+    /// Records that the operation succeeded.
+    pub fn finish_ok(self) {
+        self.finish(OperationOutcome::Ok);
     }
 
-    /// It was not done, for certain.
-    pub fn failed(self, reason: impl Into<String>) {
-        self.end(End::Failed { reason: reason.into() });
+    /// Records that the operation certainly did not happen.
+    pub fn finish_failed(self, reason: impl Into<String>) {
+        self.finish(OperationOutcome::Failed { reason: reason.into() });
     }
 
-    /// Nobody knows.
-    pub fn unknown(self, reason: impl Into<String>) {
-        self.end(End::Unknown { reason: reason.into() });
+    /// Records that the outcome is not known.
+    pub fn finish_unknown(self, reason: impl Into<String>) {
+        self.finish(OperationOutcome::Unknown { reason: reason.into() });
     }
 
-    fn end(self, end: End) {
+    fn finish(self, end: OperationOutcome) {
         let (of, at_ms) = (self.order, self.recorder.at_ms());
-        self.recorder.write(|_| Line::Ended { of, at_ms, end });
+        self.recorder.write_line(|_| Line::Ended { of, at_ms, end });
     }
 }
 
@@ -289,23 +303,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_recorded_is_read_in_order_and_a_line_that_was_cut_off_is_left() {
+    fn recorded_operations_are_read_in_order_and_a_truncated_line_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history.jsonl");
         let recorder = Recorder::create(&path).unwrap();
         let kill = Operation::Kill { target: "up".into(), fault: "sigkill".into() };
-        let first = recorder.begin("driver", kill.clone());
-        let second = recorder.begin("reader", Operation::Read { memory: "m".into() });
-        second.failed("404");
-        first.ok();
-        let _never_ended = recorder.begin("driver", Operation::Start { target: "up".into() });
+        let first = recorder.begin_operation("driver", kill.clone());
+        let second = recorder.begin_operation("reader", Operation::Read { memory: "m".into() });
+        second.finish_failed("404");
+        first.finish_ok();
+        let _never_ended = recorder.begin_operation("driver", Operation::Start { target: "up".into() });
         std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"line\":").unwrap();
 
-        let history = History::read(&path).unwrap();
+        let history = History::read_file(&path).unwrap();
         let ends: Vec<_> = history.operations.iter().map(|done| &done.end).collect();
         assert_eq!(history.operations[0].operation, kill);
-        assert!(matches!(ends[..], [End::Ok, End::Failed { .. }, End::Unknown { .. }]), "{ends:?}");
-        assert_eq!((history.deaths(), history.faults()["sigkill"]), (1, 1));
+        assert!(
+            matches!(
+                ends[..],
+                [OperationOutcome::Ok, OperationOutcome::Failed { .. }, OperationOutcome::Unknown { .. }]
+            ),
+            "{ends:?}"
+        );
+        assert_eq!((history.count_deaths(), history.faults_by_kind()["sigkill"]), (1, 1));
         assert!(Recorder::create(&path).is_err(), "a history is not written over");
     }
 }

@@ -1,13 +1,13 @@
-//! What always holds, each with a name and a sentence; and the judgement of a history and what came of it.
+//! The invariants, each with a name and a sentence, and the check of a history and its states against them.
 
+mod dead_letters;
 mod events;
-mod floor;
-mod letters;
+mod leases;
 mod memory;
 mod messages;
-mod moments;
+mod progress;
+mod transitions;
 mod windows;
-mod work;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,26 +15,26 @@ use std::fmt;
 use crate::history::History;
 use crate::state::State;
 
-pub use floor::{Floor, Progress};
+pub use progress::{Progress, ProgressFloor};
 
 macro_rules! invariants {
     ($($name:ident = $word:literal, $sentence:literal;)*) => {
-        /// What always holds.
+        /// A property that must always hold.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Invariant {
             $(#[doc = $sentence] $name,)*
         }
 
         impl Invariant {
-            /// All of them.
+            /// All invariants.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// Its name.
+            /// Returns the invariant's name.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word),* }
             }
 
-            /// What it says.
+            /// Returns the sentence that states the invariant.
             pub const fn sentence(self) -> &'static str {
                 match self { $(Self::$name => $sentence),* }
             }
@@ -43,35 +43,35 @@ macro_rules! invariants {
 }
 
 invariants! {
-    NothingLost = "nothing_lost", "Every acknowledged event is counted, a known duplicate, dead, or in flight.";
-    NothingInvented = "nothing_invented", "Every run that is stored was emitted.";
+    NothingLost = "nothing_lost", "Every acknowledged event is counted, a known duplicate, dead-lettered, or in flight.";
+    NothingInvented = "nothing_invented", "Every stored run was emitted.";
     EventOnce = "event_once", "An event is handled once, however often it is delivered.";
     RunOnce = "run_once", "No run is counted twice, and no ordinal is missing.";
     EpochsContiguous = "epochs_contiguous", "The epochs of a workflow follow one another, and at most one is open.";
-    WindowsContiguous = "windows_contiguous", "Windows are contiguous and disjoint, except where one was released.";
-    SampleStands = "sample_stands", "What a retrospective claimed and drew does not change, whoever takes it over.";
-    TokensGrow = "tokens_grow", "Committed stages carry non-decreasing fencing tokens, the last of them the claim's own.";
+    WindowsContiguous = "windows_contiguous", "Windows are contiguous and disjoint; a released window is claimed again.";
+    SampleStands = "sample_stands", "The claimed window and the drawn sample of a retrospective never change.";
+    TokensGrow = "tokens_grow", "Committed stages carry non-decreasing fencing tokens, and the last is the claim's own.";
     AttemptsBounded = "attempts_bounded", "Attempts are bounded.";
-    EffectOnce = "effect_once", "No effect key (memory, cause, kind) happens twice.";
-    MemoryIsFold = "memory_is_fold", "Memory is the fold of its log.";
-    LogGrows = "log_grows", "What is append-only only grows, and nothing stored for ever goes away.";
-    LetterOnce = "letter_once", "A message that was given up, or whose attempts are spent, has one dead letter.";
+    EffectOnce = "effect_once", "No effect key (memory, cause, kind) occurs twice.";
+    MemoryIsFold = "memory_is_fold", "The memory table is the fold of the change log.";
+    LogGrows = "log_grows", "Append-only tables only grow, and permanent rows are never deleted.";
+    LetterOnce = "letter_once", "A message whose attempts are spent has one dead letter.";
     LetterExact = "letter_exact", "A dead letter's bytes equal the original's.";
     ReplayOnce = "replay_once", "Any number of replays has one effect.";
-    OutboxDrained = "outbox_drained", "The outbox drains: what it marks as sent is at the broker.";
-    BrokerDrained = "broker_drained", "In the end no consumer has a message that waits.";
-    AckAfterCommit = "ack_after_commit", "Nothing is acknowledged before its effects, or its dead letter, are stored.";
-    Progress = "progress", "A run that did nothing does not pass.";
+    OutboxDrained = "outbox_drained", "The outbox drains, and every message marked as sent is at the broker.";
+    BrokerDrained = "broker_drained", "At the end no consumer has pending messages.";
+    AckAfterCommit = "ack_after_commit", "No message is acknowledged before its effects or its dead letter are stored.";
+    Progress = "progress", "A test in which nothing happened does not pass.";
 }
 
-/// An invariant that does not hold.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
-    /// Which.
+    /// The invariant that does not hold.
     pub invariant: Invariant,
-    /// Where: table and key, or stream and place.
+    /// Location: table and key, or stream and sequence.
     pub place: String,
-    /// What is the matter there.
+    /// Description of the problem.
     pub problem: String,
 }
 
@@ -82,64 +82,66 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What came of checking.
+/// Result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Checked {
-    /// What does not hold; empty when everything does.
+pub struct CheckReport {
+    /// Violations; empty when every invariant holds.
     pub violations: Vec<Violation>,
-    /// Events that were acknowledged and are gone with the broker's data. Only where the history says that it was wiped.
+    /// Acknowledged events that were lost with the broker's data. Empty unless the history contains a wipe.
     pub lost_with_broker: Vec<String>,
-    /// How far the program came.
+    /// Amount of work that the program did.
     pub progress: Progress,
 }
 
-impl Checked {
-    /// The invariants that do not hold, each once.
-    pub fn broken(&self) -> BTreeSet<Invariant> {
+impl CheckReport {
+    /// Returns the violated invariants without duplicates.
+    pub fn broken_invariants(&self) -> BTreeSet<Invariant> {
         self.violations.iter().map(|violation| violation.invariant).collect()
     }
 
-    /// Panics with every violation, for tests.
-    pub fn assert(&self) {
+    /// Panics with a list of all violations, if there are any.
+    pub fn assert_sound(&self) {
         let told: Vec<_> = self.violations.iter().map(ToString::to_string).collect();
         assert!(told.is_empty(), "{} violations:\n{}", told.len(), told.join("\n"));
     }
 }
 
-/// Judges what was done and what came of it. `states` are read at several moments, in order; the last one at rest, when
-/// nothing is left to do. An empty list breaks the progress floor.
-pub fn check(history: &History, states: &[State], floor: &Floor) -> Checked {
+/// Checks a history and the states read during it.
+///
+/// `states` are in the order in which they were read; the last one must be read when no work is left. An
+/// empty list violates [`Invariant::Progress`].
+pub fn check_history(history: &History, states: &[State], floor: &ProgressFloor) -> CheckReport {
     let mut judge = Judge::default();
     let Some(last) = states.last() else {
-        judge.finds(Invariant::Progress, "states", "none was read");
+        judge.add_violation(Invariant::Progress, "states", "no state was read");
         return judge.checked;
     };
     for state in states {
-        messages::acknowledged_after_commit(&mut judge, state);
-        windows::check(&mut judge, state);
-        work::check(&mut judge, state, history);
-        memory::check(&mut judge, state);
+        messages::check_acknowledged_after_commit(&mut judge, state);
+        windows::check_windows(&mut judge, state);
+        leases::check_leases(&mut judge, state, history);
+        memory::check_memory(&mut judge, state);
     }
     for pair in states.windows(2) {
-        moments::check(&mut judge, &pair[0], &pair[1]);
+        transitions::check_transition(&mut judge, &pair[0], &pair[1]);
     }
-    events::check(&mut judge, history, last);
-    letters::check(&mut judge, history, last);
-    messages::drained(&mut judge, history, last);
-    floor::check(&mut judge, history, last, floor);
+    events::check_events(&mut judge, history, last);
+    dead_letters::check_dead_letters(&mut judge, history, last);
+    messages::check_drained(&mut judge, history, last);
+    progress::check_progress(&mut judge, history, last, floor);
     judge.checked.violations.sort_unstable();
     judge.checked.violations.dedup();
     judge.checked
 }
 
-/// Gathers what is found.
+/// Collects violations during a check.
 #[derive(Default)]
 struct Judge {
-    checked: Checked,
+    checked: CheckReport,
 }
 
 impl Judge {
-    fn finds(&mut self, invariant: Invariant, place: impl Into<String>, problem: impl Into<String>) {
+    fn add_violation(&mut self, invariant: Invariant, place: impl Into<String>, problem: impl Into<String>) {
         let (place, problem) = (place.into(), problem.into());
         self.checked.violations.push(Violation { invariant, place, problem });
     }

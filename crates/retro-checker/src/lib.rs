@@ -9,26 +9,28 @@ mod state;
 
 use std::fmt;
 
-pub use event::{Event, Said};
-pub use history::{Begun, Done, End, History, Operation, Recorder, WIPED};
-pub use invariants::{Checked, Floor, Invariant, Progress, Violation, check};
-pub use read::Source;
+pub use event::{Event, ParsedEvent};
+pub use history::{
+    BROKER_WIPED, History, Operation, OperationOutcome, PendingOperation, RecordedOperation, Recorder,
+};
+pub use invariants::{CheckReport, Invariant, Progress, ProgressFloor, Violation, check_history};
+pub use read::StateSource;
 pub use state::{
-    Act, Attempt, Broker, Change, Consumer, Deed, Investigation, JournalEntry, Known, Letter, Memory,
-    Outgoing, Replay, Retrospective, Run, State, Stored, Stream, Workflow,
+    Attempt, AuditEntry, Broker, Change, Consumer, DeadLetter, DeadLetterAuditEntry, InboxRow, Investigation,
+    JournalEntry, Memory, OutboxRow, Replay, Retrospective, Run, State, StoredMessage, Stream, Workflow,
 };
 
-/// What could not be read, and why: the place is a file with its line, a table, or a stream.
+/// A source that could not be read. `place` is a file with its line, a table, or a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct CheckError {
-    /// Where.
+    /// File and line, table, or stream.
     pub place: String,
-    /// What is wrong there.
+    /// Description of the problem.
     pub problem: String,
 }
 
-/// Says where a problem is.
-pub(crate) fn about<E: fmt::Display>(place: impl fmt::Display) -> impl FnOnce(E) -> CheckError {
+/// Adds the place to an error.
+pub(crate) fn error_at<E: fmt::Display>(place: impl fmt::Display) -> impl FnOnce(E) -> CheckError {
     move |error| CheckError { place: place.to_string(), problem: error.to_string() }
 }

@@ -1,5 +1,5 @@
-//! Reading a state, with statements of our own: nothing of the program's code stands between what is stored and what
-//! is judged.
+//! Reads a state with its own SQL statements and broker requests, so that no code of the program stands
+//! between the stored data and the check.
 
 mod broker;
 mod database;
@@ -8,34 +8,36 @@ use crate::CheckError;
 use crate::state::State;
 use database::Database;
 
-/// Where a state is read from. Opened once, read at several moments.
+/// Database and broker from which states are read. Opened once and read several times.
 #[derive(Debug)]
-pub struct Source {
+pub struct StateSource {
     database: Database,
     nats_url: Option<String>,
 }
 
-impl Source {
-    /// A database by `sqlite:<file>` or `postgres://…`, and a broker. Without a broker nothing is judged of it.
+impl StateSource {
+    /// Opens a database by `sqlite:<file>` or `postgres://…`, and optionally a broker. Without a broker,
+    /// broker invariants are not checked.
     pub async fn open(database_url: &str, nats_url: Option<&str>) -> Result<Self, CheckError> {
         let database = Database::open(database_url).await?;
         Ok(Self { database, nats_url: nats_url.map(str::to_owned) })
     }
 
-    /// What is there now. Fails with the table or the stream that could not be read.
-    pub async fn read(&self) -> Result<State, CheckError> {
-        let mut state = self.read_database_alone().await?;
+    /// Reads the current state. Fails with the table or stream that could not be read.
+    pub async fn read_state(&self) -> Result<State, CheckError> {
+        let mut state = self.read_database_only().await?;
         if let Some(url) = &self.nats_url {
-            // First the broker, then the database again: what is acknowledged was committed before.
-            let broker = broker::read(url).await?;
-            state = self.read_database_alone().await?;
+            // The broker first, then the database again: effects are committed before the acknowledgement, so
+            // the second read contains the effects of every acknowledged message.
+            let broker = broker::read_broker(url).await?;
+            state = self.read_database_only().await?;
             state.broker = broker;
         }
         Ok(state)
     }
 
-    /// The same without the broker, which may be away.
-    pub async fn read_database_alone(&self) -> Result<State, CheckError> {
-        self.database.read().await
+    /// Reads the database without the broker, which may be down.
+    pub async fn read_database_only(&self) -> Result<State, CheckError> {
+        self.database.read_state().await
     }
 }

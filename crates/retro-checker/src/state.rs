@@ -1,367 +1,369 @@
-//! What database and broker hold at a moment, as plain rows.
+//! Contents of database and broker at one moment, as plain rows.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Database and broker at a moment. The broker is read first: what it holds as acknowledged is in the database already,
-/// or will never be.
+/// Contents of database and broker.
+///
+/// The broker is read before the database. So the effects of every acknowledged message are in the database,
+/// or are missing for good.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct State {
-    /// What the broker holds.
+    /// Contents of the broker.
     pub broker: Broker,
-    /// Workflows.
+    /// Rows of `workflows`.
     pub workflows: Vec<Workflow>,
-    /// Events that were handled and whose details are kept.
-    pub inbox: Vec<Known>,
-    /// How many more are known by a digest alone.
+    /// Handled events whose details are kept.
+    pub inbox: Vec<InboxRow>,
+    /// Number of handled events of which only a digest is kept.
     pub digests: u64,
-    /// Runs.
+    /// Rows of `runs`.
     pub runs: Vec<Run>,
-    /// Retrospectives, automatic and manual.
+    /// Automatic and manual retrospectives.
     pub retrospectives: Vec<Retrospective>,
-    /// Investigations.
+    /// Rows of `investigations`.
     pub investigations: Vec<Investigation>,
-    /// What investigations journalled.
+    /// Journalled stages of investigations.
     pub journal: Vec<JournalEntry>,
-    /// What the writer did, in order.
+    /// Changes by the writer, in order.
     pub changes: Vec<Change>,
-    /// Memories as they are stored.
+    /// Memories as stored.
     pub memories: Vec<Memory>,
-    /// Memories that left a tombstone.
+    /// Tenant and memory of each tombstone.
     pub tombstones: Vec<(String, String)>,
-    /// Messages of our own.
-    pub outbox: Vec<Outgoing>,
+    /// Messages that the program sends.
+    pub outbox: Vec<OutboxRow>,
     /// Attempts at messages.
     pub attempts: Vec<Attempt>,
-    /// Dead letters.
-    pub letters: Vec<Letter>,
-    /// What people did.
-    pub acts: Vec<Act>,
-    /// What people did about letters.
-    pub deeds: Vec<Deed>,
-    /// Sendings of letters.
+    /// Rows of `dead_letters`.
+    pub letters: Vec<DeadLetter>,
+    /// Rows of `acts`: operator actions.
+    pub acts: Vec<AuditEntry>,
+    /// Rows of `letter_acts`: operator actions on dead letters.
+    pub deeds: Vec<DeadLetterAuditEntry>,
+    /// Replays of dead letters.
     pub replays: Vec<Replay>,
 }
 
 /// A row of `workflows`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workflow {
-    /// The owner.
+    /// Tenant that owns the row.
     pub tenant: String,
-    /// Its name.
+    /// Workflow name.
     pub workflow: String,
-    /// Runs stored.
+    /// Number of stored runs.
     pub recorded: u64,
-    /// The last ordinal given.
+    /// Last ordinal assigned.
     pub counted: u64,
-    /// The last ordinal claimed.
+    /// Last ordinal claimed.
     pub claimed: u64,
-    /// The last epoch used.
+    /// Last epoch used.
     pub epoch: i64,
-    /// Whether a retrospective is open.
+    /// True while a retrospective is open.
     pub open: bool,
-    /// Events handled.
+    /// Number of handled events.
     pub events: u64,
-    /// Whether nothing opens for a time, after a failure.
+    /// True while no retrospective opens, after a failed one.
     pub paused: bool,
 }
 
 /// A row of `inbox`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
-    /// Who handled it.
+pub struct InboxRow {
+    /// Consumer that handled the event.
     pub consumer: String,
-    /// The owner.
+    /// Tenant that owns the row.
     pub tenant: String,
     /// CloudEvents source.
     pub source: String,
     /// CloudEvents id.
     pub event_id: String,
-    /// SHA-256 of its data.
+    /// SHA-256 of the event's data.
     pub content_hash: String,
 }
 
 /// A row of `runs`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// The owner.
+    /// Tenant that owns the row.
     pub tenant: String,
-    /// Its workflow.
+    /// Workflow of the run.
     pub workflow: String,
-    /// The emitter's id.
+    /// Run id given by the emitter.
     pub run_id: String,
-    /// Its place of arrival.
+    /// Number in order of arrival.
     pub number: u64,
-    /// Its place among the counted ones.
+    /// Number among the counted runs; `None` when the run is not counted.
     pub ordinal: Option<u64>,
 }
 
 /// A row of `retrospectives`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retrospective {
-    /// The owner.
+    /// Tenant that owns the row.
     pub tenant: String,
-    /// Its id.
+    /// Retrospective id.
     pub id: String,
-    /// Its workflow.
+    /// Workflow of the retrospective.
     pub workflow: String,
-    /// Its number, from 1; below 0 for one that a person asked for.
+    /// Epoch, from 1; negative for a manual retrospective.
     pub epoch: i64,
-    /// The window's first run.
+    /// First ordinal of the window.
     pub first_ordinal: u64,
-    /// The window's last run.
+    /// Last ordinal of the window.
     pub last_ordinal: u64,
-    /// The policy moment.
+    /// Moment at which the policy is evaluated.
     pub as_of: String,
     /// `due`, `investigating`, `settling`, `closed`, `failed` or `cancelled`.
     pub state: String,
-    /// Seed, order and size; `None` until it is drawn.
+    /// Seed, order and size of the sample; `None` until it is drawn.
     pub sample: Option<String>,
-    /// Whether a person asked for it.
+    /// True when a person requested it.
     pub manual: bool,
 }
 
 /// A row of `investigations`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Investigation {
-    /// The owner.
+    /// Tenant that owns the row.
     pub tenant: String,
-    /// Whose it is.
+    /// Retrospective id.
     pub retrospective: String,
-    /// Its place in the sequence.
+    /// Position in the sequence.
     pub number: u64,
-    /// The run looked into.
+    /// Investigated run.
     pub run_id: String,
-    /// The fencing token as it stands.
+    /// Current fencing token.
     pub token: u64,
-    /// The token of the claim that ended it; `None`: it has not ended.
+    /// Fencing token of the claim that ended it; `None` while it is open.
     pub ended_token: Option<u64>,
-    /// Claims, without those that were given back.
+    /// Number of claims, without released ones.
     pub attempts: u64,
-    /// Whether it has ended.
+    /// True when it has ended.
     pub ended: bool,
-    /// How it ended, as stored.
+    /// Stored result.
     pub result: Option<String>,
 }
 
 /// A row of `journal`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalEntry {
-    /// The owner.
+    /// Tenant that owns the row.
     pub tenant: String,
-    /// Whose.
+    /// Retrospective id.
     pub retrospective: String,
-    /// Which investigation.
+    /// Position of the investigation in the sequence.
     pub number: u64,
     /// `briefed` or `answered`.
     pub stage: String,
-    /// Of the claim that wrote it.
+    /// Fencing token of the claim that wrote the entry.
     pub token: u64,
 }
 
 /// A row of `changes`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// The order over everything.
+    /// Global sequence number.
     pub sequence: u64,
-    /// The owner.
+    /// Tenant that owns the row.
     pub tenant: String,
-    /// Its id.
+    /// Change id.
     pub id: String,
-    /// The workflow.
+    /// Workflow of the memory.
     pub workflow: String,
-    /// The memory.
+    /// Memory id.
     pub memory: String,
-    /// What was done.
+    /// Kind of change.
     pub kind: String,
-    /// What kind of cause.
+    /// Kind of cause.
     pub cause: String,
-    /// Which.
+    /// Id of the cause.
     pub cause_id: String,
-    /// The change, whole.
-    #[serde(deserialize_with = "json_in_text")]
+    /// The full change.
+    #[serde(deserialize_with = "deserialize_json_text")]
     pub change: Value,
 }
 
 /// A row of `memories`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
-    /// The owner.
+    /// Tenant that owns the row.
     pub tenant: String,
-    /// Its id.
+    /// Memory id.
     pub id: String,
-    /// The column that is selected by.
+    /// Status column, a copy for queries.
     pub status: String,
-    /// The column that is selected by.
+    /// Weight column in thousandths, a copy for queries.
     pub weight: i64,
-    /// The memory, whole.
-    #[serde(deserialize_with = "json_in_text")]
+    /// The full memory.
+    #[serde(deserialize_with = "deserialize_json_text")]
     pub memory: Value,
 }
 
 /// A row of `outbox`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outgoing {
-    /// Its id, under which the broker knows it.
+pub struct OutboxRow {
+    /// Message id, also its id at the broker.
     pub id: String,
-    /// What it says.
+    /// Kind of notice.
     pub kind: String,
-    /// The workflow.
+    /// Workflow of the notice.
     pub workflow: String,
-    /// Whether the relay has marked it as sent.
+    /// True when the relay has marked it as sent.
     pub sent: bool,
 }
 
 /// A row of `attempts`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Who attempts.
+    /// Consumer that attempts the message.
     pub consumer: String,
-    /// The message's stream.
+    /// Stream of the message.
     pub stream: String,
-    /// Its place there.
+    /// Sequence in the stream.
     pub sequence: u64,
-    /// How often.
+    /// Number of attempts.
     pub attempts: u64,
 }
 
 /// A row of `dead_letters`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Letter {
-    /// Its id.
+pub struct DeadLetter {
+    /// Dead-letter id.
     pub id: String,
-    /// Who gave up.
+    /// Consumer that gave up.
     pub consumer: String,
-    /// The message's stream.
+    /// Stream of the message.
     pub stream: String,
-    /// Its place there.
+    /// Sequence in the stream.
     pub sequence: u64,
-    /// Its subject.
+    /// Subject of the message.
     pub subject: String,
-    /// Its payload in hex.
+    /// Payload, hex.
     pub payload_hex: String,
-    /// The hash that is kept beside it.
+    /// Stored SHA-256 of the payload.
     pub payload_sha256: String,
-    /// Why.
+    /// Dead-letter code.
     pub code: String,
     /// Attempts spent.
     pub attempts: u64,
-    /// What people did with it.
+    /// `open`, `replaying`, `handled`, `discarded` or `replayed`.
     pub status: String,
 }
 
 /// A row of `acts`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Act {
-    /// The owner.
+pub struct AuditEntry {
+    /// Tenant that owns the row.
     pub tenant: String,
-    /// `cancelled`, `replayed`, …
+    /// Action: `cancelled`, `replayed`, …
     pub deed: String,
-    /// What it was about.
+    /// Id of the object that was acted on.
     pub subject: String,
-    /// The retrospective that it opened.
+    /// Retrospective that the action opened.
     pub opened: Option<String>,
 }
 
 /// A row of `letter_acts`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deed {
-    /// The order over everything.
+pub struct DeadLetterAuditEntry {
+    /// Global sequence number.
     pub sequence: u64,
-    /// The owner.
+    /// Tenant that owns the row.
     pub tenant: String,
-    /// `replayed`, `edited`, `read_raw`, …
+    /// Action: `replayed`, `edited`, `read_raw`, …
     pub deed: String,
-    /// The letter, or the batch.
+    /// Dead letter or batch.
     pub subject: String,
-    /// Who.
+    /// Operator who acted.
     pub asked_by: String,
-    /// Why.
+    /// Reason given by the operator.
     pub reason: String,
 }
 
 /// A row of `replays`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
-    /// Its id.
+    /// Replay id.
     pub id: String,
-    /// The letter.
+    /// Dead-letter id.
     pub letter: String,
-    /// The how manieth of the letter.
+    /// 1-based replay number of this dead letter.
     pub number: u64,
     /// `waiting`, `sent`, `handled` or `failed`.
     pub state: String,
 }
 
-/// What the broker holds. Empty while it is away.
+/// Contents of the broker; empty when it could not be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Broker {
-    /// Its streams.
+    /// Streams of the broker.
     pub streams: Vec<Stream>,
 }
 
-/// A stream.
+/// A stream with its messages and consumers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Stream {
-    /// Its name.
+    /// Stream name.
     pub name: String,
-    /// The last place that it gave.
+    /// Last sequence assigned.
     pub last_sequence: u64,
-    /// What it stores.
-    pub messages: Vec<Stored>,
-    /// Who consumes it.
+    /// Stored messages.
+    pub messages: Vec<StoredMessage>,
+    /// Consumers of the stream.
     pub consumers: Vec<Consumer>,
 }
 
-/// A message that a stream stores.
+/// A message stored in a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Stored {
-    /// Its place.
+pub struct StoredMessage {
+    /// Sequence in the stream.
     pub sequence: u64,
-    /// Its subject.
+    /// Subject of the message.
     pub subject: String,
-    /// Names and values.
+    /// Header names and values.
     pub headers: Vec<(String, String)>,
-    /// Its bytes.
+    /// Payload bytes.
     pub payload: Vec<u8>,
 }
 
 /// A consumer of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Consumer {
-    /// Its name.
+    /// Consumer name.
     pub name: String,
-    /// Up to here everything is acknowledged.
+    /// Highest sequence up to which every message is acknowledged.
     pub ack_floor: u64,
-    /// Delivered and not acknowledged.
+    /// Messages delivered and not acknowledged.
     pub ack_pending: u64,
-    /// Not delivered.
+    /// Messages not delivered yet.
     pub pending: u64,
 }
 
 impl Broker {
-    /// A stream by its name.
-    pub fn stream(&self, name: &str) -> Option<&Stream> {
+    /// Finds a stream by name.
+    pub fn find_stream(&self, name: &str) -> Option<&Stream> {
         self.streams.iter().find(|stream| stream.name == name)
     }
 }
 
 impl Stream {
-    /// The message at a place.
-    pub fn at(&self, sequence: u64) -> Option<&Stored> {
+    /// Finds the message with this sequence.
+    pub fn message_at(&self, sequence: u64) -> Option<&StoredMessage> {
         self.messages.iter().find(|message| message.sequence == sequence)
     }
 }
 
-impl Stored {
-    /// The value of a header, whatever its case.
-    pub fn header(&self, name: &str) -> Option<&str> {
+impl StoredMessage {
+    /// Finds a header, ignoring case.
+    pub fn find_header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 }
 
-fn json_in_text<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Value, D::Error> {
+fn deserialize_json_text<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Value, D::Error> {
     let text = String::deserialize(reader)?;
     serde_json::from_str(&text).map_err(serde::de::Error::custom)
 }

@@ -1,72 +1,77 @@
-//! A TOML file, read so that each mistake is told with its line.
+//! Parses TOML files into entries with line numbers, so that each mistake is reported with its line.
 
 use std::path::Path;
 
 use toml::de::DeTable;
 use toml::{Table, Value};
 
-use crate::problem::{Problems, place};
+use crate::problem::{Problems, format_place};
 
-/// Bytes beyond which a file is not one of ours.
+/// Maximum size of a file in bytes. A larger one is not a configuration file.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// A value and where it stands.
+/// A value with its position.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
-    /// The tables it stands in, and its key.
+pub struct TomlEntry {
+    /// Names of the enclosing tables, then the key.
     pub path: Vec<String>,
-    /// Its line, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// What was given.
+    /// Value as written.
     pub value: Value,
 }
 
-/// The text of a file. Fails with its path when it cannot be read or is too large.
-pub fn read(path: &Path) -> Result<String, Problems> {
+/// Returns the text of a file. Fails, with the path, when the file cannot be read or is too large.
+pub fn read_document(path: &Path) -> Result<String, Problems> {
     let size = std::fs::metadata(path).map(|file| file.len());
     let text = size.and_then(|bytes| match bytes {
         0..=BYTES_MAX => std::fs::read_to_string(path),
         _ => Err(std::io::Error::other(format!("{bytes} bytes, more than {BYTES_MAX}"))),
     });
-    text.map_err(|error| Problems::one(format!("cannot read {}: {error}", path.display())))
+    text.map_err(|error| Problems::from_sentence(format!("cannot read {}: {error}", path.display())))
 }
 
-/// The entries of the file, tables down to `depth` opened, in the order of their lines. Fails with the line when it
-/// is not TOML.
-pub fn entries(path: &Path, text: &str, depth: usize) -> Result<Vec<Entry>, Problems> {
+/// Returns the entries of the file in the order of their lines, with tables expanded down to `depth`. Fails with the
+/// line when the text is not TOML.
+pub fn parse_entries(path: &Path, text: &str, depth: usize) -> Result<Vec<TomlEntry>, Problems> {
     let told = |error: toml::de::Error| {
-        // Only the message: the whole error shows the line itself, which may hold a secret.
+        // Only the message is used: the full error quotes the line, which may contain a secret.
         let line = error.span().map_or(1, |span| line_of(text, span.start));
-        Problems::one(format!("{}: {}", place(path, line), error.message().replace('\n', ", ")))
+        Problems::from_sentence(format!(
+            "{}: {}",
+            format_place(path, line),
+            error.message().replace('\n', ", ")
+        ))
     };
     let spans = DeTable::parse(text).map_err(told)?;
     let values: Table = text.parse().map_err(told)?;
     let mut entries = Vec::new();
-    collect(text, spans.get_ref(), &values, depth, &mut Vec::new(), &mut entries);
+    collect_entries(text, spans.get_ref(), &values, depth, &mut Vec::new(), &mut entries);
     entries.sort_by_key(|entry| entry.line);
     Ok(entries)
 }
 
-fn collect(
+fn collect_entries(
     text: &str,
     spans: &DeTable<'_>,
     values: &Table,
     depth: usize,
     within: &mut Vec<String>,
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<TomlEntry>,
 ) {
     for (key, span) in spans {
         let name = key.get_ref().as_ref();
         let Some(value) = values.get(name) else { continue };
         within.push(name.to_owned());
         match (span.get_ref().as_table(), value.as_table()) {
-            // An empty table is told as a value, or one in the place of a number would be nothing at all.
+            // An empty table becomes an entry of its own. Otherwise a table written in place of a number
+            // would vanish without an error.
             (Some(spans), Some(values)) if within.len() < depth && !values.is_empty() => {
-                collect(text, spans, values, depth, within, entries);
+                collect_entries(text, spans, values, depth, within, entries);
             }
             _ => {
                 let line = line_of(text, key.span().start);
-                entries.push(Entry { path: within.clone(), line, value: value.clone() });
+                entries.push(TomlEntry { path: within.clone(), line, value: value.clone() });
             }
         }
         within.pop();

@@ -1,61 +1,62 @@
-//! Which embedder lessons are compared by, as the keys `embedder_*` say together.
+//! Selects the embedder from the `embedder_*` keys.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use retro_core::similar::Scale;
+use retro_core::similarity::SimilarityScale;
 
 use crate::config::Config;
 use crate::secret::Secret;
 
-/// The longest name of a model: it stands in the database with each vector.
+/// Maximum length of a model's name, in bytes. The name is stored with each embedding.
 const MODEL_BYTES_MAX: usize = 150;
 
-/// An embedder that is configured.
+/// The configured embedder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Embedder {
-    /// The one that is built in.
+pub enum EmbedderConfig {
+    /// The built-in embedder.
     BuiltIn,
-    /// Weights in a directory.
+    /// Model weights in a directory.
     Directory {
-        /// The directory.
+        /// Directory that holds the weights.
         dir: PathBuf,
-        /// Holds instead of the scale that lies there.
-        scale: Option<Scale>,
+        /// Scale to use in place of the one in the directory.
+        scale: Option<SimilarityScale>,
     },
-    /// A model behind an address.
+    /// A model behind an HTTP API.
     Endpoint {
-        /// The base address.
+        /// Base URL of the API.
         url: String,
-        /// The model's name there.
+        /// Name of the model.
         model: String,
-        /// Components of its vectors, 1 to 4,096.
+        /// Dimensions of its vectors, 1 to 4,096.
         dimensions: usize,
-        /// What its cosines mean.
-        scale: Scale,
-        /// The bearer token.
+        /// Scale of its cosines.
+        scale: SimilarityScale,
+        /// API key, sent as a bearer token.
         key: Option<Secret>,
-        /// How long one call may take.
-        within: Duration,
+        /// Timeout of one call.
+        timeout: Duration,
     },
 }
 
-/// Fails with the key that is wrong or missing, and why.
-pub(crate) fn of(config: &Config) -> Result<Embedder, (&'static str, String)> {
-    let scale = config.embedder_scale.as_deref().map(scale).transpose();
+/// Returns the configured embedder. Fails with the key that is wrong or missing and the reason.
+pub(crate) fn select_embedder(config: &Config) -> Result<EmbedderConfig, (&'static str, String)> {
+    let scale = config.embedder_scale.as_deref().map(parse_scale).transpose();
     let scale = scale.map_err(|why| ("embedder_scale", why))?;
     match (&config.embedder_dir, &config.embedder_url) {
-        (None, None) => idle(config),
+        (None, None) => select_built_in(config),
         (Some(_), Some(_)) => {
-            Err(("embedder_url", "stands beside `embedder_dir`: one embedder is wanted, not two".to_owned()))
+            Err(("embedder_url", "is set together with `embedder_dir`; set only one of them".to_owned()))
         }
-        (Some(dir), None) => Ok(Embedder::Directory { dir: dir.clone(), scale }),
-        (None, Some(url)) => endpoint(config, url, scale),
+        (Some(dir), None) => Ok(EmbedderConfig::Directory { dir: dir.clone(), scale }),
+        (None, Some(url)) => build_endpoint(config, url, scale),
     }
 }
 
-/// Nothing of an embedder that is not there may be set: it would seem to be in use.
-fn idle(config: &Config) -> Result<Embedder, (&'static str, String)> {
+/// Returns the built-in embedder. Fails when a key is set that only another embedder uses, because that embedder would
+/// seem to be in use.
+fn select_built_in(config: &Config) -> Result<EmbedderConfig, (&'static str, String)> {
     let set = [
         ("embedder_model", config.embedder_model.is_some()),
         ("embedder_dimensions", config.embedder_dimensions > 0),
@@ -63,46 +64,51 @@ fn idle(config: &Config) -> Result<Embedder, (&'static str, String)> {
         ("embedder_key", config.embedder_key.is_some()),
     ];
     match set.into_iter().find(|(_, set)| *set) {
-        Some((key, _)) => Err((key, "is of no use without `embedder_url` or `embedder_dir`".to_owned())),
-        None => Ok(Embedder::BuiltIn),
+        Some((key, _)) => Err((key, "has no effect without `embedder_url` or `embedder_dir`".to_owned())),
+        None => Ok(EmbedderConfig::BuiltIn),
     }
 }
 
-fn endpoint(config: &Config, url: &str, scale: Option<Scale>) -> Result<Embedder, (&'static str, String)> {
+fn build_endpoint(
+    config: &Config,
+    url: &str,
+    scale: Option<SimilarityScale>,
+) -> Result<EmbedderConfig, (&'static str, String)> {
     if !(url.starts_with("http://") || url.starts_with("https://")) {
         return Err(("embedder_url", format!("is {url:?}; it must begin with https:// or http://")));
     }
+    // The URL is shown by `retro config print` and in messages, which must not reveal credentials.
     if url.contains('@') {
-        return Err(("embedder_url", "holds an `@`: credentials belong into `embedder_key`".to_owned()));
+        return Err(("embedder_url", "contains an `@`; put credentials into `embedder_key`".to_owned()));
     }
-    let missing = |what: &str| format!("is missing: `embedder_url` is asked for {what}");
+    let missing = |what: &str| format!("is missing; `embedder_url` needs {what}");
     let model = config.embedder_model.clone().filter(|model| !model.trim().is_empty());
-    let model = model.ok_or_else(|| ("embedder_model", missing("a model by its name")))?;
+    let model = model.ok_or_else(|| ("embedder_model", missing("the name of a model")))?;
     if model.len() > MODEL_BYTES_MAX {
-        let why = format!("has {} bytes; at most {MODEL_BYTES_MAX} can be", model.len());
+        let why = format!("has {} bytes; at most {MODEL_BYTES_MAX} are allowed", model.len());
         return Err(("embedder_model", why));
     }
     let dimensions = config.embedder_dimensions as usize;
     if dimensions == 0 {
-        return Err(("embedder_dimensions", missing("vectors of a known length")));
+        return Err(("embedder_dimensions", missing("the number of its dimensions")));
     }
     let scale = scale.ok_or_else(|| {
-        let why = "is missing: nobody knows what the cosines of this model mean; three numbers are wanted, such as 430, 560, 720";
+        let why = "is missing; the scale of this model's cosines is unknown, so give three numbers such as 430, 560, 720";
         ("embedder_scale", why.to_owned())
     })?;
     let (url, key) = (url.to_owned(), config.embedder_key.clone());
-    let within = Duration::from_millis(config.embedder_ms);
-    Ok(Embedder::Endpoint { url, model, dimensions, scale, key, within })
+    let within = Duration::from_millis(config.embedder_timeout_ms);
+    Ok(EmbedderConfig::Endpoint { url, model, dimensions, scale, key, timeout: within })
 }
 
-fn scale(text: &str) -> Result<Scale, String> {
+fn parse_scale(text: &str) -> Result<SimilarityScale, String> {
     let numbers: Vec<u16> = text.split(',').map_while(|number| number.trim().parse().ok()).collect();
     let [contradiction, tombstone, merge] = numbers[..] else {
         return Err(format!(
-            "is {text:?}; three whole numbers with commas between are wanted, in thousandths"
+            "is {text:?}; it must be three whole numbers separated by commas, in thousandths"
         ));
     };
-    let scale = Scale { contradiction, tombstone, merge }.check();
+    let scale = SimilarityScale { contradiction, tombstone, merge }.validate();
     scale.map_err(|error| error.to_string())
 }
 
@@ -122,17 +128,17 @@ mod tests {
 
     #[test]
     fn one_of_three_embedders_is_configured() {
-        assert_eq!(Config::default().embedder(), Ok(Embedder::BuiltIn));
+        assert_eq!(Config::default().embedder(), Ok(EmbedderConfig::BuiltIn));
         let dir = Config { embedder_dir: Some("weights".into()), ..Config::default() };
-        assert_eq!(dir.embedder(), Ok(Embedder::Directory { dir: "weights".into(), scale: None }));
-        let Ok(Embedder::Endpoint { scale, dimensions, .. }) = endpoint().embedder() else {
-            panic!("it is whole")
+        assert_eq!(dir.embedder(), Ok(EmbedderConfig::Directory { dir: "weights".into(), scale: None }));
+        let Ok(EmbedderConfig::Endpoint { scale, dimensions, .. }) = endpoint().embedder() else {
+            panic!("it is complete")
         };
         assert_eq!((scale.merge, dimensions), (720, 384));
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_told_by_its_key() {
+    fn missing_or_wrong_values_are_reported_by_key() {
         let told = |config: Config| config.embedder().unwrap_err().0;
         assert_eq!(told(Config { embedder_model: None, ..endpoint() }), "embedder_model");
         assert_eq!(told(Config { embedder_dimensions: 0, ..endpoint() }), "embedder_dimensions");

@@ -1,4 +1,4 @@
-//! The keys of a file, from the type that it is read into: names, bounds and descriptions stand there once.
+//! Derives the keys of a file from the type it is read into, so that names, bounds and descriptions are written once.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -7,88 +7,91 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAcce
 use serde_json::Value;
 use toml::Table;
 
-/// One key.
+/// A configuration key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Key {
-    /// As written in the file.
+    /// Name as written in the file.
     pub name: String,
-    /// What it means.
+    /// Description of the key.
     pub doc: String,
-    /// What it may be.
-    pub kind: Kind,
-    /// Null when there is none.
+    /// Type and bounds.
+    pub kind: KeyKind,
+    /// Default value; null when there is none.
     pub default: Value,
-    /// A value to show where there is no default.
+    /// Example to show for a key without a default.
     pub example: Option<Value>,
-    /// Whether its value must not be shown.
+    /// `true` when the value must not be shown.
     pub secret: bool,
 }
 
-/// What a key may be.
+/// Type and bounds of a key's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    /// A whole number within these bounds, both included.
+pub enum KeyKind {
+    /// A whole number within inclusive bounds.
     Number {
-        /// The least.
+        /// Smallest allowed number.
         low: i64,
-        /// The greatest.
+        /// Largest allowed number.
         high: i64,
     },
     /// A text.
     Text,
-    /// One of these words, each with what it means.
+    /// One of these words, each with its description.
     Choice(Vec<(String, String)>),
 }
 
 impl Key {
-    /// What would be right, for a person: `a whole number, 1 to 64`.
-    pub fn wanted(&self) -> String {
+    /// Describes the expected value for people, such as `a whole number, 1 to 64`.
+    pub fn describe_expected(&self) -> String {
         match (&self.kind, &self.example) {
-            (Kind::Number { low, high }, _) => format!("a whole number, {low} to {high}"),
-            (Kind::Choice(words), _) => {
+            (KeyKind::Number { low, high }, _) => format!("a whole number, {low} to {high}"),
+            (KeyKind::Choice(words), _) => {
                 let words: Vec<_> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
                 words.join(" or ")
             }
-            (Kind::Text, Some(example)) => format!("a text such as {example}"),
-            (Kind::Text, None) => "a text".to_owned(),
+            (KeyKind::Text, Some(example)) => format!("a text such as {example}"),
+            (KeyKind::Text, None) => "a text".to_owned(),
         }
     }
 }
 
-/// The keys of a type, in the order of its fields.
+/// Returns the keys of a type in the order of its fields.
 ///
 /// # Panics
-/// When a field has no doc comment, or is a number without bounds: tests over each such type find it.
-pub fn keys<T: JsonSchema + Serialize + Default>() -> Vec<Key> {
+///
+/// When a field has no doc comment, or is a number without bounds. A test over each such type detects that.
+pub fn list_keys<T: JsonSchema + Serialize + Default>() -> Vec<Key> {
     let schema = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = schema.into_generator().into_root_schema_for::<T>().to_value();
     let defaults = serde_json::to_string(&T::default()).expect("defaults are plain data");
-    let names: Names = serde_json::from_str(&defaults).expect("a struct is an object");
-    let defaults: Value = serde_json::from_str(&defaults).expect("it was written above");
-    let key = |name: String| Key::of(&schema["properties"][&name], &defaults[&name], name);
+    let names: FieldNames = serde_json::from_str(&defaults).expect("a struct is an object");
+    let defaults: Value = serde_json::from_str(&defaults).expect("it was serialised above");
+    let key = |name: String| Key::from_schema(&schema["properties"][&name], &defaults[&name], name);
     names.0.into_iter().map(key).collect()
 }
 
 impl Key {
-    /// What is wrong with a value for this key of `T`, and what would be right. A secret is not shown.
-    pub(crate) fn misfit<T: DeserializeOwned>(&self, value: &toml::Value) -> Option<String> {
+    /// Returns what is wrong with a value for this key of `T`, and what is expected; `None` when the value fits. A
+    /// secret is not shown.
+    pub(crate) fn find_mismatch<T: DeserializeOwned>(&self, value: &toml::Value) -> Option<String> {
         let within = match (&self.kind, value) {
-            (Kind::Number { low, high }, toml::Value::Integer(given)) => (low..=high).contains(&given),
+            (KeyKind::Number { low, high }, toml::Value::Integer(given)) => (low..=high).contains(&given),
             _ => true,
         };
+        // Deserialised alone, so that a failure is caused by this value and no other.
         let alone = Table::from_iter([(self.name.clone(), value.clone())]);
         if within && T::deserialize(alone).is_ok() {
             return None;
         }
         let shown = if self.secret { "cannot be used".to_owned() } else { format!("is {value}") };
-        Some(format!("{shown}; it must be {}", self.wanted()))
+        Some(format!("{shown}; it must be {}", self.describe_expected()))
     }
 
-    fn of(property: &Value, default: &Value, name: String) -> Self {
+    fn from_schema(property: &Value, default: &Value, name: String) -> Self {
         let doc = property["description"].as_str().unwrap_or_else(|| panic!("`{name}` has no doc comment"));
         Self {
             doc: doc.split_whitespace().collect::<Vec<_>>().join(" "),
-            kind: Kind::of(property, &name),
+            kind: KeyKind::from_schema(property, &name),
             default: default.clone(),
             example: property["examples"].get(0).cloned(),
             secret: is_secret(property),
@@ -97,14 +100,14 @@ impl Key {
     }
 }
 
-/// Of an optional secret the mark stands in the first of two alternatives.
+/// Detects the secret mark, which for an optional secret is in the first of two alternatives.
 fn is_secret(property: &Value) -> bool {
     let marked = |schema: &Value| schema["x-secret"] == true;
     marked(property) || property["anyOf"].as_array().is_some_and(|either| either.iter().any(marked))
 }
 
-impl Kind {
-    fn of(property: &Value, name: &str) -> Self {
+impl KeyKind {
+    fn from_schema(property: &Value, name: &str) -> Self {
         if let Some(words) = property["oneOf"].as_array() {
             let text = |word: &Value, key| word[key].as_str().unwrap_or_default().to_owned();
             return Self::Choice(
@@ -119,23 +122,23 @@ impl Kind {
     }
 }
 
-/// The names of an object's fields, in the order in which they were written; a `Value` would sort them.
-struct Names(Vec<String>);
+/// Names of an object's fields in the order in which they were written. Deserialising into a `Value` would sort them.
+struct FieldNames(Vec<String>);
 
-impl<'de> Deserialize<'de> for Names {
+impl<'de> Deserialize<'de> for FieldNames {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Collect;
         impl<'de> Visitor<'de> for Collect {
-            type Value = Names;
+            type Value = FieldNames;
             fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 out.write_str("an object")
             }
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Names, M::Error> {
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<FieldNames, M::Error> {
                 let mut names = Vec::new();
                 while let Some((name, IgnoredAny)) = map.next_entry()? {
                     names.push(name);
                 }
-                Ok(Names(names))
+                Ok(FieldNames(names))
             }
         }
         deserializer.deserialize_map(Collect)
@@ -149,17 +152,21 @@ mod tests {
 
     #[test]
     fn the_keys_of_the_configuration_come_in_the_order_of_its_fields_with_their_bounds() {
-        let keys = keys::<Config>();
+        let keys = list_keys::<Config>();
         let names: Vec<_> = keys.iter().map(|key| key.name.as_str()).collect();
         assert_eq!((names[0], names[names.len() - 1]), ("data_dir", "log"));
         let key = |name: &str| keys.iter().find(|key| key.name == name).unwrap();
-        assert_eq!(key("investigators").kind, Kind::Number { low: 1, high: 64 });
+        assert_eq!(key("investigators").kind, KeyKind::Number { low: 1, high: 64 });
         assert_eq!(key("investigators").default, 2);
-        assert_eq!(key("nats_url").kind, Kind::Text);
+        assert_eq!(key("nats_url").kind, KeyKind::Text);
         let secrets: Vec<_> = keys.iter().filter(|key| key.secret).map(|key| key.name.as_str()).collect();
         assert_eq!(secrets, crate::config::SECRETS);
         for secret in secrets {
-            assert_eq!(key(&format!("{secret}_file")).kind, Kind::Text, "each secret may lie in a file");
+            assert_eq!(
+                key(&format!("{secret}_file")).kind,
+                KeyKind::Text,
+                "each secret can be read from a file"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One layer over the other: defaults, the file, the environment. Each value knows where it came from.
+//! Merges the layers of the configuration (defaults, file, environment) and records the origin of each value.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,54 +6,54 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use crate::config::{ALIASES, Config, OTHER_VARIABLES, SECRETS};
-use crate::document::{self, Entry};
-use crate::keys::{Key, Kind, keys};
-use crate::problem::{Problems, did_you_mean, nearest, place};
+use crate::config::{ALIAS_VARIABLES, Config, OTHER_VARIABLES, SECRETS};
+use crate::document::{self, TomlEntry};
+use crate::keys::{Key, KeyKind, list_keys};
+use crate::problem::{Problems, find_nearest, format_place, suggest_name};
 use crate::secret_file;
 
-/// What every variable of ours begins with.
+/// Prefix of our environment variables.
 const PREFIX: &str = "RETRO_";
 
-/// The configuration, and where each of its values came from.
+/// The configuration, with the origin of each value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loaded {
-    /// What is in force.
+pub struct LoadedConfig {
+    /// Values in force.
     pub config: Config,
-    /// By key; a key that is not here has its default.
+    /// Origin by key. A key without an origin has its default.
     pub origins: BTreeMap<String, Origin>,
 }
 
-impl Loaded {
-    /// Says of a value that it cannot be used, with where it came from.
-    pub fn refuse(&self, key: &str, problem: &str) -> Problems {
-        Problems::one(refusal(&self.origins, key, problem))
+impl LoadedConfig {
+    /// Returns the problem that a value cannot be used, with its origin.
+    pub fn reject_value(&self, key: &str, problem: &str) -> Problems {
+        Problems::from_sentence(format_rejection(&self.origins, key, problem))
     }
 }
 
-fn refusal(origins: &BTreeMap<String, Origin>, key: &str, problem: &str) -> String {
+fn format_rejection(origins: &BTreeMap<String, Origin>, key: &str, problem: &str) -> String {
     let origin = origins.get(key).map_or(String::new(), |origin| format!("{origin}: "));
     format!("{origin}`{key}` {problem}")
 }
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub enum Origin {
     /// A file and its line.
     File(PathBuf, usize),
-    /// A variable of the environment.
+    /// An environment variable.
     Variable(String),
-    /// The command line.
+    /// A command-line option.
     Option(&'static str),
-    /// The file that holds the secret.
+    /// A file that holds the secret.
     Secret(PathBuf),
 }
 
 impl std::fmt::Display for Origin {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::File(path, line) => out.write_str(&place(path, *line)),
+            Self::File(path, line) => out.write_str(&format_place(path, *line)),
             Self::Variable(name) => out.write_str(name),
             Self::Option(name) => out.write_str(name),
             Self::Secret(path) => write!(out, "{}", path.display()),
@@ -67,20 +67,20 @@ impl From<Origin> for String {
     }
 }
 
-/// Reads the layers; fails with every mistake in them.
-pub(crate) fn load(
+/// Reads and merges the layers. Fails with all mistakes at once.
+pub(crate) fn load_layers(
     file: Option<&Path>,
     environment: impl IntoIterator<Item = (String, String)>,
-) -> Result<Loaded, Problems> {
-    let mut layers = Layers { keys: keys::<Config>(), ..Layers::default() };
+) -> Result<LoadedConfig, Problems> {
+    let mut layers = Layers { keys: list_keys::<Config>(), ..Layers::default() };
     if let Some(path) = file {
-        for entry in document::entries(path, &document::read(path)?, 1)? {
+        for entry in document::parse_entries(path, &document::read_document(path)?, 1)? {
             layers.add_entry(path, entry);
         }
     }
     layers.add_environment(environment);
     layers.add_secrets();
-    layers.finish()
+    layers.build_config()
 }
 
 #[derive(Default)]
@@ -92,29 +92,31 @@ struct Layers {
 }
 
 impl Layers {
-    fn key(&self, name: &str) -> Option<&Key> {
+    fn find_key(&self, name: &str) -> Option<&Key> {
         self.keys.iter().find(|key| key.name == name)
     }
 
-    fn names(&self) -> impl Iterator<Item = &str> {
+    fn key_names(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(|key| key.name.as_str())
     }
 
-    fn add_entry(&mut self, path: &Path, entry: Entry) {
+    fn add_entry(&mut self, path: &Path, entry: TomlEntry) {
         let origin = Origin::File(path.to_owned(), entry.line);
         let name = entry.path.join(".");
-        if self.key(&name).is_some() {
-            self.add(&name, entry.value, origin);
+        if self.find_key(&name).is_some() {
+            self.add_value(&name, entry.value, origin);
         } else {
-            let meant = did_you_mean(&name, self.names());
+            let meant = suggest_name(&name, self.key_names());
             self.problems.push(format!("{origin}: unknown key `{name}`{meant}"));
         }
     }
 
-    /// Aliases first, so that our own name wins. An empty variable is one that was not given.
+    /// Adds environment variables, the aliases first, so that our own names take precedence. An empty variable
+    /// counts as unset.
     fn add_environment(&mut self, environment: impl IntoIterator<Item = (String, String)>) {
+        // Sorted, so that problems come in the same order at every start.
         let given: BTreeMap<_, _> = environment.into_iter().filter(|(_, text)| !text.is_empty()).collect();
-        for (alias, key) in ALIASES {
+        for (alias, key) in ALIAS_VARIABLES {
             if let Some(text) = given.get(alias) {
                 self.add_variable(alias, key, text);
             }
@@ -122,36 +124,37 @@ impl Layers {
         for (variable, text) in &given {
             let Some(rest) = variable.strip_prefix(PREFIX) else { continue };
             let name = rest.to_ascii_lowercase();
-            if self.key(&name).is_some() {
+            if self.find_key(&name).is_some() {
                 self.add_variable(variable, &name, text);
             } else if !OTHER_VARIABLES.contains(&variable.as_str()) {
-                self.refuse_variable(variable, &name);
+                self.reject_misspelled_variable(variable, &name);
             }
         }
     }
 
-    /// Only what is near to a key is a slip of the pen: an orchestrator sets variables of its own, such as
-    /// `RETRO_SERVICE_HOST`.
-    fn refuse_variable(&mut self, variable: &str, name: &str) {
-        if let Some(meant) = nearest(name, self.names()) {
+    /// Rejects a variable only when its name is close to that of a key. Other names are none of ours: an
+    /// orchestrator sets variables such as `RETRO_SERVICE_HOST`.
+    fn reject_misspelled_variable(&mut self, variable: &str, name: &str) {
+        if let Some(meant) = find_nearest(name, self.key_names()) {
             let meant = format!("{PREFIX}{}", meant.to_ascii_uppercase());
             self.problems.push(format!("{variable}: unknown variable; did you mean `{meant}`?"));
         }
     }
 
     fn add_variable(&mut self, variable: &str, name: &str, text: &str) {
-        let number = matches!(self.key(name).map(|key| &key.kind), Some(Kind::Number { .. }));
+        let number = matches!(self.find_key(name).map(|key| &key.kind), Some(KeyKind::Number { .. }));
+        // Only the values of number keys are parsed: a text, such as a password, may consist of digits.
         let value = match text.trim().parse() {
             Ok(given) if number => Value::Integer(given),
             _ => Value::String(text.to_owned()),
         };
-        self.add(name, value, Origin::Variable(variable.to_owned()));
+        self.add_value(name, value, Origin::Variable(variable.to_owned()));
     }
 
-    /// Takes a value, or says what is wrong with it.
-    fn add(&mut self, name: &str, value: Value, origin: Origin) {
-        let key = self.key(name).expect("the caller looked it up");
-        match key.misfit::<Config>(&value) {
+    /// Adds a value, or the problem with it.
+    fn add_value(&mut self, name: &str, value: Value, origin: Origin) {
+        let key = self.find_key(name).expect("the caller has looked the key up");
+        match key.find_mismatch::<Config>(&value) {
             Some(problem) => self.problems.push(format!("{origin}: `{name}` {problem}")),
             None => {
                 self.values.insert(name.to_owned(), value);
@@ -167,13 +170,14 @@ impl Layers {
                 continue;
             };
             let from = self.origins[&file_key].clone();
+            // Neither takes precedence: using one of two secrets silently would hide a stale one.
             if let Some(other) = self.origins.get(name) {
                 let both =
                     format!("{from}: `{file_key}` is given, and `{name}` too ({other}); keep one of them");
                 self.problems.push(both);
                 continue;
             }
-            match secret_file::read(&path) {
+            match secret_file::read_secret(&path) {
                 Ok(secret) => {
                     self.values.insert(name.to_owned(), Value::String(secret.expose().to_owned()));
                     self.origins.insert(name.to_owned(), Origin::Secret(path));
@@ -183,12 +187,12 @@ impl Layers {
         }
     }
 
-    fn finish(mut self) -> Result<Loaded, Problems> {
-        let config = Config::deserialize(self.values).expect("each value was tried by itself");
-        for (key, problem) in config.refused() {
-            self.problems.push(refusal(&self.origins, key, &problem));
+    fn build_config(mut self) -> Result<LoadedConfig, Problems> {
+        let config = Config::deserialize(self.values).expect("each value was validated on its own");
+        for (key, problem) in config.find_problems() {
+            self.problems.push(format_rejection(&self.origins, key, &problem));
         }
-        Problems::none_or(self.problems)?;
-        Ok(Loaded { config, origins: self.origins })
+        Problems::fail_if_any(self.problems)?;
+        Ok(LoadedConfig { config, origins: self.origins })
     }
 }

@@ -2,19 +2,19 @@
 
 pub mod config;
 pub mod document;
-pub mod edition;
 mod embedder;
 pub mod keys;
 pub mod layers;
-pub mod policy_book;
+pub mod policy_set;
+pub mod policy_source;
 mod problem;
 pub mod secret;
 mod secret_file;
 
-pub use config::{Config, load};
-pub use edition::{Edition, Explained};
-pub use embedder::Embedder;
-pub use layers::{Loaded, Origin};
-pub use policy_book::{Looked, PolicyBook};
+pub use config::{Config, load_config};
+pub use embedder::EmbedderConfig;
+pub use layers::{LoadedConfig, Origin};
+pub use policy_set::{ExplainedValue, PolicySet};
+pub use policy_source::{PolicySource, ReloadResult};
 pub use problem::Problems;
-pub use secret::{Secret, without_password};
+pub use secret::{Secret, mask_password};

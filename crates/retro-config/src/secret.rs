@@ -1,35 +1,35 @@
-//! Text that must never be seen.
+//! Text that must not appear in output or logs.
 
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What stands where a secret would.
-const HIDDEN: &str = "***";
+/// Text shown in place of a secret.
+const MASK: &str = "***";
 
-/// A secret, or an address that may hold one. Debug, Display and JSON show it without the password; only
-/// [`expose`](Self::expose) gives it away.
+/// A secret, or an address that may contain one. `Debug`, `Display` and JSON mask it; only [`expose`](Self::expose)
+/// returns it.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a text.
+    /// Wraps a text as a secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The secret itself: for whoever connects with it, and nobody else.
+    /// Returns the secret itself. Call it only where the secret is used, never for output.
     pub fn expose(&self) -> &str {
         &self.0
     }
 }
 
-/// An address without its password; what is no address is not shown at all.
+/// Shows an address without its password; anything else is masked completely.
 impl fmt::Display for Secret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&if self.0.contains("://") { without_password(&self.0) } else { HIDDEN.to_owned() })
+        out.write_str(&if self.0.contains("://") { mask_password(&self.0) } else { MASK.to_owned() })
     }
 }
 
@@ -59,33 +59,34 @@ impl JsonSchema for Secret {
     }
 }
 
-/// An address, or several separated by commas, as people may see it: passwords and tokens are blanked. In doubt, such
-/// as with a comma within a password, more is blanked than needed.
-pub fn without_password(address: &str) -> String {
+/// Masks the passwords and tokens in an address, or in several separated by commas. In doubt, as with a comma within a
+/// password, it masks more than necessary.
+pub fn mask_password(address: &str) -> String {
     match address.split_once("://") {
-        // What stands before a further `://` is the next scheme, and cannot be a login.
+        // The text before a further `://` is the next scheme, so it cannot be a login.
         Some((scheme, rest)) => {
-            let rest: Vec<_> = rest.split("://").map(without_login).collect();
+            let rest: Vec<_> = rest.split("://").map(mask_login).collect();
             format!("{scheme}://{}", rest.join("://"))
         }
-        None => without_login(address),
+        None => mask_login(address),
     }
 }
 
-fn without_login(text: &str) -> String {
-    let Some((login, host)) = text.rsplit_once('@') else { return without_parameters(text) };
-    let host = without_parameters(host);
+fn mask_login(text: &str) -> String {
+    // Split at the last `@`, because a password may contain one itself.
+    let Some((login, host)) = text.rsplit_once('@') else { return mask_parameters(text) };
+    let host = mask_parameters(host);
     match login.split_once(':') {
-        Some((user, _)) => format!("{user}:{HIDDEN}@{host}"),
-        None => format!("{HIDDEN}@{host}"),
+        Some((user, _)) => format!("{user}:{MASK}@{host}"),
+        None => format!("{MASK}@{host}"),
     }
 }
 
-/// Postgres takes a password as a parameter too.
-fn without_parameters(text: &str) -> String {
+/// Masks passwords in the query, where Postgres accepts them too.
+fn mask_parameters(text: &str) -> String {
     let Some((host, parameters)) = text.split_once('?') else { return text.to_owned() };
     let shown = parameters.split('&').map(|parameter| match parameter.split_once('=') {
-        Some((name, _)) if name.contains("password") => format!("{name}={HIDDEN}"),
+        Some((name, _)) if name.contains("password") => format!("{name}={MASK}"),
         _ => parameter.to_owned(),
     });
     format!("{host}?{}", shown.collect::<Vec<_>>().join("&"))
@@ -110,12 +111,12 @@ mod tests {
                 "postgres://host/db?user=me&password=***&sslmode=require",
             ),
         ] {
-            assert_eq!(without_password(address), shown);
+            assert_eq!(mask_password(address), shown);
         }
     }
 
     #[test]
-    fn a_secret_shows_itself_in_no_form() {
+    fn a_secret_is_masked_in_every_format() {
         for (secret, shown) in
             [("postgres://me:hunter2@host/db", "postgres://me:***@host/db"), ("hunter2", "***")]
         {

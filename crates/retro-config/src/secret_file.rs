@@ -1,16 +1,19 @@
-//! Secrets that lie in files, as an orchestrator mounts them.
+//! Secrets in files, as an orchestrator mounts them.
 
 use std::path::Path;
 
 use crate::secret::Secret;
 
-/// Bytes of a secret at most: an address with a password is a few hundred, and a larger file is another one.
+/// Maximum size of a secret's file in bytes. An address with a password has a few hundred; a larger file is another
+/// one.
 const BYTES_MAX: u64 = 8 * 1024;
 
-/// What the file holds, without the newline at its end. Fails with what is wrong, never with what it holds.
-pub(crate) fn read(path: &Path) -> Result<Secret, String> {
+/// Returns the content of the file without the newline at its end. The error describes the problem and never contains
+/// the content.
+pub(crate) fn read_secret(path: &Path) -> Result<Secret, String> {
     let told = |problem: String| format!("{} {problem}", path.display());
     let file = std::fs::metadata(path).map_err(|error| told(format!("cannot be read: {error}")))?;
+    // Checked before reading, so that a wrong path to a huge file does not fill the memory.
     if file.len() > BYTES_MAX {
         return Err(told(format!("holds {} bytes; a secret has at most {BYTES_MAX}", file.len())));
     }

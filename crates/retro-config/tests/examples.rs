@@ -1,15 +1,15 @@
-//! Whatever stands in the manuals as a configuration or a policy can be used as it stands.
+//! Every configuration and policy shown in the manuals is valid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use retro_config::{Edition, load};
+use retro_config::{PolicySet, load_config};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Every file below a folder.
+/// Collects all files below a folder.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the project") {
         let path = entry.expect("an entry").path();
@@ -17,7 +17,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What stands between fences of TOML in a manual.
+/// Returns the TOML code blocks of a manual.
 fn fenced(text: &str) -> Vec<&str> {
     text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
@@ -35,12 +35,12 @@ fn every_example_in_the_manuals_can_be_used() {
         let fences = if name.ends_with(".md") { fenced(&text) } else { Vec::new() };
         let is_policy = path.starts_with(root().join("pipelines"));
         if name.ends_with(".toml") && !is_policy {
-            load(Some(path), []).unwrap();
+            load_config(Some(path), []).unwrap();
             configurations += 1;
         }
         let whole = Some(text.as_str()).filter(|_| name.ends_with(".toml"));
         for policy in fences.into_iter().chain(whole).filter(|_| is_policy) {
-            Edition::parse(path, policy).unwrap();
+            PolicySet::parse(path, policy).unwrap();
             policies += 1;
         }
     }

@@ -1,9 +1,9 @@
-//! What wins over what, and how a mistake is told.
+//! Precedence of the configuration's layers, and the messages about mistakes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use retro_config::{Config, Loaded, Problems, load};
+use retro_config::{Config, LoadedConfig, Problems, load_config};
 use tempfile::TempDir;
 
 fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -14,7 +14,7 @@ struct Folder(TempDir);
 
 impl Folder {
     fn new() -> Self {
-        Self(TempDir::new().expect("a temporary folder can be made"))
+        Self(TempDir::new().expect("a temporary folder can be created"))
     }
 
     fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
@@ -23,14 +23,14 @@ impl Folder {
         path
     }
 
-    fn load(&self, text: &str, variables: &[(&str, &str)]) -> Result<Loaded, Problems> {
-        load(Some(&self.write("retro.toml", text)), environment(variables))
+    fn load(&self, text: &str, variables: &[(&str, &str)]) -> Result<LoadedConfig, Problems> {
+        load_config(Some(&self.write("retro.toml", text)), environment(variables))
     }
 
-    /// The sentences, with this folder's path cut off.
-    fn told(&self, text: &str, variables: &[(&str, &str)]) -> Vec<String> {
+    /// Returns the problems, without this folder's path.
+    fn load_problems(&self, text: &str, variables: &[(&str, &str)]) -> Vec<String> {
         let folder = format!("{}/", self.0.path().display());
-        let problems = self.load(text, variables).expect_err("there is something wrong");
+        let problems = self.load(text, variables).expect_err("the configuration is invalid");
         problems.sentences().iter().map(|sentence| sentence.replace(&folder, "")).collect()
     }
 }
@@ -48,12 +48,12 @@ fn the_environment_wins_over_the_file_and_the_file_over_the_default() {
 }
 
 #[test]
-fn an_address_is_taken_from_its_usual_variable_and_ours_wins_over_it() {
+fn an_address_is_read_from_its_usual_variable_and_ours_takes_precedence() {
     for (key, alias, ours) in
         [("database_url", "DATABASE_URL", "RETRO_DATABASE_URL"), ("nats_url", "NATS_URL", "RETRO_NATS_URL")]
     {
         let address = |variables: &[(&str, &str)]| {
-            let config = load(None, environment(variables)).unwrap().config;
+            let config = load_config(None, environment(variables)).unwrap().config;
             let secret = if key == "nats_url" { config.nats_url } else { config.database_url };
             secret.map(|secret| secret.expose().to_owned())
         };
@@ -67,10 +67,10 @@ fn an_address_is_taken_from_its_usual_variable_and_ours_wins_over_it() {
 }
 
 #[test]
-fn every_mistake_is_told_at_once_with_file_line_key_and_what_would_be_right() {
+fn every_mistake_is_reported_at_once_with_file_line_key_and_expected_value() {
     let text = "lease_s = 5\ninvesigators = 3\n\ninvestigators = 65\nlog = 7\nhttp_listen = \"localhost\"\n\
                 [policy]\nthreshold_runs = 3\n";
-    let told = Folder::new().told(
+    let told = Folder::new().load_problems(
         text,
         &[
             ("RETRO_LAESE_S", "3"),
@@ -95,19 +95,20 @@ fn every_mistake_is_told_at_once_with_file_line_key_and_what_would_be_right() {
 }
 
 #[test]
-fn variables_that_others_set_beside_ours_are_left_alone() {
+fn foreign_variables_with_our_prefix_are_ignored() {
     let others =
         ["RETRO_SERVICE_HOST", "RETRO_PORT_7717_TCP_ADDR", "RETRO_EVAL_DATA", "RETRO_CONFIG", "RETRO_TENANT"];
     let variables: Vec<_> = others.iter().map(|name| (*name, "tcp://10.0.0.1:80")).collect();
-    assert_eq!(load(None, environment(&variables)).unwrap().config, Config::default());
+    assert_eq!(load_config(None, environment(&variables)).unwrap().config, Config::default());
 }
 
 #[test]
-fn a_file_that_is_not_toml_is_told_with_its_line_and_without_what_stands_there() {
-    let told = Folder::new().told("lease_s = 5\ndatabase_url = \"postgres://me:hunter2@host/db\n", &[]);
+fn a_file_that_is_not_toml_is_reported_with_its_line_but_not_its_content() {
+    let told =
+        Folder::new().load_problems("lease_s = 5\ndatabase_url = \"postgres://me:hunter2@host/db\n", &[]);
     assert!(told[0].starts_with("retro.toml:2: "), "{told:?}");
     assert!(!told[0].contains("hunter2"), "{told:?}");
-    let missing = load(Some(Path::new("/no/such/retro.toml")), []).unwrap_err();
+    let missing = load_config(Some(Path::new("/no/such/retro.toml")), []).unwrap_err();
     assert!(missing.to_string().starts_with("cannot read /no/such/retro.toml: "), "{missing}");
 }
 
@@ -120,7 +121,8 @@ fn a_secret_is_read_from_its_file_without_the_newline_at_its_end() {
         ("postgresql://h", ""),
     ] {
         let path = folder.write("secret", format!("{text}{ending}"));
-        let loaded = load(None, environment(&[("RETRO_DATABASE_URL_FILE", path.to_str().unwrap())])).unwrap();
+        let loaded =
+            load_config(None, environment(&[("RETRO_DATABASE_URL_FILE", path.to_str().unwrap())])).unwrap();
         assert_eq!(loaded.config.database_url.unwrap().expose(), text);
         assert_eq!(loaded.origins["database_url"].to_string(), path.display().to_string());
     }
@@ -131,20 +133,20 @@ fn a_secret_given_twice_is_refused_with_both_places() {
     let folder = Folder::new();
     folder.write("secret", "nats://b");
     assert_eq!(
-        folder.told("nats_url_file = \"secret\"\n", &[("NATS_URL", "nats://me:hunter2@a")]),
+        folder.load_problems("nats_url_file = \"secret\"\n", &[("NATS_URL", "nats://me:hunter2@a")]),
         ["retro.toml:1: `nats_url_file` is given, and `nats_url` too (NATS_URL); keep one of them"]
     );
 }
 
 #[test]
-fn a_file_of_a_secret_that_is_missing_empty_too_large_or_no_text_is_named() {
+fn a_missing_empty_too_large_or_binary_secret_file_is_named() {
     let folder = Folder::new();
     folder.write("empty", "\n");
     folder.write("large", "x".repeat(9000));
     folder.write("bytes", [0xff, 0xfe]);
     let told = |name: &str| {
         let path = folder.0.path().join(name).display().to_string();
-        folder.told("", &[("RETRO_NATS_URL_FILE", &path)]).remove(0)
+        folder.load_problems("", &[("RETRO_NATS_URL_FILE", &path)]).remove(0)
     };
     assert!(told("missing").starts_with("RETRO_NATS_URL_FILE: `nats_url_file`: missing cannot be read: "));
     assert_eq!(
@@ -161,7 +163,7 @@ fn a_file_of_a_secret_that_is_missing_empty_too_large_or_no_text_is_named() {
 #[test]
 fn a_secret_of_a_wrong_type_is_refused_and_not_shown() {
     assert_eq!(
-        Folder::new().told("database_url = [\"hunter2\"]\n", &[]),
+        Folder::new().load_problems("database_url = [\"hunter2\"]\n", &[]),
         [
             "retro.toml:1: `database_url` cannot be used; it must be a text such as \"postgres://retro@127.0.0.1:5432/retro\""
         ]
@@ -170,38 +172,38 @@ fn a_secret_of_a_wrong_type_is_refused_and_not_shown() {
 
 #[test]
 fn a_database_of_another_kind_is_refused_and_its_address_not_shown() {
-    let told = Folder::new().told("\ndatabase_url = \"mysql://me:hunter2@host/db\"\n", &[]);
+    let told = Folder::new().load_problems("\ndatabase_url = \"mysql://me:hunter2@host/db\"\n", &[]);
     assert_eq!(
         told,
         [
-            "retro.toml:2: `database_url` must begin with postgres:// or postgresql://; without one it is SQLite under `data_dir`"
+            "retro.toml:2: `database_url` must begin with postgres:// or postgresql://; leave it out to use SQLite under `data_dir`"
         ]
     );
 }
 
 #[test]
 fn listening_beyond_loopback_is_refused() {
-    let told = Folder::new().told("", &[("RETRO_HTTP_LISTEN", "0.0.0.0:80")]);
+    let told = Folder::new().load_problems("", &[("RETRO_HTTP_LISTEN", "0.0.0.0:80")]);
     assert!(told[0].starts_with("RETRO_HTTP_LISTEN: `http_listen` is 0.0.0.0:80: "), "{told:?}");
     assert!(told[0].ends_with("loopback only, such as 127.0.0.1:80"), "{told:?}");
 }
 
 #[test]
-fn hosts_of_bodies_are_names_and_one_that_is_none_is_named() {
-    let told = Folder::new().told("dataref_hosts = \"runs.example.com, 10.0.0.1\"\n", &[]);
+fn an_invalid_host_of_bodies_is_named() {
+    let told = Folder::new().load_problems("dataref_hosts = \"runs.example.com, 10.0.0.1\"\n", &[]);
     assert!(
-        told[0].starts_with("retro.toml:1: `dataref_hosts` names what is no host: \"10.0.0.1\" "),
+        told[0].starts_with("retro.toml:1: `dataref_hosts` has an invalid host: \"10.0.0.1\" "),
         "{told:?}"
     );
     let hosts = retro_config::Config {
         dataref_hosts: " a.example:8443 ,b.example,".to_owned(),
         ..Default::default()
     };
-    let hosts = hosts.hosts().unwrap();
+    let hosts = hosts.allowed_hosts().unwrap();
     for (address, allowed) in
         [("https://a.example:8443/", true), ("https://b.example/", true), ("https://a.example/", false)]
     {
-        assert_eq!(hosts.check(address).is_ok(), allowed, "{address}");
+        assert_eq!(hosts.check_address(address).is_ok(), allowed, "{address}");
     }
 }
 
@@ -210,17 +212,17 @@ fn a_tenants_secret_that_cannot_be_used_is_named_by_its_line_and_never_shown() {
     let folder = Folder::new();
     let owned = "github_tenants = \"acme/* = acme\"\n";
     let told = |secrets: &str| {
-        let told = folder.told(owned, &[("RETRO_GITHUB_TENANT_SECRETS", secrets)]);
+        let told = folder.load_problems(owned, &[("RETRO_GITHUB_TENANT_SECRETS", secrets)]);
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(!told[0].contains("long enough"), "{told:?}");
         told[0].clone()
     };
     for (secrets, why) in [
         ("acme=long enough", "line 1 is not `tenant = secret`"),
-        ("acme = long enough\nacme = short", "line 2 has a secret of less than 8 bytes"),
-        (" = long enough", "line 1 names no tenant"),
-        ("other = long enough", "tenant other, who owns nothing"),
-        ("\n \n", "holds no secret"),
+        ("acme = long enough\nacme = short", "line 2 has a secret of fewer than 8 bytes"),
+        (" = long enough", "line 1 has no valid tenant"),
+        ("other = long enough", "tenant other, to whom `github_tenants` assigns no repository"),
+        ("\n \n", "is blank"),
         (&"acme = long enough\n".repeat(33), "has 33 lines; at most 32"),
     ] {
         let told = told(secrets);
@@ -232,5 +234,5 @@ fn a_tenants_secret_that_cannot_be_used_is_named_by_its_line_and_never_shown() {
     let read = config.github_tenant_secrets().unwrap();
     let read: Vec<_> = read.iter().map(|(tenant, secret)| (tenant.as_str(), secret.expose())).collect();
     assert_eq!(read, [("acme", "long enough"), ("acme", "and = with = signs")]);
-    assert!(config.is_bridged() && config.github_secrets().is_empty());
+    assert!(config.has_bridge_secret() && config.github_secrets().is_empty());
 }

@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
-use retro_core::finding::{Cue, Finding, FindingKind, Quote};
+use retro_core::finding::{Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step, WorkflowKey};
 use retro_core::id::{Tenant, Workflow};
-use retro_core::learn::{Ask, Mutation, WriterFacts, apply};
+use retro_core::learn::{Mutation, MutationKind, WriterFacts, apply_mutations};
 use retro_core::memory::{Memory, Tombstone};
 use retro_core::policy::Policy;
-use retro_core::similar::{Embedder, KnownVectors, NgramEmbedder, Scale};
-use retro_core::trajectory::Place;
+use retro_core::similarity::{Embedder, KnownVectors, NgramEmbedder, SimilarityScale};
+use retro_core::trajectory::QuotePlace;
 
 /// Findings of one retrospective.
 const FINDINGS: u32 = 10;
@@ -73,10 +73,10 @@ fn main() {
     println!("embedding {} texts once: {:.0} ms", texts.len(), once * 1000.0);
     let vectors: BTreeMap<_, _> =
         texts.iter().enumerate().map(|(nth, text)| (text.clone(), Some(drawn(nth as u64)))).collect();
-    let scale = Scale { contradiction: 500, tombstone: 600, merge: 700 };
+    let scale = SimilarityScale { contradiction: 500, tombstone: 600, merge: 700 };
     let known = KnownVectors { name: "drawn@384".into(), scale, vectors };
     let told = |name: &str, embedder: &dyn Embedder| {
-        let took = least(|| apply(facts.clone(), &batch, embedder).changes.len());
+        let took = least(|| apply_mutations(facts.clone(), &batch, embedder).changes.len());
         println!("applying by {name}: {:.0} ms, {:.2} of that", took * 1000.0, took / once);
     };
     told("ngram-2", &NgramEmbedder);
@@ -110,22 +110,22 @@ fn drawn(seed: u64) -> Vec<i32> {
 }
 
 fn asked(number: u32, title: String) -> Mutation {
-    let retrospective = RetrospectiveId::automatic(&key(), 1);
+    let retrospective = RetrospectiveId::of_epoch(&key(), 1);
     let finding = Finding {
         kind: FindingKind::SelfFeedback,
         step: Step::main(),
         subject: "sh".into(),
         title,
         content: String::new(),
-        cue: Cue::default(),
-        quote: Quote { place: Place::Message { turn: 0 }, text: "words".into() },
+        cue: LessonCue::default(),
+        quote: Quote { place: QuotePlace::Message { turn: 0 }, text: "words".into() },
         contradicts: None,
     };
     let memory = MemoryId::of_finding(retrospective, number, 0);
     let run = RunId::new(format!("run-{number}")).expect("a name");
     Mutation {
-        id: MutationId::of(retrospective, "observe", number, 0),
-        ask: Ask::Observe { memory, run, finding, no_lesson: None },
+        id: MutationId::of_investigation(retrospective, "observe", number, 0),
+        ask: MutationKind::Observe { memory, run, finding, no_lesson: None },
     }
 }
 
@@ -137,7 +137,7 @@ fn facts(many: u32) -> WriterFacts {
     let key = key();
     let as_of = "2026-01-01T00:00:00Z".parse().expect("a moment");
     let mut facts = WriterFacts {
-        retrospective: RetrospectiveId::automatic(&key, 1),
+        retrospective: RetrospectiveId::of_epoch(&key, 1),
         key,
         epoch: 1,
         previous_epoch: None,
@@ -147,7 +147,8 @@ fn facts(many: u32) -> WriterFacts {
         tombstones: Vec::new(),
         applied: HashSet::new(),
     };
-    let first = apply(facts.clone(), &[asked(1_000_000, title(0))], &NgramEmbedder).memories.remove(0);
+    let first =
+        apply_mutations(facts.clone(), &[asked(1_000_000, title(0))], &NgramEmbedder).memories.remove(0);
     let other = |number: u32| {
         let mut memory = Memory { id: MemoryId::of_finding(facts.retrospective, number, 1), ..first.clone() };
         memory.lesson.title = title(u64::from(number));

@@ -1,14 +1,14 @@
-//! Canonical JSON and its hash: the same value always has the same bytes, however it was written.
+//! Canonical JSON and its hash: equal values have equal bytes, however they were written.
 //!
-//! Keys are sorted by code point, white space is gone, and a whole number is written without a fraction: `1`, `1.0`
-//! and `10e-1` are one value, since an emitter that sends an event again may well write it differently.
+//! Keys are sorted by code point, white space is removed, and integers are written without a fraction. `1`, `1.0` and
+//! `10e-1` are one value, because an emitter that repeats an event may write its numbers differently.
 
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 use sha2::{Digest, Sha256};
 
-/// Writes `value` with keys sorted by code point and without white space.
+/// Returns `value` as JSON with keys sorted by code point and without white space.
 pub fn canonical_json(value: &Value) -> String {
     let mut out = String::new();
     write_value(value, &mut out);
@@ -19,6 +19,7 @@ fn write_value(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
+            // `str` compares bytes, and UTF-8 keeps the order of code points.
             entries.sort_unstable_by_key(|(key, _)| *key);
             out.push('{');
             for (at, (key, value)) in entries.into_iter().enumerate() {
@@ -40,20 +41,21 @@ fn write_value(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        Value::Number(number) => out.push_str(&self::number(number)),
+        Value::Number(number) => out.push_str(&self::canonical_number(number)),
         plain => {
             let _ = write!(out, "{plain}");
         }
     }
 }
 
-/// A number in its canonical form.
-pub fn number(number: &Number) -> String {
-    whole(number).map_or_else(|| number.to_string(), |whole| whole.to_string())
+/// Returns a number in its canonical form.
+pub fn canonical_number(number: &Number) -> String {
+    exact_integer(number).map_or_else(|| number.to_string(), |whole| whole.to_string())
 }
 
-/// The whole number that a float stands for, if it is one and small enough to be exact.
-fn whole(number: &Number) -> Option<i64> {
+/// Returns the integer value of a float, if it is an integer below 2^53 and therefore exact.
+fn exact_integer(number: &Number) -> Option<i64> {
+    // From 2^53 on, a double does not hold every integer, and the conversion would change the value.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let float =
         number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < EXACT_MAX)?;
@@ -61,18 +63,18 @@ fn whole(number: &Number) -> Option<i64> {
     Some(float as i64)
 }
 
-/// SHA-256 of the canonical form, in lower-case hex (64 characters).
+/// Returns the SHA-256 of the canonical form in lower-case hex (64 characters).
 pub fn content_hash(value: &Value) -> String {
     sha256_hex(canonical_json(value).as_bytes())
 }
 
-/// SHA-256 of bytes, in lower-case hex (64 characters).
+/// Returns the SHA-256 of bytes in lower-case hex (64 characters).
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    encode_hex(&Sha256::digest(bytes))
 }
 
-/// Bytes in lower-case hex.
-pub fn hex(bytes: &[u8]) -> String {
+/// Returns bytes in lower-case hex.
+pub fn encode_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_the_same_however_it_was_written() {
+    fn equal_numbers_have_one_form() {
         let all: Value = serde_json::from_str("[1, 1.0, 10e-1, -0.0, 1.5, 18446744073709551615]").unwrap();
         assert_eq!(canonical_json(&all), "[1,1,1,0,1.5,18446744073709551615]");
     }

@@ -1,14 +1,14 @@
-//! Why a message could not be handled. Every code has a page in `deploy/runbooks/`.
+//! Reasons why a message could not be handled. Every code has a page in `deploy/runbooks/`.
 
-mod shape;
+mod grouping;
 
 use serde::{Deserialize, Serialize};
 
-pub use shape::shape;
+pub use grouping::grouping_key;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $retryable:literal;)*) => {
-        /// Why a message ended as a dead letter. The words never change: operators filter by them.
+        /// Reason why a message became a dead letter. The strings never change, because operators filter by them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Code {
             $($(#[$doc])* #[serde(rename = $text)] $name,)*
@@ -18,12 +18,12 @@ macro_rules! codes {
             /// Every code.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The code as stored and shown.
+            /// Returns the code as stored and shown.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
 
-            /// Whether sending the same message again may help.
+            /// Returns whether sending the same message again may succeed.
             pub const fn retryable(self) -> bool {
                 match self { $(Self::$name => $retryable),* }
             }
@@ -36,43 +36,43 @@ codes! {
     NotJson = "not_json", false;
     /// The body is not UTF-8.
     NotUtf8 = "not_utf8", false;
-    /// `content-encoding` is one we do not read, or the body cannot be unpacked by it.
+    /// The `content-encoding` is not supported, or the body cannot be decoded with it.
     EncodingInvalid = "encoding_invalid", false;
-    /// Neither a structured nor a binary CloudEvent 1.0.
+    /// The message is neither a structured nor a binary CloudEvent 1.0.
     NotCloudEvent = "not_cloud_event", false;
-    /// `specversion` is not 1.0.
+    /// The `specversion` is not 1.0.
     SpecVersionUnknown = "spec_version_unknown", false;
-    /// The event's type or version is not one we take.
+    /// The event's type or version is not supported.
     TypeUnknown = "type_unknown", false;
-    /// A field is missing or of another type; the path says which.
+    /// A field is missing or has the wrong type; the path names it.
     FieldInvalid = "field_invalid", false;
-    /// The trajectory cannot be read; the path says where.
+    /// The trajectory cannot be parsed; the path names the place.
     TrajectoryInvalid = "trajectory_invalid", false;
-    /// The message is larger than we take.
+    /// The message is larger than the limit.
     Oversized = "oversized", false;
-    /// JSON nested deeper than we read.
+    /// The JSON is nested deeper than the limit.
     TooDeep = "too_deep", false;
-    /// JSON of more values and keys than we read.
+    /// The JSON has more values and keys than the limit.
     TooManyValues = "too_many_values", false;
-    /// A key stands twice in one object.
+    /// A key occurs twice in one object.
     DuplicateKey = "duplicate_key", false;
-    /// The subject is not one of ours, or its parts cannot be decoded.
+    /// The subject is unknown, or its tokens cannot be decoded.
     SubjectInvalid = "subject_invalid", false;
-    /// The event's tenant is not the subject's.
+    /// The event's tenant differs from the subject's.
     TenantMismatch = "tenant_mismatch", false;
-    /// The event's workflow is not the subject's.
+    /// The event's workflow differs from the subject's.
     WorkflowMismatch = "workflow_mismatch", false;
-    /// The same event id came with other content.
+    /// The event id was used before with other content.
     IdentityConflict = "identity_conflict", false;
-    /// `dataref` points where we do not go.
+    /// The `dataref` points to a place that is not allowed.
     DatarefRefused = "dataref_refused", false;
-    /// A message of our own names something that is not there.
+    /// An internal message refers to something that does not exist.
     UnknownReference = "unknown_reference", true;
-    /// Handling it panicked, or killed the process, each time.
+    /// The handler panicked, or the process died, at each attempt.
     HandlerPanicked = "handler_panicked", true;
-    /// It failed as often as a message may.
+    /// The message failed at each of its allowed attempts.
     AttemptsExhausted = "attempts_exhausted", true;
-    /// A retrospective ended without a single successful investigation.
+    /// A retrospective ended without a successful investigation.
     RetrospectiveFailed = "retrospective_failed", true;
 }
 
@@ -82,27 +82,28 @@ impl std::fmt::Display for Code {
     }
 }
 
-/// Why one message was given up: a code, the path of the field when there is one, and a sentence.
+/// Reason why one message was rejected: a code, the path of the field if there is one, and a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}{}: {detail}", path.as_ref().map(|p| format!(" at {p}")).unwrap_or_default())]
 pub struct Rejection {
-    /// The code.
+    /// Code that operators filter by.
     pub code: Code,
-    /// The path of the field, such as `data.usage.input_tokens`.
+    /// Path of the field, such as `data.usage.input_tokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What is wrong and what would be right. Never holds the message's own secrets: it is shown.
+    /// Sentence that says what is wrong and what would be right. It is shown to people, so it never contains secrets
+    /// of the message.
     pub detail: String,
 }
 
 impl Rejection {
-    /// A rejection of the whole message.
-    pub fn whole(code: Code, detail: impl Into<String>) -> Self {
+    /// Returns a rejection of the whole message.
+    pub fn of_message(code: Code, detail: impl Into<String>) -> Self {
         Self { code, path: None, detail: detail.into() }
     }
 
-    /// A rejection because of one field.
-    pub fn at(code: Code, path: impl Into<String>, detail: impl Into<String>) -> Self {
+    /// Returns a rejection because of the field at `path`.
+    pub fn of_field(code: Code, path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { code, path: Some(path.into()), detail: detail.into() }
     }
 }

@@ -1,97 +1,97 @@
-//! What an investigation brings back: findings with quotes, verdicts on memories, and three different ways of
-//! having nothing to say.
+//! Results of an investigation: findings with quotes, verdicts on memories, and three different kinds of answer
+//! without findings.
 
 mod check;
 
-pub use check::{check, quote_stands};
+pub use check::{check_answer, is_verbatim_quote};
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::{MemoryId, RunId, Step};
-use crate::outcome::RunOutcome;
+use crate::outcome::PullRequestOutcome;
 use crate::run::RunFacts;
-use crate::trajectory::{Place, Trajectory};
+use crate::trajectory::{QuotePlace, Trajectory};
 use crate::weight::Weight;
 
-/// Words taken literally from a run.
+/// Words taken verbatim from a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quote {
-    /// Where it stands.
-    pub place: Place,
-    /// The words, verbatim; at most [`QUOTE_CHARS_MAX`] characters.
+    /// Place in the run that the words come from.
+    pub place: QuotePlace,
+    /// The words; at most [`QUOTE_CHARS_MAX`] characters.
     pub text: String,
 }
 
-/// The longest quote that is kept, in characters.
+/// Greatest length of a quote, in characters.
 pub const QUOTE_CHARS_MAX: usize = 400;
-/// The longest title of a memory, in characters: one line of a prompt.
+/// Greatest length of a memory's title, in characters: one line of a prompt.
 pub const TITLE_CHARS_MAX: usize = 240;
-/// The longest content of a memory, in characters.
+/// Greatest length of a memory's content, in characters.
 pub const CONTENT_CHARS_MAX: usize = 2000;
-/// The longest subject, in characters: a tool, a command or a file, with its path.
+/// Greatest length of a subject, in characters: a tool, a command or a file with its path.
 pub const SUBJECT_CHARS_MAX: usize = 240;
-/// The longest part of a cue, in characters: a whole call with its arguments, as long as a content.
+/// Greatest length of each part of a cue, in characters: a whole call with its arguments, as long as a content.
 pub const CUE_CHARS_MAX: usize = 2000;
-/// The longest reason of a verdict, in characters: a sentence or two with a quote in it.
+/// Greatest length of a verdict's reason, in characters: a sentence or two with a quote.
 pub const REASON_CHARS_MAX: usize = 1000;
 
-/// The kinds of pattern that are looked for.
+/// Kinds of pattern that investigators look for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
-    /// A call failed, a changed call of the same tool succeeded: the difference is the lesson.
+    /// A call failed and a changed call of the same tool succeeded; the difference is the lesson.
     Repair,
-    /// The same failure came up and no way out of it was seen.
+    /// The same failure occurred and no repair was seen.
     Failure,
-    /// The same failing call again and again.
+    /// The same failing call was repeated.
     RetryLoop,
-    /// What the agent itself would tell the next run.
+    /// Advice that the agent itself gives to the next run.
     SelfFeedback,
 }
 
 /// A pattern seen in a step of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What kind of pattern.
+    /// Kind of pattern.
     pub kind: FindingKind,
-    /// The step it was seen in.
+    /// Step in which it was seen.
     pub step: Step,
-    /// What it is about (a tool, a command, a file); contradiction stays within one subject.
+    /// Tool, command or file that it is about. Contradictions apply only within one subject.
     pub subject: String,
     /// The lesson as one imperative sentence with its cue.
     pub title: String,
-    /// What a reader gets on request: the case, and what to do.
+    /// Details that an agent gets on request: the case, and what to do.
     pub content: String,
-    /// The situation in which the lesson holds and how a trace shows that it was followed.
-    pub cue: Cue,
-    /// The words that show it.
+    /// Situation in which the lesson applies, and how a trace shows that it was followed.
+    pub cue: LessonCue,
+    /// Words that show the pattern.
     pub quote: Quote,
-    /// A presented or known memory that this finding contradicts.
+    /// Presented or known memory that the finding contradicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicts: Option<MemoryId>,
 }
 
-/// The machine's side of a lesson: when it applies, and what following it looks like.
+/// Machine-readable part of a lesson: when it applies, and what following it looks like.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Cue {
-    /// The tool whose use is the situation; `None` when the lesson is only text.
+pub struct LessonCue {
+    /// Tool whose use is the situation; `None` when the lesson is only text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The error it is about, normalised over numbers, paths, identifiers and quoted names.
+    /// Error that the lesson is about, normalised over numbers, paths, identifiers and quoted names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What the failing call had and the succeeding one had not.
+    /// Part of the failing call that the succeeding one does not have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avoid: Option<String>,
-    /// What the succeeding call had and the failing one had not.
+    /// Part of the succeeding call that the failing one does not have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefer: Option<String>,
 }
 
-impl Cue {
-    /// One string that is equal for equal lessons; `None` for a lesson that is only text, or names a tool and
-    /// nothing else: all lessons about that tool would be one. Direction is part of it: "x instead of y" and "y
-    /// instead of x" are two lessons.
+impl LessonCue {
+    /// Returns a string that is equal for equal lessons. `None` for a lesson that is only text, or that names a tool
+    /// and nothing else, because all lessons about that tool would be equal. The direction is part of it: "x instead
+    /// of y" and "y instead of x" are two lessons.
     pub fn signature(&self) -> Option<String> {
         let tool = self.tool.as_deref()?;
         self.error.as_ref().or(self.avoid.as_ref()).or(self.prefer.as_ref())?;
@@ -99,8 +99,8 @@ impl Cue {
         Some([tool, &part(&self.error), &part(&self.avoid), &part(&self.prefer)].join("\u{1f}"))
     }
 
-    /// Whether both are about the same error of the same tool, and this one knows a way out of it and the other only the error.
-    pub fn says_more_than(&self, other: &Self) -> bool {
+    /// Returns whether both are about the same error of the same tool, and only this one has a remedy.
+    pub fn adds_remedy_to(&self, other: &Self) -> bool {
         self.tool.is_some()
             && self.error.is_some()
             && self.tool == other.tool
@@ -110,7 +110,7 @@ impl Cue {
             && other.avoid.is_none()
     }
 
-    /// Whether the two give opposite advice: each prefers what the other avoids, with the same tool.
+    /// Returns whether the two give opposite advice: each prefers what the other avoids, with the same tool.
     pub fn opposes(&self, other: &Self) -> bool {
         self.tool.is_some()
             && self.tool == other.tool
@@ -121,32 +121,32 @@ impl Cue {
     }
 }
 
-/// What a memory did in a run, the strongest first: of several, the first counts.
+/// Effect of a memory in a run, the strongest first. Of several verdicts, the first in this order counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Following it preceded a failure.
+pub enum MemoryVerdict {
+    /// Following the memory preceded a failure.
     Harmed,
-    /// It was followed and the failure it names did not come, or was left.
+    /// The memory was followed, and the failure that it names did not occur or was overcome.
     Helped,
-    /// The trace shows the agent acting on it.
+    /// The trace shows the agent acting on the memory.
     Applied,
-    /// Its situation came up and the agent did not act on it.
+    /// The memory's situation occurred and the agent did not act on it.
     Ignored,
-    /// Its situation never came up.
+    /// The memory's situation did not occur.
     CueNotMet,
 }
 
-impl Verdict {
-    /// One word, as it stands in a column.
-    pub const fn key(self) -> &'static str {
+impl MemoryVerdict {
+    /// Returns the verdict as stored in a column.
+    pub const fn as_key(self) -> &'static str {
         match self {
             Self::CueNotMet => "cue_not_met",
             other => other.as_str(),
         }
     }
 
-    /// The words as stored and shown.
+    /// Returns the words as stored in reports and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Harmed => "harmed",
@@ -160,184 +160,185 @@ impl Verdict {
 
 /// A verdict on one memory in one run, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryVerdict {
-    /// The memory.
+pub struct VerdictRecord {
+    /// Memory that was judged.
     pub memory: MemoryId,
-    /// What it did.
-    pub verdict: Verdict,
-    /// Why, in one sentence.
+    /// Verdict on that memory.
+    pub verdict: MemoryVerdict,
+    /// Reason in one sentence.
     pub reason: String,
-    /// The words that show it; a cue that never came up has none.
+    /// Words that show it; `None` for a cue that was not met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<Quote>,
 }
 
-/// What an investigator is given: one run, what stood in its prompt, and what was found before.
+/// Input of an investigator: one run, the memories in its prompt, and earlier findings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Brief {
-    /// What the event said.
+pub struct InvestigationBrief {
+    /// Facts from the run's event.
     pub run: RunFacts,
-    /// What the agent did, without our own injected blocks.
+    /// Trajectory of the run, without injected blocks.
     pub trajectory: Trajectory,
-    /// The memories of the workflow, and the rules that were presented, that a verdict may be about; presented ones marked.
-    pub memories: Vec<KnownMemory>,
-    /// Findings of this retrospective's earlier investigations.
+    /// Memories of the workflow, and presented rules, that a verdict may be about; presented ones are marked.
+    pub memories: Vec<BriefMemory>,
+    /// Findings of earlier investigations of the same retrospective.
     pub earlier: Vec<EarlierFinding>,
-    /// What is known by now of the run's pull requests: whether people wanted what it made.
+    /// Known outcomes of the run's pull requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outcomes: Vec<RunOutcome>,
-    /// A question that a person asked with a manual retrospective.
+    pub outcomes: Vec<PullRequestOutcome>,
+    /// Question that a person asked with a manual retrospective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
 }
 
 /// A memory as an investigator sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownMemory {
-    /// Its id.
+pub struct BriefMemory {
+    /// Id of the memory.
     pub id: MemoryId,
-    /// The step it belongs to; `None` for a rule of the repository, which goes for the whole run.
+    /// Step that it belongs to; `None` for a rule of the repository, which applies to the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Step>,
-    /// What it is about.
+    /// Subject of its lesson.
     pub subject: String,
-    /// Its one line.
+    /// Title of its lesson.
     pub title: String,
-    /// When it applies and what following it looks like.
-    pub cue: Cue,
-    /// Its weight.
+    /// When it applies, and what following it looks like.
+    pub cue: LessonCue,
+    /// Current weight.
     pub weight: Weight,
-    /// It stood in this run's prompt.
+    /// True if it was in this run's prompt.
     pub presented: bool,
-    /// The agent of this run opened it.
+    /// True if the agent of this run opened it.
     pub read: bool,
 }
 
 /// A finding of an earlier investigation of the same retrospective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlierFinding {
-    /// The run it was seen in.
+    /// Run in which it was seen.
     pub run: RunId,
-    /// The finding.
+    /// Finding of that investigation.
     pub finding: Finding,
 }
 
-/// Where a failed run probably went wrong: a guess for whoever reads the report, and never a lesson.
+/// Probable place where a failed run went wrong: a guess for readers of the report, and never a lesson.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The step, which in a conversation is the agent that spoke.
+    /// Step of the fault; in a conversation, the agent that spoke.
     pub step: Step,
-    /// What speaks for it, in half a sentence.
+    /// Evidence for it, in half a sentence.
     pub sign: String,
-    /// The words of that turn.
+    /// Words of that turn.
     pub quote: Quote,
 }
 
-/// An error that the very same call got past at its next try: it passes by itself, and a changed call that got past it in
-/// another run shows nothing.
+/// An error that passed when the same call was simply repeated. A changed call that succeeded after this error in
+/// another run therefore shows nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Transient {
-    /// The step it came in.
+pub struct TransientError {
+    /// Step in which it occurred.
     pub step: Step,
-    /// The tool that gave it.
+    /// Tool that returned it.
     pub tool: String,
-    /// The error, normalised as in a [`Cue`].
+    /// Error, normalised as in a [`LessonCue`].
     pub error: String,
-    /// Words of it.
+    /// Words of the error.
     pub quote: Quote,
 }
 
-impl Transient {
-    /// Whether a lesson of this step with this cue is about it.
-    pub fn is_subject_of(&self, step: &Step, cue: &Cue) -> bool {
+impl TransientError {
+    /// Returns whether a lesson of this step with this cue is about this error.
+    pub fn matches_cue(&self, step: &Step, cue: &LessonCue) -> bool {
         self.step == *step && cue.tool.as_ref() == Some(&self.tool) && cue.error.as_ref() == Some(&self.error)
     }
 }
 
-/// What a run shows against a known memory, beside any finding.
+/// Evidence against a known memory that is not part of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contradiction {
-    /// The memory.
+    /// Contradicted memory.
     pub memory: MemoryId,
-    /// Its step, in which it showed.
+    /// Step of the memory, in which the evidence was seen.
     pub step: Step,
-    /// What the memory is about.
+    /// Subject of the memory.
     pub subject: String,
-    /// Why, in one sentence.
+    /// Reason in one sentence.
     pub reason: String,
-    /// The words.
+    /// Words that show it.
     pub quote: Quote,
 }
 
-/// What an investigator saw. All of it may be empty: then it found nothing.
+/// Unchecked answer of an investigator. When all of it is empty, the investigator found nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Looked {
-    /// Patterns.
+pub struct RawAnswer {
+    /// Patterns seen in the run.
     pub findings: Vec<Finding>,
     /// Verdicts on presented memories.
-    pub verdicts: Vec<MemoryVerdict>,
-    /// Where a failed run probably went wrong.
+    pub verdicts: Vec<VerdictRecord>,
+    /// Probable place where a failed run went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Errors that passed by themselves.
+    /// Errors that passed without a change of the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub transients: Vec<Transient>,
-    /// What speaks against known memories, beside what the findings contradict.
+    pub transients: Vec<TransientError>,
+    /// Evidence against known memories, besides what the findings contradict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
 }
 
-/// What an investigator answers. "Found nothing", "answer invalid" and "failed" are three different things.
+/// Result of asking an investigator. "Found nothing", "answer invalid" and "failed" are three different results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
-pub enum Answer {
-    /// It looked, and this is what it saw.
-    Looked(Looked),
-    /// It answered, and the answer cannot be used.
+pub enum InvestigatorAnswer {
+    /// The investigator examined the run and returned this.
+    Looked(RawAnswer),
+    /// The investigator answered, and the answer cannot be used.
     Invalid {
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
-    /// It could not look.
+    /// The investigator could not examine the run.
     Failed {
-        /// What went wrong.
+        /// Description of the problem.
         reason: String,
     },
 }
 
-/// What is kept of an answer after the mechanical checks.
+/// The part of an answer that passed the mechanical checks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Checked {
-    /// Findings whose quotes stand in the run.
+pub struct CheckedAnswer {
+    /// Findings whose quotes are in the run.
     pub findings: Vec<Finding>,
-    /// Verdicts on presented memories whose quotes stand in the run; one a memory.
-    pub verdicts: Vec<MemoryVerdict>,
-    /// Where a failed run probably went wrong, as far as its quote stands in the run.
+    /// Verdicts on presented memories whose quotes are in the run; one per memory.
+    pub verdicts: Vec<VerdictRecord>,
+    /// Probable place where a failed run went wrong, if its quote is in the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Errors that passed by themselves.
+    /// Errors that passed without a change of the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub transients: Vec<Transient>,
-    /// What speaks against known memories, beside what the findings contradict.
+    pub transients: Vec<TransientError>,
+    /// Evidence against known memories, besides what the findings contradict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
-    /// How many of all these were dropped because a quote was not there, a text was out of bounds or a memory unknown.
+    /// Number of entries that were dropped because a quote was not found, a text was too long or a memory was
+    /// unknown.
     pub dropped: u32,
 }
 
-/// Most findings kept of one investigation: a bound, far above what a run honestly holds.
+/// Most findings of one investigation; far more than a real run has.
 pub const FINDINGS_MAX: usize = 50;
 
-impl Brief {
-    /// The step that a place of the run belongs to; `None` when there is no such place.
-    pub fn step_at(&self, place: Place) -> Option<&Step> {
+impl InvestigationBrief {
+    /// Returns the step that a place of the run belongs to; `None` when there is no such place.
+    pub fn step_at(&self, place: QuotePlace) -> Option<&Step> {
         match place {
-            Place::SelfFeedback { remark } => Some(&self.run.self_feedback.get(remark as usize)?.step),
-            Place::Message { turn }
-            | Place::Reasoning { turn }
-            | Place::Arguments { turn, .. }
-            | Place::Answer { turn, .. } => Some(&self.trajectory.turns.get(turn as usize)?.step),
-            Place::Review => None,
+            QuotePlace::SelfFeedback { remark } => Some(&self.run.self_feedback.get(remark as usize)?.step),
+            QuotePlace::Message { turn }
+            | QuotePlace::Reasoning { turn }
+            | QuotePlace::Arguments { turn, .. }
+            | QuotePlace::Answer { turn, .. } => Some(&self.trajectory.turns.get(turn as usize)?.step),
+            QuotePlace::Review => None,
         }
     }
 }
@@ -346,9 +347,9 @@ impl Brief {
 mod tests {
     use super::*;
 
-    fn cue(tool: Option<&str>, parts: [Option<&str>; 3]) -> Cue {
+    fn cue(tool: Option<&str>, parts: [Option<&str>; 3]) -> LessonCue {
         let [error, avoid, prefer] = parts.map(|part| part.map(str::to_owned));
-        Cue { tool: tool.map(str::to_owned), error, avoid, prefer }
+        LessonCue { tool: tool.map(str::to_owned), error, avoid, prefer }
     }
 
     #[test]
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_tells_its_parts_and_their_direction_apart() {
+    fn signatures_differ_by_part_and_direction() {
         let one = cue(Some("sh"), [None, Some("grep"), Some("rg")]);
         let other = cue(Some("sh"), [None, Some("rg"), Some("grep")]);
         assert_ne!(one.signature(), other.signature());

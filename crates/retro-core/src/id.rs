@@ -1,8 +1,8 @@
-//! Names and identities.
+//! Names and identifiers.
 //!
-//! Names come from the emitter (tenant, workflow, step, run). Ids of our own things are *derived*: a UUIDv8 of
-//! SHA-256 over the causing identity and an index, so that the same cause always makes the same id, in whichever
-//! process and however often it is handled.
+//! Names come from the emitter (tenant, workflow, step, run). Ids of our own objects are *derived*: a UUIDv8 from the
+//! SHA-256 of the causing identity and an index. The same cause always gives the same id, in any process and however
+//! often it is handled.
 
 mod memory_ref;
 
@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::cancel::Attribution;
 use crate::review::{RemarkKey, ReviewKey};
-use crate::steer::Act;
 
 pub use memory_ref::{MemoryRef, MemoryRefError, SHORT_ID_DIGITS};
 
-/// The longest name we take from an emitter, in bytes. NATS subjects stay well below 4 KiB with two of them.
+/// Greatest length of a name from an emitter, in bytes. With two of them, NATS subjects stay well below 4 KiB.
 pub const NAME_BYTES_MAX: usize = 256;
 
-/// A name that is empty, too long or holds control characters.
+/// A name that is empty, too long or contains control characters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {problem}")]
 pub struct NameError {
-    /// Which name: `tenant`, `workflow`, `run_id` or `step`.
+    /// Kind of name: `tenant`, `workflow`, `run_id` or `step`.
     pub what: &'static str,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub problem: String,
 }
 
@@ -38,14 +38,14 @@ macro_rules! name {
         pub struct $name(String);
 
         impl $name {
-            /// Takes a name of 1 to [`NAME_BYTES_MAX`] bytes without control characters; fails otherwise.
+            /// Creates a name. Fails unless the text has 1 to [`NAME_BYTES_MAX`] bytes and no control characters.
             pub fn new(text: impl Into<String>) -> Result<Self, NameError> {
                 let text = text.into();
                 check_name($what, &text)?;
                 Ok(Self(text))
             }
 
-            /// The name as the emitter wrote it.
+            /// Returns the name as the emitter wrote it.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -80,35 +80,35 @@ macro_rules! name {
 }
 
 name!(
-    /// The owner of everything below it. Nothing crosses a tenant.
+    /// Owner of workflows, runs and memories. No data crosses from one tenant to another.
     Tenant,
     "tenant"
 );
 name!(
-    /// A workflow, by the stable name that its emitter gives it.
+    /// Stable name of a workflow, given by its emitter.
     Workflow,
     "workflow"
 );
 name!(
-    /// A step of a workflow, by the workflow's own name for it.
+    /// Name of a step, given by its workflow.
     Step,
     "step"
 );
 name!(
-    /// One finished execution of a workflow, by the emitter's id.
+    /// Emitter's id of one finished execution of a workflow.
     RunId,
     "run_id"
 );
 
 impl Tenant {
-    /// The tenant of a single-tenant installation.
+    /// Returns the tenant of a single-tenant installation.
     pub fn default_tenant() -> Self {
         Self("default".to_owned())
     }
 }
 
 impl Step {
-    /// The step of a trajectory entry that names none.
+    /// Returns the step of a trajectory entry that names none.
     pub fn main() -> Self {
         Self("main".to_owned())
     }
@@ -130,9 +130,9 @@ fn check_name(what: &'static str, text: &str) -> Result<(), NameError> {
 /// A workflow of a tenant: the key of windows, counters and retrospectives.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkflowKey {
-    /// The owner.
+    /// Owner of the workflow.
     pub tenant: Tenant,
-    /// The workflow's name.
+    /// Name of the workflow.
     pub workflow: Workflow,
 }
 
@@ -142,10 +142,10 @@ impl fmt::Display for WorkflowKey {
     }
 }
 
-/// The identity of an event within its tenant: CloudEvents `source` and `id`.
+/// Identity of an event within its tenant: CloudEvents `source` and `id`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventKey {
-    /// The owner; the subject says who.
+    /// Owner of the event, taken from the subject.
     pub tenant: Tenant,
     /// CloudEvents `source`.
     pub source: String,
@@ -153,9 +153,9 @@ pub struct EventKey {
     pub id: String,
 }
 
-/// Counts the retrospectives of one workflow, from 1, without gaps.
+/// Number of a retrospective within its workflow, from 1, without gaps.
 pub type Epoch = u64;
-/// Counts the runs of one workflow that were counted, from 1, without gaps.
+/// Number of a counted run within its workflow, from 1, without gaps.
 pub type Ordinal = u64;
 
 macro_rules! derived_id {
@@ -181,94 +181,100 @@ macro_rules! derived_id {
 }
 
 derived_id!(
-    /// A retrospective: derived from tenant, workflow and epoch; a manual one from tenant, workflow and request.
+    /// Id of a retrospective, derived from tenant, workflow and epoch, or for a manual one from tenant, workflow and
+    /// request.
     RetrospectiveId
 );
 derived_id!(
-    /// A memory: derived from what first asked for it and an index.
+    /// Id of a memory, derived from the first request for it and an index.
     MemoryId
 );
 derived_id!(
-    /// What a manual retrospective proposes: derived from the retrospective and the finding that came first.
+    /// Id of a proposal, derived from the manual retrospective and the first finding of the pattern.
     ProposalId
 );
 derived_id!(
-    /// One request for a change: derived from retrospective, investigation ordinal and finding index.
+    /// Id of a mutation, derived from retrospective, investigation number and finding index.
     MutationId
 );
 derived_id!(
-    /// One thing the writer did: derived from its effect key.
+    /// Id of a change, derived from its effect key.
     ChangeId
 );
 derived_id!(
-    /// A message of ours on its way to the broker; the same cause makes the same id.
+    /// Id of an internal message, used by the broker for deduplication; the same cause gives the same id.
     MessageId
 );
 derived_id!(
-    /// A dead letter: derived from consumer, stream and position, so that giving up twice leaves one.
+    /// Id of a dead letter, derived from consumer, stream and sequence, so that storing it twice leaves one.
     DeadLetterId
 );
 
 derived_id!(
-    /// One sending of a dead letter: derived from the letter and its number. The message's id at the broker, too.
+    /// Id of one replay, derived from the dead letter and the replay number; also the message id at the broker.
     ReplayId
 );
 derived_id!(
-    /// A batch of replays: derived from everything that was asked.
-    BatchId
+    /// Id of a batch of replays, derived from the whole request.
+    ReplayBatchId
 );
 
 derived_id!(
-    /// A decision about a review and its remarks: derived from the review and which time it is decided. Its report's
-    /// id, too.
+    /// Id of a decision about a review, derived from the review and the number of the decision; also the id of its
+    /// report.
     ReviewBatchId
 );
 
 impl ReviewBatchId {
-    /// The id of the `round`th decision about a review, from 1: what is learnt later has it decided again.
-    pub fn of(tenant: &Tenant, review: &ReviewKey, round: u64) -> Self {
-        Self(derive("review_batch", &[tenant.as_str(), &review.to_string(), &round.to_string()]))
+    /// Returns the id of the decision number `round` about a review, from 1. New facts about a review lead to another
+    /// decision.
+    pub fn of_review(tenant: &Tenant, review: &ReviewKey, round: u64) -> Self {
+        Self(derive_uuid("review_batch", &[tenant.as_str(), &review.to_string(), &round.to_string()]))
     }
 
-    /// The id of what a retrospective's verdicts on a repository's rules come to.
-    pub fn of_uses(keeper: &WorkflowKey, retrospective: RetrospectiveId) -> Self {
+    /// Returns the id of the batch that a retrospective's verdicts on a repository's rules lead to.
+    pub fn of_rule_uses(keeper: &WorkflowKey, retrospective: RetrospectiveId) -> Self {
         let parts = [keeper.tenant.as_str(), keeper.workflow.as_str(), &retrospective.to_string()];
-        Self(derive("rule_uses", &parts))
+        Self(derive_uuid("rule_uses", &parts))
     }
 }
 
 impl ReplayId {
-    /// The id of the `number`th replay of a letter, from 1.
-    pub fn of(letter: DeadLetterId, number: u32) -> Self {
-        Self(derive("replay", &[&letter.to_string(), &number.to_string()]))
+    /// Returns the id of the replay with this number of a dead letter, from 1.
+    pub fn of_dead_letter(letter: DeadLetterId, number: u32) -> Self {
+        Self(derive_uuid("replay", &[&letter.to_string(), &number.to_string()]))
     }
 }
 
-impl BatchId {
-    /// The id of the batch that somebody asks for over these letters.
-    pub fn of<'a>(tenant: &Tenant, act: &Act, letters: impl Iterator<Item = &'a DeadLetterId>) -> Self {
+impl ReplayBatchId {
+    /// Returns the id of a batch of replays of these dead letters with this attribution.
+    pub fn of_dead_letters<'a>(
+        tenant: &Tenant,
+        act: &Attribution,
+        letters: impl Iterator<Item = &'a DeadLetterId>,
+    ) -> Self {
         let letters: Vec<String> = letters.map(ToString::to_string).collect();
         let at = act.at.to_string();
-        Self(derive("replay_batch", &[tenant.as_str(), &act.by, &act.reason, &at, &letters.join(",")]))
+        Self(derive_uuid("replay_batch", &[tenant.as_str(), &act.by, &act.reason, &at, &letters.join(",")]))
     }
 }
 
 impl RetrospectiveId {
-    /// The id of the automatic retrospective `epoch` of a workflow.
-    pub fn automatic(key: &WorkflowKey, epoch: Epoch) -> Self {
-        Self(derive("retrospective", &[key.tenant.as_str(), key.workflow.as_str(), &epoch.to_string()]))
+    /// Returns the id of the automatic retrospective `epoch` of a workflow.
+    pub fn of_epoch(key: &WorkflowKey, epoch: Epoch) -> Self {
+        Self(derive_uuid("retrospective", &[key.tenant.as_str(), key.workflow.as_str(), &epoch.to_string()]))
     }
 
-    /// The id of the manual retrospective that a request asks for.
-    pub fn manual(key: &WorkflowKey, request: &str) -> Self {
-        Self(derive("manual_retrospective", &[key.tenant.as_str(), key.workflow.as_str(), request]))
+    /// Returns the id of the manual retrospective that a request asks for.
+    pub fn of_request(key: &WorkflowKey, request: &str) -> Self {
+        Self(derive_uuid("manual_retrospective", &[key.tenant.as_str(), key.workflow.as_str(), request]))
     }
 }
 
 impl ProposalId {
-    /// The id of the proposal that begins with a finding of an investigation.
+    /// Returns the id of the proposal that begins with a finding of an investigation.
     pub fn of_finding(retrospective: RetrospectiveId, investigation: u32, finding: u32) -> Self {
-        Self(derive(
+        Self(derive_uuid(
             "proposal",
             &[&retrospective.to_string(), &investigation.to_string(), &finding.to_string()],
         ))
@@ -276,9 +282,9 @@ impl ProposalId {
 }
 
 impl MemoryId {
-    /// The id of the memory that a finding would make.
+    /// Returns the id of the memory that a finding would create.
     pub fn of_finding(retrospective: RetrospectiveId, investigation: u32, finding: u32) -> Self {
-        Self(derive(
+        Self(derive_uuid(
             "memory",
             &[&retrospective.to_string(), &investigation.to_string(), &finding.to_string()],
         ))
@@ -286,28 +292,34 @@ impl MemoryId {
 }
 
 impl MemoryId {
-    /// The id of the rule that one edition of a remark would make.
+    /// Returns the id of the rule that one edition of a remark would create.
     pub fn of_remark(tenant: &Tenant, remark: &RemarkKey, edition: &str) -> Self {
-        Self(derive("memory", &["remark", tenant.as_str(), &remark.to_string(), edition]))
+        Self(derive_uuid("memory", &["remark", tenant.as_str(), &remark.to_string(), edition]))
     }
 }
 
 impl MutationId {
-    /// The id of the `index`th mutation that a decision about a review asks for.
+    /// Returns the id of the mutation number `index`, from 0, that a decision about a review asks for.
     pub fn of_review(batch: ReviewBatchId, index: usize) -> Self {
-        Self(derive("mutation", &["review", &batch.to_string(), &index.to_string()]))
+        Self(derive_uuid("mutation", &["review", &batch.to_string(), &index.to_string()]))
     }
 
-    /// The id of the `index`th mutation of `kind` that an investigation asks for.
-    pub fn of(retrospective: RetrospectiveId, kind: &str, investigation: u32, index: u32) -> Self {
+    /// Returns the id of the mutation number `index`, from 0, of this `kind` that an investigation asks for.
+    pub fn of_investigation(
+        retrospective: RetrospectiveId,
+        kind: &str,
+        investigation: u32,
+        index: u32,
+    ) -> Self {
         let (retrospective, investigation, index) =
             (retrospective.to_string(), investigation.to_string(), index.to_string());
-        Self(derive("mutation", &[&retrospective, kind, &investigation, &index]))
+        Self(derive_uuid("mutation", &[&retrospective, kind, &investigation, &index]))
     }
 }
 
-/// A UUIDv8 of SHA-256 over a kind and its parts. Parts are length-prefixed, so that no two lists collide.
-pub fn derive(kind: &str, parts: &[&str]) -> Uuid {
+/// Derives a UUIDv8 from the SHA-256 of a kind and its parts. Parts are length-prefixed, so that no two lists
+/// collide.
+pub fn derive_uuid(kind: &str, parts: &[&str]) -> Uuid {
     let mut hash = Sha256::new();
     for part in std::iter::once(&kind).chain(parts) {
         hash.update((part.len() as u64).to_be_bytes());
@@ -324,27 +336,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn derived_ids_are_version_8_and_tell_their_parts_apart() {
-        let id = derive("memory", &["a", "bc"]);
+    fn derived_ids_are_version_8_and_differ_by_part() {
+        let id = derive_uuid("memory", &["a", "bc"]);
         assert_eq!(id.get_version_num(), 8);
-        assert_eq!(id, derive("memory", &["a", "bc"]));
-        assert_ne!(id, derive("memory", &["ab", "c"]));
-        assert_ne!(id, derive("change", &["a", "bc"]));
+        assert_eq!(id, derive_uuid("memory", &["a", "bc"]));
+        assert_ne!(id, derive_uuid("memory", &["ab", "c"]));
+        assert_ne!(id, derive_uuid("change", &["a", "bc"]));
     }
 
-    /// Stored ids are derived again whenever a message is: another recipe would make everything happen twice.
+    /// Stored ids are derived again whenever a message is delivered again: another recipe would apply everything twice.
     #[test]
     fn derived_ids_never_change_between_versions() {
         let key =
             WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("golden").unwrap() };
-        let retrospective = RetrospectiveId::automatic(&key, 1);
+        let retrospective = RetrospectiveId::of_epoch(&key, 1);
         assert_eq!(retrospective.to_string(), "aef6a013-6fcf-8e00-8030-b44d95bda4eb");
         let memory = MemoryId::of_finding(retrospective, 1, 0);
         assert_eq!(memory.to_string(), "0e879f5a-11f2-86d0-acca-aec8c874a811");
     }
 
     #[test]
-    fn a_name_is_refused_with_what_is_wrong() {
+    fn an_invalid_name_is_rejected_with_the_problem() {
         let long = "x".repeat(NAME_BYTES_MAX + 1);
         for (text, problem) in [("", "is empty"), (long.as_str(), "257 bytes"), ("a\nb", "control character")]
         {

@@ -1,67 +1,69 @@
-//! Investigating in sequence: who is next, and when the last one has ended.
+//! The sequence of investigations: which run is next, and when the last one has ended.
 
 use serde::{Deserialize, Serialize};
 
 use crate::retrospective::{Investigation, InvestigationResult};
 use crate::sample::Sample;
 
-/// What follows the end of an investigation.
+/// Stage that follows the end of an investigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "next", rename_all = "snake_case")]
-pub enum Next {
-    /// The next place of the sequence becomes due; `at` is its index in the shuffled order.
+pub enum NextStage {
+    /// The next investigation becomes due.
     Investigate {
-        /// Its number, from 1.
+        /// Number of the investigation, from 1.
         number: u32,
         /// Index into [`Sample::order`].
         at: u32,
-        /// Whether it takes the place of one that failed.
+        /// True if it replaces one that failed.
         replacement: bool,
     },
-    /// All are done: settle.
+    /// All investigations have ended; the retrospective settles.
     Settle,
 }
 
-/// Decides what follows when the investigations `ended` so far have results. Each finally failed one lets the next
-/// run of the shuffled order in, at most as often as the sample is large.
-pub fn next(sample: &Sample, ended: &[InvestigationResult]) -> Next {
-    let failed = ended.iter().filter(|result| !result.success()).count();
+/// Decides what follows after the investigations with the results `ended`. Each one that failed finally is replaced
+/// by the next run of the shuffled order, at most as often as the sample is large.
+pub fn decide_next_stage(sample: &Sample, ended: &[InvestigationResult]) -> NextStage {
+    let failed = ended.iter().filter(|result| !result.is_success()).count();
+    // Bounded, or a broken investigator would consume the whole window.
     let replacements = failed.min(sample.size as usize);
     let wanted = (sample.size as usize + replacements).min(sample.order.len());
     let done = ended.len();
     if done >= wanted {
-        return Next::Settle;
+        return NextStage::Settle;
     }
     let at = u32::try_from(done).expect("a sample is small");
-    Next::Investigate { number: at + 1, at, replacement: at >= sample.size }
+    NextStage::Investigate { number: at + 1, at, replacement: at >= sample.size }
 }
 
-/// Whether the retrospective as a whole succeeded: one success suffices for a report.
-pub fn succeeded(investigations: &[Investigation]) -> bool {
-    investigations.iter().any(|one| one.result.as_ref().is_some_and(InvestigationResult::success))
+/// Returns whether the retrospective as a whole succeeded. One successful investigation is enough for a report.
+pub fn has_success(investigations: &[Investigation]) -> bool {
+    investigations.iter().any(|one| one.result.as_ref().is_some_and(InvestigationResult::is_success))
 }
 
-/// What follows a failed attempt of one investigation.
+/// Decision after a failed attempt of one investigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
-    /// Try again after so many seconds.
+pub enum RetryDecision {
+    /// Try again after this many seconds.
     After(u64),
-    /// It is finally failed.
+    /// The investigation has finally failed.
     GiveUp,
 }
 
-/// First pause between attempts of an investigation, seconds; doubles each time.
+/// First pause between attempts of an investigation, in seconds; it doubles each time.
 pub const RETRY_FIRST_S: u64 = 2;
-/// Longest such pause, seconds.
+/// Longest pause between attempts, in seconds.
 pub const RETRY_MAX_S: u64 = 60;
 
-/// Decides whether attempt number `attempts` (from 1), which failed, is followed by another.
-pub fn retry(attempts: u32, attempts_max: u32) -> Retry {
+/// Decides whether another attempt follows attempt number `attempts` (from 1), which failed.
+pub fn decide_retry(attempts: u32, attempts_max: u32) -> RetryDecision {
     if attempts >= attempts_max {
-        return Retry::GiveUp;
+        return RetryDecision::GiveUp;
     }
+    // Bounded, because shifting by 64 or more would overflow.
     let doublings = attempts.saturating_sub(1).min(20);
-    Retry::After((RETRY_FIRST_S << doublings).min(RETRY_MAX_S))
+    RetryDecision::After((RETRY_FIRST_S << doublings).min(RETRY_MAX_S))
 }
 
 #[cfg(test)]
@@ -77,27 +79,37 @@ mod tests {
     }
 
     fn nothing() -> InvestigationResult {
-        InvestigationResult::Nothing { checked: crate::finding::Checked::default(), presented: vec![] }
+        InvestigationResult::Nothing { checked: crate::finding::CheckedAnswer::default(), presented: vec![] }
     }
 
     #[test]
-    fn a_failed_one_is_replaced_from_the_window_at_most_n_times() {
+    fn failed_investigations_are_replaced_at_most_n_times() {
         let ok = nothing;
-        assert_eq!(next(&sample(2, 10), &[]), Next::Investigate { number: 1, at: 0, replacement: false });
-        assert_eq!(next(&sample(2, 10), &[ok(), ok()]), Next::Settle);
         assert_eq!(
-            next(&sample(2, 10), &[failed(), ok()]),
-            Next::Investigate { number: 3, at: 2, replacement: true }
+            decide_next_stage(&sample(2, 10), &[]),
+            NextStage::Investigate { number: 1, at: 0, replacement: false }
         );
-        assert_eq!(next(&sample(2, 10), &[failed(), failed(), failed(), failed()]), Next::Settle);
-        assert_eq!(next(&sample(2, 2), &[failed(), failed()]), Next::Settle, "the window is used up");
+        assert_eq!(decide_next_stage(&sample(2, 10), &[ok(), ok()]), NextStage::Settle);
+        assert_eq!(
+            decide_next_stage(&sample(2, 10), &[failed(), ok()]),
+            NextStage::Investigate { number: 3, at: 2, replacement: true }
+        );
+        assert_eq!(
+            decide_next_stage(&sample(2, 10), &[failed(), failed(), failed(), failed()]),
+            NextStage::Settle
+        );
+        assert_eq!(
+            decide_next_stage(&sample(2, 2), &[failed(), failed()]),
+            NextStage::Settle,
+            "the window is used up"
+        );
     }
 
     #[test]
     fn attempts_are_bounded_and_pauses_double() {
-        assert_eq!(retry(1, 3), Retry::After(2));
-        assert_eq!(retry(2, 3), Retry::After(4));
-        assert_eq!(retry(3, 3), Retry::GiveUp);
-        assert_eq!(retry(30, 100), Retry::After(60));
+        assert_eq!(decide_retry(1, 3), RetryDecision::After(2));
+        assert_eq!(decide_retry(2, 3), RetryDecision::After(4));
+        assert_eq!(decide_retry(3, 3), RetryDecision::GiveUp);
+        assert_eq!(decide_retry(30, 100), RetryDecision::After(60));
     }
 }

@@ -1,23 +1,23 @@
-//! Bytes from a stranger → JSON, within bounds that hold before anything is built from it.
+//! Parses JSON from untrusted senders within bounds that hold before anything is allocated for it.
 //!
-//! **The need.** A few kilobytes of `[{},{},…]`, packed or not, become gigabytes as a tree of values: a map of one member
-//! costs a hundred times its text. Whoever may send one message could end the process.
+//! **Problem.** A few kilobytes of `[{},{},…]`, compressed or not, become gigabytes as a tree of values: a map with
+//! one member costs a hundred times its text. Anyone who may send one message could exhaust the process's memory.
 //!
-//! **The design.** [`Document::parse`] first walks over the text without keeping anything and counts: nesting, values, the
-//! length of keys and numbers. What is above a bound is refused there. Then the library's own parser checks the grammar,
-//! again without keeping anything. What is built is one flat list with twelve bytes a value, which points into the text
-//! ([`Document`]). Strings and numbers are decoded when somebody asks for them. A duplicate key is refused: two readers that
-//! take another one of the two would see two different events.
+//! **Design.** [`JsonDocument::parse`] first scans the text without allocating and counts nesting, values, and the
+//! lengths of keys and numbers. It rejects whatever exceeds a bound. Then the parser of `serde_json` checks the
+//! grammar, again without allocating. The result is one flat list of twelve bytes per value that points into the text
+//! ([`JsonDocument`]). Strings and numbers are decoded on access. Duplicate keys are rejected, because two readers
+//! that choose a different one would see two different events.
 //!
-//! **What failed.** `serde_json::Value` with a bound on its number of values: with a bound low enough for maps, real
-//! trajectories of many small calls were refused.
+//! **Rejected alternative.** `serde_json::Value` with a bound on the number of values: with a bound low enough for
+//! maps, real trajectories of many small calls were rejected.
 
 mod deserialize;
 mod document;
 mod measure;
 mod write;
 
-pub use document::{Document, Kind, Node};
+pub use document::{JsonDocument, JsonKind, JsonNode};
 pub use measure::{DEPTH_MAX, KEY_BYTES_MAX, NUMBER_BYTES_MAX, VALUES_MAX};
 
 use crate::dead_letter::{Code, Rejection};
@@ -25,49 +25,51 @@ use bytes::Bytes;
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// What is taken of a JSON text.
+/// Limits for a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// Bytes of the text.
+pub struct JsonBounds {
+    /// Greatest length of the text, in bytes.
     pub bytes_max: usize,
-    /// Values and keys in it, together.
+    /// Greatest number of values and keys together.
     pub values_max: usize,
 }
 
-impl Bounds {
-    /// Texts of at most so many bytes with at most [`VALUES_MAX`] values and keys.
-    pub const fn bytes(bytes_max: usize) -> Self {
+impl JsonBounds {
+    /// Returns bounds for texts of at most `bytes_max` bytes with at most [`VALUES_MAX`] values and keys.
+    pub const fn with_bytes_max(bytes_max: usize) -> Self {
         Self { bytes_max, values_max: VALUES_MAX }
     }
 }
 
-/// Splits a JSON array into the texts of its items, unread, so that one bad item does not spoil the others. Fails on more
-/// than `items_max` items as soon as one too many is met, and as [`Document::parse`] does on what is no array or breaks it.
-pub fn split_items(bytes: &Bytes, bytes_max: usize, items_max: usize) -> Result<Vec<Bytes>, Rejection> {
-    let text = checked_text(bytes, bytes_max)?;
+/// Splits a JSON array into the texts of its items without parsing them, so that one bad item does not affect the
+/// others. Fails as soon as there are more than `items_max` items, and like [`JsonDocument::parse`] on text that is
+/// not an array.
+pub fn split_array(bytes: &Bytes, bytes_max: usize, items_max: usize) -> Result<Vec<Bytes>, Rejection> {
+    let text = validated_text(bytes, bytes_max)?;
     let mut reader = serde_json::Deserializer::from_str(text);
-    let items = reader.deserialize_seq(Items { items_max }).and_then(|items| reader.end().map(|()| items));
+    let items =
+        reader.deserialize_seq(ItemsVisitor { items_max }).and_then(|items| reader.end().map(|()| items));
     let items = items.map_err(|error| {
         let code = if error.is_data() { Code::NotCloudEvent } else { Code::NotJson };
         let (line, column) = (error.line(), error.column());
-        Rejection::whole(
+        Rejection::of_message(
             code,
             format!("a batch is a JSON array of events; line {line} column {column} is not"),
         )
     })?;
     if items.len() > items_max {
         let detail = format!("more than {items_max} events; at most {items_max} are taken at once");
-        return Err(Rejection::whole(Code::Oversized, detail));
+        return Err(Rejection::of_message(Code::Oversized, detail));
     }
     Ok(items.into_iter().map(|item| bytes.slice_ref(item.get().as_bytes())).collect())
 }
 
-/// Collects the items of an array, and passes over those after the first one too many.
-struct Items {
+/// Collects the items of an array, and skips those after the first one too many.
+struct ItemsVisitor {
     items_max: usize,
 }
 
-impl<'de> Visitor<'de> for Items {
+impl<'de> Visitor<'de> for ItemsVisitor {
     type Value = Vec<&'de RawValue>;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -87,14 +89,14 @@ impl<'de> Visitor<'de> for Items {
     }
 }
 
-/// The bytes as text, without a byte order mark, which some Windows tools put before what they write.
-fn checked_text(bytes: &[u8], bytes_max: usize) -> Result<&str, Rejection> {
+/// Returns the bytes as text without a byte order mark, which some Windows tools write at the beginning.
+fn validated_text(bytes: &[u8], bytes_max: usize) -> Result<&str, Rejection> {
     if bytes.len() > bytes_max {
         let detail = format!("{} bytes; at most {bytes_max} are taken", bytes.len());
-        return Err(Rejection::whole(Code::Oversized, detail));
+        return Err(Rejection::of_message(Code::Oversized, detail));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        Rejection::whole(Code::NotUtf8, format!("byte {} is not UTF-8", error.valid_up_to()))
+        Rejection::of_message(Code::NotUtf8, format!("byte {} is not UTF-8", error.valid_up_to()))
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }

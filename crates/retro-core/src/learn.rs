@@ -1,27 +1,30 @@
-//! Learning: from what investigations saw to what memory becomes.
+//! Learning: turns what investigations found into changes of memory.
 //!
-//! [`settle`] turns findings and verdicts into a batch of mutations, in the order observe, contradict, credit,
-//! sweep. [`apply`] decides what the writer does with the batch: every mutation has an outcome, every effect is a
-//! change with an effect key, and the memories are the fold of the changes. [`close`] puts the report around it. Rules
-//! from reviews go the same way, through [`apply_rules`] and [`close_review`].
+//! [`settle_investigations`] turns findings and verdicts into a batch of mutations, in the order observe, contradict,
+//! credit, sweep. [`apply_mutations`] decides what the writer does with the batch: every mutation gets an outcome,
+//! every effect is a change with an effect key, and the memories are the fold of the changes. [`close_retrospective`]
+//! adds the report. Rules from reviews take the same path, through [`apply_rules`] and [`close_review`].
 
-mod alike;
 mod apply;
 mod close;
+mod matching;
 mod observe;
 mod rules;
 mod settle;
 mod weigh;
 
-pub use apply::{Applied, Asked, Did, MutationOutcome, WriterFacts, apply, delete_by_operator};
-pub(crate) use close::nothing;
-pub use close::{Closing, ClosingFacts, Timing, close};
-pub use rules::{
-    PromoteFacts, Promotion, ReviewClosing, ReviewFacts, RuleFacts, RuleUse, RulesUsed, Unpromoted,
-    apply_rules, close_review, promote_rule, rules_used,
+pub use apply::{
+    AppliedBatch, ChangeSummary, MutationOutcome, MutationSummary, WriterFacts, apply_mutations,
+    delete_by_operator,
 };
-pub use settle::{Ask, Mutation, NoLesson, batch_of, settle};
+pub(crate) use close::unapplied_batch;
+pub use close::{ClosedRetrospective, ClosingFacts, InvestigationTiming, close_retrospective};
+pub use rules::{
+    ClosedReview, PromoteError, PromoteFacts, Promotion, ReviewClosingFacts, RuleFacts, RuleUse,
+    RuleUseBatch, apply_rules, build_rule_use_batches, close_review, promote_rule,
+};
+pub use settle::{Mutation, MutationKind, NoLessonReason, build_batch, settle_investigations};
 
-pub(crate) use alike::Alike;
-pub(crate) use observe::SHOWING;
-pub(crate) use settle::passed_in;
+pub(crate) use matching::LessonMatcher;
+pub(crate) use observe::OBSERVATION_KINDS;
+pub(crate) use settle::find_transient_run;

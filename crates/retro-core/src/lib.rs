@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod cancel;
 pub mod canonical;
 pub mod count;
 pub mod dead_letter;
@@ -8,7 +9,6 @@ pub mod finding;
 pub mod id;
 pub mod investigate;
 pub mod json;
-pub mod keep;
 pub mod learn;
 pub mod manual;
 pub mod memory;
@@ -19,12 +19,12 @@ pub mod printable;
 pub mod recall;
 pub mod replay;
 pub mod report;
+pub mod retention;
 pub mod retrospective;
 pub mod review;
 pub mod run;
 pub mod sample;
-pub mod similar;
-pub mod steer;
+pub mod similarity;
 pub mod stream;
 pub mod time;
 pub mod trace;

@@ -1,12 +1,13 @@
-//! Manual retrospectives: a person names runs, and perhaps asks a question.
+//! Manual retrospectives: a person names runs, and may ask a question about them.
 //!
-//! It claims nothing: its runs stay in the window, the next automatic retrospective samples them as if nobody had
-//! looked, and any number may be open beside the automatic one. Its investigations run like any other's. What they
-//! find asks nothing of memory: it becomes *proposals*, one a pattern, and a person accepts or refuses each. No weight
-//! moves, nothing is swept, no tombstone is left, and the workflow's state stays as it was.
+//! A manual retrospective claims nothing. Its runs stay in the window, the next automatic retrospective samples them
+//! as usual, and any number of manual ones may be open at the same time. Its investigations run like any others.
+//! Their findings change no memory and become *proposals*, one per pattern, which a person accepts or refuses. No
+//! weight moves, nothing is swept, no tombstone is left, and the state of the workflow does not change.
 //!
-//! A run that both passes look at is one run. A proposal is no evidence; an accepted one leaves a change caused by
-//! each of its runs, exactly as an automatic retrospective does, so that whichever comes second finds it done.
+//! A run that both kinds of retrospective investigate still counts as one run. A proposal is no evidence. An accepted
+//! one leaves a change caused by each of its runs, exactly as an automatic retrospective does, so that whichever
+//! comes second finds the change already made.
 
 mod accept;
 mod close;
@@ -21,147 +22,151 @@ use crate::finding::REASON_CHARS_MAX;
 use crate::id::{NAME_BYTES_MAX, Ordinal, RetrospectiveId, RunId, Workflow, WorkflowKey};
 use crate::message::{Message, Notice};
 use crate::policy::Policy;
-use crate::retrospective::{Retrospective, State};
+use crate::retrospective::{Retrospective, RetrospectiveState};
 use crate::sample::Sample;
 
-pub use accept::{Acceptance, Decided, Decision, ProposalFacts, Refusal, Undecided, Verdict, accept, refuse};
-pub use propose::{Proposal, propose};
+pub use accept::{
+    Acceptance, DecideError, DecidedProposal, DecisionRecord, ProposalDecision, ProposalFacts, Refusal,
+    accept_proposal, refuse_proposal,
+};
+pub use propose::{Proposal, build_proposals};
 
-pub(crate) use close::close;
+pub(crate) use close::close_manual;
 
-/// Most runs that one manual retrospective looks into: four times the largest default sample. Each is an
-/// investigation, and a model's answer may be paid for each.
+/// Most runs of one manual retrospective: four times the largest default sample. Each run is an investigation, and
+/// the answer of a model may cost money.
 pub const RUNS_MAX: usize = 20;
 
-/// The longest question, in characters: as long as a reason, a paragraph of a prompt.
+/// Greatest length of the question, in characters: as long as a reason, a paragraph of a prompt.
 pub const FOCUS_CHARS_MAX: usize = REASON_CHARS_MAX;
 
-/// What a person asked for with a manual retrospective.
+/// A person's request for a manual retrospective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
-    /// The request's id, 1 to [`NAME_BYTES_MAX`] bytes: the same request opens one retrospective.
+pub struct ManualRequest {
+    /// Id of the request, 1 to [`NAME_BYTES_MAX`] bytes. The same request opens one retrospective.
     pub request: String,
-    /// Who asks, for people; 1 to [`NAME_BYTES_MAX`] bytes.
+    /// Name of the person who asks, 1 to [`NAME_BYTES_MAX`] bytes.
     pub by: String,
-    /// The runs to look into, 1 to [`RUNS_MAX`]; by ordinal once it is stored.
+    /// Runs to investigate, 1 to [`RUNS_MAX`]; sorted by ordinal once stored.
     pub runs: Vec<RunId>,
-    /// What they want to know, at most [`FOCUS_CHARS_MAX`] characters.
+    /// Question about the runs, at most [`FOCUS_CHARS_MAX`] characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
 }
 
-/// What is stored of a run that was named.
+/// Stored facts about a run that the request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedRun {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
-    /// Its ordinal; `None` when it was recorded and not counted.
+    /// Ordinal of the run; `None` when it was recorded and not counted.
     pub ordinal: Option<Ordinal>,
-    /// Whether what its event said is still kept.
+    /// True if the facts of its event are still stored.
     pub has_facts: bool,
 }
 
-/// A manual retrospective that has just been asked for, with the sample that it begins with.
+/// A manual retrospective that was just requested, with its sample.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Triggered {
-    /// To be stored: investigating from the start.
+pub struct TriggeredRetrospective {
+    /// Retrospective to be stored, in state `Investigating`.
     pub retrospective: Retrospective,
-    /// Exactly the named runs, by ordinal; nothing is drawn, so the seed is empty.
+    /// Exactly the named runs, by ordinal. Nothing is drawn, so the seed is empty.
     pub sample: Sample,
-    /// To be sent: its first investigation is due.
+    /// Message that its first investigation is due.
     pub message: Message,
 }
 
-/// Why a manual retrospective was not opened.
+/// Reason why a manual retrospective was not opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Untriggered {
+pub enum TriggerError {
     /// No run was named.
     #[error("name at least one run")]
     NoRuns,
-    /// Too many were.
-    #[error("{0} runs are named; one manual retrospective looks into {RUNS_MAX} at most")]
+    /// Too many runs were named.
+    #[error("{0} runs are named; one manual retrospective investigates at most {RUNS_MAX}")]
     TooManyRuns(usize),
     /// A text is empty or too long.
     #[error("{what} must have 1 to {max} {unit}")]
-    Text {
+    TextLength {
         /// `request`, `by` or `focus`.
         what: &'static str,
-        /// The bound.
+        /// Greatest allowed length.
         max: usize,
-        /// What is counted.
+        /// Unit of the length.
         unit: &'static str,
     },
-    /// A run is not there.
+    /// A run does not exist.
     #[error("there is no run {run} of workflow {workflow} in this tenant")]
     UnknownRun {
-        /// The run.
+        /// Id of the run.
         run: RunId,
-        /// Where it was looked for.
+        /// Workflow in which it was looked up.
         workflow: Workflow,
     },
     /// A run was recorded and not counted.
     #[error(
-        "run {0} was recorded and not counted (cancelled, skipped or internal): retrospectives look at counted runs"
+        "run {0} was recorded and not counted (cancelled, skipped or internal); only counted runs are investigated"
     )]
     NotCounted(RunId),
-    /// What a run's event said was purged.
-    #[error("run {0} is known, and its details were purged: there is nothing left to look at")]
+    /// The details of a run were purged.
+    #[error("the details of run {0} were purged, so it cannot be investigated")]
     Purged(RunId),
-    /// The same request asked for something else before.
-    #[error("request {0} asked for other runs or another question before; give this one an id of its own")]
-    OtherContent(String),
+    /// The same request id was used before for something else.
+    #[error("request id {0} was used before for other runs or another question; use a new id")]
+    RequestConflict(String),
 }
 
-impl Asked {
-    /// Whether it can be asked at all; which runs there are is for [`trigger`] to see.
-    pub fn check(&self) -> Result<(), Untriggered> {
+impl ManualRequest {
+    /// Validates the texts and the number of runs. Whether the runs exist is checked by [`trigger_retrospective`].
+    pub fn validate(&self) -> Result<(), TriggerError> {
         let named = |what, text: &str| {
             let unit = "bytes";
             let fits = (1..=NAME_BYTES_MAX).contains(&text.len());
-            if fits { Ok(()) } else { Err(Untriggered::Text { what, max: NAME_BYTES_MAX, unit }) }
+            if fits { Ok(()) } else { Err(TriggerError::TextLength { what, max: NAME_BYTES_MAX, unit }) }
         };
         named("request", &self.request)?;
         named("by", &self.by)?;
         let question = self.focus.as_ref().map(|focus| focus.chars().count());
         if question.is_some_and(|chars| !(1..=FOCUS_CHARS_MAX).contains(&chars)) {
-            return Err(Untriggered::Text { what: "focus", max: FOCUS_CHARS_MAX, unit: "characters" });
+            return Err(TriggerError::TextLength { what: "focus", max: FOCUS_CHARS_MAX, unit: "characters" });
         }
-        match self.distinct().len() {
-            0 => Err(Untriggered::NoRuns),
+        match self.distinct_runs().len() {
+            0 => Err(TriggerError::NoRuns),
             1..=RUNS_MAX => Ok(()),
-            more => Err(Untriggered::TooManyRuns(more)),
+            more => Err(TriggerError::TooManyRuns(more)),
         }
     }
 
-    /// Whether it asks for the same, whoever asks and in whatever order.
-    pub fn asks_the_same_as(&self, other: &Self) -> bool {
-        self.distinct() == other.distinct() && self.focus == other.focus
+    /// Returns whether both ask for the same runs with the same question, whoever asks and in whatever order.
+    pub fn is_same_request(&self, other: &Self) -> bool {
+        self.distinct_runs() == other.distinct_runs() && self.focus == other.focus
     }
 
-    fn distinct(&self) -> BTreeSet<&RunId> {
+    fn distinct_runs(&self) -> BTreeSet<&RunId> {
         self.runs.iter().collect()
     }
 }
 
-/// Opens a manual retrospective over exactly the runs that `asked` names; `known` is what is stored of them. Fails with
-/// the first run that cannot be looked at.
-pub fn trigger(
+/// Opens a manual retrospective over exactly the runs that `asked` names; `known` is their stored state. Fails with
+/// the first run that cannot be investigated.
+pub fn trigger_retrospective(
     key: &WorkflowKey,
-    asked: &Asked,
+    asked: &ManualRequest,
     known: &[NamedRun],
     policy: &Policy,
     as_of: Timestamp,
-) -> Result<Triggered, Untriggered> {
-    asked.check()?;
+) -> Result<TriggeredRetrospective, TriggerError> {
+    asked.validate()?;
     let mut runs = asked
-        .distinct()
+        .distinct_runs()
         .into_iter()
-        .map(|run| Ok((ordinal(key, run, known)?, run.clone())))
+        .map(|run| Ok((find_ordinal(key, run, known)?, run.clone())))
         .collect::<Result<Vec<_>, _>>()?;
+    // Sorted by ordinal, so that the same request in another order gives the same sample.
     runs.sort_unstable();
     let (order, runs): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
     let size = u32::try_from(order.len()).expect("at most RUNS_MAX");
-    let id = RetrospectiveId::manual(key, &asked.request);
+    let id = RetrospectiveId::of_request(key, &asked.request);
     let retrospective = Retrospective {
         id,
         key: key.clone(),
@@ -170,20 +175,20 @@ pub fn trigger(
         last: 0,
         as_of,
         policy: policy.clone(),
-        state: State::Investigating,
-        asked: Some(Asked { runs, ..asked.clone() }),
+        state: RetrospectiveState::Investigating,
+        asked: Some(ManualRequest { runs, ..asked.clone() }),
     };
-    let message = Notice::InvestigationDue { retrospective: id, investigation: 1 }.about(key);
-    Ok(Triggered { retrospective, sample: Sample { seed: String::new(), order, size }, message })
+    let message = Notice::InvestigationDue { retrospective: id, investigation: 1 }.into_message(key);
+    Ok(TriggeredRetrospective { retrospective, sample: Sample { seed: String::new(), order, size }, message })
 }
 
-fn ordinal(key: &WorkflowKey, run: &RunId, known: &[NamedRun]) -> Result<Ordinal, Untriggered> {
+fn find_ordinal(key: &WorkflowKey, run: &RunId, known: &[NamedRun]) -> Result<Ordinal, TriggerError> {
     let Some(named) = known.iter().find(|named| named.run == *run) else {
-        return Err(Untriggered::UnknownRun { run: run.clone(), workflow: key.workflow.clone() });
+        return Err(TriggerError::UnknownRun { run: run.clone(), workflow: key.workflow.clone() });
     };
     match named.ordinal {
-        None => Err(Untriggered::NotCounted(run.clone())),
-        Some(_) if !named.has_facts => Err(Untriggered::Purged(run.clone())),
+        None => Err(TriggerError::NotCounted(run.clone())),
+        Some(_) if !named.has_facts => Err(TriggerError::Purged(run.clone())),
         Some(ordinal) => Ok(ordinal),
     }
 }

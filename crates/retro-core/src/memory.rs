@@ -1,7 +1,7 @@
-//! A memory, the changes that make it, and the fold that proves one from the other.
+//! Memories, their changes, and the fold that computes one from the other.
 //!
-//! The change log is append-only; a memory is the fold of its changes. `retro verify` folds a live store. The state
-//! machine is drawn in the README of this crate, by [`state_machine`].
+//! The change log is append-only, and a memory is the fold of its changes. `retro verify` folds a live store. The
+//! README of this crate shows the state machine as drawn by [`render_state_machine`].
 
 mod change;
 mod fold;
@@ -11,54 +11,55 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Cue, Finding, Quote};
+use crate::finding::{Finding, LessonCue, Quote};
 use crate::id::{Epoch, MemoryId, RunId, Step, Tenant, Workflow};
-use crate::review::{RemarkKey, Repository, Standing};
+use crate::review::{AuthorStanding, RemarkKey, Repository};
 use crate::weight::Weight;
 
-pub use change::{Cause, Change, Despite, Effect, WeightPart, WeightReason, change_id};
-pub use fold::{FoldError, fold, legal_after, legal_at_first, state_machine, status_after};
+pub use change::{Change, ChangeCause, ChangeEffect, TombstoneOverride, WeightPart, WeightReason, change_id};
+pub use fold::{FoldError, fold_change, initial_statuses, legal_changes, render_state_machine, status_after};
 
-/// What a memory is about; part of its key. Similarity, tombstones and confirmation never leave a scope.
+/// Scope of a memory: where it applies. It is part of the key; similarity, tombstones and confirmation never cross
+/// scopes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "scope", rename_all = "snake_case")]
-pub enum Scope {
+pub enum MemoryScope {
     /// One step of a workflow.
     Step {
-        /// The workflow.
+        /// Name of the workflow.
         workflow: Workflow,
-        /// The step.
+        /// Name of the step.
         step: Step,
     },
     /// A whole workflow.
     Workflow {
-        /// The workflow.
+        /// Name of the workflow.
         workflow: Workflow,
     },
     /// A repository, or a path in it.
     Repository {
-        /// `owner/name`.
+        /// Repository, `owner/name`.
         repo: String,
-        /// A path or pattern within it.
+        /// Path or pattern within the repository.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
     },
     /// One person.
     User {
-        /// The person's name at the emitter.
+        /// Name of the person at the emitter.
         user: String,
     },
     /// An account of the tenant.
     Account {
-        /// The account's name.
+        /// Name of the account.
         account: String,
     },
-    /// Everything the tenant runs.
+    /// Everything that the tenant runs.
     Platform,
 }
 
-impl Scope {
-    /// The scope's kind as stored: `step`, `workflow`, `repository`, `user`, `account` or `platform`.
+impl MemoryScope {
+    /// Returns the kind as stored: `step`, `workflow`, `repository`, `user`, `account` or `platform`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Step { .. } => "step",
@@ -70,7 +71,7 @@ impl Scope {
         }
     }
 
-    /// The workflow, for the scopes that have one.
+    /// Returns the workflow, for the scopes that have one.
     pub const fn workflow(&self) -> Option<&Workflow> {
         match self {
             Self::Step { workflow, .. } | Self::Workflow { workflow } => Some(workflow),
@@ -78,7 +79,7 @@ impl Scope {
         }
     }
 
-    /// The step, for the scope that has one.
+    /// Returns the step, for the scope that has one.
     pub const fn step(&self) -> Option<&Step> {
         match self {
             Self::Step { step, .. } => Some(step),
@@ -86,48 +87,49 @@ impl Scope {
         }
     }
 
-    /// The name under which its memories are kept: whose lock they change under, whose log and tombstones they share. A
-    /// repository's is that of its keeper (`repo:owner/name`); `None` for scopes that nobody keeps yet.
-    pub fn kept_under(&self) -> Option<Workflow> {
+    /// Returns the workflow name that owns the memories of this scope: the name of their lock, change log and
+    /// tombstones. For a repository it is the name of its rule scope (`repo:owner/name`). `None` for scopes that
+    /// nothing supports yet.
+    pub fn owning_workflow(&self) -> Option<Workflow> {
         match self {
             Self::Step { workflow, .. } | Self::Workflow { workflow } => Some(workflow.clone()),
             Self::Repository { repo, .. } => {
-                Some(Repository::new(repo).ok()?.keeper(&Tenant::default_tenant()).workflow)
+                Some(Repository::new(repo).ok()?.rule_scope(&Tenant::default_tenant()).workflow)
             }
             Self::User { .. } | Self::Account { .. } | Self::Platform => None,
         }
     }
 
-    /// The key as stored: canonical JSON, the same for the same scope.
-    pub fn key(&self) -> String {
+    /// Returns the key as stored: canonical JSON, equal for equal scopes.
+    pub fn storage_key(&self) -> String {
         crate::canonical::canonical_json(&serde_json::to_value(self).expect("a scope is plain data"))
     }
 }
 
-/// Where a memory stands.
+/// Stage in the life of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// Seen in one run. Never injected, waits for a second.
+pub enum MemoryStatus {
+    /// Seen in one run. Never presented; a second run confirms it.
     Tentative,
-    /// Confirmed. Injected from a weight on.
+    /// Confirmed. Presented if its weight is high enough.
     Active,
-    /// Faded. Revived when it is observed again.
+    /// Faded; revived when the lesson is observed again.
     Archived,
-    /// Gone; a tombstone keeps anything similar away for a time.
+    /// Deleted; a tombstone suppresses similar lessons for a time.
     Deleted,
-    /// Another memory took its place.
+    /// Replaced by another memory.
     Superseded,
-    /// It became part of the workflow itself.
+    /// Made part of the workflow itself.
     Graduated,
 }
 
-impl Status {
-    /// Every status, in the order in which people read them.
+impl MemoryStatus {
+    /// Every status, in the order shown to people.
     pub const ALL: [Self; 6] =
         [Self::Tentative, Self::Active, Self::Archived, Self::Deleted, Self::Superseded, Self::Graduated];
 
-    /// The word as stored and shown.
+    /// Returns the word as stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tentative => "tentative",
@@ -139,63 +141,63 @@ impl Status {
         }
     }
 
-    /// Whether observing the lesson again finds this memory (instead of making another).
-    pub const fn lives(self) -> bool {
+    /// Returns whether an observation of the same lesson finds this memory instead of creating another.
+    pub const fn is_living(self) -> bool {
         matches!(self, Self::Tentative | Self::Active | Self::Archived)
     }
 }
 
-/// One run that shows what a memory says.
+/// One run that shows the lesson of a memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
-    /// The epoch of the retrospective that looked at it; `None` for what did not come from one.
+    /// Epoch of the retrospective that investigated the run; `None` if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
-    /// The words.
+    /// Words that show the lesson.
     pub quote: Quote,
-    /// The remark of a review that shows it; then `run` is the name of its pull request (`owner/name#7`): as for runs,
-    /// another one is a separate one.
+    /// Remark of a review that shows the lesson. `run` is then the name of its pull request (`owner/name#7`), so that
+    /// separate pull requests count like separate runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<RemarkSource>,
 }
 
-/// Where a rule comes from.
+/// Source of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemarkSource {
-    /// The remark.
+    /// Key of the remark.
     pub remark: RemarkKey,
-    /// Who wrote it.
+    /// Author of the remark.
     pub by: String,
-    /// What their word counts for.
-    pub standing: Standing,
-    /// When.
+    /// Standing of the author.
+    pub standing: AuthorStanding,
+    /// Time when the remark was written.
     pub at: Timestamp,
 }
 
-/// Quotes kept on a memory; the change log keeps all of them.
+/// Most quotes stored on a memory; the change log has all of them.
 pub const EVIDENCE_KEPT_MAX: usize = 8;
 
-/// Contradictions kept on a memory: more than two retrospectives can sample by default.
+/// Most contradictions stored on a memory: more than two retrospectives can sample by default.
 pub const CONTRADICTIONS_KEPT_MAX: usize = 16;
 
-/// What a memory says: fixed when it is created.
+/// Content of a memory; fixed when the memory is created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lesson {
-    /// What it is about.
+    /// Tool, command or file that it is about.
     pub subject: String,
     /// One imperative sentence with its cue.
     pub title: String,
-    /// What a reader gets on request.
+    /// Details that an agent gets on request.
     pub content: String,
-    /// When it applies and what following it looks like.
-    pub cue: Cue,
+    /// When it applies, and what following it looks like.
+    pub cue: LessonCue,
 }
 
 impl Lesson {
-    /// What a finding says.
-    pub fn of(finding: &Finding) -> Self {
+    /// Returns the lesson of a finding.
+    pub fn from_finding(finding: &Finding) -> Self {
         Self {
             subject: finding.subject.clone(),
             title: finding.title.clone(),
@@ -204,8 +206,8 @@ impl Lesson {
         }
     }
 
-    /// The text that similarity is judged on when one side carries no signature.
-    pub fn text(&self) -> &str {
+    /// Returns the text that similarity is measured on when one of two lessons has no signature.
+    pub fn comparison_text(&self) -> &str {
         &self.title
     }
 }
@@ -213,56 +215,56 @@ impl Lesson {
 /// A memory: the fold of its changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Its id.
+    /// Id of the memory.
     pub id: MemoryId,
-    /// What it is about.
-    pub scope: Scope,
-    /// What it says.
+    /// Scope that it applies to.
+    pub scope: MemoryScope,
+    /// Content of the memory.
     pub lesson: Lesson,
-    /// Where it stands.
-    pub status: Status,
-    /// What it has earned.
+    /// Current status.
+    pub status: MemoryStatus,
+    /// Current weight.
     pub weight: Weight,
-    /// Distinct runs that observed it.
+    /// Number of distinct runs that observed it.
     pub observed_runs: u32,
-    /// The runs that observed it since it became tentative (again); only another one confirms it.
+    /// Runs that observed it since it last became tentative; only another run confirms it.
     pub tentative_runs: Vec<RunId>,
-    /// The most recent quotes, at most [`EVIDENCE_KEPT_MAX`].
+    /// Most recent quotes, at most [`EVIDENCE_KEPT_MAX`].
     pub evidence: Vec<Evidence>,
-    /// Retrospectives in a row in which its cue never came up.
+    /// Number of consecutive retrospectives in which its cue was not met.
     pub cue_not_met: u32,
-    /// Runs that contradicted it, with the epoch that saw it, at most [`CONTRADICTIONS_KEPT_MAX`]; those of the
-    /// last two retrospectives matter.
+    /// Runs that contradicted it, with the epoch of their retrospective, at most [`CONTRADICTIONS_KEPT_MAX`]. Only
+    /// those of the last two retrospectives count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradicted_by: Vec<(Epoch, RunId)>,
-    /// Why it is quarantined; only a person promotes it then.
+    /// Reason for quarantine; a quarantined memory is promoted only by an operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<String>,
-    /// The greatest standing that speaks for a rule; `None` for what did not come from a review.
+    /// Highest standing that asked for a rule; `None` for a memory that did not come from a review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub authority: Option<Standing>,
-    /// When it was created.
+    pub authority: Option<AuthorStanding>,
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     pub changed_at: Timestamp,
 }
 
-/// Forbids anything similar to a deleted memory for a time, within its scope.
+/// Forbids lessons similar to a deleted memory for a time, within its scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tombstone {
-    /// The memory that was deleted.
+    /// Deleted memory.
     pub memory: MemoryId,
-    /// Where it forbids.
-    pub scope: Scope,
-    /// What it forbids.
+    /// Scope in which it applies.
+    pub scope: MemoryScope,
+    /// Forbidden lesson.
     pub lesson: Lesson,
-    /// Until when.
+    /// Time when it expires.
     pub until: Timestamp,
-    /// Why the memory was deleted.
+    /// Reason why the memory was deleted.
     pub reason: String,
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for MemoryStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

@@ -1,5 +1,5 @@
-//! The messages that our own stages send each other. They are written to the outbox in the transaction that makes
-//! them true, and only wake: what may be worked on is decided by the database.
+//! Messages between our own stages. They are written to the outbox in the transaction that makes them true. A message
+//! only wakes its receiver; the database decides what may be worked on.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,95 +7,96 @@ use serde::{Deserialize, Serialize};
 use crate::dead_letter::Code;
 use crate::id::{
     ChangeId, DeadLetterId, Epoch, MemoryId, MessageId, RetrospectiveId, ReviewBatchId, Tenant, Workflow,
-    WorkflowKey, derive,
+    WorkflowKey, derive_uuid,
 };
 use crate::outcome::PullRequestRef;
 use crate::trace::TraceContext;
 
-/// A message of ours, with the workflow that it is about.
+/// An internal message about a workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// The same cause makes the same id: the broker drops the second within its window.
+    /// Id derived from the cause, so that the broker drops duplicates within its window.
     pub id: MessageId,
-    /// The tenant.
+    /// Tenant of the workflow.
     pub tenant: Tenant,
-    /// The workflow.
+    /// Workflow that the message is about.
     pub workflow: Workflow,
-    /// What it says.
+    /// Content of the message.
     pub notice: Notice,
-    /// What it continues, where somebody traces it. It travels beside what is said, so neither id nor bytes have it.
+    /// Trace context that the message continues, if it is traced. It travels in headers, so neither the id nor the
+    /// body depends on it.
     #[serde(skip)]
     pub trace: Option<TraceContext>,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "notice", rename_all = "snake_case")]
 pub enum Notice {
-    /// A retrospective was opened and wants its sample.
+    /// A retrospective was opened and needs its sample.
     RetrospectiveDue {
-        /// Which.
+        /// Id of the retrospective.
         retrospective: RetrospectiveId,
     },
     /// An investigation may be claimed.
     InvestigationDue {
-        /// Of which retrospective.
+        /// Id of its retrospective.
         retrospective: RetrospectiveId,
-        /// Its place in the sequence, from 1.
+        /// Number of the investigation in the sequence, from 1.
         investigation: u32,
     },
     /// A batch of mutations waits for the writer.
     MutationsDue {
-        /// Of which retrospective.
+        /// Id of its retrospective.
         retrospective: RetrospectiveId,
     },
-    /// A batch that asks something of a repository's rules waits for the writer.
+    /// A batch of mutations of a repository's rules waits for the writer.
     RulesDue {
-        /// Which.
+        /// Id of the batch.
         batch: ReviewBatchId,
     },
-    /// Memories that were applied in runs of a pull request wait for the writer, since it has ended.
+    /// A pull request ended, and memories applied in its runs wait for credit by the writer.
     OutcomesDue {
-        /// The pull request.
+        /// Pull request that ended.
         pull_request: PullRequestRef,
-        /// What made it known: each of the things that have to come together asks for itself.
+        /// Fact that completed the information. Each fact that is needed sends its own message.
         because: String,
     },
     /// A memory changed.
     MemoryChanged {
-        /// The change.
+        /// Id of the change.
         change: ChangeId,
-        /// The memory.
+        /// Id of the memory.
         memory: MemoryId,
-        /// The kind of change.
+        /// Kind of the change.
         kind: String,
-        /// The policy moment.
+        /// Policy moment of the change.
         at: Timestamp,
     },
-    /// A message was given up and stored as a dead letter.
+    /// A message was stored as a dead letter.
     DeadLettered {
-        /// The letter.
+        /// Id of the dead letter.
         letter: DeadLetterId,
-        /// Why.
+        /// Reason code.
         code: Code,
     },
-    /// A report stands.
+    /// A report was stored.
     ReportReady {
-        /// Of which retrospective.
+        /// Id of its retrospective.
         retrospective: RetrospectiveId,
-        /// Its epoch; 0 for a manual one.
+        /// Epoch of the retrospective; 0 for a manual one.
         epoch: Epoch,
     },
 }
 
 impl Notice {
-    /// The kinds that wake our own stages; each names a retrospective. Not among them is `rules.due`: a batch of rules whose wake-up
-    /// is lost with the broker is found by the writer.
+    /// Kinds that wake our own stages; each names a retrospective. `rules.due` is not among them, because the writer
+    /// finds a batch of rules by itself if its message is lost with the broker.
     pub const WAKE_UPS: [&str; 3] = ["retrospective.due", "investigation.due", "mutations.due"];
-    /// The kinds that tell others what happened.
+    /// Kinds that announce events to others.
     pub const ANNOUNCEMENTS: [&str; 3] = ["memory.changed", "dead_letter.stored", "report.ready"];
 
-    /// The kind as it stands in subjects: `retrospective.due` and so on.
+    /// Returns the kind as used in subjects, such as `retrospective.due`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::RetrospectiveDue { .. } => "retrospective.due",
@@ -109,11 +110,12 @@ impl Notice {
         }
     }
 
-    /// The message that carries this notice about a workflow.
-    pub fn about(self, key: &WorkflowKey) -> Message {
+    /// Returns the message that carries this notice about a workflow.
+    pub fn into_message(self, key: &WorkflowKey) -> Message {
+        // The id covers the notice only: with the trace context in it, the same cause would give two ids.
         let cause =
             crate::canonical::canonical_json(&serde_json::to_value(&self).expect("a notice is plain data"));
-        let id = MessageId(derive("message", &[key.tenant.as_str(), key.workflow.as_str(), &cause]));
+        let id = MessageId(derive_uuid("message", &[key.tenant.as_str(), key.workflow.as_str(), &cause]));
         Message { id, tenant: key.tenant.clone(), workflow: key.workflow.clone(), notice: self, trace: None }
     }
 }

@@ -1,4 +1,4 @@
-//! The constants and choices of learning, per workflow. Every report shows the policy it was made under.
+//! Policy: the constants and choices of learning, per workflow. Every report contains the policy it was made under.
 
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize, Serializer};
@@ -7,13 +7,13 @@ use serde_json::{Value, to_value};
 use crate::canonical::content_hash;
 use crate::id::WorkflowKey;
 use crate::memory::CONTRADICTIONS_KEPT_MAX;
-use crate::similar::Scale;
+use crate::similarity::SimilarityScale;
 
-/// The policy of one workflow. Weights and deltas are thousandths; a field left out takes its default.
+/// The policy of one workflow. Weights and deltas are thousandths; a missing field takes its default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
-    /// Counted runs since the last retrospective that open the next one.
+    /// Number of counted runs since the last retrospective that opens the next one.
     #[schemars(range(min = 1, max = 100_000))]
     pub threshold_runs: u32,
     /// Share of the window that is sampled, per mille.
@@ -22,94 +22,96 @@ pub struct Policy {
     /// Most runs that one retrospective samples.
     #[schemars(range(min = 1, max = 1000))]
     pub sample_runs_max: u32,
-    /// How the sample is drawn.
+    /// Order in which the sample is taken from the window.
     pub sample_order: SampleOrder,
     /// Weight of a memory when it is confirmed, thousandths.
     #[schemars(range(min = 1, max = 1000))]
     pub confirmed_weight: u16,
-    /// Distinct runs of one step that confirm a finding; 1 does without the tentative stage.
+    /// Number of distinct runs of one step that confirm a finding; 1 skips the tentative stage.
     #[schemars(range(min = 1, max = 100))]
     pub confirm_runs: u32,
-    /// Per run in which a memory helped, thousandths.
+    /// Weight change per run in which a memory helped, thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub helped_delta: i32,
-    /// Per run in which a memory harmed, thousandths. More than helped: skeptical on purpose.
+    /// Weight change per run in which a memory harmed, thousandths. Larger than `helped_delta` on purpose: harm
+    /// outweighs help.
     #[schemars(range(min = -1000, max = 0))]
     pub harmed_delta: i32,
-    /// Per retrospective in which a memory was presented and never used, thousandths.
+    /// Weight change per retrospective in which a memory was presented and never used, thousandths.
     #[schemars(range(min = -1000, max = 0))]
     pub ignored_delta: i32,
-    /// Once for each run in which a memory was applied and whose pull request was merged, thousandths.
+    /// Weight change for each run in which a memory was applied and whose pull request was merged, thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub merged_delta: i32,
-    /// Once for each run in which a memory was applied and whose pull request was closed without a merge, thousandths.
+    /// Weight change for each run in which a memory was applied and whose pull request was closed without a merge,
+    /// thousandths.
     #[schemars(range(min = -1000, max = 0))]
     pub closed_unmerged_delta: i32,
-    /// For a memory in limbo that its retrospective observed again, thousandths.
+    /// Weight change of a memory in limbo that its retrospective observed again, thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub limbo_observed_delta: i32,
-    /// Retrospectives in a row that "cue not met" exempts from ignored.
+    /// Number of consecutive retrospectives in which "cue not met" exempts a memory from `ignored_delta`.
     #[schemars(range(min = 0, max = 1000))]
     pub cue_not_met_max: u32,
-    /// Least weight that is injected, thousandths.
+    /// Least weight of a memory that is presented, thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub inject_weight_min: u16,
     /// Most memories in one context answer.
     #[schemars(range(min = 1, max = 100))]
     pub inject_memories_max: u32,
-    /// Of those places, how many go to the least presented when more are eligible.
+    /// Number of those places for the least presented memories, when more memories are eligible than fit.
     #[schemars(range(min = 0, max = 100))]
     pub inject_newcomers: u32,
     /// Most tokens of one context answer.
     #[schemars(range(min = 50, max = 100_000))]
     pub inject_tokens_max: u32,
-    /// An active memory below this weight is archived, thousandths.
+    /// Weight below which an active memory is archived, thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub archive_weight: u16,
-    /// Seconds for which a tombstone forbids anything similar.
+    /// Seconds for which a tombstone forbids similar lessons.
     #[schemars(range(min = 1, max = SECONDS_MAX))]
     pub tombstone_s: u64,
-    /// Distinct runs whose contradiction deletes an active memory.
+    /// Number of distinct runs whose contradiction deletes an active memory.
     #[schemars(range(min = 1, max = CONTRADICTIONS_KEPT_MAX))]
     pub contradiction_runs: u32,
-    /// Similarity from which two texts are one memory, thousandths. 700 is where the embedder in use was calibrated to be right;
-    /// less joins more.
+    /// Similarity from which two texts are one memory, thousandths. Every embedder is calibrated so that 700 is
+    /// right; a lower value merges more.
     #[schemars(range(min = 1, max = 1000))]
     pub merge_similarity: u16,
-    /// Similarity from which a tombstone stops a text, thousandths. 600 is where the embedder in use was calibrated to be right;
-    /// less stops more.
+    /// Similarity from which a tombstone forbids a text, thousandths. Every embedder is calibrated so that 600 is
+    /// right; a lower value forbids more.
     #[schemars(range(min = 1, max = 1000))]
     pub tombstone_similarity: u16,
-    /// Attempts of one investigation before it is given up.
+    /// Most attempts of one investigation.
     #[schemars(range(min = 1, max = 100))]
     pub investigation_attempts_max: u32,
-    /// Pause of a workflow after a retrospective without success, seconds; doubles each time.
+    /// Pause of a workflow after a retrospective without a successful investigation, seconds; doubles each time.
     #[schemars(range(min = 0, max = SECONDS_MAX))]
     pub failure_pause_s: u64,
     /// Longest such pause, seconds.
     #[schemars(range(min = 0, max = SECONDS_MAX))]
     pub failure_pause_max_s: u64,
-    /// How sure it has to be that a remark is a rule, thousandths; below, it is none.
+    /// Least certainty that a remark states a rule, thousandths; below it, no rule is created.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_certainty_min: u16,
-    /// Similarity from which opposite advice about one subject is a contradiction, thousandths. 500 is where the embedder in use
-    /// was calibrated to be right; less finds more.
+    /// Similarity from which opposite advice about one subject is a contradiction, thousandths. Every embedder is
+    /// calibrated so that 500 is right; a lower value finds more contradictions.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_contradiction_similarity: u16,
-    /// Investigated runs that ignore a rule they were presented with, since it was last asked for or used, before it is archived. That
-    /// nobody looked into a run says nothing against a rule, nor does a run in which its situation never came up.
+    /// Number of investigated runs that ignore a presented rule, since it was last asked for or used, after which it
+    /// is archived. Runs that were not investigated, and runs in which its situation did not occur, do not count.
     #[schemars(range(min = 1, max = 100_000))]
     pub rule_presentations_max: u32,
     /// Most rules in one context answer.
     #[schemars(range(min = 1, max = 100))]
     pub rule_inject_max: u32,
-    /// Most tokens of the rules in one context answer; memories have their own.
+    /// Most tokens of the rules in one context answer; memories have a separate budget.
     #[schemars(range(min = 50, max = 100_000))]
     pub rule_tokens_max: u32,
 }
 
-/// Keys that came after the first policies were stored. One that has its default is left out of what is stored and hashed:
-/// a report from before keeps its bytes and its hash.
+/// Keys that were added after the first policies were stored. They are left out of what is stored and hashed while
+/// they have their default, so that older reports keep their bytes and their hash.
 const KEYS_ADDED: &[&str] = &[
     "merged_delta",
     "closed_unmerged_delta",
@@ -120,13 +122,13 @@ const KEYS_ADDED: &[&str] = &[
     "rule_tokens_max",
 ];
 
-/// Which runs of a window are looked at.
+/// Order in which runs of a window are sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SampleOrder {
     /// A seeded shuffle of the whole window.
     Random,
-    /// The most recent first. For comparison only: it is what the random sample protects from.
+    /// The most recent first. Only for comparison: it is the bias that random sampling avoids.
     MostRecent,
 }
 
@@ -153,13 +155,13 @@ impl Default for Policy {
             archive_weight: 50,
             tombstone_s: 30 * 24 * 3600,
             contradiction_runs: 2,
-            merge_similarity: Scale::MERGE,
-            tombstone_similarity: Scale::TOMBSTONE,
+            merge_similarity: SimilarityScale::MERGE,
+            tombstone_similarity: SimilarityScale::TOMBSTONE,
             investigation_attempts_max: 3,
             failure_pause_s: 3600,
             failure_pause_max_s: 24 * 3600,
             rule_certainty_min: 600,
-            rule_contradiction_similarity: Scale::CONTRADICTION,
+            rule_contradiction_similarity: SimilarityScale::CONTRADICTION,
             rule_presentations_max: 50,
             rule_inject_max: 5,
             rule_tokens_max: 200,
@@ -171,50 +173,51 @@ impl Default for Policy {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` is {value}; it must be {low} to {high}{}", self.because())]
 pub struct PolicyError {
-    /// The key, as written in `pipeline.toml`.
+    /// Key as written in `pipeline.toml`.
     pub key: String,
-    /// Its value.
+    /// Rejected value.
     pub value: i64,
-    /// The least that would be right.
+    /// Least allowed value.
     pub low: i64,
-    /// The greatest that would be right.
+    /// Greatest allowed value.
     pub high: i64,
-    /// The key whose value makes it so.
-    pub beside: Option<&'static str>,
+    /// Other key whose value sets the bound.
+    pub because_of: Option<&'static str>,
 }
 
 impl PolicyError {
     fn because(&self) -> String {
-        self.beside.map_or(String::new(), |other| format!(", because of `{other}`"))
+        self.because_of.map_or(String::new(), |other| format!(", because of `{other}`"))
     }
 }
 
-/// The longest time that a policy may name: ten years, so that a slip of the pen is found.
+/// Longest time that a policy may name: ten years, so that typing errors are found.
 const SECONDS_MAX: i64 = 10 * 365 * 24 * 3600;
 
 impl Policy {
-    /// Fails with every value that cannot work: out of the bounds that stand at its field, or beside another.
-    pub fn check(&self) -> Result<(), Vec<PolicyError>> {
-        let mut found = self.out_of_bounds();
-        found.extend(self.at_odds());
+    /// Checks every value against the bounds at its field and against the other values. Fails with all violations.
+    pub fn validate(&self) -> Result<(), Vec<PolicyError>> {
+        let mut found = self.range_errors();
+        found.extend(self.cross_field_errors());
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 
-    fn out_of_bounds(&self) -> Vec<PolicyError> {
+    fn range_errors(&self) -> Vec<PolicyError> {
+        // The bounds are read from the schema, so that the documented bounds and the checked ones cannot differ.
         let schema = schema_for!(Self).to_value();
         let values = to_value(self).expect("a policy is plain data");
         let fields = schema["properties"].as_object().into_iter().flatten();
         let out = fields.filter_map(|(key, field)| {
             let (low, high) = (field["minimum"].as_i64()?, field["maximum"].as_i64()?);
-            let value = whole(&values[key])?;
+            let value = integer_value(&values[key])?;
             let out = !(low..=high).contains(&value);
-            out.then(|| PolicyError { key: key.clone(), value, low, high, beside: None })
+            out.then(|| PolicyError { key: key.clone(), value, low, high, because_of: None })
         });
         out.collect()
     }
 
-    /// What works by itself and not beside another value.
-    fn at_odds(&self) -> Vec<PolicyError> {
+    /// Returns values that are within their own bounds but conflict with another value.
+    fn cross_field_errors(&self) -> Vec<PolicyError> {
         let weight_min = i64::from(self.inject_weight_min);
         let rules = [
             (
@@ -225,7 +228,7 @@ impl Policy {
                 "inject_memories_max",
             ),
             ("archive_weight", self.archive_weight.into(), 0, weight_min, "inject_weight_min"),
-            // Below the injection weight, a confirmed memory would begin where nobody could ever read it.
+            // Below the injection weight, a confirmed memory would begin in limbo and never be presented.
             ("confirmed_weight", self.confirmed_weight.into(), weight_min, 1000, "inject_weight_min"),
         ];
         let odd = |(_, value, low, high, _): &(_, i64, i64, i64, _)| !(low..=high).contains(&value);
@@ -234,19 +237,19 @@ impl Policy {
             value,
             low,
             high,
-            beside: Some(other),
+            because_of: Some(other),
         };
         rules.into_iter().filter(odd).map(told).collect()
     }
 
-    /// SHA-256 of the policy in canonical JSON; two policies are the same if and only if their hashes are.
-    pub fn hash(&self) -> String {
-        content_hash(&self.stored())
+    /// Returns the SHA-256 of the policy in canonical JSON. Two policies are equal if and only if their hashes are.
+    pub fn content_hash(&self) -> String {
+        content_hash(&self.stored_value())
     }
 
-    /// The policy as it is stored with what was made under it: every key but those that were added later and have their
+    /// Returns the policy as stored with reports: every key except those that were added later and have their
     /// default.
-    pub fn stored(&self) -> Value {
+    pub fn stored_value(&self) -> Value {
         let mut value = to_value(self).expect("a policy is plain data");
         let defaults = to_value(Self::default()).expect("a policy is plain data");
         if let Value::Object(keys) = &mut value {
@@ -256,25 +259,26 @@ impl Policy {
     }
 }
 
-/// Writes a policy as [`Policy::stored`] says.
+/// Serializes a policy in the form of [`Policy::stored_value`].
 pub(crate) fn serialize_stored<S: Serializer>(policy: &Policy, to: S) -> Result<S::Ok, S::Error> {
-    policy.stored().serialize(to)
+    policy.stored_value().serialize(to)
 }
 
-/// A number of a policy. One that is too large for an `i64` is out of every bound, and told as the greatest.
-fn whole(value: &Value) -> Option<i64> {
+/// Returns a number of a policy as an integer. A number too large for an `i64` becomes the greatest one, which
+/// exceeds every bound.
+fn integer_value(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_u64().map(|_| i64::MAX))
 }
 
-/// Where a shell gets the policy of a workflow from.
+/// Source of the policies of workflows for the shells.
 pub trait Policies: Send + Sync {
-    /// The policy in force for the workflow now. A retrospective under way keeps the one it began with.
-    fn of(&self, key: &WorkflowKey) -> Policy;
+    /// Returns the policy now in force for the workflow. An open retrospective keeps the one it began with.
+    fn policy_for(&self, key: &WorkflowKey) -> Policy;
 }
 
-/// One policy for every workflow.
+/// The same policy for every workflow.
 impl Policies for Policy {
-    fn of(&self, _key: &WorkflowKey) -> Policy {
+    fn policy_for(&self, _key: &WorkflowKey) -> Policy {
         self.clone()
     }
 }
@@ -285,16 +289,16 @@ mod tests {
 
     #[test]
     fn the_defaults_are_valid_and_a_bad_value_is_named() {
-        assert_eq!(Policy::default().check(), Ok(()));
-        let error = Policy { harmed_delta: 5, ..Policy::default() }.check().unwrap_err();
+        assert_eq!(Policy::default().validate(), Ok(()));
+        let error = Policy { harmed_delta: 5, ..Policy::default() }.validate().unwrap_err();
         assert_eq!(error[0].to_string(), "`harmed_delta` is 5; it must be -1000 to 0");
     }
 
     #[test]
-    fn every_value_that_cannot_work_is_told_at_once() {
+    fn all_invalid_values_are_reported_together() {
         let policy =
             Policy { inject_weight_min: 20, threshold_runs: 0, tombstone_s: u64::MAX, ..Policy::default() };
-        let told: Vec<_> = policy.check().unwrap_err().iter().map(ToString::to_string).collect();
+        let told: Vec<_> = policy.validate().unwrap_err().iter().map(ToString::to_string).collect();
         assert_eq!(
             told,
             [
@@ -315,9 +319,9 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_tells_policies_apart() {
+    fn different_policies_have_different_hashes() {
         let other = Policy { threshold_runs: 11, ..Policy::default() };
-        assert_eq!(Policy::default().hash(), Policy::default().hash());
-        assert_ne!(Policy::default().hash(), other.hash());
+        assert_eq!(Policy::default().content_hash(), Policy::default().content_hash());
+        assert_ne!(Policy::default().content_hash(), other.content_hash());
     }
 }

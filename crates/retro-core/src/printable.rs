@@ -1,59 +1,63 @@
-//! Text that is safe to print.
+//! Makes text safe to print.
 //!
-//! **The need.** Almost everything that a person reads was written by somebody else: quotes of runs, titles, file names,
-//! errors of servers. Printed raw, such a text clears the screen, rewrites the lines above it, turns a line around, or
-//! carries words that nobody sees.
+//! **Problem.** Almost everything that a person reads was written by somebody else: quotes of runs, titles, file
+//! names, errors of servers. Printed raw, such a text can clear the screen, rewrite the lines above it, reverse the
+//! direction of a line, or carry invisible words.
 //!
-//! **The properties**, each a test below. What comes out holds no character that steers a terminal or shows nothing;
-//! nothing disappears, since such a character is written as its code (`\u{202e}`); everything else stays as it is; doing it twice changes
-//! nothing more; six bytes come out for each byte at most.
+//! **Properties**, each with a test. The output contains no character that controls a terminal or is invisible.
+//! Nothing is removed: such a character is printed as its code (`\u{202e}`). All other characters stay. Escaping
+//! twice changes nothing more. The output has at most six bytes for each byte of the input.
 //!
 //! **What is not printable.**
-//! - Controls: C0 with ESC, DEL, and C1, which some terminals take for ESC sequences. A line break and a tab stay where a
-//!   text of several lines is wanted.
-//! - Marks that change the direction of what follows, and the separators of lines and paragraphs.
-//! - What shows nothing: zero-width spaces, soft hyphens, fillers, invisible operators, the tag block and the supplementary
-//!   variation selectors. The last two spell any sentence without a trace, so the three flags of regions and the rare
-//!   ideographs that use them show their codes.
-//! - Private use and noncharacters: what they look like is no standard's matter.
+//! - Controls: C0 with ESC, DEL, and C1, which some terminals treat as ESC sequences. A line break and a tab stay where
+//!   multi-line text is expected.
+//! - Marks that change the direction of the text after them, and line and paragraph separators.
+//! - Invisible characters: zero-width spaces, soft hyphens, fillers, invisible operators, the tag block and the
+//!   supplementary variation selectors. The last two can spell any sentence invisibly, so the three flags of regions
+//!   and the rare ideographs that use them are printed as codes.
+//! - Private use and noncharacters, because no standard defines their appearance.
 //!
-//! **What stays, where it does its work.** A joiner or non-joiner stands between two visible characters that are not
-//! ASCII: Persian, Indic scripts and emoji need them, and Latin words are only torn apart by them. One variation
-//! selector stands behind such a character, or makes a keycap. Everywhere else they are codes.
+//! **What stays where it has a function.** A joiner or non-joiner stays between two visible characters that are not
+//! ASCII: Persian, Indic scripts and emoji need them, and between Latin letters they only split words. One variation
+//! selector stays after such a character, or as part of a keycap. Elsewhere they are printed as codes.
 //!
-//! A lone surrogate cannot be here: Rust's text has none, and in JSON it is an escape, which is ASCII.
+//! A lone surrogate cannot occur: Rust strings have none, and in JSON it is an escape, which is ASCII.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns a text of several lines with every character that is not printable as its code. Line breaks and tabs stay.
+/// Returns a multi-line text with every unprintable character as its code. Line breaks and tabs stay.
 pub fn make_printable(text: &str) -> Cow<'_, str> {
-    escape(text, |c| matches!(c, '\n' | '\t'), push_code)
+    escape_unprintable(text, |c| matches!(c, '\n' | '\t'), push_code)
 }
 
-/// Returns a text on one line, with every character that is not printable as its code: a line break is `\n`.
+/// Returns a text on one line with every unprintable character as its code; a line break becomes `\n`.
 pub fn make_printable_line(text: &str) -> Cow<'_, str> {
-    escape(text, |_| false, push_code)
+    escape_unprintable(text, |_| false, push_code)
 }
 
-/// Returns a JSON document with every character that is not printable as a JSON escape. It parses to the same value.
+/// Returns a JSON document with every unprintable character as a JSON escape. It parses to the same value.
 ///
-/// A valid document has such characters only within strings, where an escape may stand for them; the line breaks
-/// between its parts stay.
+/// A valid document contains such characters only in strings, where an escape may replace them. Line breaks between
+/// its parts stay.
 pub fn make_printable_json(document: &str) -> Cow<'_, str> {
-    escape(document, |c| matches!(c, '\n' | '\t' | '\r'), push_json_escape)
+    escape_unprintable(document, |c| matches!(c, '\n' | '\t' | '\r'), push_json_escape)
 }
 
-/// Whether [`make_printable`] leaves a text as it is.
+/// Returns whether [`make_printable`] leaves a text unchanged.
 pub fn is_printable(text: &str) -> bool {
     matches!(make_printable(text), Cow::Borrowed(_))
 }
 
-/// Writes the characters that are neither printable nor to be kept by `push`; borrows the text when there is none.
-fn escape(text: &str, keep: impl Fn(char) -> bool, push: impl Fn(&mut String, char)) -> Cow<'_, str> {
+/// Escapes characters that are neither visible nor accepted by `keep`; borrows the text when there are none.
+fn escape_unprintable(
+    text: &str,
+    keep: impl Fn(char) -> bool,
+    push: impl Fn(&mut String, char),
+) -> Cow<'_, str> {
     let mut out: Option<String> = None;
-    // The character before, as it is printed. After an escape it is ASCII, so that what depended on the escaped one is
-    // escaped at once and not the next time.
+    // The previous character as printed. After an escape it is ASCII, so that a character that depended on the escaped
+    // one is escaped in the same pass. Otherwise a second pass would change the text again.
     let mut previous = None;
     for (at, c) in text.char_indices() {
         let next = text[at + c.len_utf8()..].chars().next();
@@ -74,10 +78,10 @@ fn push_code(out: &mut String, c: char) {
     out.extend(c.escape_default());
 }
 
-/// JSON escapes are UTF-16: two of them beyond the basic plane.
+/// Appends JSON escapes, which are UTF-16: two of them for a character beyond the basic plane.
 fn push_json_escape(out: &mut String, c: char) {
     for unit in c.encode_utf16(&mut [0; 2]) {
-        write!(out, "\\u{unit:04x}").expect("a string takes everything");
+        write!(out, "\\u{unit:04x}").expect("writing to a string never fails");
     }
 }
 
@@ -94,18 +98,19 @@ fn is_visible(previous: Option<char>, c: char, next: Option<char>) -> bool {
     }
 }
 
-/// Whether a joiner or a selector may depend on it: visible by itself, and not ASCII.
+/// Returns whether a joiner or a selector may depend on the character: visible by itself, and not ASCII.
 fn is_base(c: char) -> bool {
     let depends = matches!(c, '\u{200c}' | '\u{200d}') || is_selector(c);
     !c.is_ascii() && !c.is_whitespace() && !depends && !is_hidden(c)
 }
 
-/// Selectors of a glyph, and the separators and selectors of Mongolian.
+/// Returns whether the character selects a glyph; includes the separators and selectors of Mongolian.
 fn is_selector(c: char) -> bool {
     matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{180b}'..='\u{180f}')
 }
 
-/// Characters that steer what shows them, show nothing, or have no agreed look: wherever they stand.
+/// Returns whether the character controls a terminal, is invisible or has no standard appearance, regardless of
+/// context.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,

@@ -1,111 +1,121 @@
-//! Recall: which memories the next run of a step is handed, and how they stand in its prompt.
+//! Recall: chooses the memories for the next run of a step, and renders them as a block of its prompt.
 
 mod fence;
+mod memory_content;
 mod rules;
-mod told;
 
 use serde::{Deserialize, Serialize};
 
 pub use fence::{FENCE_BEGIN, FENCE_END, strip_injected};
+pub use memory_content::strip_memory_content;
 pub use rules::choose_rules;
-pub use told::strip_told;
 
 use crate::id::MemoryId;
-use crate::memory::{Memory, Status};
+use crate::memory::{Memory, MemoryStatus};
 use crate::policy::Policy;
 use crate::weight::Weight;
 
-/// A memory that might be handed out, with how often it was.
+/// A memory that may be presented, with its presentation count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// The memory.
+pub struct RecallCandidate {
+    /// Memory with its scope, lesson and weight.
     pub memory: Memory,
-    /// Runs it has been presented to.
+    /// Number of runs that it was presented to.
     pub presentations: u64,
 }
 
-/// One line of an answer.
+/// One line of a context answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recalled {
-    /// The memory.
+pub struct RecalledMemory {
+    /// Id of the memory.
     pub id: MemoryId,
-    /// Its weight.
+    /// Weight of the memory.
     pub weight: Weight,
-    /// Its one line.
+    /// Title of its lesson.
     pub title: String,
-    /// Whether it got a newcomer's place.
+    /// True if it took a place reserved for the least presented memories.
     pub newcomer: bool,
 }
 
-/// What a step's next run is handed.
+/// Context for the next run of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Recall {
-    /// The memories, best first.
-    pub memories: Vec<Recalled>,
-    /// The block to put into the prompt; empty when there is nothing to say.
+    /// Presented memories, best first.
+    pub memories: Vec<RecalledMemory>,
+    /// Block for the prompt; empty when there are no memories.
     pub text: String,
-    /// Tokens of `text`.
+    /// Number of tokens of `text`.
     pub tokens: u32,
-    /// Eligible memories that found no place.
+    /// Number of eligible memories that did not fit.
     pub left_out: u32,
 }
 
 /// Chooses among the candidates of one step. `tokens` counts the tokens of a text with a real tokenizer.
 ///
-/// Places are scarce when more memories are eligible than there are places, or than the token budget has room for:
-/// then the least presented get some of them, or nothing new would ever be seen.
-pub fn choose(mut candidates: Vec<Candidate>, policy: &Policy, tokens: &dyn Fn(&str) -> usize) -> Recall {
-    candidates.retain(|candidate| eligible(&candidate.memory, policy));
-    candidates.sort_by_key(by_weight);
+/// When more memories are eligible than there are places, or than fit the token budget, the least presented ones get
+/// some of the places. Otherwise no new memory would ever be presented.
+pub fn choose_memories(
+    mut candidates: Vec<RecallCandidate>,
+    policy: &Policy,
+    tokens: &dyn Fn(&str) -> usize,
+) -> Recall {
+    candidates.retain(|candidate| is_eligible(&candidate.memory, policy));
+    candidates.sort_by_key(weight_order);
     let eligible = candidates.len();
     let places = policy.inject_memories_max as usize;
-    let fill = |lines| fill(lines, eligible, policy.inject_tokens_max as usize, tokens);
-    let heaviest = fill(candidates.iter().take(places).map(|one| recalled(one, false)).collect());
+    let fill = |lines| fill_budget(lines, eligible, policy.inject_tokens_max as usize, tokens);
+    // How many lines fit the token budget is known only after filling it once without newcomers.
+    let heaviest = fill(candidates.iter().take(places).map(|one| recalled_memory(one, false)).collect());
     let found = heaviest.memories.len();
-    let newcomers = newcomers(found, policy);
+    let newcomers = newcomer_places(found, policy);
     if found == eligible || newcomers == 0 {
         return heaviest;
     }
     let mut rest = candidates.split_off(found.saturating_sub(newcomers));
-    rest.sort_by_key(|candidate| (candidate.presentations, by_weight(candidate)));
+    rest.sort_by_key(|candidate| (candidate.presentations, weight_order(candidate)));
     let mut others = rest.split_off(newcomers.min(rest.len()));
-    others.sort_by_key(by_weight);
-    let lines = rest.iter().map(|one| recalled(one, true));
-    let heavy = candidates.iter().chain(&others).map(|one| recalled(one, false));
+    others.sort_by_key(weight_order);
+    let lines = rest.iter().map(|one| recalled_memory(one, true));
+    let heavy = candidates.iter().chain(&others).map(|one| recalled_memory(one, false));
     fill(lines.chain(heavy).take(places).collect())
 }
 
-/// How many places go to newcomers: the policy's number, and when the budget has room for fewer lines than there are
-/// places, no more than half of them.
-fn newcomers(found: usize, policy: &Policy) -> usize {
+/// Returns the number of places for newcomers: the policy's number, or at most half of the lines when the token
+/// budget holds fewer lines than there are places.
+fn newcomer_places(found: usize, policy: &Policy) -> usize {
     let wanted = policy.inject_newcomers as usize;
     if found < policy.inject_memories_max as usize { wanted.min(found / 2) } else { wanted }
 }
 
-fn eligible(memory: &Memory, policy: &Policy) -> bool {
-    memory.status == Status::Active && memory.weight.get() >= policy.inject_weight_min
+fn is_eligible(memory: &Memory, policy: &Policy) -> bool {
+    memory.status == MemoryStatus::Active && memory.weight.get() >= policy.inject_weight_min
 }
 
-/// Weight, then fewer presentations, then age, then id.
-fn by_weight(candidate: &Candidate) -> (std::cmp::Reverse<Weight>, u64, jiff::Timestamp, MemoryId) {
+/// Sort key: weight, then fewer presentations, then age, then id.
+fn weight_order(candidate: &RecallCandidate) -> (std::cmp::Reverse<Weight>, u64, jiff::Timestamp, MemoryId) {
     let memory = &candidate.memory;
     (std::cmp::Reverse(memory.weight), candidate.presentations, memory.created_at, memory.id)
 }
 
-fn recalled(candidate: &Candidate, newcomer: bool) -> Recalled {
+fn recalled_memory(candidate: &RecallCandidate, newcomer: bool) -> RecalledMemory {
     let memory = &candidate.memory;
-    Recalled { id: memory.id, weight: memory.weight, title: memory.lesson.title.clone(), newcomer }
+    RecalledMemory { id: memory.id, weight: memory.weight, title: memory.lesson.title.clone(), newcomer }
 }
 
-/// Takes lines, in the order in which they have a claim, while the whole block stays within the budget; one that does
-/// not fit is left out, and a shorter one after it may still fit. In the block, newcomers stand last.
-fn fill(lines: Vec<Recalled>, eligible: usize, tokens_max: usize, tokens: &dyn Fn(&str) -> usize) -> Recall {
+/// Adds lines in order of priority while the whole block stays within the budget. A line that does not fit is
+/// skipped, and a shorter one after it may still fit. Newcomers come last in the block.
+fn fill_budget(
+    lines: Vec<RecalledMemory>,
+    eligible: usize,
+    tokens_max: usize,
+    tokens: &dyn Fn(&str) -> usize,
+) -> Recall {
     let mut recall = Recall::default();
     for line in lines {
         let before_newcomers = recall.memories.iter().take_while(|kept| !kept.newcomer).count();
         let at = if line.newcomer { recall.memories.len() } else { before_newcomers };
         recall.memories.insert(at, line);
-        let text = fence::render(&recall.memories);
+        let text = fence::render_block(&recall.memories);
         let count = tokens(&text);
         if count > tokens_max {
             recall.memories.remove(at);

@@ -1,67 +1,69 @@
-//! Replay: what comes of sending a dead letter again, and how many letters of a batch may go next.
+//! Replay: the result of sending a dead letter again, and the pace of a batch of replays.
 //!
-//! **One letter.** It goes out with a new delivery id and its old identity, so that the broker does not drop it and the
-//! inbox still knows it: replayed any number of times it has one effect.
+//! **One dead letter.** It is published with a new delivery id and its old identity, so that the broker does not drop
+//! it and the inbox still recognises it. Replayed any number of times, it has one effect.
 //!
-//! **A batch.** First a few, the canary, each of which has to succeed; then the rest at a pace, as long as few enough of
-//! them fail. [`next`] is asked again and again by whoever drives the batch, with everything that is known; it
-//! remembers nothing, so any process may drive it, and a crash in the middle changes nothing.
+//! **A batch.** First a few dead letters are sent, the canary, and each of them has to succeed. The others follow at
+//! a pace, as long as few enough fail. The process that drives the batch calls [`decide_batch_action`] repeatedly
+//! with everything that is known. The function keeps no state, so any process may drive the batch, and a crash
+//! changes nothing.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::dead_letter::Rejection;
 
-/// The header that names the replay which a message is.
+/// Header with the id of the replay.
 pub const REPLAY_HEADER: &str = "Retro-Replay";
-/// The header that holds the id under which the message came at first, when it had one.
+/// Header with the message id of the first delivery, if it had one.
 pub const ORIGINAL_ID_HEADER: &str = "Retro-Original-Msg-Id";
-/// Letters a second, in thousandths, when nobody asks for another pace: a person can follow it, and stop it.
-pub const RATE_MILLI: u32 = 5_000;
-/// The fastest pace, in thousandths of a letter a second: a tenth of what a small machine counts.
+/// Default pace in dead letters per second, thousandths: slow enough for a person to follow and stop it.
+pub const DEFAULT_RATE_MILLI: u32 = 5_000;
+/// Fastest pace in dead letters per second, thousandths: a tenth of what a small machine counts.
 pub const RATE_MILLI_MAX: u32 = 1_000_000;
-/// The share of failures that stops a batch, in thousandths, when nobody asks for another.
-pub const FAILED_PERMILLE_MAX: u32 = 200;
-/// Failures are a share of at least so many, or the first one of a batch would stop it.
-pub const SHARE_OF_MIN: u32 = 10;
-/// Letters of a batch that may be under way at once: when nothing answers, so few wait at the broker.
-pub const UNDER_WAY_MAX: u32 = 50;
-/// Letters that one batch may hold. More are several batches, each of which a person has looked at.
-pub const BATCH_LETTERS_MAX: u32 = 10_000;
-/// How far ahead letters are taken up, so that a slow batch does not hold the pace against others.
-const AHEAD: SignedDuration = SignedDuration::from_secs(1);
+/// Default share of failures that stops a batch, thousandths.
+pub const DEFAULT_FAILED_PERMILLE_MAX: u32 = 200;
+/// Least number of replays on which the share of failures is computed; otherwise the first failure would stop a
+/// batch.
+pub const FAILED_SHARE_BASE_MIN: u32 = 10;
+/// Most replays of a batch in flight, so that few wait at the broker when no consumer answers.
+pub const BATCH_IN_FLIGHT_MAX: u32 = 50;
+/// Most dead letters in one batch. More have to be split, so that a person looks at each batch.
+pub const BATCH_DEAD_LETTERS_MAX: u32 = 10_000;
+/// Time by which dead letters may be released early, so that a driver that wakes seldom keeps the pace.
+const LOOKAHEAD: SignedDuration = SignedDuration::from_secs(1);
 
-/// What came of a replay.
+/// Result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "came", rename_all = "snake_case")]
-pub enum Outcome {
-    /// It was handled, and its effects are stored.
+pub enum ReplayOutcome {
+    /// The message was handled, and its effects are stored.
     Handled,
-    /// It had been handled before: nothing changed.
+    /// The message had been handled before; nothing changed.
     Known,
-    /// It was given up again.
+    /// The message became a dead letter again.
     Failed {
-        /// Why.
+        /// Reason for the new dead letter.
         rejection: Rejection,
-        /// Attempts that it took.
+        /// Number of attempts.
         attempts: u32,
     },
-    /// The broker does not take it, whenever it is asked.
+    /// The broker permanently refuses the message.
     Refused {
-        /// In the words of the broker or its client.
+        /// Error text of the broker or its client.
         problem: String,
     },
 }
 
-impl Outcome {
-    /// Whether the letter is done with.
-    pub const fn succeeded(&self) -> bool {
+impl ReplayOutcome {
+    /// Returns whether the dead letter is resolved.
+    pub const fn is_success(&self) -> bool {
         matches!(self, Self::Handled | Self::Known)
     }
 }
 
-impl std::fmt::Display for Outcome {
-    /// One sentence without its end. It may quote the message as far as a rejection does.
+impl std::fmt::Display for ReplayOutcome {
+    /// Writes one sentence without its full stop. It may quote the message as far as a rejection does.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Handled => f.write_str("it was handled"),
@@ -72,119 +74,120 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// How a batch is to go.
+/// Pace of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pace {
-    /// So many go first, and the others only when each of them succeeded; 0: none.
+pub struct ReplayPace {
+    /// Number of dead letters that are sent first; the others follow only when all of these succeed. 0 sends no
+    /// canary.
     pub canary: u32,
-    /// Letters a second, in thousandths; at least 1.
+    /// Dead letters per second, in thousandths; at least 1.
     pub rate_milli: u32,
-    /// More failures than this share, in thousandths, stop it.
+    /// Share of failures that the batch tolerates, in thousandths.
     pub failed_permille_max: u32,
 }
 
-impl Default for Pace {
+impl Default for ReplayPace {
     fn default() -> Self {
-        Self { canary: 0, rate_milli: RATE_MILLI, failed_permille_max: FAILED_PERMILLE_MAX }
+        Self { canary: 0, rate_milli: DEFAULT_RATE_MILLI, failed_permille_max: DEFAULT_FAILED_PERMILLE_MAX }
     }
 }
 
-impl Pace {
-    /// Refuses a pace that cannot be kept, with the field and what is wrong with it.
-    pub fn check(&self) -> Result<(), PaceError> {
-        let out_of = |field, value: u32, min, max| PaceError { field, value, min, max };
+impl ReplayPace {
+    /// Validates the pace. Fails with the first field that is out of range.
+    pub fn validate(&self) -> Result<(), ReplayPaceError> {
+        let out_of = |field, value: u32, min, max| ReplayPaceError { field, value, min, max };
         if !(1..=RATE_MILLI_MAX).contains(&self.rate_milli) {
             return Err(out_of("rate_milli", self.rate_milli, 1, RATE_MILLI_MAX));
         }
         if self.failed_permille_max > 1000 {
             return Err(out_of("max_failed_permille", self.failed_permille_max, 0, 1000));
         }
-        if self.canary > BATCH_LETTERS_MAX {
-            return Err(out_of("canary", self.canary, 0, BATCH_LETTERS_MAX));
+        if self.canary > BATCH_DEAD_LETTERS_MAX {
+            return Err(out_of("canary", self.canary, 0, BATCH_DEAD_LETTERS_MAX));
         }
         Ok(())
     }
 
-    /// The time between two letters.
-    pub fn gap(&self) -> SignedDuration {
+    /// Returns the time between two dead letters.
+    pub fn send_interval(&self) -> SignedDuration {
         SignedDuration::from_micros(1_000_000_000 / i64::from(self.rate_milli.max(1)))
     }
 }
 
-/// A pace that cannot be kept.
+/// A pace with a field out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` is {value}; it must be {min} to {max}")]
-pub struct PaceError {
-    /// Which part of it.
+pub struct ReplayPaceError {
+    /// Name of the field.
     pub field: &'static str,
-    /// What it is.
+    /// Rejected value.
     pub value: u32,
-    /// The least that it may be.
+    /// Least allowed value.
     pub min: u32,
-    /// The most.
+    /// Greatest allowed value.
     pub max: u32,
 }
 
-/// How far a batch is: each of its letters stands in one of these places.
+/// Progress of a batch; each of its dead letters is counted in one field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Progress {
-    /// Not taken up yet.
+pub struct BatchProgress {
+    /// Not released yet.
     pub waiting: u32,
-    /// Taken up, and nothing has come of it yet.
+    /// Released, without a result yet.
     pub under_way: u32,
-    /// Handled, now or before.
+    /// Handled by this replay or before.
     pub handled: u32,
-    /// Failed again.
+    /// Dead letter again after the replay.
     pub failed: u32,
-    /// Left alone: somebody else had acted on it.
+    /// Skipped, because somebody else acted on it first.
     pub skipped: u32,
 }
 
-impl Progress {
-    /// Letters of the batch.
-    pub const fn letters(&self) -> u32 {
-        self.waiting + self.under_way + self.ended()
+impl BatchProgress {
+    /// Returns the number of dead letters in the batch.
+    pub const fn total_count(&self) -> u32 {
+        self.waiting + self.under_way + self.ended_count()
     }
 
-    /// Letters that nothing more comes of.
-    pub const fn ended(&self) -> u32 {
+    /// Returns the number of dead letters with a final result.
+    pub const fn ended_count(&self) -> u32 {
         self.handled + self.failed + self.skipped
     }
 }
 
-/// What is to be done about a batch now.
+/// Next action of the driver of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// Take up so many letters, in their order; at least one.
+pub enum BatchAction {
+    /// Release this many dead letters, in order; at least one.
     Release(u32),
-    /// Nothing, for the time being.
+    /// Release nothing for now.
     Wait,
-    /// Take up no more.
-    Stop(Stop),
-    /// Every letter has ended.
+    /// Release no more.
+    Stop(StopReason),
+    /// Every dead letter has a final result.
     Done,
 }
 
-/// Why a batch stops.
+/// Reason why a batch stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    /// One of those that went first failed.
+pub enum StopReason {
+    /// A dead letter of the canary failed.
     CanaryFailed {
-        /// So many did.
+        /// Number of failures.
         failed: u32,
-        /// Of so many.
+        /// Size of the canary.
         of: u32,
     },
     /// Too large a share failed.
     TooManyFailed {
-        /// So many did.
+        /// Number of failures.
         failed: u32,
-        /// Of so many that were sent and ended.
+        /// Number of replays that were sent and have ended.
         of: u32,
     },
 }
 
-impl std::fmt::Display for Stop {
+impl std::fmt::Display for StopReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::CanaryFailed { failed, of } => {
@@ -197,39 +200,49 @@ impl std::fmt::Display for Stop {
     }
 }
 
-/// Decides what is done about a batch: `due` is when its next letter may be taken up at the earliest.
-pub fn next(pace: &Pace, progress: &Progress, due: Timestamp, now: Timestamp) -> Next {
-    let Progress { waiting, under_way, handled, failed, .. } = *progress;
+/// Decides what the driver of a batch does next; `due` is the earliest time for its next dead letter.
+pub fn decide_batch_action(
+    pace: &ReplayPace,
+    progress: &BatchProgress,
+    due: Timestamp,
+    now: Timestamp,
+) -> BatchAction {
+    let BatchProgress { waiting, under_way, handled, failed, .. } = *progress;
     let sent = handled + failed;
-    // A letter that was left alone tells nothing, and another one goes first in its place.
+    // A skipped dead letter proves nothing, so another one takes its place in the canary.
     let first = pace.canary.min(waiting + under_way + sent);
+    // While no more than the canary was sent, every failure is one of the canary.
     let canary = sent + under_way <= first && first > 0;
     if failed > 0 && canary {
-        return Next::Stop(Stop::CanaryFailed { failed, of: first });
+        return BatchAction::Stop(StopReason::CanaryFailed { failed, of: first });
     }
-    if u64::from(failed) * 1000 > u64::from(pace.failed_permille_max) * u64::from(sent.max(SHARE_OF_MIN)) {
-        return Next::Stop(Stop::TooManyFailed { failed, of: sent });
+    // Computed in u64, because the fields come from rows and a product of unchecked u32 values could overflow.
+    if u64::from(failed) * 1000
+        > u64::from(pace.failed_permille_max) * u64::from(sent.max(FAILED_SHARE_BASE_MIN))
+    {
+        return BatchAction::Stop(StopReason::TooManyFailed { failed, of: sent });
     }
     if waiting == 0 {
-        return if under_way == 0 { Next::Done } else { Next::Wait };
+        return if under_way == 0 { BatchAction::Done } else { BatchAction::Wait };
     }
+    // Nothing but the canary is released until all of it was handled.
     let room = if handled < first { first.saturating_sub(sent + under_way) } else { waiting };
-    let room = room.min(waiting).min(UNDER_WAY_MAX.saturating_sub(under_way));
-    match room.min(on_time(pace, due, now)) {
-        0 => Next::Wait,
-        letters => Next::Release(letters),
+    let room = room.min(waiting).min(BATCH_IN_FLIGHT_MAX.saturating_sub(under_way));
+    match room.min(count_due(pace, due, now)) {
+        0 => BatchAction::Wait,
+        letters => BatchAction::Release(letters),
     }
 }
 
-/// How many letters are due by now, or soon enough.
-fn on_time(pace: &Pace, due: Timestamp, now: Timestamp) -> u32 {
-    let ahead = now.duration_since(due).saturating_add(AHEAD);
-    if due > now && due.duration_since(now) >= AHEAD {
+/// Returns how many dead letters are due by now, or soon enough.
+fn count_due(pace: &ReplayPace, due: Timestamp, now: Timestamp) -> u32 {
+    let ahead = now.duration_since(due).saturating_add(LOOKAHEAD);
+    if due > now && due.duration_since(now) >= LOOKAHEAD {
         return 0;
     }
-    let gaps = ahead.as_micros() / pace.gap().as_micros().max(1);
-    // What was missed while nobody drove the batch is not caught up with: the pace is a promise to whoever handles them.
-    let at_once = (AHEAD.as_micros() / pace.gap().as_micros().max(1)).max(1);
+    let gaps = ahead.as_micros() / pace.send_interval().as_micros().max(1);
+    // Time without a driver is not caught up: a burst would exceed the pace that the operator set.
+    let at_once = (LOOKAHEAD.as_micros() / pace.send_interval().as_micros().max(1)).max(1);
     u32::try_from(gaps.clamp(1, at_once)).unwrap_or(u32::MAX)
 }
 

@@ -1,4 +1,4 @@
-//! The report of a retrospective: one struct, rendered as JSON, Markdown or a table elsewhere.
+//! The report of a retrospective: one struct, rendered elsewhere as JSON, Markdown or a table.
 
 mod association;
 mod outlier;
@@ -8,38 +8,38 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Checked, Fault, Finding, MemoryVerdict, Transient};
+use crate::finding::{CheckedAnswer, Fault, Finding, TransientError, VerdictRecord};
 use crate::id::{Epoch, MemoryId, Ordinal, RetrospectiveId, RunId, Tenant, Workflow};
-use crate::learn::{Applied, MutationOutcome};
-use crate::manual::{Asked, Proposal};
-use crate::memory::{Change, Memory, Scope, Status};
-use crate::outcome::RunOutcome;
+use crate::learn::{AppliedBatch, MutationOutcome};
+use crate::manual::{ManualRequest, Proposal};
+use crate::memory::{Change, Memory, MemoryScope, MemoryStatus};
+use crate::outcome::PullRequestOutcome;
 use crate::policy::Policy;
-use crate::retrospective::{Investigation, Retrospective, State};
-use crate::run::Outcome;
-use crate::sample::{Power, Sample, power};
+use crate::retrospective::{Investigation, Retrospective, RetrospectiveState};
+use crate::run::RunOutcome;
+use crate::sample::{Sample, SamplingPower, sampling_power};
 use crate::weight::Weight;
 
-pub use association::{Association, ErrorSeen, SIGHTINGS_MAX, Sighting};
-pub use outlier::{HISTORY_RUNS_MAX, Measure, Outlier, Spent};
+pub use association::{ErrorAssociation, ErrorSignature, INVESTIGATED_RUNS_MAX, InvestigatedRun};
+pub use outlier::{HISTORY_RUNS_MAX, Outlier, RunSpending, SpendingMeasure};
 
-/// Most memories that a report lists before and after; the rest is counted.
+/// Most memories that a report lists before and after; the others are only counted.
 pub const MEMORIES_LISTED_MAX: usize = 500;
 
-/// What a retrospective looked at, saw, asked for and changed.
+/// Report of a retrospective: the runs, findings, mutations and changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The retrospective, and the report's own id.
+    /// Id of the retrospective and of its report.
     pub id: RetrospectiveId,
-    /// The tenant.
+    /// Tenant of the workflow.
     pub tenant: Tenant,
-    /// The workflow.
+    /// Name of the workflow.
     pub workflow: Workflow,
-    /// The epoch; 0 for a manual retrospective.
+    /// Epoch of the retrospective; 0 for a manual one.
     pub epoch: Epoch,
-    /// How it ended: `closed` or `failed`.
-    pub ended: State,
-    /// The policy moment.
+    /// Final state: `closed` or `failed`.
+    pub ended: RetrospectiveState,
+    /// Policy moment.
     pub as_of: Timestamp,
     /// First ordinal of the window.
     pub first: Ordinal,
@@ -47,43 +47,44 @@ pub struct Report {
     pub last: Ordinal,
     /// Seed, order and size of the sample: enough to draw it again.
     pub sample: Sample,
-    /// The sampled runs, replacements included, in the order of investigation.
+    /// Sampled runs, including replacements, in the order of investigation.
     pub sampled: Vec<WindowRun>,
-    /// The other runs of the window, by ordinal.
+    /// Other runs of the window, by ordinal.
     pub unsampled: Vec<WindowRun>,
-    /// What a sample of this size can see.
-    pub power: Vec<Power>,
-    /// Runs of the window that took far more than the workflow's runs do, the most extraordinary first.
+    /// Probabilities that a sample of this size shows a pattern.
+    pub power: Vec<SamplingPower>,
+    /// Runs of the window with far higher cost, tokens or duration than the workflow's other runs, the most extreme
+    /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outliers: Vec<Outlier>,
-    /// Errors that go with failure, over the newest investigated runs; the surest first.
+    /// Errors that are associated with failure, over the newest investigated runs; the most significant first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub associations: Vec<Association>,
-    /// Each investigation.
+    pub associations: Vec<ErrorAssociation>,
+    /// Investigations in sequence.
     pub investigations: Vec<ReportedInvestigation>,
     /// Every mutation, what the writer did with it, and why.
     pub mutations: Vec<MutationOutcome>,
     /// Every change, in order.
     pub changes: Vec<Change>,
-    /// The living memories of the workflow before.
-    pub before: Memories,
-    /// The memories of the workflow after, what this retrospective deleted included.
-    pub after: Memories,
-    /// The policy it was made under.
+    /// Living memories of the workflow before.
+    pub before: MemoryListing,
+    /// Memories of the workflow after, including those that this retrospective deleted.
+    pub after: MemoryListing,
+    /// Policy that the retrospective ran under.
     #[serde(serialize_with = "crate::policy::serialize_stored")]
     pub policy: Policy,
-    /// Its hash.
+    /// Hash of the policy.
     pub policy_hash: String,
-    /// The embedder that judged similarity.
+    /// Embedder that measured similarity.
     pub embedder: String,
-    /// When it closed, by the writer's clock.
+    /// Time of closing, by the writer's clock.
     pub closed_at: Timestamp,
-    /// What all investigations together took and cost.
-    pub total: Timing,
-    /// What was asked for, in the report of a manual retrospective.
+    /// Total effort of all investigations.
+    pub total: InvestigationTiming,
+    /// Request for a manual retrospective; `None` for an automatic one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Asked>,
-    /// What a manual retrospective proposes, as it was made: what became of a proposal stands beside the report.
+    pub asked: Option<ManualRequest>,
+    /// Proposals of a manual retrospective when it closed. Decisions on them are stored separately.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<Proposal>,
 }
@@ -91,32 +92,32 @@ pub struct Report {
 /// A run of the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowRun {
-    /// Its ordinal.
+    /// Ordinal of the run.
     pub ordinal: Ordinal,
-    /// Its id.
+    /// Id of the run.
     pub run: RunId,
-    /// What became of it.
-    pub outcome: Outcome,
-    /// What was known of its pull requests when the retrospective closed, by repository and number.
+    /// Outcome of the run.
+    pub outcome: RunOutcome,
+    /// Outcomes of its pull requests as known when the retrospective closed, by repository and number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pull_requests: Vec<RunOutcome>,
+    pub pull_requests: Vec<PullRequestOutcome>,
 }
 
-/// What went before in a workflow, for what stands out in a window of its.
+/// Earlier runs and investigations of a workflow, with which the window is compared.
 #[derive(Debug, Clone, Default)]
-pub struct History {
-    /// The newest counted runs up to the window's last, at most [`HISTORY_RUNS_MAX`].
-    pub spent: Vec<Spent>,
-    /// What earlier closed retrospectives saw, the newest runs, at most [`SIGHTINGS_MAX`].
-    pub sightings: Vec<Sighting>,
+pub struct WorkflowHistory {
+    /// Newest counted runs up to the last one of the window, at most [`HISTORY_RUNS_MAX`].
+    pub spending: Vec<RunSpending>,
+    /// Newest runs investigated by earlier closed retrospectives, at most [`INVESTIGATED_RUNS_MAX`].
+    pub investigated_runs: Vec<InvestigatedRun>,
 }
 
-/// What an investigation took.
+/// Effort of an investigation.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Timing {
-    /// Attempts begun.
+pub struct InvestigationTiming {
+    /// Number of attempts begun.
     pub attempts: u32,
-    /// From the claim that succeeded to its end, milliseconds.
+    /// Milliseconds from the claim that succeeded to the end.
     pub duration_ms: u64,
     /// US dollars paid for models; 0 without one.
     pub cost_usd: f64,
@@ -125,70 +126,70 @@ pub struct Timing {
 /// An investigation as reported.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReportedInvestigation {
-    /// Its place in the sequence, from 1.
+    /// Number in the sequence, from 1.
     pub number: u32,
-    /// The run's ordinal.
+    /// Ordinal of the run.
     pub ordinal: Ordinal,
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
-    /// Whether it took the place of one that failed.
+    /// True if it replaced one that failed.
     pub replacement: bool,
     /// `found`, `nothing`, `invalid`, `failed` or `body_gone`.
     pub result: String,
-    /// Why there is no answer.
+    /// Reason why there is no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// What was found, with quotes.
+    /// Findings with quotes.
     pub findings: Vec<Finding>,
-    /// What presented memories did, with quotes.
-    pub verdicts: Vec<MemoryVerdict>,
-    /// Where a failed run probably went wrong.
+    /// Verdicts on presented memories, with quotes.
+    pub verdicts: Vec<VerdictRecord>,
+    /// Probable place where a failed run went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Errors that passed by themselves.
+    /// Errors that passed without a change of the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub transients: Vec<Transient>,
-    /// What of all that was seen did not stand up to the mechanical checks.
+    pub transients: Vec<TransientError>,
+    /// Number of entries that failed the mechanical checks.
     pub dropped: u32,
-    /// What it took.
-    pub timing: Timing,
+    /// Effort of the investigation.
+    pub timing: InvestigationTiming,
 }
 
-/// The memories of a workflow at one moment.
+/// Memories of a workflow at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Memories {
-    /// How many stand in each status.
-    pub by_status: BTreeMap<Status, u32>,
-    /// Each of them, heaviest first, at most [`MEMORIES_LISTED_MAX`].
+pub struct MemoryListing {
+    /// Number of memories in each status.
+    pub by_status: BTreeMap<MemoryStatus, u32>,
+    /// Memories, heaviest first, at most [`MEMORIES_LISTED_MAX`].
     pub listed: Vec<MemoryLine>,
 }
 
-/// A memory in one line.
+/// One line of the list of memories.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryLine {
-    /// Its id.
+    /// Id of the memory.
     pub id: MemoryId,
-    /// What it is about.
-    pub scope: Scope,
-    /// Where it stands.
-    pub status: Status,
-    /// Its weight.
+    /// Scope that it applies to.
+    pub scope: MemoryScope,
+    /// Status of the memory.
+    pub status: MemoryStatus,
+    /// Weight of the memory.
     pub weight: Weight,
-    /// What it says.
+    /// Title of its lesson.
     pub title: String,
 }
 
-/// What [`write`] is made from.
+/// Inputs of [`build_report`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Inputs<'a> {
+pub(crate) struct ReportInputs<'a> {
     pub(crate) retrospective: &'a Retrospective,
-    pub(crate) ended: State,
+    pub(crate) ended: RetrospectiveState,
     pub(crate) sample: &'a Sample,
     pub(crate) window: &'a [WindowRun],
     pub(crate) investigations: &'a [Investigation],
-    pub(crate) history: &'a History,
-    pub(crate) timings: &'a [Timing],
-    pub(crate) applied: &'a Applied,
+    pub(crate) history: &'a WorkflowHistory,
+    pub(crate) timings: &'a [InvestigationTiming],
+    pub(crate) applied: &'a AppliedBatch,
     pub(crate) before: &'a [Memory],
     pub(crate) after: &'a [Memory],
     pub(crate) proposals: &'a [Proposal],
@@ -196,9 +197,9 @@ pub(crate) struct Inputs<'a> {
     pub(crate) closed_at: Timestamp,
 }
 
-/// Writes the report.
-pub(crate) fn write(inputs: Inputs<'_>) -> Report {
-    let Inputs { retrospective, sample, window, investigations, applied, .. } = inputs;
+/// Builds the report.
+pub(crate) fn build_report(inputs: ReportInputs<'_>) -> Report {
+    let ReportInputs { retrospective, sample, window, investigations, applied, .. } = inputs;
     let looked_at = |run: &&WindowRun| investigations.iter().any(|one| one.ordinal == run.ordinal);
     let sampled =
         investigations.iter().filter_map(|one| window.iter().find(|run| run.ordinal == one.ordinal));
@@ -215,48 +216,49 @@ pub(crate) fn write(inputs: Inputs<'_>) -> Report {
         sample: sample.clone(),
         sampled: sampled.cloned().collect(),
         unsampled: window.iter().filter(|run| !looked_at(run)).cloned().collect(),
-        // Nothing was drawn where the runs were named.
+        // The runs of a manual retrospective were named and not drawn.
         power: match retrospective.asked {
-            None => power(retrospective.window_runs(), sample.size),
+            None => sampling_power(retrospective.window_runs(), sample.size),
             Some(_) => Vec::new(),
         },
-        outliers: outlier::outliers(&inputs.history.spent, retrospective.first),
-        associations: association::associations(&sightings(inputs)),
+        outliers: outlier::find_outliers(&inputs.history.spending, retrospective.first),
+        associations: association::find_associations(&collect_investigated_runs(inputs)),
         investigations: investigations
             .iter()
             .enumerate()
-            .map(|(at, one)| reported(one, timing(at)))
+            .map(|(at, one)| report_investigation(one, timing(at)))
             .collect(),
         mutations: applied.outcomes.clone(),
         changes: applied.changes.clone(),
-        before: memories(inputs.before),
-        after: memories(inputs.after),
+        before: list_memories(inputs.before),
+        after: list_memories(inputs.after),
         policy: retrospective.policy.clone(),
-        policy_hash: retrospective.policy.hash(),
+        policy_hash: retrospective.policy.content_hash(),
         embedder: inputs.embedder.to_owned(),
         closed_at: inputs.closed_at,
-        total: total(inputs.timings),
+        total: total_timing(inputs.timings),
         asked: retrospective.asked.clone(),
         proposals: inputs.proposals.to_vec(),
     }
 }
 
-/// What this retrospective saw, and what earlier ones did. A run that was only looked into for somebody's question is not
-/// drawn by chance, so it says nothing of how often something occurs.
-fn sightings(inputs: Inputs<'_>) -> Vec<Sighting> {
+/// Returns the runs investigated by this retrospective and by earlier ones. The runs of a manual retrospective were
+/// not drawn at random and would bias the frequencies, so it contributes none.
+fn collect_investigated_runs(inputs: ReportInputs<'_>) -> Vec<InvestigatedRun> {
     if inputs.retrospective.asked.is_some() {
         return Vec::new();
     }
     let own = inputs.investigations.iter().filter_map(|one| {
         let run = inputs.window.iter().find(|run| run.ordinal == one.ordinal)?;
-        Sighting::of(one, run.outcome.succeeded()?)
+        InvestigatedRun::from_investigation(one, run.outcome.succeeded()?)
     });
-    own.chain(inputs.history.sightings.iter().cloned()).take(SIGHTINGS_MAX as usize).collect()
+    own.chain(inputs.history.investigated_runs.iter().cloned()).take(INVESTIGATED_RUNS_MAX as usize).collect()
 }
 
-fn reported(one: &Investigation, timing: Timing) -> ReportedInvestigation {
-    let looked = one.result.as_ref().and_then(|result| result.looked()).map(|(checked, _)| checked.clone());
-    let Checked { findings, verdicts, fault, transients, contradictions: _, dropped } =
+fn report_investigation(one: &Investigation, timing: InvestigationTiming) -> ReportedInvestigation {
+    let looked =
+        one.result.as_ref().and_then(|result| result.checked_answer()).map(|(checked, _)| checked.clone());
+    let CheckedAnswer { findings, verdicts, fault, transients, contradictions: _, dropped } =
         looked.unwrap_or_default();
     ReportedInvestigation {
         number: one.number,
@@ -274,7 +276,7 @@ fn reported(one: &Investigation, timing: Timing) -> ReportedInvestigation {
     }
 }
 
-pub(crate) fn memories(all: &[Memory]) -> Memories {
+pub(crate) fn list_memories(all: &[Memory]) -> MemoryListing {
     let mut by_status = BTreeMap::new();
     for memory in all {
         *by_status.entry(memory.status).or_insert(0) += 1;
@@ -282,10 +284,10 @@ pub(crate) fn memories(all: &[Memory]) -> Memories {
     let mut sorted: Vec<_> = all.iter().collect();
     sorted.sort_by_key(|memory| (std::cmp::Reverse(memory.weight), memory.status, memory.id));
     sorted.truncate(MEMORIES_LISTED_MAX);
-    Memories { by_status, listed: sorted.into_iter().map(line).collect() }
+    MemoryListing { by_status, listed: sorted.into_iter().map(memory_line).collect() }
 }
 
-fn line(memory: &Memory) -> MemoryLine {
+fn memory_line(memory: &Memory) -> MemoryLine {
     MemoryLine {
         id: memory.id,
         scope: memory.scope.clone(),
@@ -295,8 +297,8 @@ fn line(memory: &Memory) -> MemoryLine {
     }
 }
 
-fn total(timings: &[Timing]) -> Timing {
-    timings.iter().fold(Timing::default(), |sum, one| Timing {
+fn total_timing(timings: &[InvestigationTiming]) -> InvestigationTiming {
+    timings.iter().fold(InvestigationTiming::default(), |sum, one| InvestigationTiming {
         attempts: sum.attempts + one.attempts,
         duration_ms: sum.duration_ms + one.duration_ms,
         cost_usd: sum.cost_usd + one.cost_usd,

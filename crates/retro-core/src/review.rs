@@ -1,89 +1,91 @@
-//! Reviews: what people say of a pull request, and what of it is worth keeping as a rule.
+//! Reviews: remarks of people on pull requests, and which of them become rules.
 //!
-//! A [`Remark`] comes in, a reader says what it is ([`Reading`]), the shell has its text screened ([`Screening`]), and
-//! [`settle`] decides for all remarks of a review what is asked of memory, and why not for the others. When in doubt a
-//! remark is no rule. What the writer makes of it is in `learn::rules`.
+//! A reader classifies each [`Remark`] ([`RemarkReading`]), the shell has its text screened ([`Screening`]), and
+//! [`settle_review`] decides for all remarks of a review which mutations they ask for, or why they ask for none. In
+//! doubt, a remark is no rule. The writer's part is in `learn::rules`.
 
+mod acknowledgement;
 mod key;
 mod report;
 mod settle;
-mod support;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::content_hash;
 
-pub use key::{PullRequestRef, RemarkKey, RemarkKind, Repository, ReviewKey};
-pub(crate) use report::Inputs;
+pub use acknowledgement::is_acknowledgement;
+pub use key::{RemarkKey, RemarkKind, Repository, ReviewKey, ReviewedPullRequest};
+pub(crate) use report::ReviewReportInputs;
 pub use report::{ReportedRemark, ReviewReport};
 pub use settle::{
-    ACKNOWLEDGED_COUNTS, ASKED_AGAIN_COUNTS, Decided, OtherRequest, REMARKS_MAX, RESOLVED_COUNTS, ReadRemark,
-    ReviewBatch, RuleAsk, RuleMutation, Settled, THUMBS_COUNT, settle,
+    ACKNOWLEDGED_COUNTS, ASKED_AGAIN_COUNTS, DecidedRemark, OtherRequest, REMARKS_MAX, RESOLVED_COUNTS,
+    ReadRemark, ReviewBatch, RuleMutation, RuleMutationKind, SettledRemarks, THUMBS_COUNT, settle_review,
 };
-pub use support::is_acknowledgement;
 
-/// How somebody stands to the repository, as GitHub says (`author_association`). For private members it says less than is
-/// true: a floor.
+/// Relation of a person to the repository, as reported by GitHub (`author_association`). For private members it is a
+/// lower bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Association {
+pub enum AuthorAssociation {
     /// Owns the repository.
     Owner,
-    /// Member of the organisation that owns it.
+    /// Member of the organisation that owns the repository.
     Member,
-    /// Was invited to it.
+    /// Was invited to the repository.
     Collaborator,
-    /// Has had a commit merged into it.
+    /// Has had a commit merged into the repository.
     Contributor,
-    /// Anybody else, first-timers included, and every word that is not known.
+    /// Everybody else, including first-time contributors and unknown values.
     #[default]
     None,
 }
 
-/// The verdict of a review.
+/// Verdict of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewState {
-    /// It may be merged.
+    /// The pull request may be merged.
     Approved,
     /// Something has to change first.
     ChangesRequested,
-    /// Neither.
+    /// Neither approved nor rejected.
     Commented,
-    /// Taken back.
+    /// The review was dismissed.
     Dismissed,
-    /// Begun and not sent, or a word that is not known.
+    /// The review was begun and not submitted, or the value is unknown.
     #[serde(other)]
     Pending,
 }
 
-/// What somebody's word counts for when rules are made, the least first.
+/// Trust in a person when rules are made, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// A program: never makes a rule; counts for an active one that a person asked for.
+pub enum AuthorStanding {
+    /// A program: never creates a rule, and only adds evidence to an active one that a person asked for.
     Bot,
-    /// Nobody we know, first-timers included: quarantined, and only a person promotes.
+    /// Unknown, including first-time contributors: rules are quarantined until an operator promotes them.
     Outsider,
-    /// Has had a commit merged: tentative until asked again on another pull request.
+    /// Has had a commit merged: rules are tentative until asked for again on another pull request.
     Contributor,
-    /// Owner, member or collaborator: active at once.
+    /// Owner, member or collaborator: rules are active at once.
     Insider,
 }
 
-impl Standing {
-    /// What an association and being a bot come to.
-    pub const fn of(association: Association, bot: bool) -> Self {
+impl AuthorStanding {
+    /// Returns the standing of a person or bot with this association.
+    pub const fn from_association(association: AuthorAssociation, bot: bool) -> Self {
         match association {
             _ if bot => Self::Bot,
-            Association::Owner | Association::Member | Association::Collaborator => Self::Insider,
-            Association::Contributor => Self::Contributor,
-            Association::None => Self::Outsider,
+            AuthorAssociation::Owner | AuthorAssociation::Member | AuthorAssociation::Collaborator => {
+                Self::Insider
+            }
+            AuthorAssociation::Contributor => Self::Contributor,
+            AuthorAssociation::None => Self::Outsider,
         }
     }
 
-    /// The word as stored and shown.
+    /// Returns the word as stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Bot => "bot",
@@ -94,103 +96,105 @@ impl Standing {
     }
 }
 
-/// A comment as it was collected, its body redacted. Whoever wrote it may be hostile.
+/// A comment as collected, with its body redacted. The author may be hostile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
-    /// Which.
+    /// Key of the remark.
     pub key: RemarkKey,
     /// GitHub's id of the review that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<u64>,
-    /// What that review came to.
+    /// Verdict of that review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<ReviewState>,
-    /// The first comment of the thread that it answers in.
+    /// First comment of the thread that it replies in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<u64>,
-    /// Who wrote it; empty for a deleted account.
+    /// Author; empty for a deleted account.
     pub by: String,
-    /// Whether GitHub calls them a bot.
+    /// True if GitHub marks the author as a bot.
     #[serde(default)]
     pub bot: bool,
-    /// How they stand to the repository, at least.
+    /// Relation of the author to the repository, a lower bound.
     #[serde(default)]
-    pub association: Association,
-    /// Whether they are the author of the pull request.
+    pub association: AuthorAssociation,
+    /// True if the author also wrote the pull request.
     #[serde(default)]
     pub by_author: bool,
-    /// The text, Markdown, redacted.
+    /// Text in Markdown, redacted.
     pub body: String,
-    /// The file that it was made on.
+    /// File that it was made on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The line in it.
+    /// Line in that file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// When it was written.
+    /// Time when it was written.
     pub at: Timestamp,
-    /// The page for people.
+    /// Address of its web page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Whether its text has changed since it was written.
+    /// True if its text was edited after it was written.
     #[serde(default)]
     pub edited: bool,
-    /// Whether it was deleted since; its text may still stand here and counts for nothing.
+    /// True if it was deleted. Its text may still be stored here and is ignored.
     #[serde(default)]
     pub deleted: bool,
 }
 
 impl Remark {
-    /// What the word of whoever wrote it counts for.
-    pub const fn standing(&self) -> Standing {
-        Standing::of(self.association, self.bot)
+    /// Returns the standing of the author.
+    pub const fn standing(&self) -> AuthorStanding {
+        AuthorStanding::from_association(self.association, self.bot)
     }
 
-    /// Names the text as it stands: an edited remark is decided anew, the same text never twice. 16 hexadecimal digits.
+    /// Returns a hash of the current text, 16 hexadecimal digits. An edited remark is decided again, the same text
+    /// never twice.
     pub fn edition(&self) -> String {
         content_hash(&serde_json::Value::from(self.body.as_str()))[..EDITION_DIGITS].to_owned()
     }
 }
 
-/// Digits of a hash that tell the editions of one remark apart: a handful of texts by one person.
+/// Number of hash digits that distinguish the editions of one remark, which has only a handful of texts by one
+/// person.
 const EDITION_DIGITS: usize = 16;
 
-/// What speaks for a remark besides its own words, as known when it is decided. More may come later: then it is decided
-/// again, and what has happened before happens once.
+/// Evidence for a remark besides its own words, as known when it is decided. When more becomes known, it is decided
+/// again, and changes that were already made are not repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Support {
-    /// Its thread was resolved.
+pub struct RemarkSupport {
+    /// True if its thread was resolved.
     #[serde(default)]
     pub resolved: bool,
-    /// The author of the pull request said that it was done ([`is_acknowledgement`]).
+    /// True if the author of the pull request answered that it was done ([`is_acknowledgement`]).
     #[serde(default)]
     pub acknowledged: bool,
-    /// How many 👍 it has.
+    /// Number of 👍 reactions.
     #[serde(default)]
     pub thumbs_up: u64,
 }
 
-/// What a remark is, in the eyes of a reader.
+/// Classification of a remark by a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadingKind {
-    /// States how things are to be done here, from now on.
+    /// States how things are done in this repository from now on.
     Rule,
-    /// Asks for something in this change.
+    /// Asks for a change in this pull request.
     OneOff,
-    /// Asks, or thinks aloud.
+    /// Asks a question, or thinks aloud.
     Question,
-    /// Likes it.
+    /// Praises the change.
     Praise,
-    /// Nothing to learn from: acknowledgements, status, what programs post.
+    /// Contains nothing to learn: acknowledgements, status, posts of programs.
     Noise,
 }
 
 impl ReadingKind {
-    /// Every kind, in the order in which people read them.
+    /// Every kind, in the order shown to people.
     pub const ALL: [Self; 5] = [Self::Rule, Self::OneOff, Self::Question, Self::Praise, Self::Noise];
 
-    /// The words as shown.
+    /// Returns the words as shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Rule => "rule",
@@ -202,55 +206,56 @@ impl ReadingKind {
     }
 }
 
-/// Something about a remark that spoke for or against its being a rule.
+/// A feature of a remark that is evidence for or against its being a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Feature {
-    /// What was seen: `imperative`, `always`, `suggestion block`, …
+pub struct ReadingFeature {
+    /// Name of the feature: `imperative`, `always`, `suggestion block`, …
     pub name: String,
-    /// What it counts for, in thousandths; negative: against.
+    /// Contribution to the certainty, thousandths; negative if against.
     pub counts: i32,
-    /// The words that show it; empty when the whole text does.
+    /// Words that show it; empty when the whole text does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub seen: String,
 }
 
-/// A rule as a reader phrases it.
+/// A rule as phrased by a reader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleText {
-    /// What it is about; contradiction stays within one subject.
+    /// Subject; contradictions apply only within one subject.
     pub subject: String,
     /// One imperative sentence, at most `TITLE_CHARS_MAX` characters.
     pub title: String,
-    /// What a reader gets on request, with the source: at most `CONTENT_CHARS_MAX` characters.
+    /// Details that an agent gets on request, with the source; at most `CONTENT_CHARS_MAX` characters.
     pub content: String,
-    /// The folder or file that it is confined to, if it says so.
+    /// Folder or file that the rule is limited to, if it names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
-/// What a reader makes of a remark.
+/// Result of reading a remark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reading {
-    /// What it is.
+pub struct RemarkReading {
+    /// Classification of the remark.
     pub kind: ReadingKind,
-    /// How sure it is that this is a rule, thousandths, 0 … 1000: the sum of its features.
+    /// Certainty that the remark is a rule, 0 to 1000 thousandths: the sum of its features.
     pub certainty: u16,
-    /// What spoke for and against.
-    pub features: Vec<Feature>,
-    /// The rule that it states or would state if it were asked again: of a one-off, too, where it can be phrased.
+    /// Evidence for and against.
+    pub features: Vec<ReadingFeature>,
+    /// Rule that the remark states. For a one-off, the rule that it would state if it were asked again, where it can
+    /// be phrased.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleText>,
-    /// Why, in one sentence.
+    /// Reason in one sentence.
     pub why: String,
 }
 
-/// What screening said of a remark's body and of the title that a reader made of it.
+/// Result of screening a remark's body and the title that a reader made of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Screening {
-    /// Why the text is taken for hostile, one sentence each; empty: it is clean.
+    /// Reasons why the text is treated as hostile, one sentence each; empty when it is clean.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hostile: Vec<String>,
-    /// Why the title is no instruction about code; `None`: it is one, or there is no title.
+    /// Reason why the title is not an instruction about code; `None` when it is one, or when there is no title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_a_rule: Option<String>,
 }
@@ -260,11 +265,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn standing_is_the_association_and_a_bot_is_a_bot() {
-        assert_eq!(Standing::of(Association::Owner, true), Standing::Bot);
-        assert_eq!(Standing::of(Association::Collaborator, false), Standing::Insider);
-        assert_eq!(Standing::of(Association::Contributor, false), Standing::Contributor);
-        assert_eq!(Standing::of(Association::None, false), Standing::Outsider);
-        assert!(Standing::Bot < Standing::Outsider && Standing::Contributor < Standing::Insider);
+    fn standing_follows_from_association_and_bot() {
+        assert_eq!(AuthorStanding::from_association(AuthorAssociation::Owner, true), AuthorStanding::Bot);
+        assert_eq!(
+            AuthorStanding::from_association(AuthorAssociation::Collaborator, false),
+            AuthorStanding::Insider
+        );
+        assert_eq!(
+            AuthorStanding::from_association(AuthorAssociation::Contributor, false),
+            AuthorStanding::Contributor
+        );
+        assert_eq!(
+            AuthorStanding::from_association(AuthorAssociation::None, false),
+            AuthorStanding::Outsider
+        );
+        assert!(
+            AuthorStanding::Bot < AuthorStanding::Outsider
+                && AuthorStanding::Contributor < AuthorStanding::Insider
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Sampling: which runs of a window are looked at, drawn so that anyone can draw it again.
+//! Sampling: chooses the runs of a window to investigate, reproducibly from a seed.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -8,48 +8,50 @@ use sha2::{Digest, Sha256};
 use crate::id::{Ordinal, RetrospectiveId};
 use crate::policy::{Policy, SampleOrder};
 
-/// A drawn sample, stored before anything is investigated.
+/// A drawn sample, stored before the first investigation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// SHA-256 of the retrospective's id, hex: the seed of the shuffle.
+    /// Seed of the shuffle: SHA-256 of the retrospective's id, hex.
     pub seed: String,
-    /// The whole window in shuffled order; the first `size` are the sample, the next take the place of failures.
+    /// Whole window in shuffled order. The first `size` runs are the sample, the next ones replace failures.
     pub order: Vec<Ordinal>,
-    /// How many are looked at.
+    /// Number of runs to investigate.
     pub size: u32,
 }
 
-/// Draws the sample of a retrospective over the ordinals of its window.
-pub fn draw(id: RetrospectiveId, mut window: Vec<Ordinal>, policy: &Policy) -> Sample {
+/// Draws the sample of a retrospective from the ordinals of its window.
+pub fn draw_sample(id: RetrospectiveId, mut window: Vec<Ordinal>, policy: &Policy) -> Sample {
+    // Rows arrive in any order, and the drawn sample must not depend on it.
     window.sort_unstable();
-    let size = size(window.len() as u64, policy);
+    let size = sample_size(window.len() as u64, policy);
     let seed: [u8; 32] = Sha256::digest(id.0.as_bytes()).into();
     match policy.sample_order {
-        SampleOrder::Random => shuffle(&mut window, seed),
+        SampleOrder::Random => shuffle_ordinals(&mut window, seed),
         SampleOrder::MostRecent => window.reverse(),
     }
     let seed = seed.iter().map(|byte| format!("{byte:02x}")).collect();
     Sample { seed, order: window, size }
 }
 
-/// `clamp((window × permille + 500) / 1000, 1, cap)`, and never more than the window.
-pub fn size(window: u64, policy: &Policy) -> u32 {
+/// Returns `clamp((window × permille + 500) / 1000, 1, cap)`, and never more than the window.
+pub fn sample_size(window: u64, policy: &Policy) -> u32 {
     let cap = u64::from(policy.sample_runs_max).min(window).max(1);
     let n = (window.saturating_mul(policy.sample_permille.into()).saturating_add(500) / 1000).clamp(1, cap);
     u32::try_from(n).expect("clamped to a u32 cap")
 }
 
-/// Fisher–Yates from the last place down, over ChaCha20. Our own, since a library may change its drawn values.
-fn shuffle(items: &mut [Ordinal], seed: [u8; 32]) {
+/// Fisher–Yates shuffle from the last place down, over ChaCha20. It is written here because a library may change its
+/// drawn values between versions, and stored samples must stay reproducible.
+fn shuffle_ordinals(items: &mut [Ordinal], seed: [u8; 32]) {
     let mut rng = ChaCha20Rng::from_seed(seed);
     for last in (1..items.len()).rev() {
-        let other = below(&mut rng, last as u64 + 1);
+        let other = random_below(&mut rng, last as u64 + 1);
         items.swap(last, usize::try_from(other).expect("below a usize"));
     }
 }
 
-/// A uniform number below `bound`, by rejection: no modulo bias.
-fn below(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
+/// Returns a uniform number below `bound`, by rejection sampling, which avoids modulo bias.
+fn random_below(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
     let zone = u64::MAX - u64::MAX % bound;
     loop {
         let drawn = rng.next_u64();
@@ -59,45 +61,45 @@ fn below(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
     }
 }
 
-/// How likely a pattern is to show in a sample, drawn without replacement; thousandths.
+/// Probability that a sample, drawn without replacement, shows a pattern; thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Power {
-    /// Runs of the window that hold the pattern.
+pub struct SamplingPower {
+    /// Number of runs of the window with the pattern.
     pub runs_with_pattern: u32,
-    /// Probability that the sample holds at least one of them.
+    /// Probability that the sample contains at least one of them.
     pub seen_once: u16,
-    /// Probability that it holds at least two: enough to confirm at once.
+    /// Probability that the sample contains at least two of them, which is enough to confirm the pattern at once.
     pub seen_twice: u16,
 }
 
-/// The sampling power for patterns in 1, 2, 3, 5 and half of the window's runs.
-pub fn power(window: u64, sample: u32) -> Vec<Power> {
+/// Returns the sampling power for patterns in 1, 2, 3, 5 and half of the window's runs.
+pub fn sampling_power(window: u64, sample: u32) -> Vec<SamplingPower> {
     let window = u32::try_from(window).unwrap_or(u32::MAX);
     let mut counts = vec![1, 2, 3, 5, window.div_ceil(2)];
     counts.retain(|count| *count <= window);
     counts.sort_unstable();
     counts.dedup();
-    counts.into_iter().map(|with| power_of(window, sample, with)).collect()
+    counts.into_iter().map(|with| power_for(window, sample, with)).collect()
 }
 
-/// The hypergeometric chances for `with` of `window` runs in a sample of `sample`.
-fn power_of(window: u32, sample: u32, with: u32) -> Power {
+/// Returns the hypergeometric probabilities for `with` of `window` runs in a sample of `sample`.
+fn power_for(window: u32, sample: u32, with: u32) -> SamplingPower {
     let none = chance_of_none(window, sample, with);
-    // Exactly one: sample × P(first drawn has it) × P(none of the rest of a window without it has it).
+    // Exactly one: sample × P(the first drawn run has it) × P(no other drawn run has it).
     let one = if sample == 0 || window == 0 {
         0.0
     } else {
         f64::from(sample) * f64::from(with) / f64::from(window)
             * chance_of_none(window - 1, sample - 1, with.saturating_sub(1))
     };
-    Power {
+    SamplingPower {
         runs_with_pattern: with,
-        seen_once: thousandths(1.0 - none),
-        seen_twice: thousandths(1.0 - none - one),
+        seen_once: to_thousandths(1.0 - none),
+        seen_twice: to_thousandths(1.0 - none - one),
     }
 }
 
-/// Probability that none of `with` marked among `window` is drawn in `sample`.
+/// Returns the probability that none of the `with` marked runs among `window` is in a sample of `sample`.
 fn chance_of_none(window: u32, sample: u32, with: u32) -> f64 {
     (0..sample).fold(1.0, |chance, drawn| {
         let left = window.saturating_sub(drawn);
@@ -107,32 +109,32 @@ fn chance_of_none(window: u32, sample: u32, with: u32) -> f64 {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=1000")]
-fn thousandths(chance: f64) -> u16 {
+fn to_thousandths(chance: f64) -> u16 {
     (chance * 1000.0).round().clamp(0.0, 1000.0) as u16
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::derive;
+    use crate::id::derive_uuid;
 
     #[test]
     fn the_sample_grows_with_the_window_up_to_the_cap() {
         let policy = Policy::default();
         for (window, n) in [(1, 1), (2, 1), (3, 1), (4, 2), (10, 4), (11, 4), (12, 5), (13, 5), (1000, 5)] {
-            assert_eq!(size(window, &policy), n, "window of {window}");
+            assert_eq!(sample_size(window, &policy), n, "window of {window}");
         }
         let all = Policy { sample_permille: 1000, sample_runs_max: 100, ..policy };
-        assert_eq!(size(7, &all), 7);
+        assert_eq!(sample_size(7, &all), 7);
     }
 
-    /// Drawn a second time by a program in another language: SHA-256, ChaCha20 (64-bit words, the low half first)
-    /// and Fisher–Yates as written above are all it takes.
+    /// Computed independently by a program in another language from SHA-256, ChaCha20 (64-bit words, low half first)
+    /// and Fisher–Yates as written above.
     #[test]
     fn golden_vectors_of_the_shuffle() {
         let draw = |epoch: &str, last: Ordinal| {
-            let id = RetrospectiveId(derive("retrospective", &["default", "golden", epoch]));
-            draw(id, (1..=last).rev().collect(), &Policy::default())
+            let id = RetrospectiveId(derive_uuid("retrospective", &["default", "golden", epoch]));
+            draw_sample(id, (1..=last).rev().collect(), &Policy::default())
         };
         let ten = draw("1", 10);
         assert_eq!(ten.seed, "53a7d8609e5ed0afb83d4311a3f173caa2cc6f9c3f864ccd4ce04d9066532000");
@@ -152,16 +154,18 @@ mod tests {
     #[test]
     fn most_recent_first_is_there_for_comparison() {
         let policy = Policy { sample_order: SampleOrder::MostRecent, ..Policy::default() };
-        let id = RetrospectiveId(derive("retrospective", &["default", "golden", "1"]));
-        assert_eq!(draw(id, vec![2, 1, 3], &policy).order, [3, 2, 1]);
+        let id = RetrospectiveId(derive_uuid("retrospective", &["default", "golden", "1"]));
+        assert_eq!(draw_sample(id, vec![2, 1, 3], &policy).order, [3, 2, 1]);
     }
 
     #[test]
     fn every_place_is_equally_likely() {
         let mut first = [0u32; 5];
         for epoch in 0..5000 {
-            let id = RetrospectiveId(derive("fair", &[&epoch.to_string()]));
-            first[usize::try_from(draw(id, (0..5).collect(), &Policy::default()).order[0]).unwrap()] += 1;
+            let id = RetrospectiveId(derive_uuid("fair", &[&epoch.to_string()]));
+            first
+                [usize::try_from(draw_sample(id, (0..5).collect(), &Policy::default()).order[0]).unwrap()] +=
+                1;
         }
         // 1000 expected each; five standard deviations are 141.
         assert!(first.iter().all(|count| (859..=1141).contains(count)), "{first:?}");
@@ -169,8 +173,8 @@ mod tests {
 
     #[test]
     fn power_of_two_in_ten_with_a_sample_of_four() {
-        let two = power(10, 4)[1];
+        let two = sampling_power(10, 4)[1];
         assert_eq!((two.runs_with_pattern, two.seen_once, two.seen_twice), (2, 667, 133));
-        assert_eq!(power(1, 1)[0].seen_once, 1000);
+        assert_eq!(sampling_power(1, 1)[0].seen_once, 1000);
     }
 }

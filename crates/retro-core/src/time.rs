@@ -1,14 +1,15 @@
-//! Time is handed in. Leases use the database's clock; policy uses `as_of`, read once when a retrospective opens.
+//! Time as an input. No decision reads a clock: leases use the database's clock, and policy uses `as_of`, which is
+//! read once when a retrospective opens.
 
 use jiff::Timestamp;
 
-/// Where a shell gets "now" from; tests move it by hand.
+/// Source of the current time for the shells; tests substitute a [`FixedClock`].
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// The present moment.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// A clock that stands still, for tests and for replaying a moment.
+/// A clock that always returns the same time, for tests and for repeating a decision at a past moment.
 #[derive(Debug, Clone, Copy)]
 pub struct FixedClock(pub Timestamp);
 
@@ -18,8 +19,8 @@ impl Clock for FixedClock {
     }
 }
 
-/// Adds whole seconds; stays at the end of time instead of overflowing.
-pub fn after(moment: Timestamp, seconds: u64) -> Timestamp {
+/// Adds whole seconds to a timestamp; saturates at [`Timestamp::MAX`] instead of overflowing.
+pub fn add_seconds(moment: Timestamp, seconds: u64) -> Timestamp {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     moment.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
 }

@@ -7,27 +7,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use retro_core::count::{self, Arrival, Counted, Disposition};
+use retro_core::count::{self, Arrival, ArrivalDecision, Disposition};
 use retro_core::dead_letter::Rejection;
 use retro_core::id::EventKey;
 use retro_core::policy::Policies;
 use retro_core::time::Clock;
 use retro_events::hosts::DatarefHosts;
 use retro_events::run_completed::{self, Body, RunCompleted};
-use retro_events::{Accountable, Consumer, Delivery, Verdict};
+use retro_events::{Consumer, Delivery, HandlerOutcome, Reconcilable};
 use retro_redact::Redactor;
 use retro_store::{CounterStore, IncomingBody, IncomingRun, StoreError};
 use tokio::sync::Notify;
 use tracing::{debug, error, info};
 
-use spans::Spans;
+use spans::BatchSpans;
 
-/// How long a message waits when the database is away.
-const STORE_AWAY: Duration = Duration::from_secs(2);
-/// Bytes of bodies after which a transaction is full: a packed message of a kilobyte may hold a body of a megabyte, and a
-/// batch has hundreds of messages. Two hundred bodies of the size that CloudEvents asks for still fit.
+/// Delay before a message is tried again when the database is unavailable.
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
+/// Bytes of inline bodies at which a transaction is full: a compressed message of a kilobyte may hold a body of a
+/// megabyte, and a batch has hundreds of messages. 128 bodies of 64 KiB, the event size that CloudEvents asks for,
+/// still fit.
 const BODY_BYTES_PER_TRANSACTION: usize = 8 * 1024 * 1024;
-/// Windows looked at in one sweep; the next sweep takes the next ones.
+/// Windows checked in one sweep; the next sweep takes the next ones.
 const WINDOWS_PER_SWEEP: u32 = 100;
 
 /// Counts finished runs.
@@ -40,7 +41,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// A counter over its ports; `outbox` is rung when there may be something to send.
+    /// Creates a counter over its ports; it notifies `outbox` when there may be messages to send.
     pub fn new(
         store: Arc<dyn CounterStore>,
         policies: Arc<dyn Policies>,
@@ -50,26 +51,26 @@ impl Counter {
         Self { store, policies, clock, outbox, hosts: DatarefHosts::default() }
     }
 
-    /// The same, taking references to bodies at these hosts; without them every address is refused.
-    pub fn taking_bodies_at(self, hosts: DatarefHosts) -> Self {
+    /// Accepts references to bodies at these hosts. By default every address is refused.
+    pub fn with_dataref_hosts(self, hosts: DatarefHosts) -> Self {
         Self { hosts, ..self }
     }
 
-    /// Opens what no event would open: windows that filled up while their workflow paused. Returns how many
-    /// retrospectives it opened; windows that are not full are looked at and left.
+    /// Opens retrospectives that no event would open: of windows that filled up while their workflow was paused.
+    /// Returns the number opened; windows that are not full stay as they are.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let as_of = self.clock.now();
-        let waiting = self.store.waiting_windows(as_of, WINDOWS_PER_SWEEP).await?;
+        let waiting = self.store.list_waiting_windows(as_of, WINDOWS_PER_SWEEP).await?;
         if waiting.is_empty() {
             return Ok(0);
         }
         let opened = AtomicUsize::new(0);
         let decide = |facts, arrivals: &[Arrival]| {
-            let effects = count::decide(facts, arrivals, &*self.policies, as_of);
+            let effects = count::count_arrivals(facts, arrivals, &*self.policies, as_of);
             opened.store(effects.opened.len(), Ordering::Relaxed);
             effects
         };
-        self.store.count(&[], &waiting, &decide).await?;
+        self.store.count_runs(&[], &waiting, &decide).await?;
         let opened = opened.into_inner();
         if opened > 0 {
             self.outbox.notify_one();
@@ -77,13 +78,14 @@ impl Counter {
         Ok(opened)
     }
 
-    async fn count(&self, runs: &[IncomingRun]) -> Result<Vec<Counted>, StoreError> {
+    async fn count_runs(&self, runs: &[IncomingRun]) -> Result<Vec<ArrivalDecision>, StoreError> {
         if runs.is_empty() {
             return Ok(Vec::new());
         }
         let as_of = self.clock.now();
-        let decide = |facts, arrivals: &[Arrival]| count::decide(facts, arrivals, &*self.policies, as_of);
-        let counted = self.store.count(runs, &[], &decide).await?;
+        let decide =
+            |facts, arrivals: &[Arrival]| count::count_arrivals(facts, arrivals, &*self.policies, as_of);
+        let counted = self.store.count_runs(runs, &[], &decide).await?;
         self.outbox.notify_one();
         Ok(counted)
     }
@@ -95,11 +97,11 @@ impl Consumer for Counter {
         "counter"
     }
 
-    async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
+    async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
         let mut verdicts = Vec::with_capacity(batch.len());
         let mut rest = batch;
         while !rest.is_empty() {
-            let read = read_some(rest, &self.hosts);
+            let read = parse_until_full(rest, &self.hosts);
             let (part, after) = rest.split_at(read.len());
             verdicts.extend(self.count_part(part, read).await);
             rest = after;
@@ -109,28 +111,28 @@ impl Consumer for Counter {
 }
 
 impl Counter {
-    /// Counts deliveries that were read, in one transaction.
+    /// Counts parsed deliveries in one transaction. Returns one outcome per delivery.
     async fn count_part(
         &self,
         batch: &[Delivery],
         mut read: Vec<Result<IncomingRun, Rejection>>,
-    ) -> Vec<Verdict> {
-        let spans = Spans::begin(batch, &mut read);
+    ) -> Vec<HandlerOutcome> {
+        let spans = BatchSpans::begin(batch, &mut read);
         let runs: Vec<IncomingRun> = read.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
-        let mut counted = match spans.batch.around(self.count(&runs)).await {
+        let mut counted = match spans.batch.instrument(self.count_runs(&runs)).await {
             Ok(counted) => counted.into_iter(),
             Err(problem) => {
-                spans.batch.failed("not_stored");
-                return vec![not_stored(&problem); batch.len()];
+                spans.batch.set_error("not_stored");
+                return vec![store_error_outcome(&problem); batch.len()];
             }
         };
         let answer = |(place, run)| match run {
-            Err(rejection) => Verdict::DeadLetter(rejection),
+            Err(rejection) => HandlerOutcome::DeadLetter(rejection),
             Ok(run) => {
                 let counted = counted.next();
                 let ordinal = counted.as_ref().and_then(|counted| counted.ordinal);
-                let verdict = answer(&run, counted);
-                spans.end(place, ordinal, &verdict);
+                let verdict = decide_outcome(&run, counted);
+                spans.end_run(place, ordinal, &verdict);
                 verdict
             }
         };
@@ -139,29 +141,31 @@ impl Counter {
 }
 
 #[async_trait]
-impl Accountable for Counter {
-    async fn unhandled(&self, batch: &[Delivery]) -> Result<Vec<usize>, String> {
+impl Reconcilable for Counter {
+    async fn find_unprocessed(&self, batch: &[Delivery]) -> Result<Vec<usize>, String> {
         let read: Vec<Option<(EventKey, String)>> = batch
             .iter()
-            .map(|delivery| run_completed::read(delivery, &self.hosts).ok())
+            .map(|delivery| run_completed::parse_delivery(delivery, &self.hosts).ok())
             .map(|read| read.map(|read| (read.event, read.content_hash)))
             .collect();
         let events: Vec<EventKey> = read.iter().flatten().map(|(event, _)| event.clone()).collect();
-        let mut seen = self.store.seen(&events).await.map_err(|problem| problem.to_string())?.into_iter();
+        let mut seen =
+            self.store.find_seen_events(&events).await.map_err(|problem| problem.to_string())?.into_iter();
         let handled = read.iter().map(|read| {
-            // One with other content under the same identity was given up, and is none that was handled.
-            read.as_ref().is_some_and(|(_, hash)| seen.next().flatten().is_some_and(|seen| seen.is(hash)))
+            // An event with the same identity and other content was dead-lettered, not handled.
+            read.as_ref()
+                .is_some_and(|(_, hash)| seen.next().flatten().is_some_and(|seen| seen.matches_hash(hash)))
         });
         Ok(handled.enumerate().filter(|(_, handled)| !handled).map(|(nth, _)| nth).collect())
     }
 }
 
-/// Reads deliveries from the first one on, until their bodies fill a transaction; at least one.
-fn read_some(batch: &[Delivery], hosts: &DatarefHosts) -> Vec<Result<IncomingRun, Rejection>> {
+/// Parses deliveries from the first one on, until their bodies fill a transaction; at least one.
+fn parse_until_full(batch: &[Delivery], hosts: &DatarefHosts) -> Vec<Result<IncomingRun, Rejection>> {
     let mut read_so_far = Vec::with_capacity(batch.len());
     let mut bytes = 0;
     for delivery in batch {
-        let one = read(delivery, hosts);
+        let one = parse_delivery(delivery, hosts);
         if let Ok(IncomingRun { body: IncomingBody::Inline(body), .. }) = &one {
             bytes += body.len();
         }
@@ -173,26 +177,27 @@ fn read_some(batch: &[Delivery], hosts: &DatarefHosts) -> Vec<Result<IncomingRun
     read_so_far
 }
 
-/// One event into what is stored of it: facts and trajectory without secrets.
-fn read(delivery: &Delivery, hosts: &DatarefHosts) -> Result<IncomingRun, Rejection> {
+/// Parses one event into the run to store, with secrets removed from facts and trajectory.
+fn parse_delivery(delivery: &Delivery, hosts: &DatarefHosts) -> Result<IncomingRun, Rejection> {
     let RunCompleted { event, key, content_hash, mut run, body, trace } =
-        run_completed::read(delivery, hosts)?;
+        run_completed::parse_delivery(delivery, hosts)?;
     let redactor = Redactor::shared();
-    redactor.facts(&mut run);
+    // Redact before anything is stored: the database must never hold a secret, not even for a moment.
+    redactor.redact_facts(&mut run);
     let body = match body {
         Body::None => IncomingBody::None,
         Body::Object(object) => IncomingBody::Object(object),
         Body::Https(body) => IncomingBody::Https(body),
         Body::Inline(mut trajectory) => {
-            redactor.trajectory(&mut trajectory);
-            IncomingBody::Inline(serde_json::to_vec(&trajectory).expect("a trajectory is plain data"))
+            redactor.redact_trajectory(&mut trajectory);
+            IncomingBody::Inline(serde_json::to_vec(&trajectory).expect("a trajectory serializes to JSON"))
         }
     };
     let arrival = Arrival { event, key, content_hash, run };
     Ok(IncomingRun { arrival, position: delivery.sequence, body, trace })
 }
 
-fn answer(run: &IncomingRun, counted: Option<Counted>) -> Verdict {
+fn decide_outcome(run: &IncomingRun, counted: Option<ArrivalDecision>) -> HandlerOutcome {
     let arrival = &run.arrival;
     let (key, id) = (&arrival.key, &arrival.run.run_id);
     let disposition = counted.map(|counted| counted.disposition);
@@ -200,33 +205,34 @@ fn answer(run: &IncomingRun, counted: Option<Counted>) -> Verdict {
         retro_meter::RUNS_COUNTED.add(1, [disposition.as_str()]);
     }
     match disposition {
-        Some(Disposition::Conflict(rejection)) => Verdict::DeadLetter(rejection),
+        Some(Disposition::Conflict(rejection)) => HandlerOutcome::DeadLetter(rejection),
         Some(Disposition::Counted(ordinal)) => {
             info!(tenant = %key.tenant, workflow = %key.workflow, run.id = %id, ordinal, "counted run {id}");
-            Verdict::Done
+            HandlerOutcome::Done
         }
-        Some(Disposition::Duplicate) => Verdict::Known,
+        Some(Disposition::Duplicate) => HandlerOutcome::Duplicate,
         Some(other) => {
             debug!(tenant = %key.tenant, workflow = %key.workflow, run.id = %id, "run {id}: {other:?}");
-            Verdict::Done
+            HandlerOutcome::Done
         }
         None => {
             error!(run.id = %id, "the store answered for fewer runs than it was given");
-            Verdict::RetryAfter {
-                wait: STORE_AWAY,
+            HandlerOutcome::RetryAfter {
+                wait: STORE_RETRY_DELAY,
                 reason: "the store gave no answer for this run".to_owned(),
             }
         }
     }
 }
 
-/// An absent database is nobody's fault; anything else spends an attempt.
-fn not_stored(problem: &StoreError) -> Verdict {
+/// Returns the outcome of a batch that could not be stored. An unavailable database spends no attempt; any other
+/// error does.
+fn store_error_outcome(problem: &StoreError) -> HandlerOutcome {
     let reason = problem.to_string();
     match problem {
-        StoreError::Unavailable(_) => Verdict::Snooze { wait: STORE_AWAY, reason },
-        StoreError::Fenced { .. } | StoreError::Unready(_) | StoreError::Damaged { .. } => {
-            Verdict::RetryAfter { wait: STORE_AWAY, reason }
+        StoreError::Unavailable(_) => HandlerOutcome::Snooze { wait: STORE_RETRY_DELAY, reason },
+        StoreError::Fenced { .. } | StoreError::MissingEmbeddings(_) | StoreError::Damaged { .. } => {
+            HandlerOutcome::RetryAfter { wait: STORE_RETRY_DELAY, reason }
         }
     }
 }
@@ -237,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    /// A message whose body has about so many bytes.
+    /// Builds a message whose body has about this many bytes.
     fn delivery(sequence: u64, bytes: usize) -> Delivery {
         let message = "x ".repeat(bytes / 2);
         let payload = format!(
@@ -259,12 +265,12 @@ mod tests {
     fn a_transaction_takes_as_many_bodies_as_fit_and_at_least_one() {
         let count = |bytes: usize, number: u64| {
             let batch: Vec<Delivery> = (1..=number).map(|sequence| delivery(sequence, bytes)).collect();
-            let read = read_some(&batch, &DatarefHosts::default());
+            let read = parse_until_full(&batch, &DatarefHosts::default());
             assert!(read.iter().all(Result::is_ok), "{read:?}");
             read.len()
         };
-        assert_eq!(count(1000, 30), 30, "small ones are counted together");
-        assert_eq!(count(900 * 1024, 12), 10, "the tenth fills eight MiB");
+        assert_eq!(count(1000, 30), 30, "small bodies are counted together");
+        assert_eq!(count(900 * 1024, 12), 10, "the tenth body fills 8 MiB");
         assert_eq!(count(900 * 1024, 1), 1);
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
 use retro_counter::Counter;
-use retro_events::{Consumer, Delivery, Verdict, subject};
+use retro_events::{Consumer, Delivery, HandlerOutcome, subject};
 use retro_store::OperatorStore;
 use retro_store_sqlite::SqliteStore;
 use retro_testkit::MovableClock;
@@ -21,23 +21,23 @@ async fn a_sweep_leaves_windows_that_are_not_full_and_opens_those_that_are() {
     let store = Arc::new(SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap());
     let counter = |threshold_runs| {
         let policies = Arc::new(Policy { threshold_runs, ..Policy::default() });
-        let clock = Arc::new(MovableClock::at(Timestamp::UNIX_EPOCH));
+        let clock = Arc::new(MovableClock::starting_at(Timestamp::UNIX_EPOCH));
         Counter::new(store.clone(), policies, clock, Arc::new(Notify::new()))
     };
     let patient = counter(10);
     let batch: Vec<Delivery> = (1..=RUNS).map(finished).collect();
     let verdicts = patient.handle(&batch).await;
-    assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Done)), "{verdicts:?}");
+    assert!(verdicts.iter().all(|verdict| matches!(verdict, HandlerOutcome::Done)), "{verdicts:?}");
 
     assert_eq!(patient.sweep().await.unwrap(), 0, "three runs of ten");
     let tenant = Tenant::default_tenant();
-    assert!(!store.workflows(&tenant).await.unwrap()[0].state.open);
+    assert!(!store.list_workflows(&tenant).await.unwrap()[0].state.open);
 
-    // Its policy was changed while no run came.
+    // The threshold is lowered while no run arrives.
     let eager = counter(3);
     assert_eq!(eager.sweep().await.unwrap(), 1);
-    let state = store.workflows(&tenant).await.unwrap()[0].state.clone();
-    assert_eq!((state.open, state.claimed, state.window()), (true, RUNS, 0));
+    let state = store.list_workflows(&tenant).await.unwrap()[0].state.clone();
+    assert_eq!((state.open, state.claimed, state.window_size()), (true, RUNS, 0));
     assert_eq!(eager.sweep().await.unwrap(), 0, "it is open already");
 }
 
@@ -53,7 +53,7 @@ fn finished(number: u64) -> Delivery {
     });
     Delivery {
         stream: "RETRO_INTAKE".to_owned(),
-        subject: subject::run_completed(&key),
+        subject: subject::run_completed_subject(&key),
         sequence: number,
         headers: Vec::new(),
         payload: event.to_string().into(),

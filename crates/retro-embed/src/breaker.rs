@@ -1,83 +1,87 @@
-//! Whether an embedder that has failed is asked at all.
+//! A circuit breaker in front of an embedder.
 //!
-//! An address that does not answer costs whoever asks it the whole time of a call, and a decision asks twice. So after some
-//! failures in a row it is left alone for a time; then one call finds out, and the time doubles while that fails. A call that is
-//! given up in the middle says nothing: since the next time begins with the probe and not with its end, another probe follows.
+//! Calling an address that does not answer takes the whole timeout, and one decision calls twice. So after some
+//! consecutive failures the circuit opens: no call is made for a time. Then one probe is allowed, and the time
+//! doubles while probes fail. A probe that is cancelled reports nothing; because the next waiting time starts
+//! when the probe is allowed, and not when it ends, another probe follows.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Failures in a row before it is left alone: one may be chance, and two are one restart seen by two decisions.
+/// Consecutive failures that open the circuit: one may be chance, and two may be one restart that two decisions
+/// saw.
 pub(crate) const FAILURES_MAX: u32 = 3;
-/// How long it is left alone first: what one call may take by default.
-pub(crate) const FIRST: Duration = Duration::from_secs(5);
-/// How long at most: then a dead address costs a sixtieth of the time, and one that is back is used within five minutes.
-pub(crate) const LONGEST: Duration = Duration::from_secs(300);
+/// First waiting time of an open circuit: the default timeout of one call.
+pub(crate) const FIRST_WAIT: Duration = Duration::from_secs(5);
+/// Longest waiting time. A dead address then costs a sixtieth of the time, and one that is available again is
+/// used within five minutes.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// What came of asking so far.
+/// Circuit breaker of one embedder, shared by all its callers.
 #[derive(Debug, Default)]
-pub(crate) struct Breaker {
+pub(crate) struct CircuitBreaker {
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     failures: u32,
-    left_alone: Option<LeftAlone>,
+    open: Option<OpenCircuit>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct LeftAlone {
+struct OpenCircuit {
     until: Instant,
     wait: Duration,
 }
 
-/// Whether it may be asked now.
+/// Permission for one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// Like always.
-    Ask,
-    /// This once, to find out.
+pub(crate) enum CallPermission {
+    /// The circuit is closed: calls are allowed.
+    Allowed,
+    /// The circuit is half-open: this one call is allowed as a probe.
     Probe,
-    /// Not for so long.
-    Not(Duration),
+    /// The circuit is open: no call is allowed for this time.
+    Denied(Duration),
 }
 
-impl Breaker {
-    /// Whether it may be asked; of all who come after a wait, one may.
-    pub(crate) fn turn(&self, now: Instant) -> Turn {
-        let mut state = self.state();
-        let Some(left_alone) = &mut state.left_alone else { return Turn::Ask };
+impl CircuitBreaker {
+    /// Returns whether a call is allowed. Of all callers after a waiting time, one gets a probe.
+    pub(crate) fn request_permission(&self, now: Instant) -> CallPermission {
+        let mut state = self.lock_state();
+        let Some(left_alone) = &mut state.open else { return CallPermission::Allowed };
         let left = left_alone.until.saturating_duration_since(now);
         if !left.is_zero() {
-            return Turn::Not(left);
+            return CallPermission::Denied(left);
         }
+        // Set before the probe reports back, so that a cancelled probe cannot keep the circuit open forever.
         left_alone.until = now + left_alone.wait;
-        Turn::Probe
+        CallPermission::Probe
     }
 
-    /// It answered. Returns whether it had been left alone.
-    pub(crate) fn answered(&self) -> bool {
-        std::mem::take(&mut *self.state()).left_alone.is_some()
+    /// Records an answer and closes the circuit. Returns whether it was open.
+    pub(crate) fn record_success(&self) -> bool {
+        std::mem::take(&mut *self.lock_state()).open.is_some()
     }
 
-    /// It failed whoever had this turn. Returns for how long it is left alone because of that; `None`: it is asked on, or another
-    /// had said so before.
-    pub(crate) fn failed(&self, turn: Turn, now: Instant) -> Option<Duration> {
-        let mut state = self.state();
+    /// Records a failure of a call with this permission. Returns the waiting time if the failure opened the
+    /// circuit or kept it open; `None` if calls are still allowed, or another failure had opened it before.
+    pub(crate) fn record_failure(&self, turn: CallPermission, now: Instant) -> Option<Duration> {
+        let mut state = self.lock_state();
         state.failures = state.failures.saturating_add(1);
-        let wait = match (turn, state.left_alone) {
-            (Turn::Ask, None) if state.failures >= FAILURES_MAX => FIRST,
-            (Turn::Probe, Some(left_alone)) => (left_alone.wait * 2).min(LONGEST),
+        let wait = match (turn, state.open) {
+            (CallPermission::Allowed, None) if state.failures >= FAILURES_MAX => FIRST_WAIT,
+            (CallPermission::Probe, Some(left_alone)) => (left_alone.wait * 2).min(LONGEST_WAIT),
             _ => return None,
         };
-        state.left_alone = Some(LeftAlone { until: now + wait, wait });
+        state.open = Some(OpenCircuit { until: now + wait, wait });
         Some(wait)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -86,60 +90,66 @@ impl Breaker {
 mod tests {
     use super::*;
 
-    fn left_alone(now: Instant) -> Breaker {
-        let breaker = Breaker::default();
-        let told: Vec<_> = (0..FAILURES_MAX).map(|_| breaker.failed(breaker.turn(now), now)).collect();
-        assert_eq!(told, [None, None, Some(FIRST)], "once, when it is enough");
+    fn opened_circuit(now: Instant) -> CircuitBreaker {
+        let breaker = CircuitBreaker::default();
+        let told: Vec<_> =
+            (0..FAILURES_MAX).map(|_| breaker.record_failure(breaker.request_permission(now), now)).collect();
+        assert_eq!(told, [None, None, Some(FIRST_WAIT)], "only the last failure opens the circuit");
         breaker
     }
 
     #[test]
     fn only_failures_in_a_row_count() {
-        let (breaker, now) = (Breaker::default(), Instant::now());
+        let (breaker, now) = (CircuitBreaker::default(), Instant::now());
         for _ in 0..10 {
             for _ in 1..FAILURES_MAX {
-                assert_eq!(breaker.failed(breaker.turn(now), now), None);
+                assert_eq!(breaker.record_failure(breaker.request_permission(now), now), None);
             }
-            assert!(!breaker.answered());
+            assert!(!breaker.record_success());
         }
-        assert_eq!(breaker.turn(now), Turn::Ask);
+        assert_eq!(breaker.request_permission(now), CallPermission::Allowed);
     }
 
     #[test]
-    fn the_wait_doubles_up_to_a_bound_and_begins_anew_after_an_answer() {
+    fn the_wait_doubles_up_to_a_bound_and_restarts_after_an_answer() {
         let mut now = Instant::now();
-        let breaker = left_alone(now);
-        let mut wait = FIRST;
+        let breaker = opened_circuit(now);
+        let mut wait = FIRST_WAIT;
         let mut waits = Vec::new();
         for _ in 0..8 {
-            assert_eq!(breaker.turn(now), Turn::Not(wait));
+            assert_eq!(breaker.request_permission(now), CallPermission::Denied(wait));
             now += wait;
-            assert_eq!(breaker.turn(now), Turn::Probe);
-            wait = breaker.failed(Turn::Probe, now).unwrap();
+            assert_eq!(breaker.request_permission(now), CallPermission::Probe);
+            wait = breaker.record_failure(CallPermission::Probe, now).unwrap();
             waits.push(wait.as_secs());
         }
         assert_eq!(waits, [10, 20, 40, 80, 160, 300, 300, 300]);
-        assert!(breaker.answered());
-        assert_eq!(breaker.turn(now), Turn::Ask);
-        let told: Vec<_> = (0..FAILURES_MAX).map(|_| breaker.failed(Turn::Ask, now)).collect();
-        assert_eq!(told, [None, None, Some(FIRST)]);
+        assert!(breaker.record_success());
+        assert_eq!(breaker.request_permission(now), CallPermission::Allowed);
+        let told: Vec<_> =
+            (0..FAILURES_MAX).map(|_| breaker.record_failure(CallPermission::Allowed, now)).collect();
+        assert_eq!(told, [None, None, Some(FIRST_WAIT)]);
     }
 
     #[test]
-    fn of_all_who_come_one_probes_and_one_that_is_given_up_blocks_nobody_for_ever() {
+    fn one_caller_probes_and_a_cancelled_probe_is_replaced() {
         let now = Instant::now();
-        let breaker = left_alone(now);
-        let later = now + FIRST;
-        assert_eq!(breaker.turn(later), Turn::Probe);
-        assert_eq!(breaker.turn(later), Turn::Not(FIRST));
-        assert_eq!(breaker.turn(later + FIRST), Turn::Probe, "nobody said what came of the first");
+        let breaker = opened_circuit(now);
+        let later = now + FIRST_WAIT;
+        assert_eq!(breaker.request_permission(later), CallPermission::Probe);
+        assert_eq!(breaker.request_permission(later), CallPermission::Denied(FIRST_WAIT));
+        assert_eq!(
+            breaker.request_permission(later + FIRST_WAIT),
+            CallPermission::Probe,
+            "the first probe never reported a result"
+        );
     }
 
     #[test]
-    fn calls_that_were_under_way_when_it_was_left_alone_do_not_make_it_longer() {
+    fn calls_in_flight_when_the_circuit_opens_do_not_extend_the_wait() {
         let now = Instant::now();
-        let breaker = left_alone(now);
-        assert_eq!(breaker.failed(Turn::Ask, now), None);
-        assert_eq!(breaker.turn(now + FIRST), Turn::Probe);
+        let breaker = opened_circuit(now);
+        assert_eq!(breaker.record_failure(CallPermission::Allowed, now), None);
+        assert_eq!(breaker.request_permission(now + FIRST_WAIT), CallPermission::Probe);
     }
 }

@@ -1,4 +1,5 @@
-//! Weights in a directory, in the form of Model2Vec: a vector for each token, and a text's is their mean.
+//! Embedder with Model2Vec weights from a directory: each token has a vector, and the vector of a text is their
+//! mean.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,124 +7,132 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use model2vec_rs::model::StaticModel;
 use retro_core::canonical::sha256_hex;
-use retro_core::similar::{COMPONENTS_MAX, Scale, ScaleError};
-use retro_store::{SourceError, VectorSource};
+use retro_core::similarity::{COMPONENTS_MAX, ScaleError, SimilarityScale};
+use retro_store::{EmbeddingSource, EmbeddingSourceError};
 
-use crate::integers;
+use crate::to_integers;
 
-/// The files of a directory, in the order in which they are hashed.
+/// Files of a directory, in the order in which they are hashed.
 const FILES: [&str; 3] = ["config.json", "tokenizer.json", "model.safetensors"];
-/// The file of the scale.
+/// File name of the scale.
 const SCALE: &str = "retrospect.json";
-/// The largest file: the largest published models have half of it.
+/// Largest file in bytes: twice the size of the largest published model.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// Tokens of a text that count; a title has a tenth of it.
+/// Maximum number of tokens of a text that are embedded; a title has a tenth of it.
 const TOKENS_MAX: usize = 512;
-/// Texts at once, so that handling many is left between.
+/// Maximum number of texts of one batch, which bounds the memory that many texts take.
 const TEXTS_MAX: usize = 256;
 
-/// Why a directory cannot be used.
+/// Reason why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// A file is missing or cannot be read.
+    /// A file is missing or unreadable.
     #[error("{} cannot be read: {problem}; a directory of Model2Vec weights holds {}", file.display(), FILES.join(", "))]
-    Unread {
-        /// The file.
+    Unreadable {
+        /// Path of the file.
         file: PathBuf,
-        /// Why.
+        /// Cause of the error.
         problem: String,
     },
-    /// The files are no model.
+    /// The files are no Model2Vec model.
     #[error("{} holds no Model2Vec weights: {problem}", dir.display())]
-    NoModel {
-        /// The directory.
+    InvalidModel {
+        /// Path of the directory.
         dir: PathBuf,
-        /// What is wrong with it.
+        /// Cause of the error.
         problem: String,
     },
-    /// Nobody knows what its cosines mean.
+    /// The directory has no scale, so the meaning of its cosines is unknown.
     #[error(
         "{} has no scale: `cargo xtask eval paraphrases --embedder-dir {} --calibrate` prints one, for its file {SCALE} or for embedder_scale",
         dir.display(), dir.display()
     )]
-    NoScale {
-        /// The directory.
+    MissingScale {
+        /// Path of the directory.
         dir: PathBuf,
     },
-    /// The scale that lies there cannot be used.
+    /// The scale in the directory is invalid.
     #[error("{} is no scale: {problem}", file.display())]
-    BadScale {
-        /// The file.
+    InvalidScale {
+        /// Path of the file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Cause of the error.
         problem: String,
     },
 }
 
-/// Weights that were read.
-pub struct Directory {
+/// Embedder with the weights of a directory.
+pub struct DirectoryEmbedder {
     name: String,
-    scale: Scale,
+    scale: SimilarityScale,
     model: StaticModel,
 }
 
-impl Directory {
-    /// Reads a directory; a scale that is given holds instead of the one that lies there.
-    pub fn load(dir: &Path, scale: Option<Scale>) -> Result<Self, DirectoryError> {
+impl DirectoryEmbedder {
+    /// Loads a directory. A given scale takes precedence over the one in the directory. Fails when there is
+    /// neither.
+    pub fn load(dir: &Path, scale: Option<SimilarityScale>) -> Result<Self, DirectoryError> {
         let scale = match scale {
             Some(scale) => scale,
-            None => read_scale(dir)?.ok_or_else(|| DirectoryError::NoScale { dir: dir.to_owned() })?,
+            None => read_scale(dir)?.ok_or_else(|| DirectoryError::MissingScale { dir: dir.to_owned() })?,
         };
-        Self::with(dir, scale)
+        Self::load_with_scale(dir, scale)
     }
 
-    /// Reads a directory that may have no scale yet, to calibrate it: one that says nothing stands for it.
-    pub fn to_calibrate(dir: &Path) -> Result<Self, DirectoryError> {
-        let nothing =
-            Scale { contradiction: Scale::CONTRADICTION, tombstone: Scale::TOMBSTONE, merge: Scale::MERGE };
-        Self::with(dir, read_scale(dir)?.unwrap_or(nothing))
+    /// Loads a directory for calibration, where it may have no scale yet. The scale of the built-in embedder
+    /// then stands in, which changes no comparison.
+    pub fn load_for_calibration(dir: &Path) -> Result<Self, DirectoryError> {
+        let nothing = SimilarityScale {
+            contradiction: SimilarityScale::CONTRADICTION,
+            tombstone: SimilarityScale::TOMBSTONE,
+            merge: SimilarityScale::MERGE,
+        };
+        Self::load_with_scale(dir, read_scale(dir)?.unwrap_or(nothing))
     }
 
-    fn with(dir: &Path, scale: Scale) -> Result<Self, DirectoryError> {
-        let [config, tokenizer, weights] = FILES.map(|name| read(&dir.join(name)));
+    fn load_with_scale(dir: &Path, scale: SimilarityScale) -> Result<Self, DirectoryError> {
+        let [config, tokenizer, weights] = FILES.map(|name| read_bounded(&dir.join(name)));
         let (config, tokenizer, weights) = (config?, tokenizer?, weights?);
         let hashes = [&config, &tokenizer, &weights].map(|bytes| sha256_hex(bytes));
+        // Stored vectors are compared by name, so the name must change with any of the files.
         let name = format!("model2vec@{}", &sha256_hex(hashes.concat().as_bytes())[..16]);
-        let no_model = |problem: String| DirectoryError::NoModel { dir: dir.to_owned(), problem };
+        let no_model = |problem: String| DirectoryError::InvalidModel { dir: dir.to_owned(), problem };
         let model = StaticModel::from_bytes(tokenizer, weights, config, None)
             .map_err(|error| no_model(format!("{error:#}")))?;
         if !(1..=COMPONENTS_MAX).contains(&model.dim()) {
             return Err(no_model(format!(
-                "its vectors have {} components; 1 to {COMPONENTS_MAX} can be",
+                "its vectors have {} components; 1 to {COMPONENTS_MAX} are supported",
                 model.dim()
             )));
         }
         Ok(Self { name, scale, model })
     }
 
-    /// Components of a vector.
+    /// Returns the number of components of a vector.
     pub fn dimensions(&self) -> usize {
         self.model.dim()
     }
 
-    /// The vector of each text. Fails when the weights hold what is no number.
-    pub fn vectors(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, SourceError> {
-        vectors(&self.model, texts)
+    /// Returns the vector of each text. Fails when the weights produce a component that is not finite.
+    pub fn embed_texts(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, EmbeddingSourceError> {
+        encode_texts(&self.model, texts)
     }
 }
 
-fn vectors(model: &StaticModel, texts: &[String]) -> Result<Vec<Vec<i32>>, SourceError> {
+fn encode_texts(model: &StaticModel, texts: &[String]) -> Result<Vec<Vec<i32>>, EmbeddingSourceError> {
     let made = model.encode_with_args(texts, Some(TOKENS_MAX), TEXTS_MAX);
-    let whole = |vector: &Vec<f32>| integers(&vector.iter().map(|x| f64::from(*x)).collect::<Vec<_>>());
+    let whole = |vector: &Vec<f32>| to_integers(&vector.iter().map(|x| f64::from(*x)).collect::<Vec<_>>());
     made.iter()
         .map(|vector| {
-            whole(vector).ok_or_else(|| SourceError::Failed("the weights hold what is no number".to_owned()))
+            whole(vector).ok_or_else(|| {
+                EmbeddingSourceError::Failed("the weights produce a component that is not finite".to_owned())
+            })
         })
         .collect()
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, DirectoryError> {
-    let unread = |problem: String| DirectoryError::Unread { file: file.to_owned(), problem };
+fn read_bounded(file: &Path) -> Result<Vec<u8>, DirectoryError> {
+    let unread = |problem: String| DirectoryError::Unreadable { file: file.to_owned(), problem };
     let length = fs::metadata(file).map_err(|error| unread(error.to_string()))?.len();
     if length > FILE_BYTES_MAX {
         return Err(unread(format!("it has {length} bytes, at most {FILE_BYTES_MAX} are read")));
@@ -131,31 +140,32 @@ fn read(file: &Path) -> Result<Vec<u8>, DirectoryError> {
     fs::read(file).map_err(|error| unread(error.to_string()))
 }
 
-fn read_scale(dir: &Path) -> Result<Option<Scale>, DirectoryError> {
+fn read_scale(dir: &Path) -> Result<Option<SimilarityScale>, DirectoryError> {
     let file = dir.join(SCALE);
     if !file.exists() {
         return Ok(None);
     }
-    let bytes = read(&file)?;
-    let bad = |problem: String| DirectoryError::BadScale { file: file.clone(), problem };
-    let scale: Scale = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
-    scale.check().map(Some).map_err(|error: ScaleError| bad(error.to_string()))
+    let bytes = read_bounded(&file)?;
+    let bad = |problem: String| DirectoryError::InvalidScale { file: file.clone(), problem };
+    let scale: SimilarityScale = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    scale.validate().map(Some).map_err(|error: ScaleError| bad(error.to_string()))
 }
 
 #[async_trait]
-impl VectorSource for Directory {
+impl EmbeddingSource for DirectoryEmbedder {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn scale(&self) -> Scale {
+    fn scale(&self) -> SimilarityScale {
         self.scale
     }
 
-    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, SourceError> {
-        // It computes, for milliseconds: not on a thread that others wait for. Clones share the weights.
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, EmbeddingSourceError> {
+        // Embedding takes milliseconds of computation, so it must not block an async thread. Clones of the
+        // model share the weights.
         let (model, texts) = (self.model.clone(), texts.to_vec());
-        let made = tokio::task::spawn_blocking(move || vectors(&model, &texts)).await;
-        made.unwrap_or_else(|error| Err(SourceError::Failed(format!("the model broke: {error}"))))
+        let made = tokio::task::spawn_blocking(move || encode_texts(&model, &texts)).await;
+        made.unwrap_or_else(|error| Err(EmbeddingSourceError::Failed(format!("the model panicked: {error}"))))
     }
 }

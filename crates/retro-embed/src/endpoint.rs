@@ -1,4 +1,4 @@
-//! A model behind an address: `POST …/embeddings`, as OpenAI speaks it and most servers of models do.
+//! Embedder behind an HTTP endpoint: `POST …/embeddings`, the protocol of OpenAI and most model servers.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use hyper::client::conn::http1;
 use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use retro_config::Secret;
-use retro_core::similar::Scale;
-use retro_store::{SourceError, VectorSource};
+use retro_core::similarity::SimilarityScale;
+use retro_store::{EmbeddingSource, EmbeddingSourceError};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,115 +24,117 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
 use url::Url;
 
-use crate::breaker::{Breaker, Turn};
-use crate::integers;
+use crate::breaker::{CallPermission, CircuitBreaker};
+use crate::to_integers;
 
-/// Texts in one request: what the smallest servers take.
+/// Maximum number of texts in one request: the limit of the smallest servers.
 const TEXTS_PER_REQUEST: usize = 64;
-/// Characters of a text that are sent: far more than a title has, and less than any model takes.
+/// Maximum number of characters of a text that are sent: far more than a title has, and fewer than any model
+/// accepts.
 const TEXT_CHARS_MAX: usize = 4000;
-/// The largest answer: 64 vectors of 4,096 components in 24 characters each, twice.
+/// Largest response in bytes: 64 vectors of 4,096 components in 24 characters each, twice.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Pause before the second and last try.
-const AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// Pause before the second and last attempt.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Bounds of one call; tests shorten them.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// How long everything may take, a second try included.
-    pub whole: Duration,
+pub struct EndpointBounds {
+    /// Timeout of everything, a second attempt included.
+    pub total_timeout: Duration,
 }
 
-/// Why an address cannot be used.
+/// Reason why an address cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// It is no address of HTTP.
-    #[error("{0:?} is no http:// or https:// address")]
-    NoAddress(String),
-    /// Credentials would be logged with it.
-    #[error("credentials do not belong into the address: embedder_key is for them")]
-    Credentials,
+    /// The address is not an HTTP URL.
+    #[error("{0:?} is not an http:// or https:// URL")]
+    InvalidAddress(String),
+    /// The address holds credentials, which would be logged with it.
+    #[error("the address must not hold credentials; use embedder_key")]
+    CredentialsInAddress,
 }
 
-/// A model behind an address.
-pub struct Endpoint {
+/// Embedder behind an HTTP endpoint.
+pub struct EndpointEmbedder {
     address: Url,
     model: String,
     name: String,
     dimensions: usize,
-    scale: Scale,
+    scale: SimilarityScale,
     key: Option<Secret>,
     tls: TlsConnector,
-    bounds: Bounds,
-    breaker: Breaker,
+    bounds: EndpointBounds,
+    breaker: CircuitBreaker,
 }
 
-/// Why there is no answer.
-struct Refused {
+/// Reason why a call returned no vectors.
+struct CallError {
     problem: String,
-    fault: Fault,
+    fault: FaultKind,
 }
 
-/// Whose fault it is.
+/// Kind of a failure, which decides whether to retry and whether it counts for the circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
-    /// Of the moment: asking again may help.
-    Moment,
-    /// Of the address, the key or the model: the same for whatever is asked.
-    Setting,
-    /// Of what was asked: another text may be answered.
-    Texts,
+enum FaultKind {
+    /// A retry may succeed.
+    Transient,
+    /// The address, the key or the model is wrong: every call fails.
+    Configuration,
+    /// The texts were refused; other texts may be accepted. Does not count for the circuit breaker.
+    Input,
 }
 
-impl Refused {
-    fn away(problem: impl std::fmt::Display) -> Self {
-        Self { problem: problem.to_string(), fault: Fault::Moment }
+impl CallError {
+    fn transient(problem: impl std::fmt::Display) -> Self {
+        Self { problem: problem.to_string(), fault: FaultKind::Transient }
     }
 
-    fn wrong(problem: impl std::fmt::Display) -> Self {
-        Self { problem: problem.to_string(), fault: Fault::Setting }
+    fn misconfigured(problem: impl std::fmt::Display) -> Self {
+        Self { problem: problem.to_string(), fault: FaultKind::Configuration }
     }
 }
 
-/// What comes back.
+/// Body of a successful response.
 #[derive(Deserialize)]
-struct Answer {
-    data: Vec<Row>,
+struct EmbeddingsResponse {
+    data: Vec<EmbeddingRow>,
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct EmbeddingRow {
     index: usize,
     embedding: Vec<f64>,
 }
 
-impl Endpoint {
-    /// The model of that name below the base address `url`, such as `https://api.example.com/v1`. Asks nobody yet.
+impl EndpointEmbedder {
+    /// Creates the embedder for a model below the base address `url`, such as `https://api.example.com/v1`.
+    /// Sends no request yet.
     pub fn new(
         url: &str,
         model: String,
         dimensions: usize,
-        scale: Scale,
+        scale: SimilarityScale,
         key: Option<Secret>,
-        bounds: Bounds,
+        bounds: EndpointBounds,
     ) -> Result<Self, EndpointError> {
-        let no_address = || EndpointError::NoAddress(url.to_owned());
+        let no_address = || EndpointError::InvalidAddress(url.to_owned());
         let base = Url::parse(url).ok().filter(|base| matches!(base.scheme(), "http" | "https"));
         base.ok_or_else(no_address)?;
         let joined = format!("{}/embeddings", url.trim_end_matches('/'));
         let address = Url::parse(&joined).map_err(|_| no_address())?;
         if !address.username().is_empty() || address.password().is_some() {
-            return Err(EndpointError::Credentials);
+            return Err(EndpointError::CredentialsInAddress);
         }
         let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
         let config = ClientConfig::builder_with_provider(std::sync::Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .expect("ring speaks the versions of TLS that are safe")
+            .expect("ring supports the safe TLS versions")
             .with_root_certificates(roots)
             .with_no_client_auth();
         let name = format!("{model}@{dimensions}");
         let tls = TlsConnector::from(std::sync::Arc::new(config));
-        let breaker = Breaker::default();
+        let breaker = CircuitBreaker::default();
         Ok(Self { address, model, name, dimensions, scale, key, tls, bounds, breaker })
     }
 
@@ -140,77 +142,94 @@ impl Endpoint {
         &self.address[url::Position::BeforeHost..url::Position::AfterPort]
     }
 
-    /// Within the time of one call.
-    async fn in_time(&self, texts: &[String], turn: Turn) -> Result<Vec<Vec<i32>>, Refused> {
-        let whole = tokio::time::timeout(self.bounds.whole, self.all(texts, turn)).await;
-        let late = || Refused::away(format!("no whole answer within {} ms", self.bounds.whole.as_millis()));
+    /// Embeds the texts within the timeout of one call.
+    async fn embed_in_time(
+        &self,
+        texts: &[String],
+        turn: CallPermission,
+    ) -> Result<Vec<Vec<i32>>, CallError> {
+        let whole = tokio::time::timeout(self.bounds.total_timeout, self.embed_batches(texts, turn)).await;
+        let late = || {
+            CallError::transient(format!(
+                "no complete response within {} ms",
+                self.bounds.total_timeout.as_millis()
+            ))
+        };
         whole.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Remembers what came of a call, and tells when that changes whether it is asked.
-    fn note(&self, turn: Turn, refused: Option<&Refused>) {
+    /// Reports the result of a call to the circuit breaker, and logs when that opens or closes the circuit.
+    fn record_outcome(&self, turn: CallPermission, refused: Option<&CallError>) {
         let (embedder, host) = (&self.name, self.host());
-        let Some(refused) = refused.filter(|refused| refused.fault != Fault::Texts) else {
-            if self.breaker.answered() {
-                info!(embedder, "the embedder at {host} answers again");
+        let Some(refused) = refused.filter(|refused| refused.fault != FaultKind::Input) else {
+            if self.breaker.record_success() {
+                info!(embedder, "the embedder at {host} is available again");
             }
-            retro_meter::EMBEDDER_LEFT_ALONE.show([], 0.0);
+            retro_meter::EMBEDDER_CIRCUIT_OPEN.set([], 0.0);
             return;
         };
-        let Some(wait) = self.breaker.failed(turn, Instant::now()) else { return };
-        retro_meter::EMBEDDER_LEFT_ALONE.show([], wait.as_secs_f64());
+        let Some(wait) = self.breaker.record_failure(turn, Instant::now()) else { return };
+        retro_meter::EMBEDDER_CIRCUIT_OPEN.set([], wait.as_secs_f64());
         let (wait_s, problem) = (wait.as_secs(), &refused.problem);
-        if turn == Turn::Ask {
+        if turn == CallPermission::Allowed {
             warn!(
                 embedder,
-                "the embedder at {host} is left alone for {wait_s} s, and longer while it fails; texts are compared by the \
-                 built-in one until it answers: {problem}"
+                "the embedder at {host} failed repeatedly and is not called for {wait_s} s, longer while it keeps failing; \
+                 texts are compared by the built-in embedder until it answers: {problem}"
             );
         } else {
-            debug!(embedder, "the embedder at {host} is left alone for another {wait_s} s: {problem}");
+            debug!(embedder, "the embedder at {host} is not called for another {wait_s} s: {problem}");
         }
     }
 
-    async fn all(&self, texts: &[String], turn: Turn) -> Result<Vec<Vec<i32>>, Refused> {
+    async fn embed_batches(
+        &self,
+        texts: &[String],
+        turn: CallPermission,
+    ) -> Result<Vec<Vec<i32>>, CallError> {
         let mut vectors = Vec::with_capacity(texts.len());
-        // Who only finds out whether it is back asks once.
-        let tries_more = usize::from(turn == Turn::Ask);
+        // A probe is not retried: it only finds out whether the server answers again.
+        let tries_more = usize::from(turn == CallPermission::Allowed);
         for some in texts.chunks(TEXTS_PER_REQUEST) {
-            let ask = || self.ask(some);
-            let again = ConstantBuilder::default().with_delay(AGAIN_AFTER).with_max_times(tries_more);
-            vectors.extend(ask.retry(again).when(|refused| refused.fault == Fault::Moment).await?);
+            let ask = || self.request_once(some);
+            let again = ConstantBuilder::default().with_delay(RETRY_DELAY).with_max_times(tries_more);
+            vectors.extend(ask.retry(again).when(|refused| refused.fault == FaultKind::Transient).await?);
         }
         Ok(vectors)
     }
 
-    async fn ask(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, Refused> {
+    async fn request_once(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, CallError> {
         let host = self.address.host_str().unwrap_or_default();
         let port = self.address.port_or_known_default().unwrap_or(443);
         let bare = host.trim_matches(['[', ']']).to_owned();
-        let stream = TcpStream::connect((bare.as_str(), port)).await.map_err(Refused::away)?;
+        let stream = TcpStream::connect((bare.as_str(), port)).await.map_err(CallError::transient)?;
         if self.address.scheme() == "http" {
-            return self.speak(stream, texts).await;
+            return self.send_over(stream, texts).await;
         }
-        let name = ServerName::try_from(bare).map_err(|_| Refused::wrong("its host is no name for TLS"))?;
-        let stream = self.tls.connect(name, stream).await.map_err(Refused::away)?;
-        self.speak(stream, texts).await
+        let name = ServerName::try_from(bare)
+            .map_err(|_| CallError::misconfigured("its host is not a valid TLS server name"))?;
+        let stream = self.tls.connect(name, stream).await.map_err(CallError::transient)?;
+        self.send_over(stream, texts).await
     }
 
-    async fn speak<S>(&self, stream: S, texts: &[String]) -> Result<Vec<Vec<i32>>, Refused>
+    async fn send_over<S>(&self, stream: S, texts: &[String]) -> Result<Vec<Vec<i32>>, CallError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(Refused::away)?;
-        // It ends with the request.
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(CallError::transient)?;
+        // Dropping this handle ends the connection together with the request.
         let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
-        let answer = sender.send_request(self.request(texts)?).await.map_err(Refused::away)?;
-        refused(answer.status())?;
+        let answer = sender.send_request(self.build_request(texts)?).await.map_err(CallError::transient)?;
+        check_status(answer.status())?;
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let bytes = body.map_err(|error| Refused::away(format!("its answer broke off: {error}")))?.to_bytes();
-        self.read(&bytes, texts.len())
+        let bytes = body
+            .map_err(|error| CallError::transient(format!("its response was cut off: {error}")))?
+            .to_bytes();
+        self.parse_response(&bytes, texts.len())
     }
 
-    fn request(&self, texts: &[String]) -> Result<Request<Full<bytes::Bytes>>, Refused> {
+    fn build_request(&self, texts: &[String]) -> Result<Request<Full<bytes::Bytes>>, CallError> {
         let url = &self.address;
         let input: Vec<String> =
             texts.iter().map(|text| text.chars().take(TEXT_CHARS_MAX).collect()).collect();
@@ -221,38 +240,46 @@ impl Endpoint {
             .header(header::ACCEPT, "application/json")
             .header(header::USER_AGENT, concat!("retrospect/", env!("CARGO_PKG_VERSION")));
         if let Some(key) = &self.key {
-            let mut value = header::HeaderValue::try_from(format!("Bearer {}", key.expose()))
-                .map_err(|_| Refused::wrong("embedder_key holds what no header may"))?;
+            let mut value =
+                header::HeaderValue::try_from(format!("Bearer {}", key.expose())).map_err(|_| {
+                    CallError::misconfigured("embedder_key holds characters that a header cannot")
+                })?;
+            // Keeps the key out of debug output of the headers.
             value.set_sensitive(true);
             request = request.header(header::AUTHORIZATION, value);
         }
         request
             .body(Full::from(body))
-            .map_err(|_| Refused::wrong("its address cannot be asked for over HTTP"))
+            .map_err(|_| CallError::misconfigured("its URL cannot be used in an HTTP request"))
     }
 
-    fn read(&self, bytes: &[u8], asked: usize) -> Result<Vec<Vec<i32>>, Refused> {
-        let answer: Answer = serde_json::from_slice(bytes)
-            .map_err(|error| Refused::wrong(format!("its answer is not that of /embeddings: {error}")))?;
+    fn parse_response(&self, bytes: &[u8], asked: usize) -> Result<Vec<Vec<i32>>, CallError> {
+        let answer: EmbeddingsResponse = serde_json::from_slice(bytes).map_err(|error| {
+            CallError::misconfigured(format!("its response is not one of /embeddings: {error}"))
+        })?;
         let mut rows = answer.data;
+        // The protocol allows any order. A missing or doubled row would assign vectors to the wrong texts.
         rows.sort_by_key(|row| row.index);
         if !rows.iter().map(|row| row.index).eq(0..asked) {
-            return Err(Refused::wrong(format!("it was asked for {asked} vectors and gave others")));
+            return Err(CallError::misconfigured(format!(
+                "it returned other vectors than the {asked} that were requested"
+            )));
         }
-        let vector = |row: Row| {
+        let vector = |row: EmbeddingRow| {
             let (found, wanted) = (row.embedding.len(), self.dimensions);
             if found != wanted {
                 let problem =
                     format!("its vectors have {found} components, embedder_dimensions says {wanted}");
-                return Err(Refused::wrong(problem));
+                return Err(CallError::misconfigured(problem));
             }
-            integers(&row.embedding).ok_or_else(|| Refused::wrong("it gave what is no number"))
+            to_integers(&row.embedding)
+                .ok_or_else(|| CallError::misconfigured("a component of its vectors is not finite"))
         };
         rows.into_iter().map(vector).collect()
     }
 }
 
-fn refused(status: StatusCode) -> Result<(), Refused> {
+fn check_status(status: StatusCode) -> Result<(), CallError> {
     let hint = match status {
         StatusCode::OK => return Ok(()),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "; is embedder_key right?",
@@ -260,35 +287,40 @@ fn refused(status: StatusCode) -> Result<(), Refused> {
         _ => "",
     };
     let fault = match status {
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Fault::Moment,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => FaultKind::Transient,
         StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY => {
-            Fault::Texts
+            FaultKind::Input
         }
-        _ if status.is_server_error() => Fault::Moment,
-        _ => Fault::Setting,
+        _ if status.is_server_error() => FaultKind::Transient,
+        _ => FaultKind::Configuration,
     };
-    Err(Refused { problem: format!("it answers {status}{hint}"), fault })
+    Err(CallError { problem: format!("it answers {status}{hint}"), fault })
 }
 
 #[async_trait]
-impl VectorSource for Endpoint {
+impl EmbeddingSource for EndpointEmbedder {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn scale(&self) -> Scale {
+    fn scale(&self) -> SimilarityScale {
         self.scale
     }
 
-    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, SourceError> {
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, EmbeddingSourceError> {
         let host = self.host();
-        let turn = self.breaker.turn(Instant::now());
-        if let Turn::Not(left) = turn {
-            let told = format!("the embedder at {host} is left alone for {} s more", left.as_secs().max(1));
-            return Err(SourceError::LeftAlone(told));
+        let turn = self.breaker.request_permission(Instant::now());
+        if let CallPermission::Denied(left) = turn {
+            let told = format!(
+                "the embedder at {host} failed repeatedly and is not called for another {} s",
+                left.as_secs().max(1)
+            );
+            return Err(EmbeddingSourceError::CircuitOpen(told));
         }
-        let made = self.in_time(texts, turn).await;
-        self.note(turn, made.as_ref().err());
-        made.map_err(|refused| SourceError::Failed(format!("the embedder at {host}: {}", refused.problem)))
+        let made = self.embed_in_time(texts, turn).await;
+        self.record_outcome(turn, made.as_ref().err());
+        made.map_err(|refused| {
+            EmbeddingSourceError::Failed(format!("the embedder at {host}: {}", refused.problem))
+        })
     }
 }

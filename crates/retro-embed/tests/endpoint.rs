@@ -1,32 +1,36 @@
-//! A server that the tests start, which answers as OpenAI's does.
+//! Tests against a local server that answers like OpenAI's.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "clippy takes only the tests themselves for tests, not what they share"
-)]
+#![expect(clippy::unwrap_used, reason = "clippy does not recognise shared test helpers as test code")]
 
 use std::time::Duration;
 
 use retro_config::Secret;
-use retro_core::similar::Scale;
-use retro_embed::{Bounds, Endpoint, EndpointError};
-use retro_store::{SourceError, VectorSource as _};
-use retro_testkit::{Concepts, Embeddings};
+use retro_core::similarity::SimilarityScale;
+use retro_embed::{EndpointBounds, EndpointEmbedder, EndpointError};
+use retro_store::{EmbeddingSource as _, EmbeddingSourceError};
+use retro_testkit::{Concepts, EmbeddingServer};
 use tokio::net::TcpListener;
 
 const CONCEPTS: Concepts = &[&["list", "show"], &["tables", "relations"]];
-const SCALE: Scale = Scale { contradiction: 400, tombstone: 500, merge: 600 };
+const SCALE: SimilarityScale = SimilarityScale { contradiction: 400, tombstone: 500, merge: 600 };
 const KEY: &str = "sk-never-shown";
 
-fn of(url: &str, dimensions: usize, whole: Duration) -> Result<Endpoint, EndpointError> {
-    Endpoint::new(url, "small".into(), dimensions, SCALE, Some(Secret::new(KEY)), Bounds { whole })
+fn build_endpoint(url: &str, dimensions: usize, whole: Duration) -> Result<EndpointEmbedder, EndpointError> {
+    EndpointEmbedder::new(
+        url,
+        "small".into(),
+        dimensions,
+        SCALE,
+        Some(Secret::new(KEY)),
+        EndpointBounds { total_timeout: whole },
+    )
 }
 
-fn endpoint(server: &Embeddings) -> Endpoint {
-    of(server.url(), 2, Duration::from_secs(30)).unwrap()
+fn endpoint(server: &EmbeddingServer) -> EndpointEmbedder {
+    build_endpoint(server.url(), 2, Duration::from_secs(30)).unwrap()
 }
 
-async fn refused(endpoint: &Endpoint) -> String {
+async fn embed_error(endpoint: &EndpointEmbedder) -> String {
     let told = endpoint.embed(&["list".to_owned()]).await.unwrap_err().to_string();
     assert!(!told.contains(KEY), "{told}");
     told
@@ -34,7 +38,7 @@ async fn refused(endpoint: &Endpoint) -> String {
 
 #[tokio::test]
 async fn each_text_gets_its_own_vector_in_as_many_requests_as_it_takes() {
-    let server = Embeddings::start(CONCEPTS).await;
+    let server = EmbeddingServer::start(CONCEPTS).await;
     let endpoint = endpoint(&server);
     let texts: Vec<String> = (0..150_usize)
         .map(|nth| if nth.is_multiple_of(2) { "List".to_owned() } else { format!("tables {nth}") })
@@ -42,114 +46,116 @@ async fn each_text_gets_its_own_vector_in_as_many_requests_as_it_takes() {
     let vectors = endpoint.embed(&texts).await.unwrap();
     let right = |nth: usize| if nth.is_multiple_of(2) { [10_000, 0] } else { [0, 10_000] };
     assert!(vectors.iter().enumerate().all(|(nth, vector)| *vector == right(nth)), "{vectors:?}");
-    assert_eq!(server.texts(), texts);
-    assert_eq!(server.key().as_deref(), Some("Bearer sk-never-shown"));
+    assert_eq!(server.embedded_texts(), texts);
+    assert_eq!(server.last_authorization().as_deref(), Some("Bearer sk-never-shown"));
     assert_eq!(endpoint.name(), "small@2");
 }
 
 #[tokio::test]
-async fn it_is_asked_once_more_when_that_may_help() {
-    let server = Embeddings::start(CONCEPTS).await;
+async fn a_transient_error_is_retried_once() {
+    let server = EmbeddingServer::start(CONCEPTS).await;
     let endpoint = endpoint(&server);
-    server.refuse_first(&[503]);
+    server.fail_first_requests(&[503]);
     endpoint.embed(&["list".to_owned()]).await.unwrap();
-    server.refuse_first(&[429, 500, 200]);
-    let told = refused(&endpoint).await;
-    assert!(told.contains("it answers 500"), "twice at most: {told}");
-    server.refuse_first(&[401]);
-    let told = refused(&endpoint).await;
+    server.fail_first_requests(&[429, 500, 200]);
+    let told = embed_error(&endpoint).await;
+    assert!(told.contains("it answers 500"), "two attempts at most: {told}");
+    server.fail_first_requests(&[401]);
+    let told = embed_error(&endpoint).await;
     assert!(told.contains("401") && told.contains("is embedder_key right?"), "{told}");
-    assert_eq!(server.texts(), ["list"], "what is wrong is not asked again");
+    assert_eq!(server.embedded_texts(), ["list"], "a permanent error is not retried");
 }
 
 #[tokio::test]
-async fn vectors_of_another_length_are_refused_with_both() {
-    let server = Embeddings::start(CONCEPTS).await;
-    let told = refused(&of(server.url(), 384, Duration::from_secs(30)).unwrap()).await;
+async fn vectors_of_another_length_are_refused() {
+    let server = EmbeddingServer::start(CONCEPTS).await;
+    let told = embed_error(&build_endpoint(server.url(), 384, Duration::from_secs(30)).unwrap()).await;
     assert!(told.contains("2 components, embedder_dimensions says 384"), "{told}");
 }
 
-/// It takes connections and never says a word.
+/// A server that accepts connections and never answers.
 #[tokio::test]
-async fn who_does_not_answer_is_left_in_time() {
+async fn a_call_without_an_answer_times_out() {
     let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = silent.local_addr().unwrap();
     let whole = Duration::from_millis(100);
-    let told = refused(&of(&format!("http://{address}/v1"), 2, whole).unwrap()).await;
-    assert_eq!(told, format!("the embedder at {address}: no whole answer within 100 ms"));
+    let told = embed_error(&build_endpoint(&format!("http://{address}/v1"), 2, whole).unwrap()).await;
+    assert_eq!(told, format!("the embedder at {address}: no complete response within 100 ms"));
     drop(silent);
-    let told = refused(&of(&format!("http://{address}/v1"), 2, Duration::from_secs(30)).unwrap()).await;
+    let told =
+        embed_error(&build_endpoint(&format!("http://{address}/v1"), 2, Duration::from_secs(30)).unwrap())
+            .await;
     assert!(told.starts_with(&format!("the embedder at {address}: ")), "{told}");
 }
 
-/// The clock moves by hand while nothing is under way, so that no test sleeps and no call runs out of time.
-async fn later(by: Duration) {
+/// Advances a paused clock while no call is in flight, so that no test sleeps and no call times out.
+async fn advance_clock(by: Duration) {
     tokio::time::pause();
     tokio::time::advance(by).await;
     tokio::time::resume();
 }
 
-async fn left_alone(endpoint: &Endpoint) -> bool {
-    matches!(endpoint.embed(&["list".to_owned()]).await, Err(SourceError::LeftAlone(_)))
+async fn is_circuit_open(endpoint: &EndpointEmbedder) -> bool {
+    matches!(endpoint.embed(&["list".to_owned()]).await, Err(EmbeddingSourceError::CircuitOpen(_)))
 }
 
 #[tokio::test]
-async fn who_died_is_asked_less_and_less_and_used_again_when_it_is_back() {
-    let server = Embeddings::start(CONCEPTS).await;
+async fn a_dead_server_is_probed_less_often_and_used_again_when_it_returns() {
+    let server = EmbeddingServer::start(CONCEPTS).await;
     let endpoint = endpoint(&server);
-    server.be_away(true);
+    server.set_unavailable(true);
     for _ in 0..3 {
-        assert!(refused(&endpoint).await.contains("it answers 503"));
+        assert!(embed_error(&endpoint).await.contains("it answers 503"));
     }
-    assert_eq!(server.requests(), 6, "each of them twice");
-    // Nobody is asked, so the clock may stand still, however slow the machine is with a hundred calls.
+    assert_eq!(server.request_count(), 6, "two attempts for each call");
+    // No request is sent, so the clock can be paused however slow the machine is.
     tokio::time::pause();
     for _ in 0..100 {
-        assert!(left_alone(&endpoint).await);
+        assert!(is_circuit_open(&endpoint).await);
     }
     tokio::time::advance(Duration::from_secs(3)).await;
-    assert!(left_alone(&endpoint).await);
+    assert!(is_circuit_open(&endpoint).await);
     tokio::time::resume();
-    assert_eq!(server.requests(), 6, "nobody waits for it");
+    assert_eq!(server.request_count(), 6, "an open circuit sends no request");
 
     for wait_s in [5, 10, 20] {
-        later(Duration::from_secs(wait_s)).await;
-        assert!(refused(&endpoint).await.contains("it answers 503"));
-        assert!(left_alone(&endpoint).await);
+        advance_clock(Duration::from_secs(wait_s)).await;
+        assert!(embed_error(&endpoint).await.contains("it answers 503"));
+        assert!(is_circuit_open(&endpoint).await);
     }
-    assert_eq!(server.requests(), 9, "one request finds out, and a longer time begins");
+    assert_eq!(server.request_count(), 9, "one probe after each waiting time, without a retry");
 
-    server.be_away(false);
-    assert!(left_alone(&endpoint).await, "nobody knows yet");
-    later(Duration::from_secs(40)).await;
+    server.set_unavailable(false);
+    assert!(is_circuit_open(&endpoint).await, "the waiting time is not over yet");
+    advance_clock(Duration::from_secs(40)).await;
     endpoint.embed(&["list".to_owned()]).await.unwrap();
-    server.refuse_first(&[503, 503]);
-    refused(&endpoint).await;
+    server.fail_first_requests(&[503, 503]);
+    embed_error(&endpoint).await;
     endpoint.embed(&["list".to_owned()]).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_text_that_it_does_not_like_does_not_make_it_dead() {
-    let server = Embeddings::start(CONCEPTS).await;
+async fn a_refused_text_does_not_open_the_circuit() {
+    let server = EmbeddingServer::start(CONCEPTS).await;
     let endpoint = endpoint(&server);
-    server.refuse_first(&[400, 422, 413, 400]);
+    server.fail_first_requests(&[400, 422, 413, 400]);
     for _ in 0..4 {
-        refused(&endpoint).await;
+        embed_error(&endpoint).await;
     }
     endpoint.embed(&["list".to_owned()]).await.unwrap();
-    server.refuse_first(&[401, 401, 404, 200]);
+    server.fail_first_requests(&[401, 401, 404, 200]);
     for _ in 0..3 {
-        refused(&endpoint).await;
+        embed_error(&endpoint).await;
     }
-    assert!(left_alone(&endpoint).await, "what is wrong for every text");
+    assert!(is_circuit_open(&endpoint).await, "a wrong configuration fails for every text");
 }
 
 #[test]
-fn an_address_is_looked_at_before_anybody_is_asked() {
-    let refused = |url: &str| of(url, 2, Duration::from_secs(1)).err();
+fn an_address_is_validated_before_any_request() {
+    let refused = |url: &str| build_endpoint(url, 2, Duration::from_secs(1)).err();
     for wrong in ["", "api.example.com", "ftp://api.example.com/v1", "https://"] {
-        assert_eq!(refused(wrong), Some(EndpointError::NoAddress(wrong.to_owned())), "{wrong}");
+        assert_eq!(refused(wrong), Some(EndpointError::InvalidAddress(wrong.to_owned())), "{wrong}");
     }
-    assert_eq!(refused("https://me:word@api.example.com/v1"), Some(EndpointError::Credentials));
+    assert_eq!(refused("https://me:word@api.example.com/v1"), Some(EndpointError::CredentialsInAddress));
     assert_eq!(refused("https://api.example.com/v1/"), None);
 }

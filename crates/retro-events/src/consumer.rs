@@ -1,4 +1,5 @@
-//! The one shape of every consumer: load, decide, commit, answer. The loop around it is in `retro-bus`.
+//! The interface of every consumer: load, decide, commit, return an outcome. The loop around it is in
+//! `retro-bus`.
 
 use std::time::Duration;
 
@@ -12,175 +13,180 @@ use retro_core::replay::REPLAY_HEADER;
 use retro_core::run::{HttpsRef, ObjectRef};
 use retro_core::trace::TraceContext;
 
-/// A message as the broker delivered it, whole.
+/// A complete message as the broker delivered it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// The stream it is stored in.
+    /// Stream that stores the message.
     pub stream: String,
-    /// Its subject.
+    /// Subject of the message.
     pub subject: String,
-    /// Its position in the stream.
+    /// Position in the stream.
     pub sequence: u64,
-    /// Its headers, in order; names as they came.
+    /// Headers in order, with names in their original case.
     pub headers: Vec<(String, String)>,
-    /// Its body, as it came.
+    /// Payload, unchanged.
     pub payload: Bytes,
-    /// How often it was delivered to this consumer, this time included, as far as the broker knows.
+    /// Number of deliveries to this consumer so far, including this one, as counted by the broker.
     pub delivered: u64,
-    /// When the broker stored it.
+    /// Time at which the broker stored it.
     pub stored_at: Timestamp,
 }
 
 impl Delivery {
-    /// The first header of this name, in whichever case it was written.
+    /// Returns the first header of this name, ignoring case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        header(&self.headers, name)
+        find_header(&self.headers, name)
     }
 
-    /// What sent it, by the headers `traceparent` and `tracestate`. One that cannot be read counts as none.
-    pub fn trace(&self) -> Option<TraceContext> {
-        TraceContext::of_headers(self.header("traceparent")?, self.header("tracestate")).ok()
+    /// Returns the trace context from the headers `traceparent` and `tracestate`; `None` if it cannot be
+    /// parsed.
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        TraceContext::from_headers(self.header("traceparent")?, self.header("tracestate")).ok()
     }
 
-    /// Whether it was handed to somebody before: delivered again by the broker, or replayed by a person.
+    /// Returns whether the message may have been handled before: redelivered by the broker, or replayed by an
+    /// operator.
     pub fn is_repeated(&self) -> bool {
         self.delivered > 1 || self.header(REPLAY_HEADER).is_some()
     }
 }
 
-/// The first header of this name, in whichever case it was written.
-pub(crate) fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+/// Returns the first header of this name, ignoring case.
+pub(crate) fn find_header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
 impl Delivery {
-    /// The message of ours that this delivery carries. Fails with a rejection when it carries something else.
-    pub fn message(&self) -> Result<Message, Rejection> {
-        serde_json::from_slice(&self.payload)
-            .map_err(|error| Rejection::whole(Code::FieldInvalid, format!("not a message of ours: {error}")))
+    /// Parses the internal message in this delivery. Fails with a rejection when it is something else.
+    pub fn parse_message(&self) -> Result<Message, Rejection> {
+        serde_json::from_slice(&self.payload).map_err(|error| {
+            Rejection::of_message(Code::FieldInvalid, format!("not a message of ours: {error}"))
+        })
     }
 }
 
-/// What a consumer answers for one message.
+/// Outcome of handling one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Its effects are stored. It is acknowledged.
+pub enum HandlerOutcome {
+    /// Its effects are stored. The message is acknowledged.
     Done,
-    /// It was handled before: nothing changed. It is acknowledged.
-    Known,
-    /// It failed this time; an attempt is spent. After the last one it becomes a dead letter.
+    /// Handled before; nothing changed. The message is acknowledged.
+    Duplicate,
+    /// Handling failed and costs an attempt. After the last attempt the message becomes a dead letter.
     RetryAfter {
-        /// How long to wait.
+        /// Delay before the next attempt.
         wait: Duration,
-        /// Why, for the log and the dead letter.
+        /// Reason, for the log and the dead letter.
         reason: String,
     },
-    /// Not the message's fault (the database is away): no attempt is spent.
+    /// The message is not at fault (the database is away). No attempt is spent.
     Snooze {
-        /// How long to wait.
+        /// Delay before the message is handled again.
         wait: Duration,
-        /// Why, for the log.
+        /// Reason, for the log.
         reason: String,
     },
-    /// It can never be handled. It is stored as a dead letter, whole, then acknowledged.
+    /// The message can never be handled. It is stored completely as a dead letter, then acknowledged.
     DeadLetter(Rejection),
 }
 
 /// Handles messages of one kind.
 #[async_trait]
 pub trait Consumer: Send + Sync + 'static {
-    /// Its name: the durable consumer at the broker and the key in inbox, attempts and dead letters.
+    /// Returns the name of the durable consumer at the broker, which is also its key in the inbox, attempts and
+    /// dead letters.
     fn name(&self) -> &'static str;
 
-    /// Handles a batch and answers for each message, in order: exactly as many verdicts as messages. Effects are
-    /// committed when it returns. A panic spends an attempt of each message of the batch.
-    async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict>;
+    /// Handles a batch and returns one outcome for each message, in order. All effects are committed when it
+    /// returns. A panic costs each message of the batch an attempt.
+    async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome>;
 }
 
-/// A consumer that can tell what it has handled.
+/// A consumer that can tell which messages it has not processed.
 #[async_trait]
-pub trait Accountable: Consumer {
-    /// Which of these it has not handled, by place and in order; what it cannot read is among them. Fails with a sentence when
-    /// that cannot be told now.
-    async fn unhandled(&self, batch: &[Delivery]) -> Result<Vec<usize>, String>;
+pub trait Reconcilable: Consumer {
+    /// Returns the indexes of the messages that it has not processed, in order; unreadable messages are
+    /// included. Fails with a sentence when that cannot be determined now.
+    async fn find_unprocessed(&self, batch: &[Delivery]) -> Result<Vec<usize>, String>;
 }
 
 /// Publishing failed, or its outcome is unknown. Publishing again with the same id is safe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("could not publish to {subject}: {reason}")]
 pub struct PublishError {
-    /// The subject.
+    /// Subject that was published to.
     pub subject: String,
-    /// What went wrong.
+    /// Cause of the failure.
     pub reason: String,
 }
 
-/// Sends messages of our own and waits until the broker has them durably.
+/// Publishes internal messages and waits until the broker has stored them.
 #[async_trait]
 pub trait Publisher: Send + Sync + 'static {
-    /// Publishes each message under its id. Returns when all are acknowledged; on an error any may have arrived.
+    /// Publishes each message under its id. Returns when all are acknowledged; after an error any of them may
+    /// have been stored.
     async fn publish(&self, messages: &[Message]) -> Result<(), PublishError>;
 }
 
-/// An event of an engine, checked and ready for the intake stream.
+/// An event of an engine, validated and ready for the intake stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckedEvent {
-    /// Whose run it tells of: its subject follows from it.
+pub struct ValidatedEvent {
+    /// Tenant and workflow of the run, from which the subject is built.
     pub key: WorkflowKey,
-    /// The event as one JSON object: structured mode.
+    /// The event as one JSON object (structured mode).
     pub payload: Bytes,
 }
 
-/// Why the broker does not have the events that it was given.
+/// Reason why events were not confirmed as stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IntakeError {
-    /// There is no room. Nothing was stored.
-    #[error("the intake stream takes no more at this time: {0}")]
+    /// The stream is full. Nothing was stored.
+    #[error("the intake stream is full: {0}")]
     Full(String),
-    /// It is away, or did not take them. Nothing was stored.
+    /// The broker is away or rejected them. Nothing was stored.
     #[error("the broker is not available: {0}")]
     Unavailable(String),
-    /// It did not say in time whether it has them. Giving them again is harmless: each is counted once.
+    /// The broker did not confirm in time and may have stored them. Publishing again is harmless: each event is
+    /// counted once.
     #[error("the broker did not confirm: {0}")]
-    Unknown(String),
+    Unconfirmed(String),
 }
 
-/// Takes events for somebody who waits for the answer.
+/// Publishes events to the intake stream for a caller who waits for the result.
 #[async_trait]
-pub trait Intake: Send + Sync + 'static {
-    /// Stores one or more events, in order, all of them or none, and returns when they are on disk. At most
-    /// [`INTAKE_EVENTS_MAX`] at once.
-    async fn take(&self, events: &[CheckedEvent]) -> Result<(), IntakeError>;
+pub trait IntakePublisher: Send + Sync + 'static {
+    /// Stores up to [`INTAKE_EVENTS_MAX`] events in order, all or none, and returns when they are on disk.
+    async fn publish_events(&self, events: &[ValidatedEvent]) -> Result<(), IntakeError>;
 }
 
-/// Something that happened at GitHub, read and ready for its stream.
+/// A GitHub event, ready for its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GithubMessage {
-    /// Whose it is and what it is: [`crate::github::subject_of`].
+    /// Subject with tenant and event: see [`crate::github::event_subject`].
     pub subject: String,
-    /// The event as one JSON object: structured mode.
+    /// The event as one JSON object (structured mode).
     pub payload: Bytes,
 }
 
-/// Takes what happened at GitHub for somebody who waits for the answer.
+/// Publishes GitHub events for a caller who waits for the result.
 #[async_trait]
-pub trait GithubIntake: Send + Sync + 'static {
+pub trait GithubPublisher: Send + Sync + 'static {
     /// Stores one event, and returns when it is on disk.
-    async fn tell(&self, message: GithubMessage) -> Result<(), IntakeError>;
+    async fn publish_message(&self, message: GithubMessage) -> Result<(), IntakeError>;
 }
 
-/// How many events are taken at once: the broker's own limit of an atomic batch.
+/// Maximum number of events published at once: the broker's own limit of an atomic batch.
 pub const INTAKE_EVENTS_MAX: usize = 1000;
 
-/// Why a body could not be fetched.
+/// Reason why a body could not be fetched or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    /// It is not there, or its bytes do not have the hash that was promised. Asking again does not help.
+    /// The body is missing, or its bytes do not match the promised hash. Retrying does not help.
     #[error("the body {name} is gone: {problem}")]
     Gone {
-        /// The object.
+        /// Name of the object.
         name: String,
-        /// What was found instead.
+        /// Difference from what was promised.
         problem: String,
     },
     /// The object store is away.
@@ -188,19 +194,20 @@ pub enum ObjectError {
     Unavailable(String),
 }
 
-/// Bodies that are too large for a message: the broker's object store.
+/// Storage of bodies that are too large for a message: the broker's object store.
 #[async_trait]
-pub trait Objects: Send + Sync + 'static {
-    /// Stores bytes under a name of the tenant's own prefix, derived from their hash; storing again is harmless.
+pub trait ObjectStorage: Send + Sync + 'static {
+    /// Stores bytes under the tenant's prefix and a name derived from their hash. Storing them again is
+    /// harmless.
     async fn put(&self, tenant: &Tenant, bytes: Bytes) -> Result<ObjectRef, ObjectError>;
 
     /// Fetches an object and checks its size and hash.
     async fn get(&self, object: &ObjectRef) -> Result<Bytes, ObjectError>;
 }
 
-/// Bodies that stay where their emitter keeps them.
+/// Fetches bodies that stay at their emitter's host.
 #[async_trait]
-pub trait Https: Send + Sync + 'static {
-    /// Fetches a body from a host that is allowed, and checks its size and hash.
-    async fn get(&self, body: &HttpsRef) -> Result<Bytes, ObjectError>;
+pub trait BodyFetcher: Send + Sync + 'static {
+    /// Fetches a body from an allowed host, and checks its size and hash.
+    async fn fetch_body(&self, body: &HttpsRef) -> Result<Bytes, ObjectError>;
 }

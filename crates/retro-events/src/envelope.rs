@@ -1,8 +1,8 @@
-//! CloudEvents 1.0 over NATS: one message → one envelope, in structured or binary mode, and back.
+//! CloudEvents 1.0 over NATS: one message ↔ one envelope, in structured or binary mode.
 //!
-//! The type is our own: the SDK's drags in a second vocabulary for times, URLs and errors (`chrono`, `url`,
-//! `snafu`), keeps only scalar extensions, and answers a bad field without its path, which is what a dead letter is
-//! read for.
+//! The type is our own. The SDK's type brings a second set of types for times, URLs and errors (`chrono`,
+//! `url`, `snafu`), keeps only scalar extensions, and reports a bad field without its path, which a dead letter
+//! needs.
 
 use std::collections::BTreeMap;
 
@@ -14,113 +14,119 @@ use retro_core::dead_letter::{Code, Rejection};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::consumer::{Delivery, header};
+use crate::consumer::{Delivery, find_header};
 use crate::{atif, encoding, field};
-use retro_core::json::{Bounds, Document, Node};
+use retro_core::json::{JsonBounds, JsonDocument, JsonNode};
 
-/// The largest message we take: the broker's own default limit. Larger bodies go by reference.
+/// Largest message, in bytes: the broker's default limit. Larger bodies are sent by reference.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
-/// The largest event that comes by another road than a message: a body of the largest size, and room for the rest.
-/// What is above [`MESSAGE_BYTES_MAX`] of it is stored apart before the event is published.
+/// Largest event over HTTP or from a file, in bytes: the largest body, plus space for the rest. If an event
+/// exceeds [`MESSAGE_BYTES_MAX`], its body is stored separately before it is published.
 pub const EVENT_BYTES_MAX: usize = atif::BODY_BYTES_MAX + MESSAGE_BYTES_MAX;
-/// The longest `id`, `source` or `type`, in bytes: together they are the key of an identity that is kept for ever.
+/// Longest `id`, `source` or `type`, in bytes: together they are the key of an identity that is kept forever.
 pub const ATTRIBUTE_BYTES_MAX: usize = 1024;
 
-/// The most attributes of an event, in either mode: CloudEvents names eight, and its documented extensions are a dozen.
+/// Maximum number of attributes of an event, in either mode. CloudEvents defines eight, and a dozen documented
+/// extensions.
 pub const ATTRIBUTES_MAX: usize = 256;
-/// The most values that the extensions of an event hold together. The specification knows scalars only; what emitters
-/// nest in them is small, and is kept as a tree.
+/// Maximum number of values that the extensions of an event hold together. The specification allows scalars
+/// only; what emitters nest in them is small, and is kept as a tree.
 pub const EXTENSION_VALUES_MAX: usize = 128;
 
 /// A CloudEvent whose data is JSON.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
-    /// `id`: with `source`, the event's identity within its tenant.
+    /// `id`: together with `source`, the identity of the event within its tenant.
     pub id: String,
-    /// `source`: who says it.
+    /// `source`: the emitter.
     pub source: String,
-    /// `type`: what is said, with its version.
+    /// `type`: the kind of event, with its version.
     pub kind: String,
-    /// `time`: when it happened, as the emitter says.
+    /// `time`: when it happened, according to the emitter.
     pub time: Option<Timestamp>,
-    /// Every other attribute, extensions among them, as it came.
+    /// All other attributes, extensions included, unchanged.
     pub extensions: Map<String, Value>,
-    /// `data`; `null` when there is none.
-    pub data: Document,
+    /// `data`; `null` if there is none.
+    pub data: JsonDocument,
 }
 
-/// An envelope as it travels: headers and payload.
+/// An encoded envelope: headers and payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Encoded {
-    /// Headers.
+pub struct EncodedEvent {
+    /// Message headers.
     pub headers: Vec<(String, String)>,
-    /// The payload.
+    /// Message payload.
     pub payload: Bytes,
 }
 
 impl Envelope {
-    /// Reads a delivery, of at most [`MESSAGE_BYTES_MAX`] bytes.
-    pub fn read(delivery: &Delivery) -> Result<Self, Rejection> {
-        Self::of_parts(&delivery.headers, &delivery.payload, MESSAGE_BYTES_MAX)
+    /// Parses a delivery of at most [`MESSAGE_BYTES_MAX`] bytes.
+    pub fn from_delivery(delivery: &Delivery) -> Result<Self, Rejection> {
+        Self::from_parts(&delivery.headers, &delivery.payload, MESSAGE_BYTES_MAX)
     }
 
-    /// Reads headers, in whichever case they are written, and a payload of at most `bytes_max` bytes, unpacked. The
-    /// content type decides the mode; without one, `ce-` headers, then a `specversion` key do.
-    pub fn of_parts(
+    /// Parses headers (ignoring case) and a payload of at most `bytes_max` decompressed bytes. The content type
+    /// decides the mode; without one, `ce-` headers, then a `specversion` key do.
+    pub fn from_parts(
         headers: &[(String, String)],
         payload: &Bytes,
         bytes_max: usize,
     ) -> Result<Self, Rejection> {
-        let payload = encoding::unpack(header(headers, encoding::HEADER), payload, bytes_max)?;
-        let bounds = Bounds::bytes(bytes_max);
-        let content_type = header(headers, "content-type").map(media_type);
+        let payload = encoding::decompress_payload(
+            find_header(headers, encoding::CONTENT_ENCODING),
+            payload,
+            bytes_max,
+        )?;
+        let bounds = JsonBounds::with_bytes_max(bytes_max);
+        let content_type = find_header(headers, "content-type").map(media_type);
         match content_type.as_deref() {
             Some("application/cloudevents+json" | "application/cloudevents") => {
-                Self::from_document(&Document::parse(&payload, bounds)?)
+                Self::from_document(&JsonDocument::parse(&payload, bounds)?)
             }
-            Some(other) if other.starts_with("application/cloudevents") => Err(Rejection::at(
+            Some(other) if other.starts_with("application/cloudevents") => Err(Rejection::of_field(
                 Code::NotCloudEvent,
                 "content-type",
                 "only application/cloudevents+json is read; batches are sent as single events",
             )),
-            _ if header(headers, "ce-specversion").is_some() => from_headers(headers, &payload, bounds),
-            _ => Self::from_document(&Document::parse(&payload, bounds)?),
+            _ if find_header(headers, "ce-specversion").is_some() => from_headers(headers, &payload, bounds),
+            _ => Self::from_document(&JsonDocument::parse(&payload, bounds)?),
         }
     }
 
-    /// Reads a structured event.
-    pub fn from_document(event: &Document) -> Result<Self, Rejection> {
-        let members = event.root().members().ok_or_else(not_an_event)?;
+    /// Parses a structured event.
+    pub fn from_document(event: &JsonDocument) -> Result<Self, Rejection> {
+        let members = event.root().members().ok_or_else(not_cloud_event)?;
         let (mut attributes, mut data, mut data_base64) = (Attributes::default(), None, None);
+        // In CloudEvents a `null` attribute is the same as an absent one.
         for (name, value) in members.filter(|(_, value)| !value.is_null()) {
             match &*name {
                 "data" => data = Some(value),
                 "data_base64" => data_base64 = Some(value),
-                _ => attributes.add(name.into_owned(), value)?,
+                _ => attributes.add_attribute(name.into_owned(), value)?,
             }
         }
         let attributes = attributes.trees;
         if !attributes.contains_key("specversion") {
-            return Err(not_an_event());
+            return Err(not_cloud_event());
         }
         let content_type = attributes.get("datacontenttype").and_then(Value::as_str);
         check_data_is_json(content_type, "datacontenttype")?;
         let data = match (data, data_base64) {
             (Some(_), Some(_)) => {
                 let detail = "stands beside data; only one may";
-                return Err(Rejection::at(Code::FieldInvalid, "data_base64", detail));
+                return Err(Rejection::of_field(Code::FieldInvalid, "data_base64", detail));
             }
-            (Some(data), None) => event.part(data),
-            // Some SDKs write JSON so that they hold as bytes.
+            (Some(data), None) => event.subdocument(data),
+            // Some SDKs encode JSON this way if they hold it as bytes.
             (None, Some(encoded)) => decode_data(encoded)?,
-            (None, None) => Document::null(),
+            (None, None) => JsonDocument::null(),
         };
         Self::from_attributes(attributes, data)
     }
 
-    /// Structured mode: everything is in the payload.
-    pub fn structured(&self) -> Encoded {
-        Encoded {
+    /// Encodes in structured mode: everything is in the payload.
+    pub fn to_structured(&self) -> EncodedEvent {
+        EncodedEvent {
             headers: vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())],
             payload: self.structured_json().into(),
         }
@@ -128,7 +134,7 @@ impl Envelope {
 
     fn structured_json(&self) -> Vec<u8> {
         let data = self.data.root();
-        let own: Vec<_> = self.own_attributes().map(|(name, value)| (name, Value::String(value))).collect();
+        let own: Vec<_> = self.core_attributes().map(|(name, value)| (name, Value::String(value))).collect();
         let mut members: BTreeMap<&str, Member<'_>> =
             self.extensions.iter().map(|(name, value)| (name.as_str(), Member::Attribute(value))).collect();
         members.extend(own.iter().map(|(name, value)| (*name, Member::Attribute(value))));
@@ -137,46 +143,48 @@ impl Envelope {
             members.entry("datacontenttype").or_insert(Member::Attribute(&json));
             members.insert("data", Member::Data(data));
         }
-        let mut out = Vec::with_capacity(data.text().len() + 1024);
-        serde_json::to_writer(&mut out, &members).expect("an event is plain data");
+        let mut out = Vec::with_capacity(data.raw_text().len() + 1024);
+        serde_json::to_writer(&mut out, &members).expect("an event serializes to JSON");
         out
     }
 
-    /// Binary mode: attributes in `ce-` headers, the data in the payload. An extension that is an object or an array
-    /// travels as its JSON text.
-    pub fn binary(&self) -> Encoded {
+    /// Encodes in binary mode: attributes in `ce-` headers, data in the payload. An extension that is an object
+    /// or an array is sent as its JSON text.
+    pub fn to_binary(&self) -> EncodedEvent {
         let content_type = match self.extensions.get("datacontenttype") {
             Some(Value::String(given)) => given.clone(),
             _ => "application/json".to_owned(),
         };
         let mut headers = vec![("content-type".to_owned(), content_type)];
-        for (name, value) in self.own_attributes() {
+        for (name, value) in self.core_attributes() {
             headers.push((format!("ce-{name}"), percent_encode(&value)));
         }
         for (name, value) in self.extensions.iter().filter(|(name, _)| *name != "datacontenttype") {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             headers.push((format!("ce-{name}"), percent_encode(&text)));
         }
-        Encoded { headers, payload: self.data.root().sorted_json().into() }
+        EncodedEvent { headers, payload: self.data.root().sorted_json().into() }
     }
 
-    fn from_attributes(mut attributes: Map<String, Value>, data: Document) -> Result<Self, Rejection> {
+    fn from_attributes(mut attributes: Map<String, Value>, data: JsonDocument) -> Result<Self, Rejection> {
         match attributes.remove("specversion") {
             Some(Value::String(version)) if version == "1.0" => {}
-            _ => return Err(Rejection::at(Code::SpecVersionUnknown, "specversion", "only 1.0 is read")),
+            _ => {
+                return Err(Rejection::of_field(Code::SpecVersionUnknown, "specversion", "only 1.0 is read"));
+            }
         }
-        let time = attributes.remove("time").map(|time| read_time(&time)).transpose()?;
+        let time = attributes.remove("time").map(|time| parse_time(&time)).transpose()?;
         Ok(Self {
-            id: take_attribute(&mut attributes, "id")?,
-            source: take_attribute(&mut attributes, "source")?,
-            kind: take_attribute(&mut attributes, "type")?,
+            id: remove_attribute(&mut attributes, "id")?,
+            source: remove_attribute(&mut attributes, "source")?,
+            kind: remove_attribute(&mut attributes, "type")?,
             time,
             extensions: attributes,
             data,
         })
     }
 
-    fn own_attributes(&self) -> impl Iterator<Item = (&'static str, String)> {
+    fn core_attributes(&self) -> impl Iterator<Item = (&'static str, String)> {
         let time = self.time.map(|time| ("time", time.to_string()));
         [
             ("specversion", "1.0".to_owned()),
@@ -189,8 +197,8 @@ impl Envelope {
     }
 }
 
-fn not_an_event() -> Rejection {
-    Rejection::at(
+fn not_cloud_event() -> Rejection {
+    Rejection::of_field(
         Code::NotCloudEvent,
         "specversion",
         "neither a structured CloudEvent (a JSON object with specversion) nor a binary one (header ce-specversion)",
@@ -210,7 +218,7 @@ fn is_json(content_type: &str) -> bool {
 fn check_data_is_json(content_type: Option<&str>, path: &str) -> Result<(), Rejection> {
     match content_type {
         Some(content_type) if !is_json(content_type) => {
-            Err(Rejection::at(Code::FieldInvalid, path, "the data is to be JSON: application/json"))
+            Err(Rejection::of_field(Code::FieldInvalid, path, "the data is to be JSON: application/json"))
         }
         _ => Ok(()),
     }
@@ -219,23 +227,23 @@ fn check_data_is_json(content_type: Option<&str>, path: &str) -> Result<(), Reje
 fn from_headers(
     headers: &[(String, String)],
     payload: &Bytes,
-    bounds: Bounds,
+    bounds: JsonBounds,
 ) -> Result<Envelope, Rejection> {
-    check_data_is_json(header(headers, "content-type"), "content-type")?;
+    check_data_is_json(find_header(headers, "content-type"), "content-type")?;
     let mut attributes = Map::new();
     for (name, value) in headers {
         let name = name.to_ascii_lowercase();
         if let Some(attribute) = name.strip_prefix("ce-") {
-            // The first of two headers of one name counts, as everywhere else.
+            // If a header is repeated, the first one counts, as everywhere else.
             attributes.entry(attribute).or_insert_with(|| percent_decode(value).into());
-            check_number_of_attributes(attributes.len())?;
+            check_attribute_count(attributes.len())?;
         }
     }
-    let data = if payload.is_empty() { Document::null() } else { Document::parse(payload, bounds)? };
+    let data = if payload.is_empty() { JsonDocument::null() } else { JsonDocument::parse(payload, bounds)? };
     Envelope::from_attributes(attributes, data)
 }
 
-/// The attributes of a structured event, as trees within bounds.
+/// The attributes of a structured event, as JSON trees within limits.
 #[derive(Default)]
 struct Attributes {
     values: usize,
@@ -243,25 +251,25 @@ struct Attributes {
 }
 
 impl Attributes {
-    fn add(&mut self, name: String, value: Node<'_>) -> Result<(), Rejection> {
-        self.values += value.size();
+    fn add_attribute(&mut self, name: String, value: JsonNode<'_>) -> Result<(), Rejection> {
+        self.values += value.descendant_count();
         if self.values > EXTENSION_VALUES_MAX {
             let detail = format!(
                 "the extensions hold more than {EXTENSION_VALUES_MAX} values; what is large belongs into data"
             );
-            return Err(Rejection::whole(Code::TooManyValues, detail));
+            return Err(Rejection::of_message(Code::TooManyValues, detail));
         }
         self.trees.insert(name, value.to_value());
-        check_number_of_attributes(self.trees.len())
+        check_attribute_count(self.trees.len())
     }
 }
 
-fn check_number_of_attributes(number: usize) -> Result<(), Rejection> {
+fn check_attribute_count(number: usize) -> Result<(), Rejection> {
     if number <= ATTRIBUTES_MAX {
         return Ok(());
     }
     let detail = format!("more than {ATTRIBUTES_MAX} attributes; what is large belongs into data");
-    Err(Rejection::whole(Code::TooManyValues, detail))
+    Err(Rejection::of_message(Code::TooManyValues, detail))
 }
 
 /// A member of a structured event.
@@ -269,21 +277,21 @@ fn check_number_of_attributes(number: usize) -> Result<(), Rejection> {
 #[serde(untagged)]
 enum Member<'a> {
     Attribute(&'a Value),
-    Data(Node<'a>),
+    Data(JsonNode<'a>),
 }
 
-fn decode_data(encoded: Node<'_>) -> Result<Document, Rejection> {
-    let at = |code, detail: String| Rejection::at(code, "data_base64", detail);
+fn decode_data(encoded: JsonNode<'_>) -> Result<JsonDocument, Rejection> {
+    let at = |code, detail: String| Rejection::of_field(code, "data_base64", detail);
     let text = encoded.as_str().ok_or_else(|| at(Code::FieldInvalid, "is not a string".to_owned()))?;
     let bytes =
         BASE64.decode(&*text).map_err(|_| at(Code::FieldInvalid, "is not standard Base64".to_owned()))?;
-    // Shorter than the text that it stood in, which was within its bound.
-    Document::parse(&bytes.into(), Bounds::bytes(EVENT_BYTES_MAX))
+    // Decoding shrinks the text, which was within its limit, so this limit never rejects.
+    JsonDocument::parse(&bytes.into(), JsonBounds::with_bytes_max(EVENT_BYTES_MAX))
         .map_err(|rejection| at(rejection.code, rejection.detail))
 }
 
-fn take_attribute(attributes: &mut Map<String, Value>, name: &str) -> Result<String, Rejection> {
-    let invalid = |detail: String| Err(Rejection::at(Code::FieldInvalid, name, detail));
+fn remove_attribute(attributes: &mut Map<String, Value>, name: &str) -> Result<String, Rejection> {
+    let invalid = |detail: String| Err(Rejection::of_field(Code::FieldInvalid, name, detail));
     match attributes.remove(name) {
         None => invalid("is missing".to_owned()),
         Some(Value::String(text)) if text.is_empty() => invalid("is empty".to_owned()),
@@ -298,11 +306,12 @@ fn take_attribute(attributes: &mut Map<String, Value>, name: &str) -> Result<Str
     }
 }
 
-fn read_time(time: &Value) -> Result<Timestamp, Rejection> {
-    field::read(Code::FieldInvalid, "time", time)
+fn parse_time(time: &Value) -> Result<Timestamp, Rejection> {
+    field::deserialize_field(Code::FieldInvalid, "time", time)
 }
 
-/// Encodes what a header value may not hold: everything but printable ASCII, and space, quote and percent.
+/// Percent-encodes what a header value may not contain: everything but printable ASCII, and space, quote and
+/// percent.
 fn percent_encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -314,7 +323,7 @@ fn percent_encode(text: &str) -> String {
     encoded
 }
 
-/// Decodes what [`percent_encode`] writes; text that is not encoded so stays as it is.
+/// Decodes what [`percent_encode`] writes; other text stays as it is.
 fn percent_decode(text: &str) -> String {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,27 +1,27 @@
-//! JSON → types, with the path of the field that does not fit, and without ever repeating what stood in it.
+//! Deserialization with the path of the field that does not fit, never repeating its value.
 
 use retro_core::dead_letter::{Code, Rejection};
 use serde::{Deserialize, Deserializer};
 
-use retro_core::json::{Kind, Node};
+use retro_core::json::{JsonKind, JsonNode};
 
-/// The longest short text (repository, user, commit, versions) that is taken, in bytes: they are shown in tables.
+/// Maximum length of a short text (repository, user, commit, versions) in bytes; such texts are shown in tables.
 pub const SHORT_TEXT_BYTES_MAX: usize = 1024;
 
-/// Reads a value that stands at path `at` of its document. A rejection carries `code` and the whole path.
-pub fn read<'de, T, D>(code: Code, at: &str, value: D) -> Result<T, Rejection>
+/// Deserializes the value at path `at` of its document. A rejection carries `code` and the complete path.
+pub fn deserialize_field<'de, T, D>(code: Code, at: &str, value: D) -> Result<T, Rejection>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de, Error: std::fmt::Display>,
 {
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = join(at, &error.path().to_string());
-        explain(code, path, &error.into_inner().to_string())
+        let path = join_path(at, &error.path().to_string());
+        explain_error(code, path, &error.into_inner().to_string())
     })
 }
 
-/// Puts two paths together: `data` and `usage.input_tokens`, or `steps` and `[3]`.
-pub fn join(at: &str, rest: &str) -> String {
+/// Joins two paths: `data` and `usage.input_tokens`, or `steps` and `[3]`.
+pub fn join_path(at: &str, rest: &str) -> String {
     match (at, rest) {
         (at, "" | ".") => at.to_owned(),
         ("", rest) => rest.to_owned(),
@@ -30,12 +30,17 @@ pub fn join(at: &str, rest: &str) -> String {
     }
 }
 
-/// Checks that a value is an object. Serde reads an array as a struct too, field by field: nobody means that in JSON.
-pub fn check_object(code: Code, path: &str, value: Node<'_>) -> Result<(), Rejection> {
-    if value.kind() == Kind::Object { Ok(()) } else { Err(Rejection::at(code, path, "is not an object")) }
+/// Fails unless a value is an object. Serde would also read an array as a struct, field by field, which is
+/// never intended in JSON.
+pub fn check_object(code: Code, path: &str, value: JsonNode<'_>) -> Result<(), Rejection> {
+    if value.kind() == JsonKind::Object {
+        Ok(())
+    } else {
+        Err(Rejection::of_field(code, path, "is not an object"))
+    }
 }
 
-/// Checks a short text: at most [`SHORT_TEXT_BYTES_MAX`] bytes without control characters.
+/// Fails unless a short text has at most [`SHORT_TEXT_BYTES_MAX`] bytes and no control characters.
 pub fn check_short_text(path: &str, text: &str) -> Result<(), Rejection> {
     let detail = if text.len() > SHORT_TEXT_BYTES_MAX {
         format!("is {} bytes long; at most {SHORT_TEXT_BYTES_MAX} are taken", text.len())
@@ -44,20 +49,20 @@ pub fn check_short_text(path: &str, text: &str) -> Result<(), Rejection> {
     } else {
         return Ok(());
     };
-    Err(Rejection::at(Code::FieldInvalid, path, detail))
+    Err(Rejection::of_field(Code::FieldInvalid, path, detail))
 }
 
-/// A rejection from serde's sentence. Serde quotes the value it found, and the value may be a secret: only our own
-/// half of the sentence is kept.
-fn explain(code: Code, path: String, message: &str) -> Rejection {
+/// Turns serde's message into a rejection. Serde quotes the value, which may be a secret, so only the part that
+/// describes the expected type is kept.
+fn explain_error(code: Code, path: String, message: &str) -> Rejection {
     if let Some(name) = message.strip_prefix("missing field `") {
-        return Rejection::at(code, join(&path, name.trim_end_matches('`')), "is missing");
+        return Rejection::of_field(code, join_path(&path, name.trim_end_matches('`')), "is missing");
     }
     let is_serdes_own = message.starts_with("invalid ") || message.starts_with("unknown variant ");
     let detail = if path.ends_with("_at") || path.ends_with("time") {
         "is not a time with an offset, such as 2026-11-20T10:00:00Z".to_owned()
     } else if let Some((found, expected)) = message.rsplit_once(", expected ").filter(|_| is_serdes_own) {
-        format!("{}; expected {}", kind_found(found), in_words(expected))
+        format!("{}; expected {}", kind_found(found), describe_expected(expected))
     } else if ["tenant ", "workflow ", "run_id ", "step "].iter().any(|name| message.starts_with(name)) {
         message.to_owned()
     } else if message.starts_with("UUID") {
@@ -65,7 +70,7 @@ fn explain(code: Code, path: String, message: &str) -> Rejection {
     } else {
         "has a value that cannot be read".to_owned()
     };
-    Rejection::at(code, path, detail)
+    Rejection::of_field(code, path, detail)
 }
 
 /// `invalid type: string "xyz"` → `found a string`.
@@ -85,7 +90,7 @@ fn kind_found(found: &str) -> String {
     }
 }
 
-fn in_words(expected: &str) -> String {
+fn describe_expected(expected: &str) -> String {
     match expected {
         "u8" | "u32" | "u64" => "a whole number, not negative".to_owned(),
         "i64" => "a whole number".to_owned(),
@@ -106,7 +111,7 @@ mod tests {
 
     #[track_caller]
     fn check(data: &Value, path: &str, detail: &str) {
-        let rejection = read::<RunFacts, _>(Code::FieldInvalid, "data", data).unwrap_err();
+        let rejection = deserialize_field::<RunFacts, _>(Code::FieldInvalid, "data", data).unwrap_err();
         assert_eq!((rejection.path.as_deref(), rejection.detail.as_str()), (Some(path), detail));
     }
 
@@ -141,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_is_read_from_a_node_and_its_mistakes_are_told_in_the_same_words() {
+    fn errors_from_a_json_node_have_the_same_wording() {
         #[derive(Debug, Deserialize, PartialEq)]
         struct Run {
             id: String,
@@ -150,8 +155,8 @@ mod tests {
             names: Vec<String>,
         }
         let read = |value: Value| {
-            let document = retro_core::json::Document::of_value(&value);
-            super::read::<Run, _>(Code::FieldInvalid, "data", document.root())
+            let document = retro_core::json::JsonDocument::from_value(&value);
+            super::deserialize_field::<Run, _>(Code::FieldInvalid, "data", document.root())
         };
         let run = Run { id: "a\n".to_owned(), count: None, names: vec!["x".to_owned()] };
         assert_eq!(read(json!({"id": "a\n", "count": null, "names": ["x"], "more": [{}]})).unwrap(), run);

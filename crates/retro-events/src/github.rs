@@ -1,125 +1,125 @@
-//! What GitHub's webhooks become: one narrow event each, with what is used and nothing else.
+//! GitHub events: each webhook becomes one narrow event with only the fields that are used.
 //!
-//! The bridge writes them and the reviewer and the tracker read them. Every text of a person in here was written by
-//! somebody who may be hostile: it is data, never an instruction, and nothing in here has been screened or redacted.
-//! GitHub adds fields now and then; ours change only with a new version of the event's type.
+//! The bridge writes them; the reviewer and the tracker read them. Every text by a person may be hostile: it is
+//! data, never an instruction, and it has been neither screened nor redacted. GitHub adds fields now and then;
+//! these types change only with a new version of the event's type.
 
 pub mod tenants;
 
 use jiff::Timestamp;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{EventKey, Tenant};
-pub use retro_core::review::{Association, ReviewState};
+pub use retro_core::review::{AuthorAssociation, ReviewState};
 use serde::{Deserialize, Serialize};
 
 use crate::consumer::Delivery;
 use crate::envelope::Envelope;
 use crate::{Role, subject};
-use retro_core::json::Document;
+use retro_core::json::JsonDocument;
 
-/// How the type of every event begins; the kind and the version follow.
+/// Prefix of every event type; kind and version follow.
 const TYPE_PREFIX: &str = "dev.retrospect.github.";
-/// The version of their meaning.
+/// Version of the event types, as their suffix.
 const TYPE_VERSION: &str = ".v1";
 
-/// The longest text of a person that is kept, in bytes: GitHub's own limit of a comment is 65,536 characters; one that is
-/// longer than this says nothing that a rule could be made of.
+/// Longest text by a person, in bytes. GitHub allows 65,536 characters; the part of a longer comment beyond
+/// this is no use for a rule.
 pub const TEXT_BYTES_MAX: usize = 16 * 1024;
-/// The most commits that one push tells of: those whose messages name a run.
+/// Maximum number of commits of one push event: those whose messages name a run.
 pub const COMMITS_MAX: usize = 100;
 
-/// The most values and keys of one event: a push of that many commits has some thousand. The library keeps all of them in
-/// memory while it finds out which event it is.
+/// Maximum number of values and keys of one event: a push with that many commits has about a thousand. Serde
+/// buffers all of them while it finds out which event it is.
 const VALUES_MAX: usize = 4096;
 
-/// An event of GitHub's that was taken.
+/// A parsed GitHub event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GithubEvent {
-    /// Its identity: the delivery's id, so that a delivery that is sent again is known.
+    /// Identity of the event: the id of the delivery, so that a redelivery is recognized.
     pub event: EventKey,
     /// SHA-256 of the canonical form of `data`.
     pub content_hash: String,
-    /// When it happened, as GitHub says; else when the bridge took it.
-    pub at: Timestamp,
-    /// What it says.
+    /// Time of the event according to GitHub; otherwise when the bridge received it.
+    pub occurred_at: Timestamp,
+    /// Content of the event.
     pub data: GithubData,
 }
 
 /// The `data` of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GithubData {
-    /// The repository, `owner/name` as GitHub writes it; names of repositories do not differ by case alone.
+    /// Repository as `owner/name`, as GitHub writes it. Names of repositories are unique ignoring case.
     pub repo: String,
-    /// The host it lies at: `github.com`, or an Enterprise server's.
+    /// Host of the repository: `github.com`, or an Enterprise server.
     pub host: String,
-    /// Who did it; `None` when GitHub no longer knows.
+    /// User who triggered the event; `None` if GitHub no longer knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Person>,
-    /// What happened.
+    /// The change that happened.
     #[serde(flatten)]
-    pub what: Happened,
+    pub what: RepositoryEvent,
 }
 
-/// What happened in a repository.
+/// A change in a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Happened {
-    /// A pull request was opened, changed, closed or reopened.
+pub enum RepositoryEvent {
+    /// A pull request was opened, updated, closed or reopened.
     PullRequest {
-        /// What was done, in GitHub's word: `opened`, `synchronize`, `closed`, …
+        /// GitHub's name of the action: `opened`, `synchronize`, `closed`, …
         action: String,
-        /// The pull request afterwards.
+        /// The pull request after the action.
         pull_request: PullRequest,
     },
     /// A review was submitted, edited or dismissed.
     PullRequestReview {
-        /// `submitted`, `edited` or `dismissed`.
+        /// GitHub's name of the action: `submitted`, `edited` or `dismissed`.
         action: String,
         /// The pull request.
         pull_request: PullRequest,
         /// The review.
         review: Review,
     },
-    /// A comment on lines of a pull request was made, edited or deleted.
+    /// A comment on lines of a pull request was created, edited or deleted.
     PullRequestReviewComment {
-        /// `created`, `edited` or `deleted`.
+        /// GitHub's name of the action: `created`, `edited` or `deleted`.
         action: String,
         /// The pull request.
         pull_request: PullRequest,
         /// The comment.
         comment: Comment,
     },
-    /// A thread of such comments was resolved, or opened again.
+    /// A thread of such comments was resolved or reopened.
     PullRequestReviewThread {
-        /// `resolved` or `unresolved`.
+        /// GitHub's name of the action: `resolved` or `unresolved`.
         action: String,
         /// The pull request.
         pull_request: PullRequest,
-        /// The thread's comments by their ids, the first one first.
+        /// Ids of the thread's comments, first one first.
         comments: Vec<u64>,
     },
-    /// A comment in the conversation of a pull request. Those of plain issues are not taken.
+    /// A comment in the conversation of a pull request. Comments on plain issues are ignored.
     IssueComment {
-        /// `created`, `edited` or `deleted`.
+        /// GitHub's name of the action: `created`, `edited` or `deleted`.
         action: String,
-        /// The pull request's number: GitHub tells no more of it here.
+        /// Number of the pull request; GitHub sends no more of it here.
         number: u64,
         /// The comment.
         comment: Comment,
     },
-    /// Commits whose messages name a run arrived.
+    /// Commits whose messages name a run were pushed.
     Push {
         /// Those commits, at most [`COMMITS_MAX`].
         commits: Vec<Commit>,
     },
 }
 
-/// Who did something.
+/// A GitHub user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Person {
-    /// The login.
+    /// Login name.
     pub login: String,
-    /// Whether GitHub calls it a bot.
+    /// True if GitHub classifies the account as a bot.
     #[serde(default)]
     pub bot: bool,
 }
@@ -127,53 +127,53 @@ pub struct Person {
 /// A pull request as an event shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequest {
-    /// Its number in the repository.
+    /// Number in the repository.
     pub number: u64,
-    /// Whose it is; `None` for a deleted account.
+    /// Author; `None` for a deleted account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<Person>,
-    /// Whether it is open.
+    /// True while it is open.
     pub open: bool,
-    /// Whether it was merged.
+    /// True once it was merged.
     #[serde(default)]
     pub merged: bool,
-    /// The commit at its head.
+    /// Commit at its head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_commit: Option<String>,
-    /// The commit that merged it.
+    /// Merge commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_commit: Option<String>,
-    /// When it was opened.
+    /// Time it was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_at: Option<Timestamp>,
-    /// When it was closed, merged or not.
+    /// Time it was closed, merged or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
-    /// The page for people.
+    /// Web page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// A review: a verdict with a text, and comments that come as events of their own.
+/// A review: a verdict with a text. Its comments arrive as separate events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Review {
     /// GitHub's id.
     pub id: u64,
-    /// Who; `None` for a deleted account.
+    /// Author; `None` for a deleted account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Person>,
-    /// How they stand to the repository, at least.
+    /// Association of the author with the repository, at least.
     #[serde(default)]
-    pub association: Association,
-    /// The verdict.
+    pub association: AuthorAssociation,
+    /// Verdict of the reviewer.
     pub state: ReviewState,
-    /// The text; often empty.
+    /// Text; often empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
-    /// When.
+    /// Time of submission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// The page for people.
+    /// Web page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -183,39 +183,40 @@ pub struct Review {
 pub struct Comment {
     /// GitHub's id; unique among comments of one kind.
     pub id: u64,
-    /// Who; `None` for a deleted account.
+    /// Author; `None` for a deleted account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Person>,
-    /// How they stand to the repository, at least.
+    /// Association of the author with the repository, at least.
     #[serde(default)]
-    pub association: Association,
-    /// The text, at most [`TEXT_BYTES_MAX`]; what is longer is cut at a character, and `cut` says so.
+    pub association: AuthorAssociation,
+    /// Text of at most [`TEXT_BYTES_MAX`] bytes; a longer one is cut at a character, and `cut` is set.
     pub body: String,
-    /// Whether the text was cut.
+    /// True if the text was cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// The review it belongs to.
+    /// Review that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<u64>,
-    /// The first comment of the thread that it answers in.
+    /// First comment of the thread that it replies in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<u64>,
-    /// The file.
+    /// Path of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The line in it.
+    /// Line in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// How many 👍 it has. GitHub sends no event for one: they are seen when the comment comes again.
+    /// Number of 👍. GitHub sends no event for a reaction, so this is updated only when the comment is sent
+    /// again.
     #[serde(default)]
     pub thumbs_up: u64,
-    /// When it was written.
+    /// Time it was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// When it was changed last.
+    /// Time it was last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_at: Option<Timestamp>,
-    /// The page for people.
+    /// Web page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -223,18 +224,18 @@ pub struct Comment {
 /// A commit whose message names a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commit {
-    /// Its hash.
+    /// Commit hash.
     pub id: String,
-    /// The runs that its trailers `Retro-Run` name, as they stand there.
+    /// Runs named by its `Retro-Run` trailers, unchanged.
     pub runs: Vec<String>,
-    /// The trailer `Retro-Prompt-Version`.
+    /// Value of the trailer `Retro-Prompt-Version`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_version: Option<String>,
 }
 
-impl Happened {
-    /// The kind as it stands in subjects and in the event's type; GitHub's own name of the event.
-    pub const fn kind(&self) -> &'static str {
+impl RepositoryEvent {
+    /// Returns GitHub's name of the event, as used in subjects and in the event's type.
+    pub const fn event_kind(&self) -> &'static str {
         match self {
             Self::PullRequest { .. } => "pull_request",
             Self::PullRequestReview { .. } => "pull_request_review",
@@ -245,8 +246,8 @@ impl Happened {
         }
     }
 
-    /// The number of the pull request that it is about.
-    pub const fn number(&self) -> Option<u64> {
+    /// Returns the number of the pull request that it is about.
+    pub const fn pull_request_number(&self) -> Option<u64> {
         match self {
             Self::PullRequest { pull_request, .. }
             | Self::PullRequestReview { pull_request, .. }
@@ -259,48 +260,50 @@ impl Happened {
 }
 
 impl GithubData {
-    /// The event that says this. `delivery` is GitHub's id of the delivery, which is the event's identity.
-    pub fn envelope(&self, delivery: &str, at: Timestamp) -> Envelope {
+    /// Builds the event. `delivery` is GitHub's id of the delivery, which is the identity of the event.
+    pub fn to_envelope(&self, delivery: &str, at: Timestamp) -> Envelope {
         Envelope {
             id: delivery.to_owned(),
             source: format!("https://{}/{}", self.host, self.repo),
-            kind: format!("{TYPE_PREFIX}{}{TYPE_VERSION}", self.what.kind()),
+            kind: format!("{TYPE_PREFIX}{}{TYPE_VERSION}", self.what.event_kind()),
             time: Some(at),
             extensions: serde_json::Map::new(),
-            data: Document::of_written(serde_json::to_vec(self).expect("an event is plain data")),
+            data: JsonDocument::from_serialized(
+                serde_json::to_vec(self).expect("an event serializes to JSON"),
+            ),
         }
     }
 }
 
-/// Reads a delivery from the stream of GitHub's events, which the bridge wrote. The subject says whose it is.
-pub fn read(delivery: &Delivery) -> Result<GithubEvent, Rejection> {
+/// Parses a delivery from the GitHub stream, as the bridge wrote it. The subject determines the tenant.
+pub fn parse_event(delivery: &Delivery) -> Result<GithubEvent, Rejection> {
     let (tenant, kind) = subject::parse_github(&delivery.subject)?;
-    let envelope = Envelope::read(delivery)?;
+    let envelope = Envelope::from_delivery(delivery)?;
     let wanted = format!("{TYPE_PREFIX}{kind}{TYPE_VERSION}");
     if envelope.kind != wanted {
         let detail = format!("is {:?}; by its subject it is {wanted:?}", envelope.kind);
-        return Err(Rejection::at(Code::TypeUnknown, "type", detail));
+        return Err(Rejection::of_field(Code::TypeUnknown, "type", detail));
     }
     let data = envelope.data.root();
-    if data.size() > VALUES_MAX {
+    if data.descendant_count() > VALUES_MAX {
         let detail = format!("holds more than {VALUES_MAX} values and keys");
-        return Err(Rejection::at(Code::TooManyValues, "data", detail));
+        return Err(Rejection::of_field(Code::TooManyValues, "data", detail));
     }
     let hash = data.content_hash();
     let data = GithubData::deserialize(data)
-        .map_err(|error| Rejection::at(Code::FieldInvalid, "data", error.to_string()))?;
+        .map_err(|error| Rejection::of_field(Code::FieldInvalid, "data", error.to_string()))?;
     Ok(GithubEvent {
         event: EventKey { tenant, source: envelope.source, id: envelope.id },
         content_hash: hash,
-        at: envelope.time.unwrap_or(delivery.stored_at),
+        occurred_at: envelope.time.unwrap_or(delivery.stored_at),
         data,
     })
 }
 
-/// The roles that remember an event of this kind once they have handled it: a push speaks of no pull request that people could
-/// say something about, and what is said in passing tells nothing of a pull request's end. Of an unknown kind, everybody who
-/// is handed it.
-pub fn readers(kind: &str) -> &'static [Role] {
+/// Returns the roles that store an event of this kind once they have handled it. A push concerns no pull
+/// request that people could comment on, and a comment in the conversation tells nothing about the end of a
+/// pull request. For an unknown kind, returns every role that receives it.
+pub fn consuming_roles(kind: &str) -> &'static [Role] {
     match kind {
         "push" => &[Role::Tracker],
         "issue_comment" => &[Role::Reviewer],
@@ -308,28 +311,28 @@ pub fn readers(kind: &str) -> &'static [Role] {
     }
 }
 
-/// What the event in a delivery is called, as far as that can be read.
-pub fn event(delivery: &Delivery) -> Option<EventKey> {
+/// Parses the identity of the event in a delivery, if possible.
+pub fn parse_event_key(delivery: &Delivery) -> Option<EventKey> {
     let (tenant, _) = subject::parse_github(&delivery.subject).ok()?;
-    let Envelope { source, id, .. } = Envelope::read(delivery).ok()?;
+    let Envelope { source, id, .. } = Envelope::from_delivery(delivery).ok()?;
     Some(EventKey { tenant, source, id })
 }
 
-/// Whose events they are, for a subject of [`subject::github`].
-pub fn subject_of(tenant: &Tenant, data: &GithubData) -> String {
-    subject::github(tenant, data.what.kind())
+/// Returns the subject of an event: see [`subject::github_subject`].
+pub fn event_subject(tenant: &Tenant, data: &GithubData) -> String {
+    subject::github_subject(tenant, data.what.event_kind())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said() -> GithubData {
+    fn sample_data() -> GithubData {
         GithubData {
             repo: "acme/shop".to_owned(),
             host: "github.com".to_owned(),
             sender: None,
-            what: Happened::PullRequestReviewThread {
+            what: RepositoryEvent::PullRequestReviewThread {
                 action: "resolved".to_owned(),
                 pull_request: PullRequest {
                     number: 7,
@@ -348,11 +351,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_bridge_writes_is_what_is_read() {
+    fn events_survive_encoding_and_parsing() {
         let tenant = Tenant::new("acme").unwrap();
         let at = Timestamp::from_second(1_800_000_000).unwrap();
-        let encoded = said().envelope("delivery-1", at).structured();
-        let subject = subject_of(&tenant, &said());
+        let encoded = sample_data().to_envelope("delivery-1", at).to_structured();
+        let subject = event_subject(&tenant, &sample_data());
         assert_eq!(subject, "retro.github.acme.pull_request_review_thread");
         let arrived = Delivery {
             stream: crate::stream::GITHUB.to_owned(),
@@ -363,16 +366,16 @@ mod tests {
             delivered: 1,
             stored_at: Timestamp::UNIX_EPOCH,
         };
-        let event = read(&arrived).unwrap();
-        assert_eq!((event.data, event.at), (said(), at));
+        let event = parse_event(&arrived).unwrap();
+        assert_eq!((event.data, event.occurred_at), (sample_data(), at));
         let source = "https://github.com/acme/shop".to_owned();
         assert_eq!(event.event, EventKey { tenant, source, id: "delivery-1".to_owned() });
         let elsewhere = Delivery { subject: "retro.github.acme.push".to_owned(), ..arrived };
-        assert_eq!(read(&elsewhere).unwrap_err().code, Code::TypeUnknown);
+        assert_eq!(parse_event(&elsewhere).unwrap_err().code, Code::TypeUnknown);
     }
 
     #[test]
-    fn words_of_github_that_are_not_known_are_not_a_mistake() {
+    fn unknown_review_states_are_not_an_error() {
         assert_eq!(serde_json::from_str::<ReviewState>("\"new\"").unwrap(), ReviewState::Pending);
     }
 }

@@ -1,70 +1,71 @@
-//! Addresses outside: which hosts a body may be fetched from, and what an address may look like.
+//! Allow list of the HTTPS hosts that bodies may be fetched from.
 //!
-//! An event could make the server ask for anything that the server can reach: this is the list of what it may ask for.
-//! An [`Allowed`] address is the proof that it was compared with the list; whoever fetches wants one. Where a *name*
-//! leads is looked at by whoever resolves it (`retro-fetch`), at the moment of connecting.
+//! Without it, an event could make the server request any address that the server can reach. An [`AllowedUrl`]
+//! is proof that an address was compared with the list, and fetching requires one. The address a *name*
+//! resolves to is checked while connecting (`retro-fetch`).
 
 use std::collections::BTreeSet;
 
 use url::{Host, Url};
 
-/// The longest address, in bytes: room for a pre-signed one with its session token.
+/// Longest URL, in bytes: enough for a pre-signed one with its session token.
 pub const URL_BYTES_MAX: usize = 4096;
 
-/// Hosts that bodies may be fetched from, by name; none unless they are named.
+/// Hosts that bodies may be fetched from, by name; empty by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DatarefHosts {
-    /// Host and port; 443 where an entry names none.
+    /// Host and port; the port is 443 if an entry names none.
     hosts: BTreeSet<(String, u16)>,
 }
 
-/// An entry of the list that is not a host.
+/// An entry of the list is not a host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{entry:?} {problem}; a host name is wanted, such as runs.example.com or runs.example.com:8443")]
+#[error("{entry:?} {problem}; expected a host name such as runs.example.com or runs.example.com:8443")]
 pub struct HostError {
     entry: String,
     problem: &'static str,
 }
 
-/// An address at a host that is allowed.
+/// A URL at an allowed host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allowed(Url);
+pub struct AllowedUrl(Url);
 
 impl DatarefHosts {
-    /// Reads the entries of a list, `host` or `host:port`.
+    /// Parses the entries of a list, `host` or `host:port`.
     pub fn parse<T: AsRef<str>>(entries: &[T]) -> Result<Self, HostError> {
         let hosts = entries.iter().map(|entry| host_and_port(entry.as_ref())).collect::<Result<_, _>>()?;
         Ok(Self { hosts })
     }
 
-    /// Whether nothing is allowed.
+    /// Returns whether the list is empty, so that nothing is allowed.
     pub fn is_empty(&self) -> bool {
         self.hosts.is_empty()
     }
 
-    /// Compares an address with the list. What it fails with says what is wrong, and repeats nothing of it.
-    pub fn check(&self, address: &str) -> Result<Allowed, &'static str> {
+    /// Checks a URL against the list. The error says what is wrong and repeats nothing of the URL.
+    pub fn check_address(&self, address: &str) -> Result<AllowedUrl, &'static str> {
         if address.len() > URL_BYTES_MAX {
             return Err("is longer than 4096 bytes");
         }
         self.check_url(Url::parse(address).map_err(|_| "is not an address")?)
     }
 
-    /// The same for what a redirect names, relative to where it was met.
-    pub fn check_redirect(&self, from: &Allowed, location: &str) -> Result<Allowed, &'static str> {
+    /// Checks the target of a redirect, which may be relative to `from`.
+    pub fn check_redirect(&self, from: &AllowedUrl, location: &str) -> Result<AllowedUrl, &'static str> {
         if location.len() > URL_BYTES_MAX {
             return Err("is longer than 4096 bytes");
         }
         self.check_url(from.0.join(location).map_err(|_| "is not an address")?)
     }
 
-    fn check_url(&self, mut url: Url) -> Result<Allowed, &'static str> {
+    fn check_url(&self, mut url: Url) -> Result<AllowedUrl, &'static str> {
         if url.scheme() != "https" {
             return Err("is not https; files and other schemes are not read");
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err("holds credentials");
         }
+        // A numeric address could point into the internal network, so only names are allowed.
         let Some(Host::Domain(host)) = url.host() else {
             return Err("names no host by its name; numeric addresses are not fetched from");
         };
@@ -72,13 +73,14 @@ impl DatarefHosts {
         if !self.hosts.contains(&(host.to_owned(), port)) {
             return Err("is at a host that dataref_hosts of the configuration does not name");
         }
+        // A fragment is never sent to the server; without it, equal requests have equal URLs.
         url.set_fragment(None);
-        Ok(Allowed(url))
+        Ok(AllowedUrl(url))
     }
 }
 
-impl Allowed {
-    /// The address.
+impl AllowedUrl {
+    /// Returns the URL.
     pub const fn url(&self) -> &Url {
         &self.0
     }
@@ -108,23 +110,23 @@ mod tests {
 
     #[track_caller]
     fn refused(address: &str, because: &str) {
-        let problem = hosts().check(address).expect_err(address);
+        let problem = hosts().check_address(address).expect_err(address);
         assert!(problem.contains(because), "{address}: {problem}");
     }
 
     #[test]
-    fn an_allowed_host_is_taken_in_each_of_its_spellings() {
+    fn an_allowed_host_is_accepted_in_every_spelling() {
         for (address, taken) in [
             ("https://runs.example.com/a?b=c#d", "https://runs.example.com/a?b=c"),
             ("HTTPS://RUNS.example.COM:443/../a", "https://runs.example.com/a"),
             ("https://bücher.example:8443/", "https://xn--bcher-kva.example:8443/"),
         ] {
-            assert_eq!(hosts().check(address).unwrap().url().as_str(), taken);
+            assert_eq!(hosts().check_address(address).unwrap().url().as_str(), taken);
         }
     }
 
     #[test]
-    fn what_is_no_https_address_of_a_listed_host_is_refused() {
+    fn urls_outside_the_allow_list_are_rejected() {
         for address in [
             "file:///etc/passwd",
             "FILE:///etc/passwd",
@@ -134,7 +136,7 @@ mod tests {
             refused(address, "not https");
         }
         for address in ["", "/etc/passwd", "../a", "//runs.example.com/", "runs.example.com/a", "C:"] {
-            let problem = hosts().check(address).expect_err(address);
+            let problem = hosts().check_address(address).expect_err(address);
             assert!(
                 ["is not an address", "is not https; files and other schemes are not read"]
                     .contains(&problem)
@@ -172,14 +174,14 @@ mod tests {
         }
         refused(&format!("https://runs.example.com/{}", "a".repeat(URL_BYTES_MAX)), "longer");
         assert!(
-            DatarefHosts::default().check("https://runs.example.com/").is_err(),
+            DatarefHosts::default().check_address("https://runs.example.com/").is_err(),
             "nothing is allowed by default"
         );
     }
 
     #[test]
     fn a_redirect_is_checked_like_an_address_and_may_be_relative() {
-        let from = hosts().check("https://runs.example.com/a/b").unwrap();
+        let from = hosts().check_address("https://runs.example.com/a/b").unwrap();
         let to = |location| hosts().check_redirect(&from, location).map(|to| to.url().to_string());
         assert_eq!(to("../c"), Ok("https://runs.example.com/c".to_owned()));
         for location in
@@ -206,7 +208,7 @@ mod tests {
             "x.localhost:1",
         ] {
             let error = DatarefHosts::parse(&[entry]).expect_err(entry).to_string();
-            assert!(error.contains("a host name is wanted"), "{error}");
+            assert!(error.contains("expected a host name"), "{error}");
         }
     }
 }

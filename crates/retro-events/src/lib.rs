@@ -7,7 +7,7 @@ pub mod envelope;
 pub mod field;
 pub mod github;
 pub mod hosts;
-pub mod rights;
+pub mod permissions;
 mod role;
 pub mod run_completed;
 pub mod stream;
@@ -16,7 +16,8 @@ pub mod subject;
 pub mod testing;
 
 pub use consumer::{
-    Accountable, CheckedEvent, Consumer, Delivery, GithubIntake, GithubMessage, Https, INTAKE_EVENTS_MAX,
-    Intake, IntakeError, ObjectError, Objects, PublishError, Publisher, Verdict,
+    BodyFetcher, Consumer, Delivery, GithubMessage, GithubPublisher, HandlerOutcome, INTAKE_EVENTS_MAX,
+    IntakeError, IntakePublisher, ObjectError, ObjectStorage, PublishError, Publisher, Reconcilable,
+    ValidatedEvent,
 };
-pub use role::{Durable, Role};
+pub use role::{DurableConsumer, Role};

@@ -1,4 +1,4 @@
-//! The roles of a process, and what each needs at the broker.
+//! The roles of a process, and the streams and consumers that each needs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,44 +7,44 @@ use retro_fault::Label;
 
 use crate::{stream, subject};
 
-/// One kind of work, which a process does alone or together with others.
+/// One kind of work. A process has one or several roles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Counts finished runs.
     Counter,
     /// Draws the sample of a retrospective.
     Sampler,
-    /// Looks into sampled runs.
+    /// Investigates sampled runs.
     Investigator,
     /// Changes memory.
     Writer,
-    /// Decides what of a review is a rule.
+    /// Decides which parts of a review become rules.
     Reviewer,
     /// Follows pull requests to their end.
     Tracker,
-    /// Answers agents and people, and takes events over HTTP.
+    /// Serves agents and people over HTTP, and accepts events.
     Gateway,
-    /// Takes GitHub's webhooks.
+    /// Receives GitHub's webhooks.
     Bridge,
-    /// Says what the transactions of all others left in the outbox, and sends dead letters again.
+    /// Publishes the outbox rows of all other roles, and replays of dead letters.
     Relay,
 }
 
-/// A durable consumer: where the broker remembers how far a role is.
+/// A durable consumer at the broker, which stores how far a role has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Durable {
-    /// Its name, which is the role's.
+pub struct DurableConsumer {
+    /// Name of the consumer, equal to the role's.
     pub name: &'static str,
-    /// The stream it reads.
+    /// Stream that it reads.
     pub stream: &'static str,
-    /// The prefix of the subjects it takes, before tenant and workflow.
+    /// Prefix of its subjects, before tenant and workflow.
     pub prefix: &'static str,
-    /// What acknowledging one of its messages is called.
-    pub acknowledging: Label,
+    /// Fault label of acknowledging one of its messages.
+    pub ack_label: Label,
 }
 
 impl Role {
-    /// Every role, in the order in which a run meets them.
+    /// All roles, in the order in which a run passes them.
     pub const ALL: [Self; 9] = [
         Self::Counter,
         Self::Sampler,
@@ -57,7 +57,7 @@ impl Role {
         Self::Relay,
     ];
 
-    /// Its name: of the role, its consumer and its user at the broker.
+    /// Returns the name of the role, of its consumer and of its user at the broker.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -72,8 +72,8 @@ impl Role {
         }
     }
 
-    /// The durable consumer it takes its messages from; `None` for a role that is not woken by messages.
-    pub const fn durable(self) -> Option<Durable> {
+    /// Returns the durable consumer of the role; `None` if no messages wake it.
+    pub const fn durable_consumer(self) -> Option<DurableConsumer> {
         let (stream, prefix, acknowledging) = match self {
             Self::Counter => (stream::INTAKE, subject::RUN_COMPLETED, Label::CountAck),
             Self::Sampler => (stream::WORK, subject::RETROSPECTIVE_DUE, Label::SampleAck),
@@ -83,19 +83,19 @@ impl Role {
             Self::Tracker => (stream::GITHUB, subject::GITHUB, Label::TrackAck),
             Self::Gateway | Self::Bridge | Self::Relay => return None,
         };
-        Some(Durable { name: self.as_str(), stream, prefix, acknowledging })
+        Some(DurableConsumer { name: self.as_str(), stream, prefix, ack_label: acknowledging })
     }
 
-    /// The streams it asks about and without which it cannot work; its consumer's only where it looks at that itself, since the
-    /// consumer answers for its own.
-    pub const fn streams(self) -> &'static [&'static str] {
+    /// Returns the streams that the role queries and cannot work without. The stream of its consumer is
+    /// included only if the role queries it directly, since otherwise the consumer's own check covers it.
+    pub const fn required_streams(self) -> &'static [&'static str] {
         match self {
             Self::Sampler | Self::Writer | Self::Reviewer | Self::Tracker => &[],
             Self::Counter => &[stream::INTAKE],
             Self::Investigator => &[stream::BODIES],
             Self::Gateway => &[stream::INTAKE, stream::BODIES],
             Self::Bridge => &[stream::INTAKE, stream::GITHUB],
-            // It sends dead letters again, to wherever they came from, and watches what the broker has.
+            // It replays dead letters to wherever they came from, and checks all streams.
             Self::Relay => {
                 &[stream::INTAKE, stream::GITHUB, stream::WORK, stream::ANNOUNCEMENTS, stream::BODIES]
             }
@@ -112,13 +112,13 @@ impl fmt::Display for Role {
 impl FromStr for Role {
     type Err = String;
 
-    /// Reads a role's name; fails with the names that there are.
+    /// Parses the name of a role. Fails with a list of the names that exist.
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::as_str).join(", ");
         Self::ALL
             .into_iter()
             .find(|role| role.as_str() == text)
-            .ok_or_else(|| format!("{text:?} is no role; there are {}", known()))
+            .ok_or_else(|| format!("{text:?} is not a role; the roles are {}", known()))
     }
 }
 

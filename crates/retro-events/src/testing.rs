@@ -1,5 +1,5 @@
-//! What tests of this crate share with others: the table of bad input, and the laws of reading that the fuzz targets
-//! try and an ordinary test replays. Behind the feature `testing`.
+//! Test support for this and other crates, behind the feature `testing`: the table of bad input, and the
+//! properties of parsing that the fuzz targets check and an ordinary test replays.
 
 pub mod bad;
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! What reading a message costs at most: 64 KiB, and of what it holds unpacked sixteen times the first MiB and four times
-//! the rest. Played with texts that are small and become large as trees of values, in every place where a message may hold
-//! them. The memory of the whole process is counted, so there is one test here.
+//! Memory limit of parsing a message: 64 KiB, plus sixteen times the first MiB of its decompressed size and
+//! four times the rest. The inputs are texts that are small and become large as trees of values, in every place
+//! where a message may hold them. The memory of the whole process is counted, so there is only one test here.
 
 use std::io::Write as _;
 
 use bytes::Bytes;
 use peak_alloc::PeakAlloc;
 use retro_core::id::Tenant;
-use retro_core::json::split_items;
+use retro_core::json::split_array;
 use retro_events::envelope::{EVENT_BYTES_MAX, Envelope};
 use retro_events::hosts::DatarefHosts;
 use retro_events::{Delivery, atif, github, run_completed};
@@ -18,12 +18,13 @@ static PEAK: PeakAlloc = PeakAlloc;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// What a message of so many bytes, unpacked, may cost.
+/// Returns the memory limit for a message of this decompressed size.
 fn budget(bytes: usize) -> usize {
     64 * KIB + 16 * bytes.min(MIB) + 4 * bytes.saturating_sub(MIB)
 }
 
-/// A text of about so many bytes: `open`, as many copies of `item` as fit, `close`. `#` in an item is its number.
+/// Builds a text of about this size: `open`, as many copies of `item` as fit, `close`. `#` in an item is
+/// replaced by its number.
 fn repeated(bytes: usize, open: &str, item: &str, close: &str) -> String {
     let mut text = String::with_capacity(bytes + item.len() + close.len());
     text.push_str(open);
@@ -39,7 +40,7 @@ fn repeated(bytes: usize, open: &str, item: &str, close: &str) -> String {
     text
 }
 
-/// Values that are large for their text, about so many bytes of them.
+/// Returns values of about this size whose trees are large for their text.
 fn bombs(bytes: usize) -> Vec<(&'static str, String)> {
     vec![
         ("empty objects", repeated(bytes, "[", "{}", "]")),
@@ -64,7 +65,7 @@ fn bombs(bytes: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// An event in whose `place` a value stands.
+/// Builds an event with a value at `place`.
 fn event(place: &str, value: &str) -> String {
     let atif = |steps: &str| format!(r#""trajectory":{{"schema_version":"ATIF-v1.4","steps":{steps}}}"#);
     let agent = |rest: &str| atif(&format!(r#"[{{"source":"agent","message":"m",{rest}}}]"#));
@@ -114,15 +115,15 @@ const PLACES: [&str; 13] = [
     "content",
 ];
 
-/// The places that keep the most.
+/// The places of an event that keep the most memory.
 const DENSE: [&str; 4] = ["steps", "calls", "arguments", "results"];
 
-/// A turn with much around few words: 165 bytes and 17 values and keys.
+/// A turn with little text and many fields: 165 bytes and 17 values and keys.
 const CROWDED_TURN: &str = r#"{"source":"agent","message":"a","tool_calls":[{"tool_call_id":"c#","function_name":"f","arguments":{"a":"b"}}],"observation":{"results":[{"source_call_id":"c#","content":"c"}]}}"#;
 
-/// Values of so many bytes that are within the bounds, or pass them late.
+/// Values of this size that are within the limits, or exceed them late.
 fn large_bombs(bytes: usize) -> Vec<(&'static str, String, &'static str)> {
-    // Three values and keys in 48 bytes: of 16 MiB of them there are as many as are taken.
+    // Three values and keys in 48 bytes: 16 MiB of them hold exactly as many as are allowed.
     let sparse = format!(r#"{{"a":"{}"}}"#, "x".repeat(40));
     vec![
         ("as many values as are taken", repeated(bytes, "[", &sparse, "]"), "arguments"),
@@ -152,7 +153,7 @@ fn delivery(subject: &str, headers: &[(&str, &str)], payload: Bytes) -> Delivery
     }
 }
 
-/// Does something, and returns how many bytes more than before were in use at most.
+/// Runs a closure and returns the peak of additional bytes in use.
 fn cost<T>(work: impl FnOnce() -> T) -> usize {
     let before = PEAK.current_usage();
     PEAK.reset_peak_usage();
@@ -188,30 +189,30 @@ fn gzip(text: &str) -> Bytes {
     packer.finish().expect("it is well-formed").into()
 }
 
-/// An event that came as a message of the broker.
+/// Parses an event as a message of the broker.
 fn play_message(table: &mut Table, what: &str, headers: &[(&str, &str)], payload: Bytes, bytes: usize) {
     let hosts = DatarefHosts::default();
     let delivery = delivery("retro.run.completed.acme.w", headers, payload);
-    let cost = cost(|| run_completed::read(&delivery, &hosts));
+    let cost = cost(|| run_completed::parse_delivery(&delivery, &hosts));
     table.add(what, bytes, cost);
 }
 
-/// An event that came over HTTP: what is kept of it is what is published.
+/// Validates an event as over HTTP; what is kept of it is what is published.
 fn play_request(table: &mut Table, what: &str, payload: &Bytes, headers: &[(String, String)], bytes: usize) {
     let tenant = Tenant::new("acme").expect("it is well-formed");
     let now = "2026-11-20T12:00:00Z".parse().expect("it is well-formed");
     let cost = cost(|| {
-        let envelope = Envelope::of_parts(headers, payload, EVENT_BYTES_MAX)?;
-        let event = run_completed::receive(envelope, &tenant, now, &DatarefHosts::default())?;
+        let envelope = Envelope::from_parts(headers, payload, EVENT_BYTES_MAX)?;
+        let event = run_completed::validate_envelope(envelope, &tenant, now, &DatarefHosts::default())?;
         let body = event.body_to_upload();
-        Ok::<_, retro_core::dead_letter::Rejection>((body, event.envelope.structured()))
+        Ok::<_, retro_core::dead_letter::Rejection>((body, event.envelope.to_structured()))
     });
     table.add(what, bytes, cost);
 }
 
 #[test]
 fn no_message_costs_more_than_its_bytes_allow() {
-    // Whatever is built at first use is built.
+    // Warm-up: whatever is built at first use is built now.
     play_message(&mut Table::default(), "", &[], event("data", "1").into(), 0);
     let mut table = Table::default();
     for (bytes, places) in [(KIB, &PLACES[..]), (32 * KIB, &PLACES), (MIB - 2 * KIB, &DENSE)] {
@@ -230,7 +231,7 @@ fn no_message_costs_more_than_its_bytes_allow() {
             let of_github =
                 event("data", &bomb).replace(run_completed::TYPE, "dev.retrospect.github.push.v1");
             let message = delivery("retro.github.acme.push", &[], of_github.into());
-            let cost = cost(|| github::read(&message));
+            let cost = cost(|| github::parse_event(&message));
             table.add(&format!("{name} in an event of GitHub"), message.payload.len(), cost);
         }
     }
@@ -239,7 +240,7 @@ fn no_message_costs_more_than_its_bytes_allow() {
         let text = Bytes::from(event(place, &bomb));
         play_request(&mut table, &format!("{name} in {place} over HTTP"), &text, &[], text.len());
     }
-    // The largest body with as many values as are taken.
+    // The largest body with the most values that are allowed.
     let sparse = repeated(16 * MIB - 4 * KIB, "[", &format!(r#"{{"a":"{}"}}"#, "x".repeat(40)), "]");
     let text = Bytes::from(event("content", &sparse));
     play_request(&mut table, "the largest body over HTTP", &text, &[], text.len());
@@ -247,7 +248,7 @@ fn no_message_costs_more_than_its_bytes_allow() {
     let body = Bytes::from(body);
     table.add("crowded turns as a body", body.len(), cost(|| atif::from_slice(&body)));
     let batch = Bytes::from(repeated(large, "[", "{}", "]"));
-    table.add("empty objects as a batch", batch.len(), cost(|| split_items(&batch, EVENT_BYTES_MAX, 1000)));
+    table.add("empty objects as a batch", batch.len(), cost(|| split_array(&batch, EVENT_BYTES_MAX, 1000)));
     table.worst.sort_by(|one, other| other.0.total_cmp(&one.0));
     for (share, what) in table.worst.iter().take(12) {
         println!("{share:.2} of the budget: {what}");

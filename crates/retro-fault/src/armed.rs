@@ -1,4 +1,4 @@
-//! What the tests' build does.
+//! The implementation behind the feature `armed`, for builds under test.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -9,94 +9,101 @@ use nix::unistd::Pid;
 
 use crate::{Guard, Label, Poison, Side};
 
-/// Who says where something happens.
-enum Armed {
-    /// The variable, for the whole life of the process.
-    AtStart(Moment),
-    /// A file, for as long as it is there.
-    ByFile(PathBuf),
+/// Source of the point at which the process crashes or stops.
+enum TriggerSource {
+    /// The environment variable, for the lifetime of the process.
+    Variable(CrossingTrigger),
+    /// A file, read at each crossing while it exists.
+    File(PathBuf),
 }
 
-/// Where something happens to the process.
-struct Moment {
+/// A point at which the process crashes or stops.
+struct CrossingTrigger {
     label: Label,
     side: Side,
-    /// At the how manieth crossing, from 1.
-    time: u32,
+    /// Number of the crossing that triggers, from 1.
+    nth: u32,
     crossed: AtomicU32,
 }
 
-pub(crate) fn cross(label: Label, side: Side) {
-    static CRASH: OnceLock<Option<Armed>> = OnceLock::new();
-    static STOP: OnceLock<Option<Armed>> = OnceLock::new();
-    if is_now(&STOP, "FAULT_STOP", label, side) {
-        kill(Pid::this(), Signal::SIGSTOP).expect("a process may stop itself");
+pub(crate) fn cross_point(label: Label, side: Side) {
+    static CRASH: OnceLock<Option<TriggerSource>> = OnceLock::new();
+    static STOP: OnceLock<Option<TriggerSource>> = OnceLock::new();
+    if is_triggered(&STOP, "FAULT_STOP", label, side) {
+        kill(Pid::this(), Signal::SIGSTOP).expect("a process can stop itself");
     }
-    if is_now(&CRASH, "FAULT_CRASH", label, side) {
-        kill(Pid::this(), Signal::SIGKILL).expect("a process may kill itself");
+    if is_triggered(&CRASH, "FAULT_CRASH", label, side) {
+        kill(Pid::this(), Signal::SIGKILL).expect("a process can kill itself");
         loop {
+            // No further line of the program may run before the signal takes effect.
             std::thread::park();
         }
     }
 }
 
-fn is_now(armed: &OnceLock<Option<Armed>>, name: &str, label: Label, side: Side) -> bool {
-    match armed.get_or_init(|| variable(name).map(|text| Armed::read(name, &text))) {
+fn is_triggered(armed: &OnceLock<Option<TriggerSource>>, name: &str, label: Label, side: Side) -> bool {
+    match armed.get_or_init(|| read_variable(name).map(|text| TriggerSource::parse_source(name, &text))) {
         None => false,
-        Some(Armed::AtStart(moment)) => moment.is_at(label, side),
-        Some(Armed::ByFile(file)) => {
-            std::fs::read_to_string(file).is_ok_and(|text| Moment::read(name, text.trim()).is_at(label, side))
+        Some(TriggerSource::Variable(moment)) => moment.is_at(label, side),
+        Some(TriggerSource::File(file)) => {
+            // Read at each crossing, so that a test can arm a running process. Each read starts a new
+            // count, so a file triggers at the next crossing and can name no later one.
+            std::fs::read_to_string(file)
+                .is_ok_and(|text| CrossingTrigger::parse_trigger(name, text.trim()).is_at(label, side))
         }
     }
 }
 
-pub(crate) fn broken(guard: Guard) -> bool {
+pub(crate) fn is_broken(guard: Guard) -> bool {
     static BROKEN: OnceLock<Option<Guard>> = OnceLock::new();
     *BROKEN.get_or_init(|| {
-        variable("FAULT_BREAK").map(|text| named(Guard::ALL, Guard::as_str, &text, "FAULT_BREAK"))
+        read_variable("FAULT_BREAK").map(|text| find_by_word(Guard::ALL, Guard::as_str, &text, "FAULT_BREAK"))
     }) == Some(guard)
 }
 
-/// What is poisoned for whom.
-struct Poisoned {
-    who: String,
+/// A rule that poisons the messages of one handler.
+struct PoisonRule {
+    handler: String,
     poison: Poison,
-    /// Bytes that hold this text.
+    /// Text that the message must contain.
     text: String,
 }
 
-/// Memory that is taken at once: a limit is reached soon. It is never written to, so without a limit only addresses go.
+/// Bytes per allocation: large, so that a memory limit is reached soon. The memory is never written, so without a
+/// limit only address space is used.
 const HOG_BYTES: usize = 64 * 1024 * 1024;
 
-pub(crate) fn poison(who: &str, what: &[u8]) {
-    static POISONED: OnceLock<Vec<Poisoned>> = OnceLock::new();
+pub(crate) fn apply_poison(who: &str, what: &[u8]) {
+    static POISONED: OnceLock<Vec<PoisonRule>> = OnceLock::new();
     let all = POISONED.get_or_init(|| {
-        let text = variable("FAULT_POISON").unwrap_or_default();
-        text.split(',').filter(|one| !one.is_empty()).map(Poisoned::read).collect()
+        let text = read_variable("FAULT_POISON").unwrap_or_default();
+        text.split(',').filter(|one| !one.is_empty()).map(PoisonRule::parse_rule).collect()
     });
-    match all.iter().find(|one| one.who == who && one.is_in(what)).map(|one| one.poison) {
+    match all.iter().find(|one| one.handler == who && one.is_in(what)).map(|one| one.poison) {
         None => {}
-        Some(Poison::Panic) => panic!("a test poisoned this"),
+        Some(Poison::Panic) => panic!("a test poisoned this message"),
         Some(Poison::Abort) => std::process::abort(),
         Some(Poison::Loop) => loop {
             std::hint::spin_loop();
         },
         Some(Poison::Hog) => loop {
+            // `black_box` keeps the compiler from removing the allocation.
             std::mem::forget(std::hint::black_box(Vec::<u8>::with_capacity(HOG_BYTES)));
         },
     }
 }
 
-impl Poisoned {
-    /// `who:poison:text`; the text holds no comma.
-    fn read(one: &str) -> Self {
+impl PoisonRule {
+    /// Parses `handler:poison:text`; the text must not contain a comma. Panics on anything else, because a test
+    /// that misspells its fault must fail.
+    fn parse_rule(one: &str) -> Self {
         let mut parts = one.splitn(3, ':');
         let mut part = || parts.next().filter(|part| !part.is_empty());
         let (Some(who), Some(poison), Some(text)) = (part(), part(), part()) else {
-            panic!("FAULT_POISON is who:poison:text, and not {one:?}");
+            panic!("FAULT_POISON must be handler:poison:text, not {one:?}");
         };
-        let poison = named(Poison::ALL, Poison::as_str, poison, "FAULT_POISON");
-        Self { who: who.to_owned(), poison, text: text.to_owned() }
+        let poison = find_by_word(Poison::ALL, Poison::as_str, poison, "FAULT_POISON");
+        Self { handler: who.to_owned(), poison, text: text.to_owned() }
     }
 
     fn is_in(&self, what: &[u8]) -> bool {
@@ -104,48 +111,51 @@ impl Poisoned {
     }
 }
 
-pub(crate) fn clock_off_s() -> i64 {
+pub(crate) fn clock_offset_s() -> i64 {
     static OFF_S: OnceLock<i64> = OnceLock::new();
     *OFF_S.get_or_init(|| {
-        variable("FAULT_CLOCK").map_or(0, |text| text.parse().expect("FAULT_CLOCK is a number of seconds"))
+        read_variable("FAULT_CLOCK")
+            .map_or(0, |text| text.parse().expect("FAULT_CLOCK must be a number of seconds"))
     })
 }
 
-impl Armed {
-    fn read(variable: &str, text: &str) -> Self {
+impl TriggerSource {
+    fn parse_source(variable: &str, text: &str) -> Self {
         match text.strip_prefix('@') {
-            Some(file) => Self::ByFile(PathBuf::from(file)),
-            None => Self::AtStart(Moment::read(variable, text)),
+            Some(file) => Self::File(PathBuf::from(file)),
+            None => Self::Variable(CrossingTrigger::parse_trigger(variable, text)),
         }
     }
 }
 
-impl Moment {
-    /// Whether this crossing is the one.
+impl CrossingTrigger {
+    /// Counts a crossing of this point and returns `true` for the one that triggers.
     fn is_at(&self, label: Label, side: Side) -> bool {
         (self.label, self.side) == (label, side)
-            && self.crossed.fetch_add(1, Ordering::Relaxed) + 1 == self.time
+            && self.crossed.fetch_add(1, Ordering::Relaxed) + 1 == self.nth
     }
 
-    /// `label:side` or `label:side:time`. A test that names what is not there must fail, so it panics.
-    fn read(variable: &str, text: &str) -> Self {
+    /// Parses `label:side` or `label:side:nth`. Panics on anything else, because a test that names an unknown
+    /// point must fail.
+    fn parse_trigger(variable: &str, text: &str) -> Self {
         let mut parts = text.split(':');
         let (label, side) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let time = parts.next().map_or(1, |time| time.parse().expect("the time is a number"));
+        let time =
+            parts.next().map_or(1, |time| time.parse().expect("the number of the crossing must be a number"));
         Self {
-            label: named(Label::ALL, Label::as_str, label, variable),
-            side: named(Side::ALL, Side::as_str, side, variable),
-            time,
+            label: find_by_word(Label::ALL, Label::as_str, label, variable),
+            side: find_by_word(Side::ALL, Side::as_str, side, variable),
+            nth: time,
             crossed: AtomicU32::new(0),
         }
     }
 }
 
-fn variable(name: &str) -> Option<String> {
+fn read_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-fn named<T: Copy>(all: &[T], word: fn(T) -> &'static str, text: &str, variable: &str) -> T {
+fn find_by_word<T: Copy>(all: &[T], word: fn(T) -> &'static str, text: &str, variable: &str) -> T {
     let found = all.iter().copied().find(|one| word(*one) == text);
-    found.unwrap_or_else(|| panic!("{variable} names {text:?}, which is not there"))
+    found.unwrap_or_else(|| panic!("{variable} contains the unknown word {text:?}"))
 }

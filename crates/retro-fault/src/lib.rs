@@ -10,10 +10,10 @@ macro_rules! words {
         pub enum $name { $($(#[$of])* $one,)* }
 
         impl $name {
-            /// All of them.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$one),*];
 
-            /// The word in variables, reports and names of tests.
+            /// Returns the word used in environment variables, reports and test names.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$one => $text),* }
             }
@@ -22,150 +22,150 @@ macro_rules! words {
 }
 
 words! {
-    /// A durable step: a commit, a publication or an acknowledgement. The name says whose it is, and ends in what it is.
-    /// Each is crossed in one place of the program, or in one of each database.
+    /// A durable step: a commit, a publication or an acknowledgement. The name begins with the component and ends
+    /// with the kind of step. Each label is crossed at one place of the program, or at one per database.
     pub enum Label {
-        // Migration.
-        /// SQLite's file comes to be.
+        // Migrations and set-up.
+        /// The SQLite file is created.
         MigrateFile = "migrate.file",
-        /// Every migration that is missing, in one transaction.
+        /// Missing migrations are applied in one transaction.
         MigrateCommit = "migrate.commit",
-        /// A stream is made at the broker.
+        /// A stream is created at the broker.
         StreamCreate = "stream.create",
-        /// A stream is made what it has to be.
+        /// A stream's configuration is updated.
         StreamUpdate = "stream.update",
-        /// A durable consumer is made at the broker.
+        /// A durable consumer is created at the broker.
         ConsumerCreate = "consumer.create",
-        /// A durable consumer is made what it has to be.
+        /// A durable consumer's configuration is updated.
         ConsumerUpdate = "consumer.update",
         // Intake.
-        /// `retro emit` hands over one event.
+        /// `retro emit` publishes one event.
         EmitPublish = "emit.publish",
-        /// The gateway hands over an event that came alone.
+        /// The gateway publishes a single event.
         IntakeOnePublish = "intake.one.publish",
-        /// The gateway opens a batch of events with its first one.
+        /// The gateway publishes the first event of a batch, which opens it.
         IntakeFirstPublish = "intake.first.publish",
-        /// An event between the first and the last one of a batch.
+        /// The gateway publishes an event between the first and the last of a batch.
         IntakeNextPublish = "intake.next.publish",
-        /// The last event, with which the broker stores the whole batch.
+        /// The gateway publishes the last event, upon which the broker stores the batch.
         IntakeLastPublish = "intake.last.publish",
-        /// The bridge hands over what happened at GitHub.
+        /// The bridge publishes an event from GitHub.
         BridgePublish = "bridge.publish",
-        /// A body is stored in the broker's object store.
+        /// A body is written to the broker's object store.
         ObjectPut = "object.put",
-        // The road.
-        /// The counter's batch of events.
+        // Runs, samples, investigations and retrospectives.
+        /// The counter commits a batch of events.
         CountCommit = "count.commit",
-        /// Its events are acknowledged.
+        /// The counter acknowledges the events.
         CountAck = "count.ack",
-        /// A window is sampled.
+        /// The sampler commits the sample of a window.
         SampleCommit = "sample.commit",
-        /// What woke the sampler is acknowledged.
+        /// The sampler acknowledges its wake-up message.
         SampleAck = "sample.ack",
-        /// What woke the investigator is acknowledged: it has told a worker, no more.
+        /// The investigator acknowledges its wake-up message, having only notified a worker.
         InvestigateAck = "investigate.ack",
-        /// A worker takes an investigation, with a new token.
+        /// A worker claims an investigation under a new token.
         ClaimCommit = "claim.commit",
-        /// A worker holds its lease.
+        /// A worker extends its lease.
         HeartbeatCommit = "heartbeat.commit",
-        /// What the investigator is shown is journalled.
+        /// The brief is journalled.
         JournalBriefedCommit = "journal.briefed.commit",
-        /// What the investigator said is journalled.
+        /// The investigator's answer is journalled.
         JournalAnsweredCommit = "journal.answered.commit",
-        /// A failed attempt gives its investigation back, for later.
+        /// A failed attempt gives its investigation back for a retry.
         RetryCommit = "retry.commit",
         /// A worker that stops gives its investigation back.
         ReleaseCommit = "release.commit",
-        /// An investigation ends; the next one is due, or the batch for the writer is.
+        /// An investigation ends, and the next one or the writer's batch becomes due.
         FinishCommit = "finish.commit",
-        /// The writer closes a retrospective: changes, report, and the workflow is free.
+        /// The writer closes a retrospective: it stores changes and report and frees the workflow.
         CloseCommit = "close.commit",
-        /// The writer credits memories with the end of a pull request.
+        /// The writer credits memories for the end of a pull request.
         CreditCommit = "credit.commit",
-        /// What woke the writer is acknowledged.
+        /// The writer acknowledges its wake-up message.
         WriteAck = "write.ack",
         // Reviews.
-        /// The reviewer's batch of what people said.
+        /// The reviewer commits a batch of review events.
         HearCommit = "hear.commit",
-        /// What they said is acknowledged.
+        /// The reviewer acknowledges the events.
         HearAck = "hear.ack",
-        /// What was decided about a pull request's remarks is stored, and the writer is to be told.
+        /// The reviewer commits its decisions about a pull request, with the message to the writer.
         ReviewCommit = "review.commit",
-        /// The writer closes such a batch: changes and report.
+        /// The writer closes a rule batch with its changes and report.
         RulesCommit = "rules.commit",
         // The relay.
-        /// The relay hands a message to the broker.
+        /// The relay publishes a message.
         RelayPublish = "relay.publish",
         /// The relay marks messages as sent.
         RelayMarkCommit = "relay.mark.commit",
         // Outcomes.
-        /// What an event says of a pull request is stored.
+        /// The tracker commits an event about a pull request.
         TrackCommit = "track.commit",
-        /// Where runs belong is stored.
+        /// The tracker commits the pull requests of runs.
         FollowCommit = "follow.commit",
-        /// An event of a pull request is acknowledged.
+        /// The tracker acknowledges an event.
         TrackAck = "track.ack",
         // Dead letters.
-        /// An attempt is counted, before the handler runs.
+        /// An attempt is counted before the handler runs.
         AttemptCommit = "attempt.commit",
-        /// The attempts at a message that was handled in the end are forgotten.
+        /// The attempts at a message that was handled in the end are deleted.
         AttemptForgetCommit = "attempt.forget.commit",
-        /// That an attempt failed, and why, is noted.
+        /// A failed attempt is recorded with its reason.
         FailureCommit = "failure.commit",
-        /// A message is put off at the broker.
+        /// A message is negatively acknowledged, to be redelivered later.
         PutOffNak = "put_off.nak",
-        /// A message becomes a dead letter.
+        /// A message is stored as a dead letter.
         BuryCommit = "bury.commit",
-        /// A message that is a dead letter by now is acknowledged.
+        /// A message stored as a dead letter is acknowledged.
         BuryAck = "bury.ack",
-        /// Replaying the letter of a failed retrospective opens the next one.
+        /// The replay of a failed retrospective's dead letter opens the next retrospective.
         ReopenCommit = "reopen.commit",
-        /// A person makes a version of a dead letter.
+        /// A person edits a dead letter.
         MendCommit = "mend.commit",
-        /// A person has a dead letter sent again.
+        /// A person requests a replay.
         ReplayCommit = "replay.commit",
-        /// A person puts dead letters aside.
+        /// A person discards dead letters.
         DiscardCommit = "discard.commit",
-        /// A person has many dead letters sent again.
+        /// A person starts a batch of replays.
         BatchStartCommit = "batch.start.commit",
-        /// Letters of a batch are taken up, or it ends.
+        /// A batch starts replays, or ends.
         BatchStepCommit = "batch.step.commit",
-        /// A person calls a batch off.
+        /// A person cancels a batch.
         BatchCancelCommit = "batch.cancel.commit",
-        /// The relay hands a dead letter to the broker again.
+        /// The relay publishes a replay.
         ReplayPublish = "replay.publish",
-        /// It is marked as sent.
+        /// The relay marks a replay as sent.
         ReplayMarkCommit = "replay.mark.commit",
-        /// The broker does not take it, and it is open again.
+        /// The broker does not accept a replay, so its dead letter is open again.
         ReplayRefuseCommit = "replay.refuse.commit",
-        /// What came of a replay is stored.
+        /// The outcome of a replay is stored.
         SettleCommit = "settle.commit",
-        /// What a person did about dead letters is written down.
+        /// A person's action on dead letters is recorded in the audit log.
         NoteCommit = "note.commit",
-        // The backstop.
-        /// How a stream of the broker looks is remembered; one that was made anew is fed again.
+        // Stream checks.
+        /// An observation of a stream is stored; a stream that was created anew is fed again.
         LookCommit = "look.commit",
-        /// Messages that wait are remembered by name.
+        /// The identities of waiting messages are stored.
         NameWaitingCommit = "name.waiting.commit",
         /// A person closes losses.
         CloseLossesCommit = "close.losses.commit",
-        /// Somebody begins to compare a stream with what was done.
+        /// A process begins to reconcile a stream with what was handled.
         CompareCommit = "compare.commit",
-        /// How far a stream was compared with what was done is remembered.
+        /// The position up to which a stream is reconciled is stored.
         CheckedCommit = "checked.commit",
         // Agents.
-        /// The gateway records what stood in a run's prompt.
+        /// The gateway records the memories presented to a run.
         PresentedCommit = "presented.commit",
         /// The gateway records that a run opened a memory.
         ReadCommit = "read.commit",
-        /// A request with a key begins.
+        /// A request with an idempotency key begins.
         RequestBeginCommit = "request.begin.commit",
-        /// Its answer is kept, or the key is free again.
+        /// The response to a request is stored, or its idempotency key is released.
         RequestEndCommit = "request.end.commit",
-        /// Old answers are forgotten.
+        /// Old responses are deleted.
         RequestForgetCommit = "request.forget.commit",
         // People.
-        /// A person asks for a retrospective of named runs.
+        /// A person triggers a retrospective over named runs.
         TriggerCommit = "trigger.commit",
         /// A person decides about a proposal.
         DecideCommit = "decide.commit",
@@ -173,109 +173,110 @@ words! {
         PromoteCommit = "promote.commit",
         /// A person deletes a memory.
         DeleteCommit = "delete.commit",
-        /// A person calls a retrospective off.
+        /// A person cancels a retrospective.
         CancelCommit = "cancel.commit",
         // Retention.
-        /// Bodies that grew old are dropped.
+        /// Old bodies are dropped.
         PurgeBodiesCommit = "purge.bodies.commit",
-        /// Journals of what has ended are dropped.
+        /// Journals of ended retrospectives are dropped.
         PurgeJournalsCommit = "purge.journals.commit",
-        /// What old events said is dropped; their identities stay.
+        /// Facts of old runs are dropped; their identities stay.
         PurgeRunsCommit = "purge.runs.commit",
-        /// Inbox rows shrink to a digest.
+        /// Inbox rows are reduced to a digest.
         PurgeEventsCommit = "purge.events.commit",
-        /// Messages that were sent long ago are dropped.
+        /// Messages sent long ago are dropped.
         PurgeMessagesCommit = "purge.messages.commit",
-        /// Attempts of which nothing was heard again are dropped.
+        /// Counted attempts at messages that were not delivered again are dropped.
         PurgeAttemptsCommit = "purge.attempts.commit",
-        // Vectors.
-        /// What an embedder made of memories is kept.
+        // Embeddings.
+        /// Embeddings of memories are stored.
         KeepVectorsCommit = "keep.vectors.commit",
-        /// What embedders of long ago made is forgotten.
+        /// Embeddings by embedders no longer in use are deleted.
         ForgetVectorsCommit = "forget.vectors.commit",
     }
 }
 
 words! {
-    /// On which side of the step the process dies.
+    /// Side of the step on which the process dies.
     pub enum Side {
-        /// It has not been asked for.
+        /// Before the step is requested.
         Before = "before",
-        /// It is done, and nobody has been told.
+        /// After the step is done and before anything reacts to it.
         After = "after",
     }
 }
 
 words! {
-    /// A guard of the program that a test may take away, to see that the checker notices.
+    /// A safeguard of the program that a test can disable, to prove that the checker notices.
     pub enum Guard {
-        /// An event that was handled before is known.
+        /// Recognises an event that was handled before.
         Inbox = "inbox",
-        /// A worker whose claim was taken over commits nothing.
+        /// Keeps a worker whose claim was taken over from committing.
         Fencing = "fencing",
-        /// A change that has happened does not happen again.
+        /// Keeps a change from being made twice.
         EffectKey = "effect_key",
-        /// A message is marked as sent only when the broker has it.
+        /// Marks a message as sent only after the broker confirmed it.
         Outbox = "outbox",
-        /// Giving up twice on one message leaves one dead letter.
+        /// Gives one message one dead letter, however often it is stored.
         LetterId = "letter_id",
     }
 }
 
 words! {
-    /// What a poisoned message does to whoever handles it.
+    /// Effect of a poisoned message on its handler.
     pub enum Poison {
-        /// It panics.
+        /// The handler panics.
         Panic = "panic",
-        /// It ends the process at once.
+        /// The process aborts.
         Abort = "abort",
-        /// It computes without end and never gives its thread back.
+        /// The handler loops without end and never yields its thread.
         Loop = "loop",
-        /// It takes memory until there is none; under a limit only.
+        /// The handler allocates memory without end; effective only under a memory limit.
         Hog = "hog",
     }
 }
 
-/// The process crosses a point; a test may have it die here.
+/// Marks a point that the process crosses. A test can make the process die or stop here.
 #[inline]
-pub fn cross(label: Label, side: Side) {
+pub fn cross_point(label: Label, side: Side) {
     #[cfg(feature = "armed")]
-    armed::cross(label, side);
+    armed::cross_point(label, side);
     #[cfg(not(feature = "armed"))]
     let _ = (label, side);
 }
 
-/// Takes a durable step, and crosses its two sides. One that failed has no other side: nobody knows whether it is done.
-pub async fn step<T, E>(label: Label, step: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-    cross(label, Side::Before);
+/// Runs a durable step and crosses both of its sides. A failed step has no second side, because nobody knows whether
+/// it took effect.
+pub async fn run_step<T, E>(label: Label, step: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    cross_point(label, Side::Before);
     let done = step.await?;
-    cross(label, Side::After);
+    cross_point(label, Side::After);
     Ok(done)
 }
 
-/// Somebody (a consumer's name, or `engine`) begins to handle this; a test may have poisoned it.
+/// Marks that a handler (a consumer's name, or `engine`) begins to handle a message, which a test may have poisoned.
 #[inline]
-pub fn poison(who: &str, what: &[u8]) {
+pub fn apply_poison(who: &str, what: &[u8]) {
     #[cfg(feature = "armed")]
-    armed::poison(who, what);
+    armed::apply_poison(who, what);
     #[cfg(not(feature = "armed"))]
     let _ = (who, what);
 }
 
-/// By how many seconds a test has set this process's clock wrong. Never in what is shipped: 0.
+/// Returns the seconds by which a test shifted this process's clock; always 0 without the feature `armed`.
 #[inline]
-pub fn clock_off_s() -> i64 {
+pub fn clock_offset_s() -> i64 {
     #[cfg(feature = "armed")]
-    return armed::clock_off_s();
+    return armed::clock_offset_s();
     #[cfg(not(feature = "armed"))]
     0
 }
 
-/// Whether a test has taken this guard away. Never in what is shipped.
+/// Returns `true` when a test disabled this guard; always `false` without the feature `armed`.
 #[inline]
-pub fn broken(guard: Guard) -> bool {
+pub fn is_broken(guard: Guard) -> bool {
     #[cfg(feature = "armed")]
-    return armed::broken(guard);
+    return armed::is_broken(guard);
     #[cfg(not(feature = "armed"))]
     {
         let _ = guard;

@@ -1,9 +1,9 @@
-//! Which addresses of the internet a body may be fetched from: those that anybody could reach.
+//! Classifies the IP addresses that a body may be fetched from: only those of the public internet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Blocks of IPv4 that are not the open internet: address, length of its prefix. After RFC 6890 and IANA's registry.
-const NOT_PUBLIC: [(Ipv4Addr, u32); 16] = [
+/// IPv4 blocks that are not public, with the length of their prefix, after RFC 6890 and IANA's registry.
+const NON_PUBLIC_V4: [(Ipv4Addr, u32); 16] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),        // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),       // private
     (Ipv4Addr::new(100, 64, 0, 0), 10),    // shared by carriers; a cloud's metadata at 100.100.100.200
@@ -22,31 +22,33 @@ const NOT_PUBLIC: [(Ipv4Addr, u32); 16] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4),      // reserved, broadcast
 ];
 
-/// Blocks within 2000::/3 that are not the open internet, or carry an IPv4 address that would have to be looked at
-/// again. Outside 2000::/3 nothing is public: loopback, mapped and translated IPv4, unique local, link-local, multicast.
-const NOT_PUBLIC_6: [(Ipv6Addr, u32); 4] = [
+/// IPv6 blocks within 2000::/3 that are not public, or that embed an IPv4 address, which would have to be
+/// checked again. Nothing outside of 2000::/3 is public: loopback, mapped and translated IPv4, unique local,
+/// link-local, multicast.
+const NON_PUBLIC_V6: [(Ipv6Addr, u32); 4] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments; Teredo
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20), // documentation
 ];
-const UNICAST_6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+const GLOBAL_UNICAST_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// Whether an address belongs to the open internet.
+/// Returns whether an address belongs to the public internet.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(address) => !NOT_PUBLIC.iter().any(|block| is_in_4(address, *block)),
+        IpAddr::V4(address) => !NON_PUBLIC_V4.iter().any(|block| is_in_v4_block(address, *block)),
         IpAddr::V6(address) => {
-            is_in_6(address, UNICAST_6) && !NOT_PUBLIC_6.iter().any(|block| is_in_6(address, *block))
+            is_in_v6_block(address, GLOBAL_UNICAST_V6)
+                && !NON_PUBLIC_V6.iter().any(|block| is_in_v6_block(address, *block))
         }
     }
 }
 
-fn is_in_4(address: Ipv4Addr, (block, length): (Ipv4Addr, u32)) -> bool {
+fn is_in_v4_block(address: Ipv4Addr, (block, length): (Ipv4Addr, u32)) -> bool {
     (address.to_bits() ^ block.to_bits()) >> (32 - length) == 0
 }
 
-fn is_in_6(address: Ipv6Addr, (block, length): (Ipv6Addr, u32)) -> bool {
+fn is_in_v6_block(address: Ipv6Addr, (block, length): (Ipv6Addr, u32)) -> bool {
     (address.to_bits() ^ block.to_bits()) >> (128 - length) == 0
 }
 
@@ -64,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_open_internet_is_public_up_to_the_edges_of_what_is_not() {
+    fn public_addresses_reach_up_to_the_reserved_blocks() {
         check(
             &["1.1.1.1", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255"],
             true,
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_private_shared_link_local_multicast_and_metadata_addresses_are_not() {
+    fn reserved_ipv4_addresses_are_not_public() {
         check(&["0.0.0.0", "0.1.2.3", "127.0.0.1", "127.255.255.255", "10.0.0.0", "10.255.255.255"], false);
         check(
             &[
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_address_that_is_local_or_carries_an_ipv4_one_is_not() {
+    fn local_and_ipv4_embedding_ipv6_addresses_are_not_public() {
         check(
             &[
                 "::",

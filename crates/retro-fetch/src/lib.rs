@@ -11,37 +11,38 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use retro_core::canonical::sha256_hex;
 use retro_core::run::HttpsRef;
-use retro_events::hosts::{Allowed, DatarefHosts};
-use retro_events::{Https, ObjectError, atif};
+use retro_events::hosts::{AllowedUrl, DatarefHosts};
+use retro_events::{BodyFetcher, ObjectError, atif};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 pub use address::is_public;
-pub use network::{MachineNetwork, Network};
+pub use network::{Network, SystemNetwork};
 
-use request::Answer;
+use request::HostResponse;
 
-/// Redirects that are followed: one to a host's canonical name, one to where it keeps its files, one to spare.
+/// Maximum number of redirects that are followed: one to a host's canonical name, one to its file storage, one
+/// to spare.
 pub const REDIRECTS_MAX: usize = 3;
 
-/// Bounds of one fetch; the defaults suit production, tests shorten them.
+/// Bounds of one fetch. The defaults suit production; tests shorten them.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// The largest body, in bytes.
+pub struct FetchBounds {
+    /// Largest body, in bytes.
     pub body_bytes_max: usize,
-    /// How long everything may take, redirects included.
-    pub whole: Duration,
-    /// How long one connection may take to come about, TLS included.
-    pub connect: Duration,
+    /// Timeout of everything, redirects included.
+    pub total_timeout: Duration,
+    /// Timeout of one connection attempt, TLS included.
+    pub connect_timeout: Duration,
 }
 
-impl Default for Bounds {
+impl Default for FetchBounds {
     fn default() -> Self {
         Self {
             body_bytes_max: atif::BODY_BYTES_MAX,
-            whole: Duration::from_secs(60),
-            connect: Duration::from_secs(10),
+            total_timeout: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -51,85 +52,96 @@ pub struct Fetcher {
     hosts: DatarefHosts,
     network: Arc<dyn Network>,
     tls: TlsConnector,
-    bounds: Bounds,
+    bounds: FetchBounds,
 }
 
 impl Fetcher {
-    /// A fetcher over the machine's network that trusts the roots of Mozilla.
+    /// Creates a fetcher over the system's network that trusts Mozilla's root certificates.
     pub fn new(hosts: DatarefHosts) -> Self {
         let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-        Self::over(Arc::new(MachineNetwork), roots, hosts, Bounds::default())
+        Self::with_network(Arc::new(SystemNetwork), roots, hosts, FetchBounds::default())
     }
 
-    /// A fetcher over another network, with other roots and bounds. Every gate stands as it is.
-    pub fn over(
+    /// Creates a fetcher over another network, with other root certificates and bounds. Every check stays in
+    /// place.
+    pub fn with_network(
         network: Arc<dyn Network>,
         roots: RootCertStore,
         hosts: DatarefHosts,
-        bounds: Bounds,
+        bounds: FetchBounds,
     ) -> Self {
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .expect("ring speaks the versions of TLS that are safe")
+            .expect("ring supports the safe TLS versions")
             .with_root_certificates(roots)
             .with_no_client_auth();
         Self { hosts, network, tls: TlsConnector::from(Arc::new(config)), bounds }
     }
 
-    async fn fetch(&self, body: &HttpsRef) -> Result<Bytes, Problem> {
-        let mut address =
-            self.hosts.check(&body.url).map_err(|problem| Problem::gone(format!("its address {problem}")))?;
+    async fn fetch_body(&self, body: &HttpsRef) -> Result<Bytes, FetchError> {
+        let mut address = self
+            .hosts
+            .check_address(&body.url)
+            .map_err(|problem| FetchError::gone(format!("its address {problem}")))?;
         for _ in 0..=REDIRECTS_MAX {
-            match self.ask(&address).await? {
-                Answer::Body(bytes) => return checked(bytes, body),
-                Answer::Elsewhere(location) => address = self.redirected(&address, &location)?,
+            match self.request_once(&address).await? {
+                HostResponse::Body(bytes) => return verify_hash(bytes, body),
+                HostResponse::Redirect(location) => address = self.check_redirect(&address, &location)?,
             }
         }
-        Err(Problem::gone(format!("it was redirected more than {REDIRECTS_MAX} times")))
+        Err(FetchError::gone(format!("it was redirected more than {REDIRECTS_MAX} times")))
     }
 
-    fn redirected(&self, from: &Allowed, location: &str) -> Result<Allowed, Problem> {
+    fn check_redirect(&self, from: &AllowedUrl, location: &str) -> Result<AllowedUrl, FetchError> {
         let to = self.hosts.check_redirect(from, location);
-        to.map_err(|problem| Problem::gone(format!("it was redirected to what {problem}")))
+        to.map_err(|problem| FetchError::gone(format!("it was redirected to what {problem}")))
     }
 }
 
 #[async_trait]
-impl Https for Fetcher {
-    async fn get(&self, body: &HttpsRef) -> Result<Bytes, ObjectError> {
-        let late = || Problem::Away(format!("no whole answer within {} ms", self.bounds.whole.as_millis()));
-        let fetched =
-            tokio::time::timeout(self.bounds.whole, self.fetch(body)).await.unwrap_or_else(|_| Err(late()));
+impl BodyFetcher for Fetcher {
+    async fn fetch_body(&self, body: &HttpsRef) -> Result<Bytes, ObjectError> {
+        let late = || {
+            FetchError::Unavailable(format!(
+                "no whole answer within {} ms",
+                self.bounds.total_timeout.as_millis()
+            ))
+        };
+        let fetched = tokio::time::timeout(self.bounds.total_timeout, self.fetch_body(body))
+            .await
+            .unwrap_or_else(|_| Err(late()));
         fetched.map_err(|problem| match problem {
-            Problem::Gone(problem) => ObjectError::Gone { name: body.shown().to_owned(), problem },
-            Problem::Away(problem) => ObjectError::Unavailable(format!("{}: {problem}", body.shown())),
+            FetchError::Gone(problem) => ObjectError::Gone { name: body.display_url().to_owned(), problem },
+            FetchError::Unavailable(problem) => {
+                ObjectError::Unavailable(format!("{}: {problem}", body.display_url()))
+            }
         })
     }
 }
 
-/// Why there is no body.
+/// Reason why a body was not fetched.
 #[derive(Debug)]
-enum Problem {
-    /// Asking again does not help.
+enum FetchError {
+    /// A retry does not help.
     Gone(String),
-    /// It may.
-    Away(String),
+    /// A retry may help.
+    Unavailable(String),
 }
 
-impl Problem {
+impl FetchError {
     fn gone(problem: impl Into<String>) -> Self {
         Self::Gone(problem.into())
     }
 
-    fn away(problem: impl std::fmt::Display) -> Self {
-        Self::Away(problem.to_string())
+    fn unavailable(problem: impl std::fmt::Display) -> Self {
+        Self::Unavailable(problem.to_string())
     }
 }
 
-fn checked(bytes: Bytes, body: &HttpsRef) -> Result<Bytes, Problem> {
+fn verify_hash(bytes: Bytes, body: &HttpsRef) -> Result<Bytes, FetchError> {
     let found = sha256_hex(&bytes);
     if found == body.sha256 {
         return Ok(bytes);
     }
-    Err(Problem::gone(format!("its bytes have the hash {found}, {} was promised", body.sha256)))
+    Err(FetchError::gone(format!("its bytes have the hash {found}, {} was promised", body.sha256)))
 }

@@ -1,4 +1,4 @@
-//! The two things that fetching asks of the network, so that a test can answer them.
+//! The two operations that fetching needs from the network, as a port that tests implement.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,22 +6,22 @@ use std::net::SocketAddr;
 use async_trait::async_trait;
 use tokio::net::TcpStream;
 
-/// Names to addresses, addresses to connections.
+/// Resolves names and opens connections.
 #[async_trait]
 pub trait Network: Send + Sync + 'static {
-    /// The addresses of a host's port, in the order in which they are to be tried.
+    /// Resolves the addresses of a host, in the order in which they are to be tried.
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 
-    /// A connection to exactly this address.
+    /// Connects to exactly this address.
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream>;
 }
 
-/// The network of the machine.
+/// Network of the operating system.
 #[derive(Debug, Clone, Copy)]
-pub struct MachineNetwork;
+pub struct SystemNetwork;
 
 #[async_trait]
-impl Network for MachineNetwork {
+impl Network for SystemNetwork {
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         Ok(tokio::net::lookup_host((host, port)).await?.collect())
     }

@@ -1,4 +1,4 @@
-//! One request: resolve, look, connect, ask.
+//! One HTTPS request: resolve, check the addresses, connect, send.
 
 use std::net::SocketAddr;
 
@@ -8,69 +8,77 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::{Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
-use retro_events::hosts::Allowed;
+use retro_events::hosts::AllowedUrl;
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::{Fetcher, Problem, is_public};
+use crate::{FetchError, Fetcher, is_public};
 
-/// Addresses of a host that are tried before it is called away.
+/// Maximum number of addresses of a host that are tried.
 const ADDRESSES_MAX: usize = 4;
-/// The longest head of an answer, in bytes: what most servers allow a request.
+/// Largest response head, in bytes: the limit of most servers for a request.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
-/// What a host says.
-pub(crate) enum Answer {
-    /// Here it is.
+/// Response of a host.
+pub(crate) enum HostResponse {
+    /// The body.
     Body(Bytes),
-    /// It is there.
-    Elsewhere(String),
+    /// A redirect, with the value of its `Location` header.
+    Redirect(String),
 }
 
 impl Fetcher {
-    pub(crate) async fn ask(&self, at: &Allowed) -> Result<Answer, Problem> {
-        let stream = self.connect(at).await?;
+    pub(crate) async fn request_once(&self, at: &AllowedUrl) -> Result<HostResponse, FetchError> {
+        let stream = self.connect_to_host(at).await?;
         let mut http = http1::Builder::new();
-        let (mut sender, connection) =
-            http.max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(stream)).await.map_err(Problem::away)?;
-        // It ends with the request: nothing of it runs on when the fetch is given up.
+        let (mut sender, connection) = http
+            .max_buf_size(HEAD_BYTES_MAX)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(FetchError::unavailable)?;
+        // Dropping this handle ends the connection together with the request, even when the fetch is cancelled.
         let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
-        let answer = sender.send_request(request(at)?).await.map_err(Problem::away)?;
-        self.read(answer).await
+        let answer = sender.send_request(build_request(at)?).await.map_err(FetchError::unavailable)?;
+        self.interpret_response(answer).await
     }
 
-    /// A connection to an address that was looked at, not to a name: another answer to a second question about the
-    /// name would go unseen.
-    async fn connect(&self, at: &Allowed) -> Result<TlsStream<TcpStream>, Problem> {
+    /// Connects to an address that was checked, and not to the name: resolving the name again could return
+    /// another address, which would not be checked.
+    async fn connect_to_host(&self, at: &AllowedUrl) -> Result<TlsStream<TcpStream>, FetchError> {
         let host = at.url().host_str().unwrap_or_default();
         let port = at.url().port_or_known_default().unwrap_or(443);
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| Problem::gone("its host is no name for TLS"))?;
+            .map_err(|_| FetchError::gone("its host is no name for TLS"))?;
         let addresses = self.network.resolve(host, port).await;
         let addresses =
-            addresses.map_err(|error| Problem::Away(format!("its host is not found: {error}")))?;
+            addresses.map_err(|error| FetchError::Unavailable(format!("its host is not found: {error}")))?;
+        // One internal address refuses the host, because a later attempt could connect to it.
         if let Some(inner) = addresses.iter().find(|address| !is_public(address.ip())) {
-            return Err(Problem::gone(format!(
+            return Err(FetchError::gone(format!(
                 "its host is at {}, which is not of the open internet",
                 inner.ip()
             )));
         }
-        let mut problem = Problem::away("its host has no address");
+        let mut problem = FetchError::unavailable("its host has no address");
         for address in addresses.into_iter().take(ADDRESSES_MAX) {
-            match tokio::time::timeout(self.bounds.connect, self.connect_to(address, name.clone())).await {
+            match tokio::time::timeout(self.bounds.connect_timeout, self.connect_tls(address, name.clone()))
+                .await
+            {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) => {
-                    problem = Problem::Away(format!("no connection to {}: {error}", address.ip()))
+                    problem = FetchError::Unavailable(format!("no connection to {}: {error}", address.ip()))
                 }
-                Err(_) => problem = Problem::Away(format!("no connection to {} in time", address.ip())),
+                Err(_) => {
+                    problem = FetchError::Unavailable(format!("no connection to {} in time", address.ip()))
+                }
             }
         }
         Err(problem)
     }
 
-    async fn connect_to(
+    async fn connect_tls(
         &self,
         address: SocketAddr,
         name: ServerName<'static>,
@@ -79,10 +87,10 @@ impl Fetcher {
         self.tls.connect(name, stream).await
     }
 
-    async fn read(&self, answer: Response<Incoming>) -> Result<Answer, Problem> {
+    async fn interpret_response(&self, answer: Response<Incoming>) -> Result<HostResponse, FetchError> {
         let status = answer.status();
         match status {
-            StatusCode::OK => self.read_body(answer).await.map(Answer::Body),
+            StatusCode::OK => self.read_body(answer).await.map(HostResponse::Body),
             StatusCode::MOVED_PERMANENTLY
             | StatusCode::FOUND
             | StatusCode::SEE_OTHER
@@ -90,20 +98,23 @@ impl Fetcher {
             | StatusCode::PERMANENT_REDIRECT => {
                 let location =
                     answer.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
-                let location = location.ok_or_else(|| Problem::gone("it was redirected to nowhere"))?;
-                Ok(Answer::Elsewhere(location.to_owned()))
+                let location = location.ok_or_else(|| FetchError::gone("it was redirected to nowhere"))?;
+                Ok(HostResponse::Redirect(location.to_owned()))
             }
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
-                Err(Problem::Away(format!("its host answers {status}")))
+                Err(FetchError::Unavailable(format!("its host answers {status}")))
             }
-            _ if status.is_server_error() => Err(Problem::Away(format!("its host answers {status}"))),
-            _ => Err(Problem::gone(format!("its host answers {status}"))),
+            _ if status.is_server_error() => {
+                Err(FetchError::Unavailable(format!("its host answers {status}")))
+            }
+            _ => Err(FetchError::gone(format!("its host answers {status}"))),
         }
     }
 
-    async fn read_body(&self, answer: Response<Incoming>) -> Result<Bytes, Problem> {
+    async fn read_body(&self, answer: Response<Incoming>) -> Result<Bytes, FetchError> {
         let bytes_max = self.bounds.body_bytes_max;
-        let too_large = || Problem::gone(format!("it is larger than the {bytes_max} bytes that are taken"));
+        let too_large =
+            || FetchError::gone(format!("it is larger than the {bytes_max} bytes that are taken"));
         let said = answer
             .headers()
             .get(header::CONTENT_LENGTH)
@@ -111,9 +122,10 @@ impl Fetcher {
         if said.is_some_and(|said| said > bytes_max as u64) {
             return Err(too_large());
         }
+        // A chunked body announces no length, so the bytes are counted as they arrive.
         let (mut body, mut bytes) = (answer.into_body(), BytesMut::new());
         while let Some(frame) = body.frame().await {
-            let Ok(piece) = frame.map_err(Problem::away)?.into_data() else { continue };
+            let Ok(piece) = frame.map_err(FetchError::unavailable)?.into_data() else { continue };
             if bytes.len() + piece.len() > bytes_max {
                 return Err(too_large());
             }
@@ -123,17 +135,17 @@ impl Fetcher {
     }
 }
 
-/// Nothing but the question: no credentials, no cookies, no hint of who asked before.
-fn request(at: &Allowed) -> Result<Request<Empty<Bytes>>, Problem> {
+/// Builds the request. It carries no credentials, no cookies and no referrer.
+fn build_request(at: &AllowedUrl) -> Result<Request<Empty<Bytes>>, FetchError> {
     let url = at.url();
     let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
     let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
     Request::get(path)
         .header(header::HOST, host)
         .header(header::ACCEPT, "application/json")
-        // The hash is of the bytes as they are kept.
+        // The promised hash is of the uncompressed bytes.
         .header(header::ACCEPT_ENCODING, "identity")
         .header(header::USER_AGENT, concat!("retrospect/", env!("CARGO_PKG_VERSION")))
         .body(Empty::new())
-        .map_err(|_| Problem::gone("its address cannot be asked for over HTTP"))
+        .map_err(|_| FetchError::gone("its address cannot be asked for over HTTP"))
 }

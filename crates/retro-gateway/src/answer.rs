@@ -1,97 +1,98 @@
-//! What is asked and answered, on every transport.
+//! Requests and answers of the agents' API, for every transport.
 
 use retro_core::id::{MemoryId, RunId, Step, Workflow};
-use retro_core::memory::{Evidence, Memory, Scope, Status};
-use retro_core::recall::Recalled;
+use retro_core::memory::{Evidence, Memory, MemoryScope, MemoryStatus};
+use retro_core::recall::RecalledMemory;
 use retro_core::review::Repository;
 use retro_core::weight::Weight;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A step is about to start. Fields that are not known are left alone.
+/// Request for the context of a step that is about to start. Unknown fields are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ContextRequest {
-    /// The workflow.
+    /// Workflow of the step.
     #[schema(value_type = String)]
     pub workflow: Workflow,
-    /// The step; `main` when none is named.
+    /// Name of the step; `main` by default.
     #[serde(default = "Step::main")]
     #[schema(value_type = String, default = "main", required = false)]
     pub step: Step,
-    /// The run that will see the answer. Without it the answer is a preview.
+    /// Run that will see the answer. Without it the answer is a preview and nothing is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
-    /// The repository that the run works on, `owner/name`, after its host unless that is github.com: its rules are
-    /// answered as well.
+    /// Repository that the run works on, as `owner/name`, prefixed by its host unless that is github.com. Its rules
+    /// are added to the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub repo: Option<Repository>,
-    /// Paths that the run touches, at most 100: rules that are confined to other paths are left out. Without any, every rule of
-    /// the repository is eligible.
+    /// Paths that the run touches, at most 100. Rules that apply to other paths only are left out. Without paths,
+    /// every rule of the repository is eligible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub paths: Vec<String>,
 }
 
-/// Paths that are looked at; more of them no step touches on purpose.
+/// Largest number of paths that are considered; no step touches more on purpose.
 pub(crate) const PATHS_MAX: usize = 100;
 
-/// What the run is handed.
+/// Context for a run: the selected memories and rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ContextAnswer {
-    /// The memories, best first; at most the policy's `inject_memories_max`.
-    #[schema(value_type = Vec<crate::described::Recalled>)]
-    pub memories: Vec<Recalled>,
-    /// The block to put into the prompt as it is; empty when there is nothing to say.
+    /// Selected memories, best first; at most the policy's `inject_memories_max`.
+    #[schema(value_type = Vec<crate::schemas::Recalled>)]
+    pub memories: Vec<RecalledMemory>,
+    /// Block to insert into the prompt unchanged; empty when no memory was selected.
     pub text: String,
-    /// Tokens of `text`; at most the policy's `inject_tokens_max`.
+    /// Number of tokens in `text`; at most the policy's `inject_tokens_max`.
     pub tokens: u32,
-    /// Eligible memories that found no place.
+    /// Number of eligible memories that did not fit.
     pub left_out: u32,
-    /// Rules of the repository, when one was named: their own lines, their own block and their own budget.
+    /// Rules of the repository, if the request names one. They have a block and a token budget of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RulesAnswer>,
-    /// Whether they are recorded as presented to the run.
+    /// Outcome of recording the memories as presented to the run.
     pub recorded: Recording,
-    /// Why there is nothing, or why recording is not certain.
+    /// Reason why the answer is empty or why it is uncertain that it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// The rules of a repository that the run is handed.
+/// Rules of a repository selected for a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RulesAnswer {
-    /// The rules, best first; at most the policy's `rule_inject_max`.
-    #[schema(value_type = Vec<crate::described::Recalled>)]
-    pub rules: Vec<Recalled>,
-    /// The block to put into the prompt as it is, behind that of the memories; empty when there is nothing to say.
+    /// Selected rules, best first; at most the policy's `rule_inject_max`.
+    #[schema(value_type = Vec<crate::schemas::Recalled>)]
+    pub rules: Vec<RecalledMemory>,
+    /// Block to insert into the prompt unchanged, after that of the memories; empty when no rule was selected.
     pub text: String,
-    /// Tokens of `text`; at most the policy's `rule_tokens_max`.
+    /// Number of tokens in `text`; at most the policy's `rule_tokens_max`.
     pub tokens: u32,
-    /// Eligible rules that found no place.
+    /// Number of eligible rules that did not fit.
     pub left_out: u32,
-    /// Rules that were kept back because their words are taken for hostile.
+    /// Number of rules withheld because their text was classified as hostile.
     pub withheld: u32,
 }
 
-/// Whether what a run met was recorded.
+/// Outcome of recording what a run was presented or read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Recording {
-    /// It is stored.
+    /// The record is stored.
     Recorded,
-    /// No run was named: a preview, nothing is recorded.
+    /// The request named no run: the answer is a preview and nothing is recorded.
     Preview,
     /// There was nothing to record.
     Nothing,
-    /// The database did not confirm it in time: it may or may not be stored. The event of the run may say it again.
+    /// The database did not confirm in time: the record may or may not be stored. The run's completion event may
+    /// report it again.
     Unknown,
 }
 
 impl ContextAnswer {
-    /// Nothing, and why.
-    pub(crate) fn nothing(run: Option<&RunId>, reason: String) -> Self {
+    /// Returns an empty answer with its reason.
+    pub(crate) fn empty(run: Option<&RunId>, reason: String) -> Self {
         Self {
             memories: Vec::new(),
             text: String::new(),
@@ -104,14 +105,14 @@ impl ContextAnswer {
     }
 }
 
-/// The answer to "read this memory".
+/// Answer to a request for one memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryAnswer {
-    /// The memory; `None` when the database could not say.
+    /// The memory; `None` when it is withheld or the database did not answer.
     pub memory: Option<MemoryText>,
-    /// Whether it is recorded as read by the run.
+    /// Outcome of recording the memory as read by the run.
     pub recorded: Recording,
-    /// Why there is nothing, or why recording is not certain.
+    /// Reason why the answer is empty or why it is uncertain that it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -119,32 +120,34 @@ pub struct MemoryAnswer {
 /// A memory in full, as an agent reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryText {
-    /// Its id.
+    /// Id of the memory.
     #[schema(value_type = String)]
     pub id: MemoryId,
-    /// What it is about.
+    /// Scope in which the memory applies, such as a step of a workflow or a repository.
     #[schema(value_type = Object)]
-    pub scope: Scope,
-    /// Where it stands: only an active one is handed out by context, and one that is not living is to be distrusted.
+    pub scope: MemoryScope,
+    /// Status of the memory. Only active memories are selected as context; do not rely on one that is archived,
+    /// deleted or superseded.
     #[schema(value_type = String)]
-    pub status: Status,
-    /// What it has earned.
+    pub status: MemoryStatus,
+    /// Weight of the memory, in thousandths.
     #[schema(value_type = u16)]
     pub weight: Weight,
-    /// Its one line.
+    /// Lesson in one line.
     pub title: String,
-    /// The case, and what to do.
+    /// Lesson in full: the situation, and what to do in it.
     pub content: String,
-    /// Distinct runs that showed it.
+    /// Number of distinct runs in which the lesson was observed.
     pub observed_runs: u32,
-    /// Words of runs that show it, the most recent last. None of a rule: whole remarks of reviews are for people.
-    #[schema(value_type = Vec<crate::described::Evidence>)]
+    /// Quotes from runs in which the lesson was observed, the most recent last. Empty for a rule: complete review
+    /// comments are shown to people only.
+    #[schema(value_type = Vec<crate::schemas::Evidence>)]
     pub evidence: Vec<Evidence>,
 }
 
 impl From<Memory> for MemoryText {
     fn from(memory: Memory) -> Self {
-        let of_review = matches!(memory.scope, Scope::Repository { .. });
+        let of_review = matches!(memory.scope, MemoryScope::Repository { .. });
         Self {
             id: memory.id,
             scope: memory.scope,

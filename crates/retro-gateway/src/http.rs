@@ -1,10 +1,12 @@
-//! The agents' side over HTTP.
+//! HTTP routes of the agents' API.
 
 use axum::Json;
 use axum::extract::State;
 use retro_core::id::{MemoryRef, RunId, Workflow};
-use retro_http::{Api, Caller, Id, JsonBody, Params, Probes, Problem, health, health_description};
-use retro_store::Unnamed;
+use retro_http::{
+    Api, Caller, JsonBody, PathId, Probes, Problem, QueryParams, describe_health_routes, health_routes,
+};
+use retro_store::UnresolvedRef;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::routes;
@@ -13,30 +15,36 @@ use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer};
 use crate::gateway::Gateway;
 use crate::intake::{self, IngestService};
 
-/// The agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz`, `/metrics`. To be merged with others
-/// and handed to [`retro_http::serve`].
-pub fn router(gateway: Gateway, ingest: IngestService, probes: Probes) -> Api {
-    agents().with_state(gateway).merge(intake::routes().with_state(ingest)).merge(health(probes))
+/// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz` and `/metrics`.
+/// To be merged with other routes and passed to [`retro_http::serve`].
+pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> Api {
+    agent_routes()
+        .with_state(gateway)
+        .merge(intake::ingest_routes().with_state(ingest))
+        .merge(health_routes(probes))
 }
 
-/// What is served while there is no broker to take events: `/v1/context`, `/v1/memories/{id}` and health. The rest is
-/// answered by [`retro_http::serve_waiting`].
-pub fn waiting_router(gateway: Gateway, probes: Probes) -> Api {
-    agents().with_state(gateway).merge(health(probes))
+/// Returns the routes that work without a broker: `/v1/context`, `/v1/memories/{id}` and health.
+/// [`retro_http::serve_not_ready`] answers all other routes.
+pub fn build_not_ready_router(gateway: Gateway, probes: Probes) -> Api {
+    agent_routes().with_state(gateway).merge(health_routes(probes))
 }
 
-/// What [`router`] serves.
-pub fn description() -> Api {
-    agents().description().merge(intake::routes().description()).merge(health_description())
+/// Returns the routes of [`build_router`] without their state, for the OpenAPI document.
+pub fn describe_api() -> Api {
+    agent_routes()
+        .into_description()
+        .merge(intake::ingest_routes().into_description())
+        .merge(describe_health_routes())
 }
 
-fn agents() -> Api<Gateway> {
+fn agent_routes() -> Api<Gateway> {
     Api::new().routes(routes!(context)).routes(routes!(memory))
 }
 
-/// What a step's next run is handed.
+/// Returns the context for the next run of a step.
 #[utoipa::path(post, path = "/v1/context", tag = "agents", request_body = ContextRequest,
-    responses((status = 200, body = ContextAnswer, description = "the best few memories, or none and why")))]
+    responses((status = 200, body = ContextAnswer, description = "the best few memories, or none and the reason")))]
 async fn context(
     State(gateway): State<Gateway>,
     Caller(tenant): Caller,
@@ -45,32 +53,32 @@ async fn context(
     Json(gateway.context(&tenant, request).await)
 }
 
-/// Which run opens the memory.
+/// Query parameters of a memory read.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct Opening {
-    /// The run; without one nothing is recorded.
+struct MemoryQuery {
+    /// Run that reads the memory; without it nothing is recorded.
     #[param(value_type = Option<String>)]
     run: Option<RunId>,
-    /// The run's workflow [default: the memory's].
+    /// Workflow of the run [default: the memory's].
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
 }
 
-/// One memory in full; recorded as read when a run is named.
+/// Returns one memory in full and records it as read when a run is named.
 #[utoipa::path(get, path = "/v1/memories/{id}", tag = "agents",
-    params(("id" = String, Path, description = "the id, or eight or more of its first digits"), Opening),
+    params(("id" = String, Path, description = "id of the memory, or at least its first 8 digits"), MemoryQuery),
     responses((status = 200, body = MemoryAnswer)))]
 async fn memory(
     State(gateway): State<Gateway>,
     Caller(tenant): Caller,
-    Id(name): Id<MemoryRef>,
-    Params(opening): Params<Opening>,
+    PathId(name): PathId<MemoryRef>,
+    QueryParams(opening): QueryParams<MemoryQuery>,
 ) -> Result<Json<MemoryAnswer>, Problem> {
     let answer = gateway.read_memory(&tenant, name, opening.run, opening.workflow).await;
     answer.map(Json).map_err(|unnamed| match unnamed {
-        Unnamed::Missing(name) => Problem::not_found("memory", name),
-        Unnamed::Ambiguous(_) => Problem::ambiguous(unnamed.to_string()),
+        UnresolvedRef::Missing(name) => Problem::not_found("memory", name),
+        UnresolvedRef::Ambiguous(_) => Problem::ambiguous_name(unnamed.to_string()),
     })
 }
 

@@ -1,142 +1,162 @@
-//! Taking finished runs. Each event is checked as the counter will check it, so that a mistake is told at once and does
-//! not become a dead letter; a large body is stored apart; the answer comes when the broker has everything on disk.
+//! Accepts finished runs. Each event is checked by the code that the counter uses, so that a mistake is reported at
+//! once instead of becoming a dead letter. A large trajectory is stored in the object store. The answer is sent once
+//! the broker has everything on disk.
 //!
-//! No database is touched unless the caller gave the request a key, so events are taken while it is away. What is sent again is taken again: the counter counts
-//! a run once.
+//! The database is used only when the request has an idempotency key, so events are accepted while it is unavailable.
+//! Sending an event again is harmless: the counter counts a run once.
 
 mod answer;
-mod described;
 mod http;
+mod schemas;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{Tenant, WorkflowKey};
-use retro_core::json::{Bounds, Document, split_items};
+use retro_core::json::{JsonBounds, JsonDocument, split_array};
 use retro_core::time::Clock;
 use retro_events::envelope::{EVENT_BYTES_MAX, Envelope, MESSAGE_BYTES_MAX};
 use retro_events::hosts::DatarefHosts;
 use retro_events::run_completed::{self, RunEvent};
-use retro_events::{CheckedEvent, INTAKE_EVENTS_MAX, Intake, IntakeError, ObjectError, Objects, atif};
+use retro_events::{
+    INTAKE_EVENTS_MAX, IntakeError, IntakePublisher, ObjectError, ObjectStorage, ValidatedEvent, atif,
+};
 use retro_http::{BodyBudget, Idempotency, TenantLimiter};
 
 pub use answer::{EventsAnswer, EventsRefused, RefusedEvent};
-pub(crate) use http::routes;
+pub(crate) use http::ingest_routes;
 
-/// The largest event that is published, in bytes: what the broker takes, less our few headers.
+/// Largest event that is published, in bytes: the broker's limit, less our few headers.
 const PUBLISHED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;
 
-/// Requests whose bodies are here and that are handled at once, most of which wait for the broker: half of the connections that a listener
-/// has, so that a broker that hangs leaves the other half to agents.
-const HANDLED_AT_ONCE: usize = 256;
-/// Of them, a tenant's.
-const HANDLED_AT_ONCE_OF_TENANT: usize = 192;
+/// Concurrent requests whose bodies have been read; most of them wait for the broker. Half of a listener's
+/// connections, so that a broker that hangs leaves the other half to agents.
+const REQUESTS_MAX: usize = 256;
+/// Concurrent requests of one tenant.
+const TENANT_REQUESTS_MAX: usize = 192;
 
-/// Takes events.
+/// The service behind `POST /v1/events`.
 #[derive(Clone)]
 pub struct IngestService {
-    intake: Arc<dyn Intake>,
-    objects: Arc<dyn Objects>,
+    intake: Arc<dyn IntakePublisher>,
+    objects: Arc<dyn ObjectStorage>,
     clock: Arc<dyn Clock>,
     budget: BodyBudget,
-    handled: TenantLimiter,
+    in_flight: TenantLimiter,
     hosts: DatarefHosts,
     idempotency: Idempotency,
 }
 
-/// Why none of a request's events was taken.
+/// A reason why no event of a request was accepted.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotTaken {
-    /// The request's one event, or the batch as a whole, cannot be read.
+pub(crate) enum IngestError {
+    /// The single event, or the batch as a whole, is invalid.
     #[error(transparent)]
     Refused(#[from] Rejection),
-    /// Every event of the batch is refused.
+    /// Every event of the batch is invalid.
     #[error("every event is refused")]
     AllRefused(Vec<RefusedEvent>),
-    /// The broker does not have them, or did not say.
+    /// The broker did not store the events, or did not confirm that it did.
     #[error(transparent)]
     Broker(#[from] IntakeError),
-    /// A body could not be stored apart; nothing was published.
+    /// A trajectory could not be stored in the object store; nothing was published.
     #[error(transparent)]
     Body(#[from] ObjectError),
 }
 
 impl IngestService {
-    /// A service over ports; `budget` bounds the bodies that it has in hand at once, and `idempotency` is asked only about requests whose
-    /// callers gave a key.
+    /// Creates a service over its ports. `budget` bounds the bodies that are in memory at once; `idempotency` is used
+    /// only for requests with a key.
     pub fn new(
-        intake: Arc<dyn Intake>,
-        objects: Arc<dyn Objects>,
+        intake: Arc<dyn IntakePublisher>,
+        objects: Arc<dyn ObjectStorage>,
         clock: Arc<dyn Clock>,
         budget: BodyBudget,
         idempotency: Idempotency,
     ) -> Self {
-        let handled = TenantLimiter::new(HANDLED_AT_ONCE, HANDLED_AT_ONCE_OF_TENANT);
-        Self { intake, objects, clock, budget, handled, hosts: DatarefHosts::default(), idempotency }
+        let handled = TenantLimiter::new(REQUESTS_MAX, TENANT_REQUESTS_MAX);
+        Self {
+            intake,
+            objects,
+            clock,
+            budget,
+            in_flight: handled,
+            hosts: DatarefHosts::default(),
+            idempotency,
+        }
     }
 
-    /// The same, taking references to bodies at these hosts; without them every address is refused.
-    pub fn taking_bodies_at(self, hosts: DatarefHosts) -> Self {
+    /// Returns the service with these hosts allowed in `dataref`; without them every address is refused.
+    pub fn with_dataref_hosts(self, hosts: DatarefHosts) -> Self {
         Self { hosts, ..self }
     }
 
-    /// Takes one event, in structured or binary mode, of at most [`EVENT_BYTES_MAX`] bytes.
-    pub(crate) async fn one(
+    /// Accepts one event in structured or binary mode, of at most [`EVENT_BYTES_MAX`] bytes.
+    pub(crate) async fn ingest_event(
         &self,
         tenant: &Tenant,
         headers: &[(String, String)],
         payload: &Bytes,
-    ) -> Result<EventsAnswer, NotTaken> {
-        let envelope = Envelope::of_parts(headers, payload, EVENT_BYTES_MAX)?;
-        let event = self.checked(tenant, envelope).await?;
-        self.intake.take(&[event]).await?;
+    ) -> Result<EventsAnswer, IngestError> {
+        let envelope = Envelope::from_parts(headers, payload, EVENT_BYTES_MAX)?;
+        let event = self.check_event(tenant, envelope).await?;
+        self.intake.publish_events(&[event]).await?;
         Ok(EventsAnswer { accepted: 1, refused: Vec::new() })
     }
 
-    /// Takes a batch: a JSON array of at most [`INTAKE_EVENTS_MAX`] structured events. Those that cannot be taken are
-    /// named by their index, the others are stored together.
-    pub(crate) async fn batch(&self, tenant: &Tenant, payload: &Bytes) -> Result<EventsAnswer, NotTaken> {
+    /// Accepts a batch: a JSON array of at most [`INTAKE_EVENTS_MAX`] structured events. Invalid events are reported
+    /// by index; the others are stored together.
+    pub(crate) async fn ingest_batch(
+        &self,
+        tenant: &Tenant,
+        payload: &Bytes,
+    ) -> Result<EventsAnswer, IngestError> {
         let (mut events, mut refused) = (Vec::new(), Vec::new());
-        let items = split_items(payload, EVENT_BYTES_MAX, INTAKE_EVENTS_MAX)?;
+        let items = split_array(payload, EVENT_BYTES_MAX, INTAKE_EVENTS_MAX)?;
         for (index, text) in items.into_iter().enumerate() {
-            match self.item(tenant, &text).await {
+            match self.check_batch_item(tenant, &text).await {
                 Ok(event) => events.push(event),
-                Err(NotTaken::Refused(rejection)) => refused.push(RefusedEvent::new(index, rejection)),
+                Err(IngestError::Refused(rejection)) => refused.push(RefusedEvent::new(index, rejection)),
+                // A failure of the object store fails the whole batch; the client sends it again.
                 Err(other) => return Err(other),
             }
         }
         if events.is_empty() && !refused.is_empty() {
-            return Err(NotTaken::AllRefused(refused));
+            return Err(IngestError::AllRefused(refused));
         }
-        self.intake.take(&events).await?;
+        self.intake.publish_events(&events).await?;
         Ok(EventsAnswer { accepted: events.len(), refused })
     }
 
-    async fn item(&self, tenant: &Tenant, text: &Bytes) -> Result<CheckedEvent, NotTaken> {
-        let envelope = Envelope::from_document(&Document::parse(text, Bounds::bytes(EVENT_BYTES_MAX))?)?;
-        self.checked(tenant, envelope).await
+    async fn check_batch_item(&self, tenant: &Tenant, text: &Bytes) -> Result<ValidatedEvent, IngestError> {
+        let envelope = Envelope::from_document(&JsonDocument::parse(
+            text,
+            JsonBounds::with_bytes_max(EVENT_BYTES_MAX),
+        )?)?;
+        self.check_event(tenant, envelope).await
     }
 
-    async fn checked(&self, tenant: &Tenant, envelope: Envelope) -> Result<CheckedEvent, NotTaken> {
-        let event = run_completed::receive(envelope, tenant, self.clock.now(), &self.hosts)?;
-        let event = self.with_body_apart(tenant, event).await?;
-        let payload = event.envelope.structured().payload;
+    async fn check_event(&self, tenant: &Tenant, envelope: Envelope) -> Result<ValidatedEvent, IngestError> {
+        let event = run_completed::validate_envelope(envelope, tenant, self.clock.now(), &self.hosts)?;
+        let event = self.upload_body(tenant, event).await?;
+        // Only after the upload is the size of the published event known.
+        let payload = event.envelope.to_structured().payload;
         if payload.len() > PUBLISHED_BYTES_MAX {
             let detail = format!(
-                "{} bytes without the trajectory; at most {PUBLISHED_BYTES_MAX} are taken",
+                "{} bytes without the trajectory; at most {PUBLISHED_BYTES_MAX} are accepted",
                 payload.len()
             );
-            return Err(Rejection::whole(Code::Oversized, detail).into());
+            return Err(Rejection::of_message(Code::Oversized, detail).into());
         }
-        Ok(CheckedEvent { key: WorkflowKey { tenant: tenant.clone(), workflow: event.workflow }, payload })
+        Ok(ValidatedEvent { key: WorkflowKey { tenant: tenant.clone(), workflow: event.workflow }, payload })
     }
 
-    async fn with_body_apart(&self, tenant: &Tenant, event: RunEvent) -> Result<RunEvent, NotTaken> {
+    async fn upload_body(&self, tenant: &Tenant, event: RunEvent) -> Result<RunEvent, IngestError> {
         let Some(body) = event.body_to_upload() else { return Ok(event) };
         if body.len() > atif::BODY_BYTES_MAX {
-            let detail = format!("{} bytes; at most {} are taken", body.len(), atif::BODY_BYTES_MAX);
-            return Err(Rejection::at(Code::Oversized, "data.trajectory", detail).into());
+            let detail = format!("{} bytes; at most {} are accepted", body.len(), atif::BODY_BYTES_MAX);
+            return Err(Rejection::of_field(Code::Oversized, "data.trajectory", detail).into());
         }
         let object = self.objects.put(tenant, body).await?;
         Ok(event.with_object(&object))

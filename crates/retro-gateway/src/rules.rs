@@ -1,60 +1,68 @@
-//! Rules of a repository: screened once more before an agent is handed them, since what was let through once may be known
-//! for what it is by now.
+//! Selects the rules of a repository. They are screened once more before an agent gets them, since a text that passed
+//! the screen once may be known as hostile by now.
 
-use retro_core::memory::{Memory, Scope};
+use retro_core::memory::{Memory, MemoryScope};
 use retro_core::policy::Policy;
-use retro_core::recall::{Candidate, Recall, choose_rules};
+use retro_core::recall::{Recall, RecallCandidate, choose_rules};
 use tracing::warn;
 
 use crate::answer::{PATHS_MAX, RulesAnswer};
 use crate::tokens;
 
-/// Compiles the screen's patterns if this process has not yet: the first agent's fifth of a second is not for that.
-pub(crate) fn prepare() {
+/// Compiles the screen's patterns unless this process has already done so. Otherwise the first request would spend
+/// its 200 ms on that.
+pub(crate) fn compile_screen() {
     let _ = is_instruction("Never unwrap in library code");
 }
 
-/// Whether a rule's line may stand before an agent: its words, and the path that it is confined to.
-fn fit(rule: &Memory) -> bool {
-    let hostile = |text: &str| retro_screen::screen(text).is_hostile();
+/// Returns whether a rule may be shown to an agent, by its title and the path that it applies to.
+fn is_fit_for_agents(rule: &Memory) -> bool {
+    let hostile = |text: &str| retro_screen::screen_text(text).is_hostile();
     let confined = match &rule.scope {
-        Scope::Repository { path: Some(path), .. } => !hostile(path),
+        MemoryScope::Repository { path: Some(path), .. } => !hostile(path),
         _ => true,
     };
     confined && is_instruction(&rule.lesson.title)
 }
 
 fn is_instruction(title: &str) -> bool {
-    !retro_screen::screen(title).is_hostile() && retro_screen::instruction_about_code(title).is_ok()
+    !retro_screen::screen_text(title).is_hostile() && retro_screen::validate_rule_title(title).is_ok()
 }
 
-/// Why an agent may not open this memory; `None`: it may. An agent learns of rules by their lines alone, but whoever knows an
-/// id may ask, and what stands behind a line is what somebody wrote in a review.
-pub(crate) fn closed(memory: &Memory) -> Option<&'static str> {
-    let Scope::Repository { .. } = memory.scope else { return None };
+/// Returns why an agent may not open this memory, or `None` when it may. Agents are told of rules by their titles
+/// alone, but whoever knows an id may ask for it, and a rule's content is text that somebody wrote in a review.
+pub(crate) fn withheld_reason(memory: &Memory) -> Option<&'static str> {
+    let MemoryScope::Repository { .. } = memory.scope else { return None };
     if memory.quarantine.is_some() {
         return Some("it is in quarantine until a person promotes it");
     }
-    let hostile = !fit(memory) || retro_screen::screen(&memory.lesson.content).is_hostile();
-    hostile.then_some("its words are not fit for an agent")
+    let hostile =
+        !is_fit_for_agents(memory) || retro_screen::screen_text(&memory.lesson.content).is_hostile();
+    hostile.then_some("its text is not fit for an agent")
 }
 
-/// Which of the candidates a run is handed. Those whose words are hostile, or are no instruction about code, are withheld,
-/// counted and told in the log.
-pub(crate) fn answer(mut candidates: Vec<Candidate>, paths: &[String], policy: &Policy) -> RulesAnswer {
+/// Selects the rules for a run. Rules whose text is hostile, or is no instruction about code, are withheld, counted
+/// and logged.
+pub(crate) fn select_rules(
+    mut candidates: Vec<RecallCandidate>,
+    paths: &[String],
+    policy: &Policy,
+) -> RulesAnswer {
     let found = candidates.len();
     candidates.retain(|candidate| {
-        if !fit(&candidate.memory) {
+        if !is_fit_for_agents(&candidate.memory) {
             let id = candidate.memory.id;
-            warn!(memory.id = %id, "rule {id} is withheld: its words are not fit for an agent");
+            warn!(memory.id = %id, "rule {id} is withheld: its text is not fit for an agent");
             return false;
         }
         true
     });
     let withheld = found - candidates.len();
     retro_meter::RULES_WITHHELD.add(withheld as u64, []);
+    // Paths beyond the maximum are ignored instead of refused: context never fails.
     let paths = &paths[..paths.len().min(PATHS_MAX)];
-    let Recall { memories, text, tokens, left_out } = choose_rules(candidates, paths, policy, &tokens::count);
+    let Recall { memories, text, tokens, left_out } =
+        choose_rules(candidates, paths, policy, &tokens::count_tokens);
     let withheld = u32::try_from(withheld).unwrap_or(u32::MAX);
     RulesAnswer { rules: memories, text, tokens, left_out, withheld }
 }

@@ -1,4 +1,4 @@
-//! A small store and a small broker in memory, for the tests of this crate.
+//! An in-memory store and broker for the tests of this crate.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -6,77 +6,78 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
-use retro_core::finding::{Cue, Quote};
-use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, Workflow, WorkflowKey, derive};
-use retro_core::memory::{Evidence, Lesson, Memory, Scope, Status};
-use retro_core::recall::Candidate;
+use retro_core::finding::{LessonCue, Quote};
+use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, Workflow, WorkflowKey, derive_uuid};
+use retro_core::memory::{Evidence, Lesson, Memory, MemoryScope, MemoryStatus};
+use retro_core::recall::RecallCandidate;
 use retro_core::review::Repository;
 use retro_core::run::ObjectRef;
 use retro_core::time::FixedClock;
-use retro_core::trajectory::Place;
+use retro_core::trajectory::QuotePlace;
 use retro_core::weight::Weight;
 use retro_events::subject::body_name;
-use retro_events::{CheckedEvent, Intake, IntakeError, ObjectError, Objects};
+use retro_events::{IntakeError, IntakePublisher, ObjectError, ObjectStorage, ValidatedEvent};
 use retro_http::{BodyBudget, BudgetBounds, Idempotency};
 use retro_store::{
-    Begun, KeptAnswer, NameStore, RecallStore, RequestName, RequestStore, RequestTimes, Result, StoreError,
+    BeginRequestResult, IdempotencyStore, IdempotencyTimeouts, MemoryRefStore, RecallStore, RequestKey,
+    Result, StoreError, StoredResponse,
 };
 
 use crate::intake::IngestService;
 
-/// What the broker has.
+/// A broker that keeps events and bodies in memory.
 #[derive(Default)]
-pub(crate) struct Broker {
+pub(crate) struct FakeBroker {
     pub(crate) trouble: Option<IntakeError>,
-    pub(crate) events: Mutex<Vec<CheckedEvent>>,
+    pub(crate) events: Mutex<Vec<ValidatedEvent>>,
     pub(crate) bodies: Mutex<Vec<(Tenant, Bytes)>>,
 }
 
-/// Room for two of the largest events, of which a tenant may have one in hand.
+/// Budget for two of the largest events, of which a tenant may hold one.
 pub(crate) const BOUNDS: BudgetBounds =
     BudgetBounds { bytes_max: 40 * 1024 * 1024, owner_bytes_max: 20 * 1024 * 1024 };
 
-/// A service before this broker, on 20 November 2026, and its budget.
-pub(crate) fn ingest(broker: &Arc<Broker>) -> (IngestService, BodyBudget) {
+/// Returns a service over this broker, at a fixed time on 20 November 2026, and its budget.
+pub(crate) fn build_ingest(broker: &Arc<FakeBroker>) -> (IngestService, BodyBudget) {
     let budget = BodyBudget::new(BOUNDS);
     let now = FixedClock("2026-11-20T10:00:00Z".parse().unwrap());
-    let idempotency = Idempotency::new(Arc::new(Away));
+    let idempotency = Idempotency::new(Arc::new(DownRequestStore));
     let service =
         IngestService::new(broker.clone(), broker.clone(), Arc::new(now), budget.clone(), idempotency);
     (service, budget)
 }
 
-/// The database is away: nobody may ask it who gives no key.
-struct Away;
+/// A database that is down: requests without a key must not use it.
+struct DownRequestStore;
 
 #[async_trait]
-impl RequestStore for Away {
+impl IdempotencyStore for DownRequestStore {
     async fn begin_request(
         &self,
-        _name: &RequestName,
+        _name: &RequestKey,
         _fingerprint: &str,
-        _times: RequestTimes,
-    ) -> Result<Begun> {
+        _times: IdempotencyTimeouts,
+    ) -> Result<BeginRequestResult> {
         Err(StoreError::Unavailable("away".to_owned()))
     }
 
     async fn end_request(
         &self,
-        _name: &RequestName,
+        _name: &RequestKey,
         _token: u64,
-        _answer: Option<&KeptAnswer>,
+        _answer: Option<&StoredResponse>,
     ) -> Result<()> {
         Err(StoreError::Unavailable("away".to_owned()))
     }
 
-    async fn forget_requests(&self, _older_than_s: u64, _limit: u32) -> Result<u64> {
+    async fn purge_requests(&self, _older_than_s: u64, _limit: u32) -> Result<u64> {
         Err(StoreError::Unavailable("away".to_owned()))
     }
 }
 
 #[async_trait]
-impl Intake for Broker {
-    async fn take(&self, events: &[CheckedEvent]) -> std::result::Result<(), IntakeError> {
+impl IntakePublisher for FakeBroker {
+    async fn publish_events(&self, events: &[ValidatedEvent]) -> std::result::Result<(), IntakeError> {
         self.trouble.clone().map_or(Ok(()), Err)?;
         self.events.lock().unwrap().extend_from_slice(events);
         Ok(())
@@ -84,7 +85,7 @@ impl Intake for Broker {
 }
 
 #[async_trait]
-impl Objects for Broker {
+impl ObjectStorage for FakeBroker {
     async fn put(&self, tenant: &Tenant, bytes: Bytes) -> std::result::Result<ObjectRef, ObjectError> {
         if let Some(IntakeError::Full(reason)) = &self.trouble {
             return Err(ObjectError::Unavailable(reason.clone()));
@@ -100,7 +101,7 @@ impl Objects for Broker {
     }
 }
 
-/// What of the store does not work.
+/// Failure that the fake store simulates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Trouble {
     #[default]
@@ -111,20 +112,20 @@ pub(crate) enum Trouble {
 }
 
 #[derive(Default)]
-pub(crate) struct Shelf {
+pub(crate) struct FakeStore {
     pub(crate) trouble: Trouble,
     pub(crate) memories: Vec<(Tenant, Memory)>,
-    /// What was recorded: tenant/workflow, run, `presented` or `read`, memory.
+    /// Recorded rows: tenant/workflow, run, `presented` or `read`, memory.
     pub(crate) records: Mutex<Vec<(String, String, &'static str, MemoryId)>>,
 }
 
-impl Shelf {
-    pub(crate) fn with(memories: Vec<Memory>) -> Self {
+impl FakeStore {
+    pub(crate) fn with_memories(memories: Vec<Memory>) -> Self {
         let owned = memories.into_iter().map(|memory| (Tenant::default_tenant(), memory)).collect();
         Self { memories: owned, ..Self::default() }
     }
 
-    async fn read(&self) -> Result<()> {
+    async fn check_available(&self) -> Result<()> {
         match self.trouble {
             Trouble::Down => Err(StoreError::Unavailable("disk full".to_owned())),
             Trouble::Hangs => std::future::pending().await,
@@ -132,7 +133,7 @@ impl Shelf {
         }
     }
 
-    async fn record(
+    async fn add_records(
         &self,
         key: &WorkflowKey,
         run: &RunId,
@@ -149,88 +150,98 @@ impl Shelf {
 }
 
 #[async_trait]
-impl RecallStore for Shelf {
-    async fn candidates(&self, key: &WorkflowKey, step: &Step, weight_min: u16) -> Result<Vec<Candidate>> {
-        self.read().await?;
+impl RecallStore for FakeStore {
+    async fn load_candidates(
+        &self,
+        key: &WorkflowKey,
+        step: &Step,
+        weight_min: u16,
+    ) -> Result<Vec<RecallCandidate>> {
+        self.check_available().await?;
         let mut presented: HashMap<MemoryId, u64> = HashMap::new();
         for (_, _, what, id) in self.records.lock().unwrap().iter() {
             *presented.entry(*id).or_default() += u64::from(*what == "presented");
         }
-        let scope = Scope::Step { workflow: key.workflow.clone(), step: step.clone() };
+        let scope = MemoryScope::Step { workflow: key.workflow.clone(), step: step.clone() };
         let fits = |(tenant, memory): &&(Tenant, Memory)| {
             *tenant == key.tenant
                 && memory.scope == scope
-                && memory.status == Status::Active
+                && memory.status == MemoryStatus::Active
                 && memory.weight.get() >= weight_min
         };
-        let found = self.memories.iter().filter(fits).map(|(_, memory)| Candidate {
+        let found = self.memories.iter().filter(fits).map(|(_, memory)| RecallCandidate {
             memory: memory.clone(),
             presentations: presented.get(&memory.id).copied().unwrap_or_default(),
         });
         Ok(found.collect())
     }
 
-    async fn rules(&self, tenant: &Tenant, repo: &Repository, weight_min: u16) -> Result<Vec<Candidate>> {
-        self.read().await?;
-        let keeper = repo.keeper(tenant).workflow;
+    async fn load_rule_candidates(
+        &self,
+        tenant: &Tenant,
+        repo: &Repository,
+        weight_min: u16,
+    ) -> Result<Vec<RecallCandidate>> {
+        self.check_available().await?;
+        let keeper = repo.rule_scope(tenant).workflow;
         let fits = |(owner, memory): &&(Tenant, Memory)| {
             owner == tenant
-                && memory.scope.kept_under().as_ref() == Some(&keeper)
-                && memory.status == Status::Active
+                && memory.scope.owning_workflow().as_ref() == Some(&keeper)
+                && memory.status == MemoryStatus::Active
                 && memory.weight.get() >= weight_min
         };
         let found = self.memories.iter().filter(fits);
-        Ok(found.map(|(_, memory)| Candidate { memory: memory.clone(), presentations: 0 }).collect())
+        Ok(found.map(|(_, memory)| RecallCandidate { memory: memory.clone(), presentations: 0 }).collect())
     }
 
     async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()> {
-        self.record(key, run, "presented", memories).await
+        self.add_records(key, run, "presented", memories).await
     }
 
     async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()> {
-        self.record(key, run, "read", &[memory]).await
+        self.add_records(key, run, "read", &[memory]).await
     }
 
-    async fn memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {
-        self.read().await?;
+    async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {
+        self.check_available().await?;
         let found = self.memories.iter().find(|(owner, memory)| owner == tenant && memory.id == id);
         Ok(found.map(|(_, memory)| memory.clone()))
     }
 }
 
 #[async_trait]
-impl NameStore for Shelf {
-    async fn named(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
-        self.read().await?;
+impl MemoryRefStore for FakeStore {
+    async fn find_memory_ids(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
+        self.check_available().await?;
         let of_tenant = self.memories.iter().filter(|(owner, _)| owner == tenant);
-        let ids = of_tenant.map(|(_, memory)| memory.id).filter(|id| name.names(*id));
+        let ids = of_tenant.map(|(_, memory)| memory.id).filter(|id| name.matches_id(*id));
         Ok(ids.take(2).collect())
     }
 }
 
-/// The memory of this name, with an id that begins like that of another: they differ in the ninth digit.
-pub(crate) fn alike(name: &str, other: MemoryId) -> Memory {
+/// Returns a memory of this name whose id differs from `other` only in its ninth digit.
+pub(crate) fn memory_alike(name: &str, other: MemoryId) -> Memory {
     let mut id = other.to_string();
     let ninth = if id.as_bytes()[9] == b'0' { "1" } else { "0" };
     id.replace_range(9..10, ninth);
-    Memory { id: id.parse().unwrap(), ..memory(name, 300) }
+    Memory { id: id.parse().unwrap(), ..active_memory(name, 300) }
 }
 
-/// An active memory of workflow `shop`, step `main`.
-pub(crate) fn memory(name: &str, weight: u16) -> Memory {
+/// Returns an active memory of workflow `shop`, step `main`.
+pub(crate) fn active_memory(name: &str, weight: u16) -> Memory {
     let run = RunId::new("run-1").unwrap();
-    let quote = Quote { place: Place::Message { turn: 0 }, text: "ERROR 1054".to_owned() };
+    let quote = Quote { place: QuotePlace::Message { turn: 0 }, text: "ERROR 1054".to_owned() };
     Memory {
-        id: MemoryId(derive("memory", &[name])),
-        scope: Scope::Step { workflow: Workflow::new("shop").unwrap(), step: Step::main() },
+        id: MemoryId(derive_uuid("memory", &[name])),
+        scope: MemoryScope::Step { workflow: Workflow::new("shop").unwrap(), step: Step::main() },
         lesson: Lesson {
             subject: "mysql".to_owned(),
             title: format!("When {name} fails, list the columns first"),
             content: format!("{name} named a column that is not there."),
-            cue: Cue::default(),
+            cue: LessonCue::default(),
         },
-        status: Status::Active,
-        weight: Weight::thousandths(weight),
+        status: MemoryStatus::Active,
+        weight: Weight::from_thousandths(weight),
         observed_runs: 2,
         tentative_runs: vec![run.clone()],
         evidence: vec![Evidence { run, epoch: Some(1), quote, remark: None }],

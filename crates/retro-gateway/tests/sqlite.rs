@@ -1,5 +1,5 @@
-//! The agents' side over a real database: what is presented and read is counted once a run, stays within its tenant,
-//! and a database that went away fails nobody.
+//! The agents' API over a real database: what is presented and read is counted once per run and stays within its
+//! tenant, and a database that becomes unavailable fails no run.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -8,25 +8,25 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival};
-use retro_core::finding::{Checked, Finding, FindingKind, Quote};
+use retro_core::finding::{CheckedAnswer, Finding, FindingKind, Quote};
 use retro_core::id::{EventKey, RunId, Step, Tenant, Workflow, WorkflowKey};
-use retro_core::investigate::next;
-use retro_core::learn::{Timing, close, settle};
+use retro_core::investigate::decide_next_stage;
+use retro_core::learn::{InvestigationTiming, close_retrospective, settle_investigations};
 use retro_core::message::Notice;
 use retro_core::policy::Policy;
 use retro_core::retrospective::{InvestigationResult, Retrospective};
-use retro_core::sample::draw;
-use retro_core::similar::NgramEmbedder;
-use retro_core::trajectory::Place;
+use retro_core::sample::draw_sample;
+use retro_core::similarity::NgramEmbedder;
+use retro_core::trajectory::QuotePlace;
 use retro_gateway::{ContextAnswer, ContextRequest, Gateway, Recording};
 use retro_store::{
-    CounterStore, Finish, IncomingBody, IncomingRun, InvestigatorStore, OperatorStore, RecallStore,
-    SamplerStore, Sampling, Sequence, Unnamed, WriterStore,
+    CounterStore, DrawnSample, FollowUp, IncomingBody, IncomingRun, InvestigationSequence, InvestigatorStore,
+    OperatorStore, RecallStore, SamplerStore, UnresolvedRef, WriterStore,
 };
 use retro_store_sqlite::SqliteStore;
 use serde_json::json;
 
-/// One run opens a retrospective, and one finding makes an active memory.
+/// A policy under which one run opens a retrospective and one finding creates an active memory.
 fn policy() -> Policy {
     Policy { threshold_runs: 1, confirm_runs: 1, ..Policy::default() }
 }
@@ -35,7 +35,7 @@ fn key(tenant: &str) -> WorkflowKey {
     WorkflowKey { tenant: Tenant::new(tenant).unwrap(), workflow: Workflow::new("shop").unwrap() }
 }
 
-/// Carries a run with these lessons through every port.
+/// Processes a run with these lessons through every port.
 async fn learn(store: &SqliteStore, key: &WorkflowKey, lessons: &[String]) {
     let facts = json!({"run_id": "first", "outcome": "failure"});
     let arrival = Arrival {
@@ -45,25 +45,29 @@ async fn learn(store: &SqliteStore, key: &WorkflowKey, lessons: &[String]) {
         run: serde_json::from_value(facts).unwrap(),
     };
     let now = Timestamp::UNIX_EPOCH;
-    let decide = |facts, arrivals: &[Arrival]| count::decide(facts, arrivals, &policy(), now);
+    let decide = |facts, arrivals: &[Arrival]| count::count_arrivals(facts, arrivals, &policy(), now);
     store
-        .count(&[IncomingRun { arrival, position: 1, body: IncomingBody::None, trace: None }], &[], &decide)
+        .count_runs(
+            &[IncomingRun { arrival, position: 1, body: IncomingBody::None, trace: None }],
+            &[],
+            &decide,
+        )
         .await
         .unwrap();
-    let due = store.retrospectives(&key.tenant, None, 1).await.unwrap().remove(0).retrospective.id;
+    let due = store.list_retrospectives(&key.tenant, None, 1).await.unwrap().remove(0).retrospective.id;
     let sampling = |one: &Retrospective, window| {
-        let sample = draw(one.id, window, &one.policy);
-        let first = next(&sample, &[]);
-        Sampling { sample, first }
+        let sample = draw_sample(one.id, window, &one.policy);
+        let first = decide_next_stage(&sample, &[]);
+        DrawnSample { sample, first }
     };
-    store.sample(&key.tenant, due, &sampling).await.unwrap();
-    let claim = store.claim("test", 60).await.unwrap().unwrap();
+    store.draw_sample(&key.tenant, due, &sampling).await.unwrap();
+    let claim = store.claim_investigation("test", 60).await.unwrap().unwrap();
     let findings = lessons.iter().map(|title| finding(title)).collect();
-    let checked = Checked { findings, ..Checked::default() };
+    let checked = CheckedAnswer { findings, ..CheckedAnswer::default() };
     let found = InvestigationResult::Found { checked, presented: vec![] };
-    store.finish(&claim, &found, Timing::default(), &settled).await.unwrap();
-    let closing = |facts| Ok(close(facts, &NgramEmbedder, &policy(), now));
-    WriterStore::close(store, &key.tenant, due, now, &closing).await.unwrap();
+    store.finish_investigation(&claim, &found, InvestigationTiming::default(), &settled).await.unwrap();
+    let closing = |facts| Ok(close_retrospective(facts, &NgramEmbedder, &policy(), now));
+    WriterStore::close_retrospective(store, &key.tenant, due, now, &closing).await.unwrap();
 }
 
 fn finding(title: &str) -> Finding {
@@ -74,23 +78,27 @@ fn finding(title: &str) -> Finding {
         title: title.to_owned(),
         content: format!("{title}, in full"),
         cue: Default::default(),
-        quote: Quote { place: Place::SelfFeedback { remark: 0 }, text: title.to_owned() },
+        quote: Quote { place: QuotePlace::SelfFeedback { remark: 0 }, text: title.to_owned() },
         contradicts: None,
     }
 }
 
-fn settled(sequence: &Sequence) -> Finish {
+fn settled(sequence: &InvestigationSequence) -> FollowUp {
     let id = sequence.retrospective.id;
     let results: Vec<_> = sequence.ended.iter().filter_map(|one| one.result.clone()).collect();
-    let message = Notice::MutationsDue { retrospective: id }.about(&sequence.retrospective.key);
-    Finish { next: next(&sequence.sample, &results), batch: settle(id, &sequence.ended), message }
+    let message = Notice::MutationsDue { retrospective: id }.into_message(&sequence.retrospective.key);
+    FollowUp {
+        next: decide_next_stage(&sequence.sample, &results),
+        batch: settle_investigations(id, &sequence.ended),
+        message,
+    }
 }
 
 async fn gateway(folder: &tempfile::TempDir) -> (Gateway, SqliteStore) {
     let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap();
     let gateway = Gateway::new(Arc::new(store.clone()), Arc::new(policy()));
     // A busy machine that runs every test at once must not turn an answer into "too slow".
-    (gateway.answering_within(std::time::Duration::from_secs(30)), store)
+    (gateway.with_timeout(std::time::Duration::from_secs(30)), store)
 }
 
 async fn ask(gateway: &Gateway, tenant: &str, run: Option<&str>) -> ContextAnswer {
@@ -106,7 +114,7 @@ async fn ask(gateway: &Gateway, tenant: &str, run: Option<&str>) -> ContextAnswe
 }
 
 #[tokio::test]
-async fn what_is_presented_counts_once_a_run_and_a_preview_never() {
+async fn a_presentation_counts_once_per_run_and_a_preview_never() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, store) = gateway(&folder).await;
     learn(&store, &key("default"), &["Always close the file".to_owned()]).await;
@@ -119,12 +127,12 @@ async fn what_is_presented_counts_once_a_run_and_a_preview_never() {
         let answer = ask(&gateway, "default", run).await;
         assert_eq!((answer.memories.len(), answer.recorded), (1, recorded), "{answer:?}");
     }
-    let candidates = store.candidates(&key("default"), &Step::main(), 0).await.unwrap();
+    let candidates = store.load_candidates(&key("default"), &Step::main(), 0).await.unwrap();
     assert_eq!(candidates[0].presentations, 2);
 }
 
 #[tokio::test]
-async fn the_least_presented_get_the_newcomers_places() {
+async fn the_least_presented_memories_get_the_reserved_places() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, store) = gateway(&folder).await;
     let animals = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay", "kiwi", "lynx"];
@@ -137,7 +145,7 @@ async fn the_least_presented_get_the_newcomers_places() {
         newcomers += answer.memories.iter().filter(|memory| memory.newcomer).count();
         met.extend(answer.memories.iter().map(|memory| memory.id));
     }
-    assert_eq!((met.len(), newcomers), (12, 8), "every memory has been seen, two places a run");
+    assert_eq!((met.len(), newcomers), (12, 8), "every memory was presented, two places per run");
 }
 
 #[tokio::test]
@@ -153,9 +161,9 @@ async fn nothing_crosses_tenants_that_use_the_same_names() {
     assert!(!ask(&gateway, "default", Some("run-1")).await.text.contains("acme"));
     let run = Some(RunId::new("run-1").unwrap());
     let (home, acme) = (key("default").tenant, key("acme").tenant);
-    for name in [id.into(), id.short().parse().unwrap()] {
+    for name in [id.into(), id.short_id().parse().unwrap()] {
         let foreign = gateway.read_memory(&home, name, run.clone(), None).await;
-        assert_eq!(foreign, Err(Unnamed::Missing(name)), "like a missing one");
+        assert_eq!(foreign, Err(UnresolvedRef::Missing(name)), "like a missing one");
         let own = gateway.read_memory(&acme, name, None, None).await.unwrap();
         assert_eq!(own.memory.unwrap().id, id, "positive control");
     }
@@ -164,7 +172,7 @@ async fn nothing_crosses_tenants_that_use_the_same_names() {
 }
 
 #[tokio::test]
-async fn a_database_that_went_away_gives_nothing_and_the_reason() {
+async fn a_database_that_became_unavailable_gives_an_empty_answer() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, store) = gateway(&folder).await;
     learn(&store, &key("default"), &["Always close the file".to_owned()]).await;

@@ -1,4 +1,4 @@
-//! From a signed body to the broker: believe, read, look whose it is, hand over.
+//! Webhook handling: verify the signature, parse, find the tenant, publish.
 
 use std::sync::Arc;
 
@@ -12,142 +12,161 @@ use retro_events::github::GithubData;
 use retro_events::github::tenants::GithubTenants;
 use retro_events::hosts::DatarefHosts;
 use retro_events::run_completed::{self, RunEvent};
-use retro_events::{CheckedEvent, GithubIntake, GithubMessage, Intake, IntakeError, github, subject};
+use retro_events::{
+    GithubMessage, GithubPublisher, IntakeError, IntakePublisher, ValidatedEvent, github, subject,
+};
 use retro_http::{BodyBudget, BudgetBounds};
 
-use crate::read::{Fact, Left, Reading, Taken, read};
-use crate::signature::{self, Secrets, Unsigned};
-use crate::unmapped::Unmapped;
+use crate::signature::{self, SignatureError, WebhookSecrets};
+use crate::unmapped::UnmappedRepositories;
+use crate::webhook::{AcceptedWebhook, Ignored, ParsedWebhook, WebhookContent, parse_webhook};
 
-/// Where webhooks are taken.
+/// Route of the webhook endpoint.
 pub const ROUTE: &str = "/github/webhook";
-/// The largest webhook, in bytes: GitHub sends none above 25 MB.
+/// Largest webhook, in bytes: GitHub sends none above 25 MB.
 pub const WEBHOOK_BYTES_MAX: usize = 25 * 1024 * 1024;
-/// The longest id of a delivery, in bytes; GitHub's are UUIDs.
+/// Longest delivery id, in bytes; GitHub's are UUIDs.
 const DELIVERY_BYTES_MAX: usize = 128;
 
-/// Where what happened goes.
+/// Publishers of the events that webhooks become.
 #[derive(Clone)]
-pub struct Outlets {
-    /// What happened to pull requests.
-    pub events: Arc<dyn GithubIntake>,
-    /// Workflows that are over.
-    pub runs: Arc<dyn Intake>,
+pub struct Publishers {
+    /// Publishes GitHub events.
+    pub events: Arc<dyn GithubPublisher>,
+    /// Publishes finished workflow runs.
+    pub runs: Arc<dyn IntakePublisher>,
 }
 
-/// Takes webhooks. Clones are the same.
+/// Handles webhooks. Clones share their state.
 #[derive(Clone)]
 pub struct Bridge {
-    secrets: Secrets,
+    secrets: WebhookSecrets,
     tenants: Arc<GithubTenants>,
-    outlets: Outlets,
+    publishers: Publishers,
     clock: Arc<dyn Clock>,
-    unmapped: Arc<Unmapped>,
+    unmapped: Arc<UnmappedRepositories>,
     pub(crate) budget: BodyBudget,
 }
 
-/// What became of a webhook that was believed and read.
+/// Outcome of an authentic webhook that could be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Done {
-    /// The broker has it on disk.
-    Taken,
-    /// Somebody is there.
+pub(crate) enum WebhookOutcome {
+    /// Published: the broker has it on disk.
+    Accepted,
+    /// A ping.
     Ping,
-    /// It was left alone.
-    Left(Left),
-    /// It is nobody's, or none of whoever signed it.
+    /// Ignored, with the reason.
+    Ignored(Ignored),
+    /// The repository belongs to no tenant, or to none that the signing secret may act for.
     Unmapped,
 }
 
-/// Why a webhook is refused.
+/// Reason why a webhook is rejected.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum WebhookError {
     #[error(transparent)]
-    Unsigned(#[from] Unsigned),
-    /// A header is missing or no such thing.
+    Unsigned(#[from] SignatureError),
+    /// A header is missing or invalid.
     #[error("the header {0}")]
     Header(&'static str),
-    /// The body is no JSON, or not of GitHub's shape.
+    /// The body is not JSON, or not in GitHub's format.
     #[error("the body cannot be read: {0}")]
     Unreadable(String),
-    /// The broker does not have it, or did not say.
+    /// The broker did not store it, or did not confirm.
     #[error(transparent)]
     Broker(#[from] IntakeError),
 }
 
 impl Bridge {
-    /// A bridge that believes these secrets, over ports; `bytes_max` bounds the bodies that it has in hand at once.
+    /// Creates a bridge that accepts webhooks signed with these secrets. `bytes_max` limits the bodies buffered
+    /// at the same time.
     pub fn new(
-        secrets: Secrets,
+        secrets: WebhookSecrets,
         tenants: GithubTenants,
-        outlets: Outlets,
+        publishers: Publishers,
         clock: Arc<dyn Clock>,
         bytes_max: u64,
     ) -> Self {
         let (tenants, unmapped) = (Arc::new(tenants), Arc::default());
-        // Whose a webhook is is not known before its last byte, so each may take what is left.
+        // The tenant is unknown until the last byte has arrived, so one owner may use the whole budget.
         let budget = BodyBudget::new(BudgetBounds { bytes_max, owner_bytes_max: bytes_max });
-        Self { secrets, tenants, outlets, clock, unmapped, budget }
+        Self { secrets, tenants, publishers, clock, unmapped, budget }
     }
 
-    /// Takes one webhook. Nothing of the body is looked at before its signature was.
-    pub(crate) async fn take(&self, headers: &HeaderMap, body: &Bytes) -> Result<Done, Refused> {
-        let signature = headers.get(signature::HEADER).map(axum::http::HeaderValue::as_bytes);
-        let speaker = self.secrets.check(signature, body)?;
-        let event = header(headers, "x-github-event", "X-GitHub-Event is missing, which names the event")?;
-        let delivery = header(
+    /// Handles one webhook. The body is not parsed before its signature is verified.
+    pub(crate) async fn handle_webhook(
+        &self,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<WebhookOutcome, WebhookError> {
+        let signature = headers.get(signature::SIGNATURE_HEADER).map(axum::http::HeaderValue::as_bytes);
+        let speaker = self.secrets.verify_signature(signature, body)?;
+        let event =
+            required_header(headers, "x-github-event", "X-GitHub-Event is missing, which names the event")?;
+        let delivery = required_header(
             headers,
             "x-github-delivery",
-            "X-GitHub-Delivery is missing, which tells a delivery from its repetition",
+            "X-GitHub-Delivery is missing, which identifies the delivery",
         )?;
-        let taken = match read(event, delivery, body).map_err(Refused::Unreadable)? {
-            Reading::Ping => return Ok(Done::Ping),
-            Reading::Left(left) => return Ok(Done::Left(left)),
-            Reading::Taken(taken) => *taken,
+        let taken = match parse_webhook(event, delivery, body).map_err(WebhookError::Unreadable)? {
+            ParsedWebhook::Ping => return Ok(WebhookOutcome::Ping),
+            ParsedWebhook::Ignored(left) => return Ok(WebhookOutcome::Ignored(left)),
+            ParsedWebhook::Accepted(taken) => *taken,
         };
-        let tenant = match self.tenants.of(&taken.host, &taken.repo, taken.installation) {
-            Some(tenant) if speaker.may_speak_for(tenant) => tenant,
-            // Another tenant's repository is answered for like one that is nobody's.
+        let tenant = match self.tenants.find_tenant(&taken.host, &taken.repo, taken.installation) {
+            Some(tenant) if speaker.allows(tenant) => tenant,
+            // Another tenant's repository gets the same answer as an unmapped one, so that the answer reveals
+            // nothing.
             owner => {
-                self.unmapped.tell(&taken, owner);
-                return Ok(Done::Unmapped);
+                self.unmapped.log_once(&taken, owner);
+                return Ok(WebhookOutcome::Unmapped);
             }
         };
-        let (now, Taken { at, fact, .. }) = (self.clock.now(), taken);
+        let (now, AcceptedWebhook { occurred_at: at, content: fact, .. }) = (self.clock.now(), taken);
         match fact {
-            Fact::Happened(data) => self.tell(tenant, &data, delivery, at.unwrap_or(now)).await?,
-            Fact::Run(run) => self.count(tenant, run, now).await?,
+            WebhookContent::Repository(data) => {
+                self.publish_github_event(tenant, &data, delivery, at.unwrap_or(now)).await?
+            }
+            WebhookContent::Run(run) => self.publish_run(tenant, run, now).await?,
         }
-        Ok(Done::Taken)
+        Ok(WebhookOutcome::Accepted)
     }
 
-    async fn tell(
+    async fn publish_github_event(
         &self,
         tenant: &Tenant,
         data: &GithubData,
         delivery: &str,
         at: Timestamp,
-    ) -> Result<(), Refused> {
-        let subject = github::subject_of(tenant, data);
-        let payload = data.envelope(delivery, at).structured().payload;
-        let sending = retro_trace::send_event(subject::GITHUB);
-        Ok(sending.around(self.outlets.events.tell(GithubMessage { subject, payload })).await?)
+    ) -> Result<(), WebhookError> {
+        let subject = github::event_subject(tenant, data);
+        let payload = data.to_envelope(delivery, at).to_structured().payload;
+        let sending = retro_trace::start_send_event_span(subject::GITHUB);
+        Ok(sending
+            .instrument(self.publishers.events.publish_message(GithubMessage { subject, payload }))
+            .await?)
     }
 
-    /// Checked as the counter will check it, as whatever comes over HTTP is.
-    async fn count(&self, tenant: &Tenant, run: RunEvent, now: Timestamp) -> Result<(), Refused> {
-        let unreadable = |rejection: Rejection| Refused::Unreadable(rejection.to_string());
-        let run = run_completed::receive(run.envelope, tenant, now, &DatarefHosts::default());
+    /// Validates the run as the counter will, like every event that comes over HTTP, and publishes it.
+    async fn publish_run(&self, tenant: &Tenant, run: RunEvent, now: Timestamp) -> Result<(), WebhookError> {
+        let unreadable = |rejection: Rejection| WebhookError::Unreadable(rejection.to_string());
+        let run = run_completed::validate_envelope(run.envelope, tenant, now, &DatarefHosts::default());
         let run = run.map_err(unreadable)?;
         let key = WorkflowKey { tenant: tenant.clone(), workflow: run.workflow };
-        let payload = run.envelope.structured().payload;
-        let sending = retro_trace::send_event(subject::RUN_COMPLETED);
-        Ok(sending.around(self.outlets.runs.take(&[CheckedEvent { key, payload }])).await?)
+        let payload = run.envelope.to_structured().payload;
+        let sending = retro_trace::start_send_event_span(subject::RUN_COMPLETED);
+        Ok(sending
+            .instrument(self.publishers.runs.publish_events(&[ValidatedEvent { key, payload }]))
+            .await?)
     }
 }
 
-/// A header that has to be there, once, and short.
-fn header<'a>(headers: &'a HeaderMap, name: &str, missing: &'static str) -> Result<&'a str, Refused> {
+/// Returns a required header, trimmed; fails if it is missing, empty or longer than [`DELIVERY_BYTES_MAX`].
+fn required_header<'a>(
+    headers: &'a HeaderMap,
+    name: &str,
+    missing: &'static str,
+) -> Result<&'a str, WebhookError> {
     let value = headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    value.filter(|value| (1..=DELIVERY_BYTES_MAX).contains(&value.len())).ok_or(Refused::Header(missing))
+    value.filter(|value| (1..=DELIVERY_BYTES_MAX).contains(&value.len())).ok_or(WebhookError::Header(missing))
 }

@@ -3,17 +3,17 @@
 mod bridge;
 mod http;
 mod payload;
-mod read;
-mod run;
 mod signature;
 mod text;
 mod trailer;
 mod unmapped;
+mod webhook;
+mod workflow_run;
 
 #[cfg(test)]
 mod testing;
 
-pub use bridge::{Bridge, Outlets, ROUTE, WEBHOOK_BYTES_MAX};
+pub use bridge::{Bridge, Publishers, ROUTE, WEBHOOK_BYTES_MAX};
 pub use http::router;
-pub use read::{Fact, Left, Reading, Taken, read};
-pub use signature::{Secrets, Speaker, Unsigned};
+pub use signature::{AllowedTenants, SignatureError, WebhookSecrets};
+pub use webhook::{AcceptedWebhook, Ignored, ParsedWebhook, WebhookContent, parse_webhook};

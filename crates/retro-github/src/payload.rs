@@ -1,5 +1,4 @@
-//! What is read of GitHub's payloads: these fields and no others, each of which may be missing or null. Whatever GitHub adds is
-//! passed over.
+//! The fields read from GitHub's payloads, each of which may be missing or null. All other fields are ignored.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,14 +7,14 @@ use jiff::Timestamp;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// The most commits of a push that are looked at: GitHub sends no more.
+/// Maximum number of commits of a push to read: GitHub sends no more.
 const PUSHED_COMMITS_MAX: usize = 2048;
-/// The most comments of one thread that are named.
+/// Maximum number of comments of one thread to read.
 const THREAD_COMMENTS_MAX: usize = 1000;
-/// The most pull requests that a workflow's run is told to belong to.
+/// Maximum number of pull requests of a workflow run to read.
 const RUN_PULL_REQUESTS_MAX: usize = 64;
 
-/// A webhook's body, of whichever event.
+/// Body of a webhook, for all events.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Payload {
     pub(crate) action: Option<String>,
@@ -49,7 +48,7 @@ pub(crate) struct Installation {
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct User {
-    /// The owner of a repository has only a `name` in some pushes.
+    /// In some pushes the owner of a repository has only a `name`.
     pub(crate) login: Option<String>,
     pub(crate) name: Option<String>,
     #[serde(rename = "type")]
@@ -120,19 +119,19 @@ pub(crate) struct Reactions {
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Thread {
     #[serde(default, deserialize_with = "first::<THREAD_COMMENTS_MAX, _, _>")]
-    pub(crate) comments: Option<Vec<Numbered>>,
+    pub(crate) comments: Option<Vec<ThreadComment>>,
 }
 
-/// A comment of a thread, by its id.
+/// A comment of a thread.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Numbered {
+pub(crate) struct ThreadComment {
     pub(crate) id: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Issue {
     pub(crate) number: Option<u64>,
-    /// Only there when the issue is a pull request; what is in it is not used.
+    /// Present only if the issue is a pull request; its content is not used.
     pub(crate) pull_request: Option<serde::de::IgnoredAny>,
 }
 
@@ -166,15 +165,15 @@ pub(crate) struct WorkflowRun {
     pub(crate) updated_at: Option<Timestamp>,
 }
 
-/// The workflow that ran; older payloads say its file here alone.
+/// The workflow that ran. In older payloads only this has the path of its file.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Workflow {
     pub(crate) path: Option<String>,
     pub(crate) name: Option<String>,
 }
 
-/// The first items of an array: a body of a few kilobytes may hold a thousand empty ones, and each is kept as large as a
-/// full one.
+/// Keeps the first items of an array. A body of a few kilobytes may hold a thousand empty items, and each takes
+/// as much memory as a full one.
 fn first<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
@@ -206,7 +205,7 @@ fn first<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     from.deserialize_any(First::<MAX, T>(PhantomData))
 }
 
-/// A moment; one that cannot be read is not known.
+/// Parses a time; `None` if it cannot be parsed.
 fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
     Ok(text.and_then(|text| text.parse().ok()))

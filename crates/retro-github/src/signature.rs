@@ -1,114 +1,121 @@
-//! Whether a webhook comes from somebody who knows the secret.
+//! Verification of webhook signatures.
 //!
-//! The bytes as they came are signed, never JSON that was written anew. A signature is 32 bytes; it is spelt in hex, and both cases
-//! of a digit are the same digit, so upper case is taken. The older header `X-Hub-Signature` (SHA-1) is not looked at.
+//! The signature covers the bytes as received, never re-encoded JSON. A signature is 32 bytes in hex, and
+//! either case of a digit is accepted. The older header `X-Hub-Signature` (SHA-1) is ignored.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use retro_core::id::Tenant;
 use sha2::Sha256;
 
-/// The header that holds the signature.
-pub(crate) const HEADER: &str = "x-hub-signature-256";
-/// How it begins.
-const PREFIX: &str = "sha256=";
+/// Header that holds the signature.
+pub(crate) const SIGNATURE_HEADER: &str = "x-hub-signature-256";
+/// Prefix of the signature.
+const SIGNATURE_PREFIX: &str = "sha256=";
 
-/// The secrets of which one has signed whatever is taken: more than one while they are changed, and those that speak for one
-/// tenant alone.
+/// The accepted webhook secrets: more than one while they are rotated, and those that may act for one tenant
+/// only.
 #[derive(Clone)]
-pub struct Secrets(Vec<Known>);
+pub struct WebhookSecrets(Vec<KeyedSecret>);
 
 #[derive(Clone)]
-struct Known {
-    keyed: Hmac<Sha256>,
-    /// Whom it may speak for; `None` for everybody.
-    of: Option<Tenant>,
+struct KeyedSecret {
+    mac: Hmac<Sha256>,
+    /// Tenant that the secret may act for; `None` for every tenant.
+    tenant: Option<Tenant>,
 }
 
-/// For whom a webhook may speak that was believed.
+/// The tenants that an authentic webhook may act for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Speaker(Option<Vec<Tenant>>);
+pub struct AllowedTenants(Option<Vec<Tenant>>);
 
-impl Speaker {
-    /// Whether it may say anything of this tenant's repositories.
-    pub fn may_speak_for(&self, tenant: &Tenant) -> bool {
+impl AllowedTenants {
+    /// Returns whether the webhook may concern this tenant's repositories.
+    pub fn allows(&self, tenant: &Tenant) -> bool {
         self.0.as_ref().is_none_or(|tenants| tenants.contains(tenant))
     }
 }
 
-/// Why a webhook is not believed.
+/// Reason why a signature is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unsigned {
-    /// There is no signature.
+pub enum SignatureError {
+    /// The signature is missing.
     #[error(
         "the header X-Hub-Signature-256 is missing: give the webhook a secret at GitHub, and the bridge the same one; \
-         X-Hub-Signature (SHA-1) is not read"
+         X-Hub-Signature (SHA-1) is not supported"
     )]
     Missing,
-    /// It is not a signature.
+    /// The header is not a signature.
     #[error("the header X-Hub-Signature-256 is not `sha256=` and 64 hex digits")]
     Malformed,
-    /// None of the secrets made it over these bytes.
+    /// No secret matches the signature of these bytes.
     #[error(
-        "the signature is not that of any secret here over this body: compare the secret at GitHub with `github_secret`"
+        "no configured secret matches the signature of this body: compare the secret at GitHub with `github_secret`"
     )]
     Wrong,
 }
 
-impl Secrets {
-    /// Takes the secrets as they were agreed upon, byte for byte; each speaks for every tenant.
+impl WebhookSecrets {
+    /// Creates the set from secrets for every tenant. Their bytes are used unchanged.
     pub fn new<T: AsRef<[u8]>>(secrets: &[T]) -> Self {
-        Self(secrets.iter().map(|secret| known(secret.as_ref(), None)).collect())
+        Self(secrets.iter().map(|secret| keyed_secret(secret.as_ref(), None)).collect())
     }
 
-    /// With one more, which speaks for this tenant alone.
+    /// Adds a secret that may act for this tenant only.
     #[must_use]
-    pub fn and_of(mut self, tenant: &Tenant, secret: impl AsRef<[u8]>) -> Self {
-        self.0.push(known(secret.as_ref(), Some(tenant.clone())));
+    pub fn with_tenant_secret(mut self, tenant: &Tenant, secret: impl AsRef<[u8]>) -> Self {
+        self.0.push(keyed_secret(secret.as_ref(), Some(tenant.clone())));
         self
     }
 
-    /// A body's signature by the first of them, as GitHub writes it; nothing when there is none. For whoever plays GitHub.
+    /// Signs a body with the first secret, as GitHub does; empty if there is none. For tests and demos that
+    /// send webhooks.
     pub fn sign(&self, body: &[u8]) -> String {
         let Some(secret) = self.0.first() else { return String::new() };
-        let signature = secret.keyed.clone().chain_update(body).finalize().into_bytes();
-        signature.iter().fold(PREFIX.to_owned(), |text, byte| format!("{text}{byte:02x}"))
+        let signature = secret.mac.clone().chain_update(body).finalize().into_bytes();
+        signature.iter().fold(SIGNATURE_PREFIX.to_owned(), |text, byte| format!("{text}{byte:02x}"))
     }
 
-    /// Whether one of them signed this body, and for whom it speaks. Each is tried, and compared in constant time.
-    pub fn check(&self, header: Option<&[u8]>, body: &[u8]) -> Result<Speaker, Unsigned> {
-        let signature = signature(header.ok_or(Unsigned::Missing)?).ok_or(Unsigned::Malformed)?;
+    /// Verifies the signature of a body and returns the tenants it may act for. Every secret is tried, each
+    /// comparison in constant time.
+    pub fn verify_signature(
+        &self,
+        header: Option<&[u8]>,
+        body: &[u8],
+    ) -> Result<AllowedTenants, SignatureError> {
+        let signature =
+            parse_signature(header.ok_or(SignatureError::Missing)?).ok_or(SignatureError::Malformed)?;
         let signed =
-            |secret: &&Known| secret.keyed.clone().chain_update(body).verify_slice(&signature).is_ok();
-        // All of them: how long it takes does not tell which one is in use.
-        let signers: Vec<&Known> = self.0.iter().filter(signed).collect();
+            |secret: &&KeyedSecret| secret.mac.clone().chain_update(body).verify_slice(&signature).is_ok();
+        // All of them, so that the time taken does not reveal which secret is in use.
+        let signers: Vec<&KeyedSecret> = self.0.iter().filter(signed).collect();
         if signers.is_empty() {
-            return Err(Unsigned::Wrong);
+            return Err(SignatureError::Wrong);
         }
-        Ok(Speaker(signers.into_iter().map(|signer| signer.of.clone()).collect()))
+        Ok(AllowedTenants(signers.into_iter().map(|signer| signer.tenant.clone()).collect()))
     }
 }
 
-fn known(secret: &[u8], of: Option<Tenant>) -> Known {
+fn keyed_secret(secret: &[u8], of: Option<Tenant>) -> KeyedSecret {
     let keyed = Hmac::new_from_slice(secret).expect("a key of any length makes an HMAC");
-    Known { keyed, of }
+    KeyedSecret { mac: keyed, tenant: of }
 }
 
-impl std::fmt::Debug for Secrets {
+impl std::fmt::Debug for WebhookSecrets {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{} secrets", self.0.len())
     }
 }
 
-fn signature(header: &[u8]) -> Option<[u8; 32]> {
-    let digits: &[u8; 64] = header.strip_prefix(PREFIX.as_bytes())?.try_into().ok()?;
+fn parse_signature(header: &[u8]) -> Option<[u8; 32]> {
+    let digits: &[u8; 64] = header.strip_prefix(SIGNATURE_PREFIX.as_bytes())?.try_into().ok()?;
     let mut signature = [0; 32];
     for (byte, pair) in signature.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        *byte = hex_value(pair[0])? << 4 | hex_value(pair[1])?;
     }
     Some(signature)
 }
 
-fn digit(byte: u8) -> Option<u8> {
+fn hex_value(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
@@ -118,53 +125,60 @@ mod tests {
 
     const SECRET: &str = "It's a Secret to Everybody";
     const BODY: &[u8] = b"Hello, World!";
-    /// As GitHub's documentation prints it for these two.
+    /// From GitHub's documentation, for this secret and body.
     const SIGNATURE: &str = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
 
     #[test]
-    fn a_signature_is_believed_from_any_of_the_secrets_and_from_no_other() {
+    fn a_signature_is_accepted_from_any_configured_secret_only() {
         let check = |secrets: &[&str], header: &str, body: &[u8]| {
-            Secrets::new(secrets).check(Some(header.as_bytes()), body).map(drop)
+            WebhookSecrets::new(secrets).verify_signature(Some(header.as_bytes()), body).map(drop)
         };
-        assert_eq!(Secrets::new(&[SECRET]).sign(BODY), SIGNATURE);
+        assert_eq!(WebhookSecrets::new(&[SECRET]).sign(BODY), SIGNATURE);
         assert_eq!(check(&[SECRET], SIGNATURE, BODY), Ok(()));
         assert_eq!(
             check(&["another one", SECRET], SIGNATURE, BODY),
             Ok(()),
             "the old secret holds until it is gone"
         );
-        assert_eq!(check(&["another one"], SIGNATURE, BODY), Err(Unsigned::Wrong));
-        assert_eq!(check(&[], SIGNATURE, BODY), Err(Unsigned::Wrong));
-        assert_eq!(check(&[SECRET], SIGNATURE, b"Hello, World"), Err(Unsigned::Wrong));
+        assert_eq!(check(&["another one"], SIGNATURE, BODY), Err(SignatureError::Wrong));
+        assert_eq!(check(&[], SIGNATURE, BODY), Err(SignatureError::Wrong));
+        assert_eq!(check(&[SECRET], SIGNATURE, b"Hello, World"), Err(SignatureError::Wrong));
         let upper = SIGNATURE.to_uppercase().replace("SHA256", "sha256");
         assert_eq!(check(&[SECRET], &upper, BODY), Ok(()), "a digit is the same in both cases");
     }
 
     #[test]
-    fn a_tenants_secret_speaks_for_that_tenant_alone() {
+    fn a_tenants_secret_acts_for_that_tenant_only() {
         let [acme, other] = ["acme", "other"].map(|name| Tenant::new(name).unwrap());
-        let speaks = |secrets: Secrets| {
-            let speaker = secrets.check(Some(SIGNATURE.as_bytes()), BODY).unwrap();
-            [&acme, &other].map(|tenant| speaker.may_speak_for(tenant))
+        let speaks = |secrets: WebhookSecrets| {
+            let speaker = secrets.verify_signature(Some(SIGNATURE.as_bytes()), BODY).unwrap();
+            [&acme, &other].map(|tenant| speaker.allows(tenant))
         };
         let none: [&str; 0] = [];
-        assert_eq!(speaks(Secrets::new(&[SECRET])), [true, true]);
-        assert_eq!(speaks(Secrets::new(&none).and_of(&acme, SECRET)), [true, false]);
+        assert_eq!(speaks(WebhookSecrets::new(&[SECRET])), [true, true]);
+        assert_eq!(speaks(WebhookSecrets::new(&none).with_tenant_secret(&acme, SECRET)), [true, false]);
         assert_eq!(
-            speaks(Secrets::new(&["another"]).and_of(&acme, SECRET)),
+            speaks(WebhookSecrets::new(&["another"]).with_tenant_secret(&acme, SECRET)),
             [true, false],
             "and not for whom the others do"
         );
-        assert_eq!(speaks(Secrets::new(&none).and_of(&acme, SECRET).and_of(&other, SECRET)), [true, true]);
-        assert_eq!(speaks(Secrets::new(&[SECRET]).and_of(&acme, SECRET)), [true, true]);
-        let others = Secrets::new(&none).and_of(&acme, "another");
-        assert_eq!(others.check(Some(SIGNATURE.as_bytes()), BODY), Err(Unsigned::Wrong));
+        assert_eq!(
+            speaks(
+                WebhookSecrets::new(&none)
+                    .with_tenant_secret(&acme, SECRET)
+                    .with_tenant_secret(&other, SECRET)
+            ),
+            [true, true]
+        );
+        assert_eq!(speaks(WebhookSecrets::new(&[SECRET]).with_tenant_secret(&acme, SECRET)), [true, true]);
+        let others = WebhookSecrets::new(&none).with_tenant_secret(&acme, "another");
+        assert_eq!(others.verify_signature(Some(SIGNATURE.as_bytes()), BODY), Err(SignatureError::Wrong));
     }
 
     #[test]
-    fn what_is_no_signature_is_told_apart_from_a_wrong_one() {
-        let secrets = Secrets::new(&[SECRET]);
-        assert_eq!(secrets.check(None, BODY), Err(Unsigned::Missing));
+    fn a_malformed_signature_differs_from_a_wrong_one() {
+        let secrets = WebhookSecrets::new(&[SECRET]);
+        assert_eq!(secrets.verify_signature(None, BODY), Err(SignatureError::Missing));
         let short = &SIGNATURE[..SIGNATURE.len() - 2];
         for header in [
             "",
@@ -175,7 +189,11 @@ mod tests {
             &SIGNATURE.to_uppercase(),
             &SIGNATURE.replace('7', "x"),
         ] {
-            assert_eq!(secrets.check(Some(header.as_bytes()), BODY), Err(Unsigned::Malformed), "{header}");
+            assert_eq!(
+                secrets.verify_signature(Some(header.as_bytes()), BODY),
+                Err(SignatureError::Malformed),
+                "{header}"
+            );
         }
         assert!(!format!("{secrets:?}").contains("Everybody"));
     }

@@ -1,12 +1,13 @@
-//! Texts of a payload, within bounds: an event has to fit into a message, whoever wrote it.
+//! Length limits for texts of a payload: an event has to fit into a message, whoever wrote its texts.
 
 use retro_events::github::TEXT_BYTES_MAX;
 
-/// The longest hash of a commit, hex digits: SHA-256, for when GitHub takes it.
+/// Longest commit hash in hex digits: SHA-256, which GitHub may introduce.
 const HASH_DIGITS_MAX: usize = 64;
 
-/// A text of a person, and whether it was cut. Cut at a character, at most [`TEXT_BYTES_MAX`] bytes. No database takes a NUL.
-pub(crate) fn of_person(text: &str) -> (String, bool) {
+/// Cuts a text by a person at a character to at most [`TEXT_BYTES_MAX`] bytes, and returns whether it was cut.
+/// Replaces NUL, which no database stores.
+pub(crate) fn truncate_body(text: &str) -> (String, bool) {
     let mut end = text.len().min(TEXT_BYTES_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -20,13 +21,14 @@ pub(crate) fn of_person(text: &str) -> (String, bool) {
     (kept, cut)
 }
 
-/// A name or an address of at most so many bytes without control characters; what is longer is no such thing.
-pub(crate) fn short(text: Option<String>, bytes_max: usize) -> Option<String> {
+/// Returns a name or URL if it has 1 to `bytes_max` bytes and no control characters. A longer one is dropped,
+/// not cut.
+pub(crate) fn bounded_text(text: Option<String>, bytes_max: usize) -> Option<String> {
     text.filter(|text| (1..=bytes_max).contains(&text.len()) && !text.chars().any(char::is_control))
 }
 
-/// The hash of a commit. What stands for "none", as in the push that deletes a branch, is none.
-pub(crate) fn hash(text: Option<String>) -> Option<String> {
+/// Returns a commit hash. The zero hash, as in the push that deletes a branch, gives `None`.
+pub(crate) fn commit_hash(text: Option<String>) -> Option<String> {
     text.filter(|text| {
         (1..=HASH_DIGITS_MAX).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -40,21 +42,21 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_at_a_character_and_says_so() {
-        assert_eq!(of_person("short"), ("short".to_owned(), false));
+        assert_eq!(truncate_body("short"), ("short".to_owned(), false));
         let whole = "x".repeat(TEXT_BYTES_MAX);
-        assert_eq!(of_person(&whole), (whole.clone(), false));
-        let (cut, is_cut) = of_person(&format!("{}ßß", &whole[1..]));
+        assert_eq!(truncate_body(&whole), (whole.clone(), false));
+        let (cut, is_cut) = truncate_body(&format!("{}ßß", &whole[1..]));
         assert_eq!((cut.len(), is_cut), (TEXT_BYTES_MAX - 1, true));
-        assert_eq!(of_person("a\0b"), ("a\u{fffd}b".to_owned(), false));
-        let (cut, is_cut) = of_person(&"\0".repeat(TEXT_BYTES_MAX));
+        assert_eq!(truncate_body("a\0b"), ("a\u{fffd}b".to_owned(), false));
+        let (cut, is_cut) = truncate_body(&"\0".repeat(TEXT_BYTES_MAX));
         assert!(is_cut && cut.len() <= TEXT_BYTES_MAX);
     }
 
     #[test]
-    fn what_is_no_name_or_hash_is_left_out() {
-        let short = |text: &str| super::short(Some(text.to_owned()), 5).is_some();
+    fn invalid_names_and_hashes_are_dropped() {
+        let short = |text: &str| super::bounded_text(Some(text.to_owned()), 5).is_some();
         assert!(short("abcde") && !short("abcdef") && !short("") && !short("a\nb"));
-        let hash = |text: &str| super::hash(Some(text.to_owned())).is_some();
+        let hash = |text: &str| super::commit_hash(Some(text.to_owned())).is_some();
         assert!(hash("c9abcadf") && !hash(&"0".repeat(40)) && !hash("HEAD") && !hash(&"a".repeat(65)));
     }
 }

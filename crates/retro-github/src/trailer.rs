@@ -1,37 +1,37 @@
-//! The trailers by which a commit names the run that made it.
+//! Commit trailers that name the run which made the commit.
 
 use retro_core::id::RunId;
 
 use crate::payload;
 use retro_events::github::Commit;
 
-/// The trailer that names a run.
-const RUN: &str = "Retro-Run";
-/// The trailer that names the version of its prompt.
-const PROMPT_VERSION: &str = "Retro-Prompt-Version";
-/// The most runs that one commit may name: those of the commits that were squashed into it.
+/// Trailer that names a run.
+const RUN_TRAILER: &str = "Retro-Run";
+/// Trailer that names the version of its prompt.
+const PROMPT_VERSION_TRAILER: &str = "Retro-Prompt-Version";
+/// Maximum number of runs that one commit may name: those of the commits squashed into it.
 const RUNS_MAX: usize = 32;
-/// The longest version, in bytes, as in an event of a run.
+/// Longest version, in bytes, as in a `run.completed` event.
 const VERSION_BYTES_MAX: usize = 256;
 
-/// The commit, when its message names a run. A trailer is looked for in every line and not only in the last paragraph: GitHub
-/// writes the messages of squashed commits one below the other.
-pub(crate) fn commit(commit: payload::Commit) -> Option<Commit> {
+/// Returns the commit if its message names a run. Trailers are searched in every line, not only in the last
+/// paragraph, because GitHub concatenates the messages of squashed commits.
+pub(crate) fn parse_commit(commit: payload::Commit) -> Option<Commit> {
     let message = commit.message.unwrap_or_default();
     let mut runs: Vec<String> = Vec::new();
-    for run in values(&message, RUN).filter_map(|value| RunId::new(value).ok()) {
+    for run in trailer_values(&message, RUN_TRAILER).filter_map(|value| RunId::new(value).ok()) {
         if runs.len() < RUNS_MAX && !runs.iter().any(|known| known == run.as_str()) {
             runs.push(run.as_str().to_owned());
         }
     }
-    let prompt_version = values(&message, PROMPT_VERSION).last().map(str::to_owned);
-    let prompt_version = crate::text::short(prompt_version, VERSION_BYTES_MAX);
-    let id = crate::text::hash(commit.id)?;
+    let prompt_version = trailer_values(&message, PROMPT_VERSION_TRAILER).last().map(str::to_owned);
+    let prompt_version = crate::text::bounded_text(prompt_version, VERSION_BYTES_MAX);
+    let id = crate::text::commit_hash(commit.id)?;
     (!runs.is_empty()).then_some(Commit { id, runs, prompt_version })
 }
 
-/// Keys of trailers do not differ by case.
-fn values<'a>(message: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
+/// Returns the values of a trailer; its key is compared ignoring case.
+fn trailer_values<'a>(message: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = message.lines().filter_map(|line| line.split_once(':'));
     lines.filter(move |(found, _)| found.trim_end().eq_ignore_ascii_case(key)).map(|(_, value)| value.trim())
 }
@@ -42,7 +42,7 @@ mod tests {
 
     fn of(message: &str) -> Option<(Vec<String>, Option<String>)> {
         let id = Some("c9abcadf285659684c0975cead8bf982fa84e123".to_owned());
-        commit(payload::Commit { id, message: Some(message.to_owned()) })
+        parse_commit(payload::Commit { id, message: Some(message.to_owned()) })
             .map(|commit| (commit.runs, commit.prompt_version))
     }
 
@@ -62,6 +62,9 @@ mod tests {
 
     #[test]
     fn a_commit_without_a_hash_names_nothing() {
-        assert_eq!(commit(payload::Commit { id: None, message: Some("x\n\nRetro-Run: a".to_owned()) }), None);
+        assert_eq!(
+            parse_commit(payload::Commit { id: None, message: Some("x\n\nRetro-Run: a".to_owned()) }),
+            None
+        );
     }
 }

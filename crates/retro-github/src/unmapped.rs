@@ -1,4 +1,5 @@
-//! What belongs to no tenant, or to none of whoever signed it, told once: a webhook of a whole organisation names a thousand repositories a day.
+//! Logs repositories without a matching tenant once each: the webhook of an organisation names a thousand
+//! repositories a day.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -6,19 +7,21 @@ use std::sync::{Mutex, PoisonError};
 use retro_core::id::Tenant;
 use tracing::warn;
 
-use crate::read::Taken;
+use crate::webhook::AcceptedWebhook;
 
-/// Repositories that are told of at most; beyond them only the metric counts. A name has a few hundred bytes at most.
-const TOLD_MAX: usize = 1000;
+/// Maximum number of repositories to log; beyond it only the metric counts. A name has a few hundred bytes at
+/// most.
+const LOGGED_MAX: usize = 1000;
 
-/// The repositories that were told of since the process began.
+/// The repositories logged since the process started.
 #[derive(Debug, Default)]
-pub(crate) struct Unmapped(Mutex<HashSet<String>>);
+pub(crate) struct UnmappedRepositories(Mutex<HashSet<String>>);
 
-impl Unmapped {
-    /// Tells of the repository, the first time. It has an owner where the secret that signed speaks for other tenants.
-    pub(crate) fn tell(&self, taken: &Taken, owner: Option<&Tenant>) {
-        let Taken { host, repo, installation, .. } = taken;
+impl UnmappedRepositories {
+    /// Logs the repository the first time. `owner` is its tenant, if the signing secret may not act for that
+    /// tenant.
+    pub(crate) fn log_once(&self, taken: &AcceptedWebhook, owner: Option<&Tenant>) {
+        let AcceptedWebhook { host, repo, installation, .. } = taken;
         let name = format!("{host}/{repo}");
         if !self.is_new(&name) {
             return;
@@ -26,19 +29,19 @@ impl Unmapped {
         let by = installation.map_or(String::new(), |id| format!(" (installation {id})"));
         if let Some(owner) = owner {
             warn!(
-                "{name}{by} belongs to the tenant {owner}, and a secret has signed its webhook that does not speak for it: it is left \
-                 alone. Whoever has that secret named a repository of somebody else's"
+                "{name}{by} belongs to the tenant {owner}, but its webhook was signed with a secret that may not act for it. It is \
+                 ignored: the owner of that secret named another tenant's repository"
             );
             return;
         }
         warn!(
-            "{name}{by} belongs to no tenant, so its webhooks are left alone; `github_tenants` of the configuration says whose it is"
+            "{name}{by} belongs to no tenant, so its webhooks are ignored; map it in `github_tenants` of the configuration"
         );
     }
 
     fn is_new(&self, name: &str) -> bool {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.len() < TOLD_MAX && told.insert(name.to_owned())
+        told.len() < LOGGED_MAX && told.insert(name.to_owned())
     }
 }
 
@@ -47,10 +50,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repository_is_told_of_once_and_a_flood_of_them_is_bounded() {
-        let unmapped = Unmapped::default();
+    fn a_repository_is_logged_once_and_their_number_is_limited() {
+        let unmapped = UnmappedRepositories::default();
         assert_eq!(["a", "b", "a"].map(|name| unmapped.is_new(name)), [true, true, false]);
-        let told = (0..2 * TOLD_MAX).filter(|nth| unmapped.is_new(&nth.to_string())).count();
-        assert_eq!(told, TOLD_MAX - 2);
+        let told = (0..2 * LOGGED_MAX).filter(|nth| unmapped.is_new(&nth.to_string())).count();
+        assert_eq!(told, LOGGED_MAX - 2);
     }
 }

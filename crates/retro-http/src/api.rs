@@ -1,5 +1,5 @@
-//! Routes that describe themselves: one registration makes the route and its part of the OpenAPI document. What is
-//! served is an [`Api`], and there is no other way to give it a route, so nothing is served that is not described.
+//! Routes that describe themselves: one registration adds a route and its part of the OpenAPI document. Everything
+//! served is an [`Api`], and there is no other way to add a route, so every route is described.
 
 use std::convert::Infallible;
 
@@ -17,27 +17,27 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use crate::extract::TENANT_HEADER;
 use crate::problem::Problem;
 
-/// Where the document is served.
+/// Path at which the OpenAPI document is served.
 pub const OPENAPI_PATH: &str = "/v1/openapi.json";
 
-/// Routes with their description.
+/// Routes together with their OpenAPI description.
 #[derive(Clone)]
 pub struct Api<S = ()>(OpenApiRouter<S>);
 
 impl<S: Clone + Send + Sync + 'static> Api<S> {
-    /// Without any route.
+    /// Creates an `Api` without routes.
     #[must_use]
     pub fn new() -> Self {
         Self(OpenApiRouter::default())
     }
 
-    /// With the routes of `utoipa_axum::routes!(handler)`, each handler described by `#[utoipa::path(…)]`.
+    /// Adds the routes of `utoipa_axum::routes!(handler)`, each described by the handler's `#[utoipa::path(…)]`.
     #[must_use]
     pub fn routes(self, routes: UtoipaMethodRouter<S>) -> Self {
         Self(self.0.routes(routes))
     }
 
-    /// With what the handlers work on.
+    /// Supplies the state that the handlers use.
     #[must_use]
     pub fn with_state(self, state: S) -> Api {
         Api(self.0.with_state(state))
@@ -45,21 +45,21 @@ impl<S: Clone + Send + Sync + 'static> Api<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Api<S> {
-    /// What would be served, without what it would work on.
+    /// Returns the description alone, for a document without state.
     #[must_use]
-    pub fn description(self) -> Api {
+    pub fn into_description(self) -> Api {
         Api(OpenApiRouter::with_openapi(self.0.into_openapi()))
     }
 }
 
 impl Api {
-    /// With the routes of another one, too.
+    /// Adds the routes of another `Api`.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         Self(self.0.merge(other.0))
     }
 
-    /// With a layer around every route that there is so far.
+    /// Wraps a layer around all routes added so far.
     pub(crate) fn route_layer<L>(self, layer: L) -> Self
     where
         L: Layer<Route> + Clone + Send + Sync + 'static,
@@ -70,21 +70,21 @@ impl Api {
         Self(self.0.route_layer(layer))
     }
 
-    /// The OpenAPI 3.1 document of every route. Each operation may also answer with a problem, and is asked for a tenant
-    /// by header.
+    /// Returns the OpenAPI 3.1 document of all routes. Every operation may also answer with a problem and accepts the
+    /// tenant header.
     pub fn document(&self) -> Value {
-        complete(self.0.get_openapi())
+        complete_document(self.0.get_openapi())
     }
 
-    /// The routes, and the document at [`OPENAPI_PATH`].
+    /// Returns the routes and the document at [`OPENAPI_PATH`].
     pub(crate) fn into_router(self) -> Router {
         let document = self.document().to_string();
         let served = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
-        self.only_routes().route(OPENAPI_PATH, get(served))
+        self.into_bare_router().route(OPENAPI_PATH, get(served))
     }
 
-    /// The routes alone.
-    pub(crate) fn only_routes(self) -> Router {
+    /// Returns the routes without the document.
+    pub(crate) fn into_bare_router(self) -> Router {
         self.0.into()
     }
 }
@@ -95,7 +95,7 @@ impl<S: Clone + Send + Sync + 'static> Default for Api<S> {
     }
 }
 
-/// For tests of how routes are served, which describe nothing.
+/// Lets tests of serving use plain routes without a description.
 #[cfg(test)]
 impl From<Router> for Api {
     fn from(router: Router) -> Self {
@@ -103,34 +103,34 @@ impl From<Router> for Api {
     }
 }
 
-fn complete(openapi: &OpenApi) -> Value {
-    let mut document = serde_json::to_value(openapi).expect("a description is plain data");
+fn complete_document(openapi: &OpenApi) -> Value {
+    let mut document = serde_json::to_value(openapi).expect("an OpenAPI document always serializes");
     document["info"] = json!({
         "title": "Retrospect",
-        "description": "Runs of agent workflows in, memories out. Every refusal is a problem (RFC 9457).",
+        "description": "Accepts finished runs of agent workflows and serves what was learned from them. Every refused request is answered with a problem (RFC 9457).",
         "version": env!("CARGO_PKG_VERSION"),
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     });
-    // The header may be left out: the tenant is `default` then.
+    // The header is optional: without it the tenant is `default`.
     document["security"] = json!([{}, {"tenant": []}]);
     document["components"]["securitySchemes"] =
         json!({"tenant": {"type": "apiKey", "in": "header", "name": TENANT_HEADER}});
-    let described = serde_json::to_value(Problem::schema()).expect("a schema is plain data");
+    let described = serde_json::to_value(Problem::schema()).expect("a schema always serializes");
     document["components"]["schemas"][Problem::name().as_ref()] = described;
     document["paths"][OPENAPI_PATH] = json!({"get": {
         "summary": "This document.",
         "responses": {"200": {"description": "OpenAPI 3.1", "content": {"application/json": {"schema": {"type": "object"}}}}},
     }});
-    for operation in operations(&mut document) {
+    for operation in operations_mut(&mut document) {
         operation["responses"]["default"] = json!({
-            "description": "Why the request is refused.",
+            "description": "Reason why the request is refused.",
             "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
         });
     }
     document
 }
 
-fn operations(document: &mut Value) -> impl Iterator<Item = &mut Value> {
+fn operations_mut(document: &mut Value) -> impl Iterator<Item = &mut Value> {
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     paths.flat_map(|(_, item)| item.as_object_mut().into_iter().flatten().map(|(_, operation)| operation))
 }

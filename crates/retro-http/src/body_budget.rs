@@ -1,15 +1,15 @@
 //! Bounds the bytes of request bodies that are in memory at once.
 //!
-//! **The need.** A request that announces a size and sends nothing must not keep anybody out, one owner's burst must not take
-//! the place of another's request, and a body that comes by the byte must not hold what it has for long.
+//! **The need.** A request that announces a size and sends nothing must not block others, one owner's burst must not
+//! push out another's request, and a body that arrives a byte at a time must not hold memory for long.
 //!
-//! **The design.** A body is charged for the bytes that have arrived, never for those that its head announces. An owner
-//! (a tenant, or a single request where nobody is known yet) has a share of the whole; a small reserve on top is for owners that hold
-//! little, so that a tenant whose others are greedy still gets a request in. A body that is over its
-//! time, or brings too little in any stretch of it, is given up ([`BodyLimits`]).
+//! **The design.** A body is charged for the bytes that have arrived, never for the size that its head announces. An
+//! owner (a tenant, or a single request whose tenant is unknown) gets a share of the total. A small reserve on top
+//! serves owners that hold little, so a tenant still gets a request in while others are greedy. A body that exceeds
+//! its total time, or brings too few bytes in any interval, is abandoned ([`BodyLimits`]).
 //!
-//! **What it does not do.** It never waits for room; a request without room is refused and sent again later. Waiting requests
-//! would hold connections, and two half-read bodies could wait for each other for ever.
+//! **Limits.** The budget never waits for free bytes: a request that does not fit is refused, and its client sends it
+//! again later. Waiting requests would hold connections, and two half-read bodies could wait for each other for ever.
 
 mod read;
 
@@ -21,21 +21,23 @@ use retro_core::id::Tenant;
 pub(crate) use read::read_body;
 pub use read::{BodyLimits, BufferedBody, ReadBodyError};
 
-/// What any owner may have in hand whatever the others hold, in bytes: one request of the usual size, with what handling it costs.
-pub const OWNER_FLOOR_BYTES: u64 = 256 * 1024;
-/// Owners that may hold their floor when all the rest is taken. More than a gateway has tenants at their limits at once; 6 MiB.
-const RESERVED_FLOORS: u64 = 24;
+/// Bytes that any owner may hold however much the others hold: one request of the usual size, with the cost of
+/// handling it.
+pub const OWNER_RESERVE_BYTES: u64 = 256 * 1024;
+/// Number of owners that may hold [`OWNER_RESERVE_BYTES`] each when the rest is used up: more than a gateway has
+/// tenants at their limit at once. Together 6 MiB.
+const RESERVED_OWNERS: u64 = 24;
 
-/// How much may be in hand, in bytes of request bodies.
+/// Upper bounds of a budget, in bytes of request bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetBounds {
-    /// Of all owners together, without the reserve for those that hold little.
+    /// All owners together, without the reserve for owners that hold little.
     pub bytes_max: u64,
-    /// Of one owner.
+    /// A single owner.
     pub owner_bytes_max: u64,
 }
 
-/// Bytes that requests share. Clones share the same bytes.
+/// A budget of bytes that requests share. Clones share the same bytes.
 #[derive(Debug, Clone)]
 pub struct BodyBudget {
     bounds: BudgetBounds,
@@ -45,35 +47,36 @@ pub struct BodyBudget {
 #[derive(Debug, Default)]
 struct Held {
     bytes: u64,
-    /// Only tenants that hold something.
+    /// Bytes of each tenant that holds any.
     tenants: HashMap<Tenant, u64>,
 }
 
-/// There is no room now.
+/// The budget has no bytes left for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetExceeded {
-    /// The owner has as much in hand as it may.
-    #[error("this sender has as many bytes in hand here as it may")]
+    /// The owner holds as many bytes as it may.
+    #[error("this sender holds as many bytes of requests as it may")]
     Owner,
-    /// The process has.
-    #[error("this server has as many bytes in hand as it may")]
+    /// The process holds as many bytes as it may.
+    #[error("this server holds as many bytes of requests as it may")]
     Process,
 }
 
-/// The bytes of a budget that one request holds. Dropping it frees them.
+/// The bytes of a budget that one request holds. Dropping the permit frees them.
 #[derive(Debug)]
-pub struct Permit {
+pub struct BodyPermit {
     budget: BodyBudget,
     tenant: Option<Tenant>,
     bytes: u64,
 }
 
 impl BudgetBounds {
-    /// Decides whether an owner that holds `owner` of `total` bytes may hold so many more.
-    fn allow(self, total: u64, owner: u64, more: u64) -> Result<(), BudgetExceeded> {
+    /// Checks whether an owner that holds `owner` of `total` bytes may take `more`.
+    fn check_charge(self, total: u64, owner: u64, more: u64) -> Result<(), BudgetExceeded> {
         let (total, owner) = (total.saturating_add(more), owner.saturating_add(more));
-        if owner <= OWNER_FLOOR_BYTES {
-            let reserved = self.bytes_max.saturating_add(RESERVED_FLOORS * OWNER_FLOOR_BYTES);
+        // Small owners may use the reserve as well, so that greedy ones cannot lock them out.
+        if owner <= OWNER_RESERVE_BYTES {
+            let reserved = self.bytes_max.saturating_add(RESERVED_OWNERS * OWNER_RESERVE_BYTES);
             return if total <= reserved { Ok(()) } else { Err(BudgetExceeded::Process) };
         }
         if owner > self.owner_bytes_max {
@@ -84,36 +87,37 @@ impl BudgetBounds {
 }
 
 impl BodyBudget {
-    /// Makes an unused budget.
+    /// Creates an unused budget.
     pub fn new(bounds: BudgetBounds) -> Self {
         Self { bounds, held: Arc::default() }
     }
 
-    /// Returns a permit that holds nothing yet. Without a tenant the request is an owner by itself.
-    pub fn permit(&self, tenant: Option<&Tenant>) -> Permit {
-        Permit { budget: self.clone(), tenant: tenant.cloned(), bytes: 0 }
+    /// Returns a permit that holds no bytes yet. A request without a tenant is an owner of its own.
+    pub fn open_permit(&self, tenant: Option<&Tenant>) -> BodyPermit {
+        BodyPermit { budget: self.clone(), tenant: tenant.cloned(), bytes: 0 }
     }
 
-    /// Returns the bytes that all permits hold.
+    /// Returns the bytes that all permits hold together.
     pub fn held_bytes(&self) -> u64 {
-        self.held().bytes
+        self.lock_held().bytes
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn lock_held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Permit {
-    /// Charges so many bytes more, such as those that a packed body becomes. Fails, and charges nothing, when there is no room
-    /// for them.
+impl BodyPermit {
+    /// Charges `bytes` more, such as those that decompressing a body adds. Fails, and charges nothing, when they do
+    /// not fit into the budget.
     pub fn charge(&mut self, bytes: u64) -> Result<(), BudgetExceeded> {
-        let mut held = self.budget.held();
+        let mut held = self.budget.lock_held();
         let owner = match &self.tenant {
             Some(tenant) => held.tenants.get(tenant).copied().unwrap_or_default(),
             None => self.bytes,
         };
-        self.budget.bounds.allow(held.bytes, owner, bytes)?;
+        // Check and charge happen under one lock: otherwise two requests could both take the last bytes.
+        self.budget.bounds.check_charge(held.bytes, owner, bytes)?;
         held.bytes += bytes;
         if let Some(tenant) = &self.tenant {
             *held.tenants.entry(tenant.clone()).or_default() += bytes;
@@ -123,7 +127,7 @@ impl Permit {
         Ok(())
     }
 
-    /// Charges what is missing to hold at least so many bytes.
+    /// Charges what is missing to hold at least `bytes`.
     pub fn charge_up_to(&mut self, bytes: u64) -> Result<(), BudgetExceeded> {
         match bytes.saturating_sub(self.bytes) {
             0 => Ok(()),
@@ -131,19 +135,20 @@ impl Permit {
         }
     }
 
-    /// Returns how many bytes it holds.
+    /// Returns the bytes that this permit holds.
     pub const fn held_bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-impl Drop for Permit {
+impl Drop for BodyPermit {
     fn drop(&mut self) {
-        let mut held = self.budget.held();
+        let mut held = self.budget.lock_held();
         held.bytes -= self.bytes;
         let Some(tenant) = &self.tenant else { return };
         if let Some(of_tenant) = held.tenants.get_mut(tenant) {
             *of_tenant -= self.bytes;
+            // Without this the map would grow with every tenant name that a client makes up.
             if *of_tenant == 0 {
                 held.tenants.remove(tenant);
             }

@@ -1,4 +1,4 @@
-//! What a handler takes from a request. Every refusal is a [`Problem`].
+//! Extractors: the parts of a request that handlers use. Every rejection is a [`Problem`].
 
 use std::error::Error as _;
 use std::str::FromStr;
@@ -13,18 +13,19 @@ use serde::de::DeserializeOwned;
 use crate::body_budget::{BodyLimits, read_body};
 use crate::problem::Problem;
 
-/// The header that names the tenant until credentials do.
+/// Header that names the tenant, as long as there are no credentials.
 pub const TENANT_HEADER: &str = "retro-tenant";
 
-/// The largest body taken, bytes. Every question is a handful of names of at most 256 bytes; 64 KiB leaves room for
+/// Largest body, in bytes. Every request holds a handful of names of at most 256 bytes; 64 KiB leaves space for
 /// fields of later versions and stays too small to hurt.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// How long a body may take to arrive, seconds: one that small needs no longer on loopback, and one that never ends
+/// Longest time for a body to arrive, in seconds. A body of 64 KiB needs less on loopback, and one that never ends
 /// must not hold its connection.
 pub const BODY_READ_S_MAX: u64 = 10;
 
-/// Who asks.
+/// The tenant that sent the request: the `Retro-Tenant` header, or `default` without it. Rejects a header that occurs
+/// twice or is no valid tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller(pub Tenant);
 
@@ -36,20 +37,21 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
         let Some(value) = named.next() else {
             return Ok(Self(Tenant::default_tenant()));
         };
+        // A proxy might act on either of two headers, so neither is trusted.
         if named.next().is_some() {
-            return Err(Problem::field(
+            return Err(Problem::invalid_field(
                 "Retro-Tenant",
-                "the header stands there more than once; name one tenant",
+                "the header occurs more than once; name one tenant",
             ));
         }
         let text = std::str::from_utf8(value.as_bytes())
-            .map_err(|_| Problem::field("Retro-Tenant", "the tenant is not UTF-8"))?;
-        Tenant::new(text).map(Self).map_err(|error| Problem::field("Retro-Tenant", error.to_string()))
+            .map_err(|_| Problem::invalid_field("Retro-Tenant", "the tenant is not UTF-8"))?;
+        Tenant::new(text).map(Self).map_err(|error| Problem::invalid_field("Retro-Tenant", error.to_string()))
     }
 }
 
-/// A JSON body of at most `BYTES_MAX` bytes, [`BODY_BYTES_MAX`] where a route does not say otherwise. Fields that are not known are left alone, so that a newer client
-/// may talk to an older server.
+/// A JSON body of at most `BYTES_MAX` bytes, by default [`BODY_BYTES_MAX`]. Unknown fields are ignored, so that a
+/// newer client may talk to an older server.
 #[derive(Debug, Clone)]
 pub struct JsonBody<T, const BYTES_MAX: usize = BODY_BYTES_MAX>(pub T);
 
@@ -70,13 +72,13 @@ impl<T: DeserializeOwned, S: Send + Sync, const BYTES_MAX: usize> FromRequest<S>
     }
 }
 
-/// Whether the body is said to be JSON.
+/// Returns whether `Content-Type` declares the body as JSON: `application/json` or `application/*+json`.
 pub fn is_json(headers: &HeaderMap) -> bool {
     let essence = media_type(headers);
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
-/// The content type in lower case, without its parameters; empty when there is none.
+/// Returns the content type in lower case without its parameters; empty when there is none.
 pub fn media_type(headers: &HeaderMap) -> String {
     let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
@@ -87,22 +89,24 @@ fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
         let inner = error.into_inner();
-        // Only a value of the wrong shape has a field to blame; text that is no JSON has a line and a column.
+        // Only a value of the wrong type has a field to report; text that is not JSON has a line and a column.
         if inner.is_data() && path != "." {
-            Problem::field(path, inner.to_string())
+            Problem::invalid_field(path, inner.to_string())
         } else {
-            Problem::unreadable(format!("the body cannot be read: {inner}"))
+            Problem::unreadable_request(format!("the body cannot be read: {inner}"))
         }
     })?;
-    deserializer.end().map_err(|error| Problem::unreadable(format!("after the JSON value: {error}")))?;
+    deserializer
+        .end()
+        .map_err(|error| Problem::unreadable_request(format!("after the JSON value: {error}")))?;
     Ok(value)
 }
 
-/// The parameters behind the `?`.
+/// The query parameters.
 #[derive(Debug, Clone)]
-pub struct Params<T>(pub T);
+pub struct QueryParams<T>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -111,46 +115,48 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
             Err(rejection) => {
                 let told = rejection.source().map_or_else(|| rejection.body_text(), ToString::to_string);
                 Err(match told.split_once(": ") {
-                    Some((path, detail)) => Problem::field(path, detail),
-                    None => Problem::unreadable(format!("the query cannot be read: {told}")),
+                    Some((path, detail)) => Problem::invalid_field(path, detail),
+                    None => Problem::unreadable_request(format!("the query cannot be read: {told}")),
                 })
             }
         }
     }
 }
 
-/// The id in the address, such as `/v1/memories/{id}`.
+/// The id in the path, such as that of `/v1/memories/{id}`.
 #[derive(Debug, Clone)]
-pub struct Id<T>(pub T);
+pub struct PathId<T>(pub T);
 
-impl<T: FromStr<Err: std::fmt::Display>, S: Send + Sync> FromRequestParts<S> for Id<T> {
+impl<T: FromStr<Err: std::fmt::Display>, S: Send + Sync> FromRequestParts<S> for PathId<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Path(text) = Path::<String>::from_request_parts(parts, state)
             .await
-            .map_err(|rejection| Problem::field("id", rejection.body_text()))?;
-        text.parse().map(Self).map_err(|error| Problem::field("id", format!("{text:?} is no id: {error}")))
+            .map_err(|rejection| Problem::invalid_field("id", rejection.body_text()))?;
+        text.parse()
+            .map(Self)
+            .map_err(|error| Problem::invalid_field("id", format!("{text:?} is not an id: {error}")))
     }
 }
 
-/// The first of `offered` that the request accepts best, by `Accept`; the first of all when it says nothing that
-/// fits. Weights are honoured, parameters other than `q` are not looked at.
-pub fn accepts<'a>(headers: &HeaderMap, offered: &[&'a str]) -> &'a str {
+/// Returns the media type of `offered` that `Accept` prefers, the first one among equals and when nothing fits.
+/// Weights are honoured; parameters other than `q` are ignored.
+pub fn negotiate_media_type<'a>(headers: &HeaderMap, offered: &[&'a str]) -> &'a str {
     let named: Vec<_> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    let ranges: Vec<_> = named.iter().flat_map(|value| value.split(',')).map(range).collect();
+    let ranges: Vec<_> = named.iter().flat_map(|value| value.split(',')).map(parse_media_range).collect();
     let best = |kind: &str| {
-        // The most specific range that covers the kind decides its weight.
-        let covering = ranges.iter().filter_map(|(range, q)| Some((specificity(range, kind)?, *q)));
+        // The most specific range that covers a media type decides its weight.
+        let covering = ranges.iter().filter_map(|(range, q)| Some((match_specificity(range, kind)?, *q)));
         covering.max_by_key(|(specific, _)| *specific).map_or(0, |(_, q)| q)
     };
     let weighed = offered.iter().rev().map(|kind| (best(kind), *kind));
-    weighed.max_by_key(|(q, _)| *q).map(|(_, kind)| kind).expect("something is offered")
+    weighed.max_by_key(|(q, _)| *q).map(|(_, kind)| kind).expect("at least one media type is offered")
 }
 
-/// A media range in lower case and its weight in thousandths.
-fn range(text: &str) -> (String, u16) {
+/// Parses a media range into its name in lower case and its weight in thousandths.
+fn parse_media_range(text: &str) -> (String, u16) {
     let mut parts = text.split(';').map(str::trim);
     let name = parts.next().unwrap_or_default().to_ascii_lowercase();
     let q = parts.find_map(|part| part.strip_prefix("q=")).map_or(1.0, |q| q.parse::<f64>().unwrap_or(0.0));
@@ -159,7 +165,7 @@ fn range(text: &str) -> (String, u16) {
     (name, q)
 }
 
-fn specificity(range: &str, kind: &str) -> Option<u8> {
+fn match_specificity(range: &str, kind: &str) -> Option<u8> {
     let family = kind.split('/').next().unwrap_or_default();
     match range {
         "*/*" => Some(0),

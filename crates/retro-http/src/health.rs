@@ -1,5 +1,5 @@
-//! Whether the process lives, whether it can do its work, and what it measures. Nothing here belongs to a tenant, so these
-//! routes may be asked from another machine, as whoever runs a fleet does.
+//! Health probes and metrics of the process. They reveal nothing about any tenant, so these routes may be reached
+//! from other machines, as the operator of a fleet needs.
 
 use std::sync::Arc;
 
@@ -11,54 +11,56 @@ use utoipa_axum::routes;
 use crate::api::Api;
 use crate::problem::Problem;
 
-/// The media type of Prometheus' text format.
+/// Media type of the Prometheus text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether the process can do its work.
+/// Readiness of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Readiness {
-    /// Everything it needs is there.
+    /// Everything that the process needs is available.
     Ready,
-    /// Something is missing; the sentence says what.
+    /// Something is missing; the text says what.
     NotReady(String),
 }
 
-/// Asked by `GET /readyz`; given by whoever knows what the process needs. Must not block.
+/// Callback behind `GET /readyz`. The composition root supplies it, since only it knows what the process needs. Must
+/// not block.
 pub type ReadyCheck = Arc<dyn Fn() -> Readiness + Send + Sync>;
 
-/// Asked by `GET /metrics`; gives everything that is measured, in Prometheus' text format.
+/// Callback behind `GET /metrics`. Returns all metrics in the Prometheus text format.
 pub type Scrape = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// What can be asked about the process.
+/// Callbacks that answer questions about the process.
 #[derive(Clone)]
 pub struct Probes {
-    /// Whether it can do its work.
+    /// Readiness check.
     pub ready: ReadyCheck,
-    /// What it measures.
+    /// Source of the metrics.
     pub metrics: Scrape,
 }
 
-/// `/livez`, which always answers; `/readyz`: 200, or 503 with what is missing; `/metrics`.
-pub fn health(probes: Probes) -> Api {
-    described().with_state(probes)
+/// Returns the health routes: `/livez`, which always answers 200; `/readyz`, 200 or 503 with what is missing;
+/// `/metrics`.
+pub fn health_routes(probes: Probes) -> Api {
+    health_api().with_state(probes)
 }
 
-/// What [`health`] serves.
-pub fn health_description() -> Api {
-    described().description()
+/// Returns the routes of [`health_routes`] without their state, for the OpenAPI document.
+pub fn describe_health_routes() -> Api {
+    health_api().into_description()
 }
 
-fn described() -> Api<Probes> {
+fn health_api() -> Api<Probes> {
     Api::new().routes(routes!(livez)).routes(routes!(readyz)).routes(routes!(metrics))
 }
 
-/// The process runs.
+/// Reports that the process is running.
 #[utoipa::path(get, path = "/livez", tag = "process", responses((status = 200, body = String)))]
 async fn livez() -> &'static str {
     "ok"
 }
 
-/// What the process needs is there; 503 tells what is not.
+/// Reports whether everything the process needs is available; 503 says what is missing.
 #[utoipa::path(get, path = "/readyz", tag = "process", responses((status = 200, body = String)))]
 async fn readyz(State(probes): State<Probes>) -> Result<&'static str, Problem> {
     match (probes.ready)() {
@@ -69,7 +71,7 @@ async fn readyz(State(probes): State<Probes>) -> Result<&'static str, Problem> {
     }
 }
 
-/// Everything the process measures, as Prometheus reads it; of all tenants together.
+/// Returns all metrics of the process in the Prometheus text format, summed over all tenants.
 #[utoipa::path(get, path = "/metrics", tag = "process", responses((status = 200, body = String)))]
 async fn metrics(State(probes): State<Probes>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, METRICS_TYPE)], (probes.metrics)())

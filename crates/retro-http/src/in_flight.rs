@@ -1,4 +1,4 @@
-//! Limits the requests that a group of routes answers at once, so that it cannot hold the connections and cores that other
+//! Limits the concurrent requests of a group of routes, so that they cannot hold the connections and cores that other
 //! routes of the listener need.
 
 use axum::body::Body;
@@ -10,37 +10,38 @@ use axum::response::{IntoResponse as _, Response};
 use crate::api::Api;
 use crate::extract::Caller;
 use crate::problem::Problem;
-use crate::serve::HeldBody;
+use crate::serve::GuardedBody;
 use crate::tenant_limiter::TenantLimiter;
 
-/// When to come again, seconds: a burst is over.
-const AGAIN_SOON_S: u32 = 1;
+/// `Retry-After` in seconds: a burst is over by then.
+const RETRY_SOON_S: u32 = 1;
 
 impl Api {
-    /// Limits the requests of these routes. A request holds its place until its answer is written; without a free place it is
-    /// refused with 503, `busy`.
+    /// Limits the concurrent requests of these routes. A request holds its permit until its answer is written;
+    /// without a free permit it is refused with 503 and the code `busy`.
     #[must_use]
     pub fn limit_in_flight(self, limiter: TenantLimiter) -> Self {
-        self.route_layer(from_fn_with_state(limiter, admit))
+        self.route_layer(from_fn_with_state(limiter, limit_requests))
     }
 }
 
-async fn admit(
+async fn limit_requests(
     State(limiter): State<TenantLimiter>,
     Caller(tenant): Caller,
     request: Request,
     next: Next,
 ) -> Response {
-    match limiter.try_enter(&tenant) {
-        Some(turn) => next.run(request).await.map(|body| Body::new(HeldBody { body, held: turn })),
-        None => busy().into_response(),
+    match limiter.try_acquire(&tenant) {
+        // The body carries the permit, which is released once the answer is written.
+        Some(turn) => next.run(request).await.map(|body| Body::new(GuardedBody { body, guard: turn })),
+        None => busy_problem().into_response(),
     }
 }
 
-fn busy() -> Problem {
-    let detail = "as many requests of this kind are being answered as may be at once; ask again";
+fn busy_problem() -> Problem {
+    let detail = "too many requests of this kind are in progress; try again";
     let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too much at once", detail);
-    problem.with_code("busy").retry_after(AGAIN_SOON_S)
+    problem.with_code("busy").with_retry_after(RETRY_SOON_S)
 }
 
 #[cfg(test)]
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_tenant_whose_requests_take_all_it_may_keeps_nobody_else_out() {
+    async fn a_tenant_at_its_limit_blocks_no_other() {
         let (gate, entered) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let slow = {
             let (gate, entered) = (gate.clone(), entered.clone());
@@ -68,7 +69,7 @@ mod tests {
         };
         let slow = Api::from(Router::new().route("/slow", get(slow)));
         let other = Api::from(Router::new().route("/other", get(|| async { "other" })));
-        let app = crate::finished(slow.limit_in_flight(TenantLimiter::new(2, 1)).merge(other));
+        let app = crate::finish_router(slow.limit_in_flight(TenantLimiter::new(2, 1)).merge(other));
         let ask = |tenant: &str, path: &str| {
             let request = Request::get(path).header("Retro-Tenant", tenant).body(Body::empty()).unwrap();
             tokio::spawn(app.clone().oneshot(request))

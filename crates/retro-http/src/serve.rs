@@ -1,4 +1,4 @@
-//! Listening on loopback, and stopping in order.
+//! Listens on loopback, serves, and shuts down gracefully.
 
 mod connections;
 
@@ -15,62 +15,62 @@ use tracing::info;
 
 use crate::api::Api;
 use crate::extract::BODY_BYTES_MAX;
-use crate::health::{Probes, Readiness, ReadyCheck, health};
+use crate::health::{Probes, Readiness, ReadyCheck, health_routes};
 use crate::problem::Problem;
-pub(crate) use connections::HeldBody;
-use connections::{Bounds, until_stopped};
+pub(crate) use connections::GuardedBody;
+use connections::{ConnectionLimits, serve_until_stopped};
 
-/// How long requests under way may take after the stop, seconds; then their connections are dropped. An answer here
-/// takes milliseconds, so only a client that does not read is still there.
-pub const STOP_S_MAX: u64 = 5;
+/// Longest time that requests in progress may take after the stop, in seconds; then their connections are dropped. An
+/// answer takes milliseconds, so only a client that does not read is still connected by then.
+pub const SHUTDOWN_S_MAX: u64 = 5;
 
-/// When a client may ask again that met a process which still waits, seconds: as often as it looks itself, or nearly.
-const WAITING_RETRY_S: u32 = 5;
+/// `Retry-After` of a process that is not ready, in seconds: about as often as the process itself retries.
+const NOT_READY_RETRY_S: u32 = 5;
 
-/// Why the server does not serve.
+/// A reason why the server cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address is not on loopback.
+    /// The address is not a loopback address.
     #[error(
-        "refusing to listen on {0}: there are no credentials yet and the tenant is whatever `Retro-Tenant` says, so \
-         only loopback is served; use 127.0.0.1 or [::1]"
+        "refusing to listen on {0}: there are no credentials yet and the tenant is whatever `Retro-Tenant` \
+         says, so only loopback is allowed; use 127.0.0.1 or [::1]"
     )]
     NotLoopback(SocketAddr),
-    /// The address cannot be had.
+    /// The address cannot be bound.
     #[error("cannot listen on {address}: {source}; is another process using the port?")]
     Bind {
-        /// The address.
+        /// Address that was requested.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The listener broke.
+    /// The listener failed.
     #[error("serving HTTP failed: {0}")]
     Io(#[from] std::io::Error),
 }
 
-/// Listens on a loopback address; port 0 takes a free one. Fails on any other address before it opens a socket.
+/// Listens on a loopback address; port 0 picks a free port. Fails for any other address before it opens a socket.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    loopback_only(address)?;
+    require_loopback(address)?;
     listen_anywhere(address).await
 }
 
-/// Listens on any address, for [`serve_health`] and [`serve_signed`] alone; port 0 takes a free one.
+/// Listens on any address, for [`serve_health`] and [`serve_signed`] only; port 0 picks a free port.
 pub async fn listen_anywhere(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })
 }
 
-/// Serves until `stop`, then lets requests under way end, for at most [`STOP_S_MAX`] seconds. Fails at once when the
-/// listener is not on loopback.
+/// Serves until `stop`, then lets requests in progress finish, for at most [`SHUTDOWN_S_MAX`] seconds. Fails at once
+/// when the listener is not on loopback.
 pub async fn serve(listener: TcpListener, api: Api, stop: CancellationToken) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
-    loopback_only(address)?;
+    require_loopback(address)?;
     info!(http.address = %address, "serving HTTP on {address}");
-    until_stopped(listener, finished(api), Bounds::HTTP, stop).await;
+    serve_until_stopped(listener, finish_router(api), ConnectionLimits::HTTP, stop).await;
     Ok(())
 }
 
-/// Serves `/livez`, `/readyz` and `/metrics` until `stop`, on whatever address, and nothing else.
+/// Serves only `/livez`, `/readyz` and `/metrics`, on any address, until `stop`.
 pub async fn serve_health(
     listener: TcpListener,
     probes: Probes,
@@ -78,28 +78,34 @@ pub async fn serve_health(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     info!(http.address = %address, "serving /livez, /readyz and /metrics on {address}");
-    until_stopped(listener, with_problems(health(probes).only_routes()), Bounds::HEALTH, stop).await;
+    serve_until_stopped(
+        listener,
+        with_fallbacks(health_routes(probes).into_bare_router()),
+        ConnectionLimits::HEALTH,
+        stop,
+    )
+    .await;
     Ok(())
 }
 
-/// Serves some routes until `stop`, and answers every other address by 503 with what `ready` says is missing: for a
-/// process that is not put together yet.
-pub async fn serve_waiting(listener: TcpListener, api: Api, ready: ReadyCheck, stop: CancellationToken) {
+/// Serves the routes of `api` until `stop` and answers every other address with 503 and what `ready` reports as
+/// missing: for a process that is not assembled yet.
+pub async fn serve_not_ready(listener: TcpListener, api: Api, ready: ReadyCheck, stop: CancellationToken) {
     let waiting = move || {
         let missing = match ready() {
             Readiness::NotReady(missing) => missing,
             Readiness::Ready => "the process is starting".to_owned(),
         };
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not ready", missing);
-        std::future::ready(problem.retry_after(WAITING_RETRY_S))
+        std::future::ready(problem.with_retry_after(NOT_READY_RETRY_S))
     };
-    let router = api.only_routes().fallback(waiting);
-    let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(local_names_only));
-    until_stopped(listener, router, Bounds::HTTP, stop).await;
+    let router = api.into_bare_router().fallback(waiting);
+    let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(reject_foreign_hosts));
+    serve_until_stopped(listener, router, ConnectionLimits::HTTP, stop).await;
 }
 
-/// Serves routes of which each asks for a credential of its own with every request, until `stop`, on whatever address and under
-/// whatever name, and nothing else.
+/// Serves routes that check a credential on every request, and nothing else, on any address and under any host name,
+/// until `stop`.
 pub async fn serve_signed(
     listener: TcpListener,
     api: Api,
@@ -107,39 +113,41 @@ pub async fn serve_signed(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     info!(http.address = %address, "serving signed requests on {address}");
-    until_stopped(listener, with_problems(api.only_routes()), Bounds::SIGNED, stop).await;
+    serve_until_stopped(listener, with_fallbacks(api.into_bare_router()), ConnectionLimits::SIGNED, stop)
+        .await;
     Ok(())
 }
 
-/// The routes as they are served: with their own description, problems for unknown addresses and methods, the body
-/// limit, and the check of `Host`. For tests that call a router without a socket; [`serve`] does it by itself.
-pub fn finished(api: Api) -> Router {
-    let router = with_problems(api.into_router());
-    router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(local_names_only))
+/// Returns the routes as [`serve`] serves them: with the OpenAPI document, problems for unknown addresses and
+/// methods, the body limit, and the check of `Host`. Tests use it to call a router without a socket.
+pub fn finish_router(api: Api) -> Router {
+    let router = with_fallbacks(api.into_router());
+    // The host check is the outermost layer, so that a foreign page learns nothing, not even which routes exist.
+    router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(reject_foreign_hosts))
 }
 
-fn with_problems(router: Router) -> Router {
-    router.fallback(unknown_address).method_not_allowed_fallback(unknown_method)
+fn with_fallbacks(router: Router) -> Router {
+    router.fallback(answer_not_found).method_not_allowed_fallback(answer_method_not_allowed)
 }
 
-fn loopback_only(address: SocketAddr) -> Result<(), ServeError> {
+fn require_loopback(address: SocketAddr) -> Result<(), ServeError> {
     if address.ip().is_loopback() { Ok(()) } else { Err(ServeError::NotLoopback(address)) }
 }
 
-async fn unknown_address(uri: Uri) -> Problem {
+async fn answer_not_found(uri: Uri) -> Problem {
     let detail = format!("nothing is served at {}", uri.path());
     Problem::new(StatusCode::NOT_FOUND, "there is no such address", detail)
 }
 
-async fn unknown_method(method: Method, uri: Uri) -> Problem {
-    let detail = format!("{} does not take {method}", uri.path());
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not taken here", detail)
+async fn answer_method_not_allowed(method: Method, uri: Uri) -> Problem {
+    let detail = format!("{} does not allow {method}", uri.path());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not allowed", detail)
 }
 
-/// A browser sends the name it was told: a page of another site that had its own name resolve to loopback is
-/// recognised by it.
-async fn local_names_only(request: Request, next: Next) -> Response {
-    match named_host(request.headers(), request.uri()) {
+/// Refuses requests for a host name that is not local. A browser sends the name from the page's address, so a foreign
+/// page whose name was made to resolve to loopback (DNS rebinding) is recognised by it.
+async fn reject_foreign_hosts(request: Request, next: Next) -> Response {
+    match find_host(request.headers(), request.uri()) {
         Some(host) if !is_local(&host) => Problem::new(
             StatusCode::FORBIDDEN,
             "the host is not local",
@@ -150,12 +158,12 @@ async fn local_names_only(request: Request, next: Next) -> Response {
     }
 }
 
-fn named_host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
+fn find_host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     if let Some(host) = uri.host() {
         return Some(host.to_owned());
     }
     let value = headers.get(header::HOST)?;
-    // A host that cannot be read is no local one.
+    // A host that cannot be parsed counts as foreign.
     let authority = value.to_str().ok().and_then(|text| text.parse::<Authority>().ok());
     Some(authority.map_or_else(String::new, |authority| authority.host().to_owned()))
 }

@@ -1,6 +1,6 @@
-//! Looks into runs of a file (one JSON object a line: `run_id`, `steps` with `role`, `tool`, `input`, `output`) with
-//! the heuristics, and prints what it found: every finding with `--each`, and over all runs each lesson with the
-//! number of distinct runs that show it. Labels in the file are not read.
+//! Investigates the runs of a file (one JSON object a line: `run_id`, `steps` with `role`, `tool`, `input`,
+//! `output`) with the heuristics and prints what they found: every finding with `--each`, and over all runs
+//! each lesson with the number of distinct runs that show it. Ignores labels in the file.
 //!
 //! `cargo run -p retro-investigator --example look -- RUNS.jsonl [--each] [--top N]`
 #![expect(clippy::print_stdout, reason = "printing is what an example is for")]
@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
-use retro_core::finding::{Answer, Brief, Finding, check};
+use retro_core::finding::{Finding, InvestigationBrief, InvestigatorAnswer, check_answer};
 use retro_core::id::{RunId, Step};
-use retro_core::run::{MemoryUse, Outcome, RunFacts, RunKind};
-use retro_core::trajectory::{Source, ToolCall, Trajectory, Turn};
-use retro_investigator::heuristics::investigate;
+use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome};
+use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
+use retro_investigator::heuristics::investigate_run;
 use serde_json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,9 +28,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut lessons: BTreeMap<String, (BTreeSet<String>, Finding)> = BTreeMap::new();
     for line in std::fs::read_to_string(path)?.lines() {
         let brief = brief_of(&serde_json::from_str(line)?)?;
-        let Answer::Looked(looked) = investigate(&brief) else { continue };
+        let InvestigatorAnswer::Looked(looked) = investigate_run(&brief) else { continue };
         let findings = looked.findings.clone();
-        dropped += check(&brief, looked).dropped;
+        dropped += check_answer(&brief, looked).dropped;
         runs += 1;
         with_findings += usize::from(!findings.is_empty());
         for finding in findings {
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn brief_of(run: &Value) -> Result<Brief, Box<dyn Error>> {
+fn brief_of(run: &Value) -> Result<InvestigationBrief, Box<dyn Error>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut turns: Vec<Turn> = Vec::new();
     for step in run["steps"].as_array().ok_or("a run without steps")? {
@@ -82,18 +82,18 @@ fn brief_of(run: &Value) -> Result<Brief, Box<dyn Error>> {
                 turns.push(Turn {
                     reasoning: text(&step["thought"]),
                     calls: vec![call],
-                    ..said(Source::Agent, "")
+                    ..said(TurnSource::Agent, "")
                 });
             }
-            "user" => turns.push(said(Source::User, &text(&step["text"]))),
-            _ => turns.push(said(Source::Agent, &text(&step["text"]))),
+            "user" => turns.push(said(TurnSource::User, &text(&step["text"]))),
+            _ => turns.push(said(TurnSource::Agent, &text(&step["text"]))),
         }
     }
     let run = RunFacts {
         run_id: RunId::new(text(&run["run_id"]))?,
         attempt: 1,
         kind: RunKind::Normal,
-        outcome: Outcome::Success,
+        outcome: RunOutcome::Success,
         started_at: None,
         finished_at: None,
         repo: None,
@@ -104,10 +104,10 @@ fn brief_of(run: &Value) -> Result<Brief, Box<dyn Error>> {
         prompt_version: None,
         task: None,
         usage: None,
-        memories: MemoryUse::default(),
+        memories: RunMemories::default(),
         self_feedback: Vec::new(),
     };
-    Ok(Brief {
+    Ok(InvestigationBrief {
         run,
         trajectory: Trajectory { turns },
         memories: Vec::new(),
@@ -117,8 +117,8 @@ fn brief_of(run: &Value) -> Result<Brief, Box<dyn Error>> {
     })
 }
 
-fn said(source: Source, message: &str) -> Turn {
-    let agentic = source == Source::Agent;
+fn said(source: TurnSource, message: &str) -> Turn {
+    let agentic = source == TurnSource::Agent;
     Turn {
         step: Step::main(),
         agentic,

@@ -1,101 +1,108 @@
-//! The brief: what an investigator is given about a claimed run.
+//! Builds the brief: everything an investigator is given about a claimed run.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use retro_core::finding::{Brief, EarlierFinding, KnownMemory};
+use retro_core::finding::{BriefMemory, EarlierFinding, InvestigationBrief};
 use retro_core::id::Step;
 use retro_core::memory::Memory;
-use retro_core::retrospective::{Investigation, Presented};
+use retro_core::retrospective::{Investigation, PresentedMemory};
 use retro_core::trajectory::Trajectory;
-use retro_events::{Https, ObjectError, Objects, atif};
+use retro_events::{BodyFetcher, ObjectError, ObjectStorage, atif};
 use retro_redact::Redactor;
 use retro_store::{Claim, StoredBody};
 
-/// Why there is no trajectory.
+/// Reason why the body of a run is not available.
 #[derive(Debug)]
-pub(crate) enum NoBody {
-    /// It is gone or differs; another run takes this one's place.
+pub(crate) enum BodyError {
+    /// The body is gone or differs from what the event promised; another run replaces this one in the sample.
     Gone(String),
-    /// It could not be fetched this time.
+    /// The body could not be fetched this time; a retry may succeed.
     Unavailable(String),
 }
 
-/// Where bodies that are not in the database are fetched from.
+/// Stores that hold the bodies that are not in the database.
 #[derive(Clone)]
-pub struct Bodies {
+pub struct BodySources {
     /// The broker's object store.
-    pub objects: Arc<dyn Objects>,
-    /// The hosts that are allowed.
-    pub https: Arc<dyn Https>,
+    pub objects: Arc<dyn ObjectStorage>,
+    /// HTTPS client that fetches bodies from the allowed hosts only.
+    pub https: Arc<dyn BodyFetcher>,
 }
 
-/// A body as it was fetched; reading it takes a while.
-pub(crate) enum Fetched {
-    /// There is none: the run is looked at by its facts alone.
-    Nothing,
-    /// Our own JSON of a [`Trajectory`].
+/// A fetched body that has not been parsed yet, because parsing a large one takes a while.
+pub(crate) enum FetchedBody {
+    /// The run has no body: it is investigated by its facts alone.
+    Absent,
+    /// JSON of a [`Trajectory`], as this program stores it.
     Stored(Vec<u8>),
-    /// The emitter's ATIF document, unread.
+    /// The emitter's ATIF document.
     Document(Bytes),
 }
 
 /// Fetches the body of a claimed run.
-pub(crate) async fn fetch(claim: &Claim, bodies: &Bodies) -> Result<Fetched, NoBody> {
+pub(crate) async fn fetch_body(claim: &Claim, bodies: &BodySources) -> Result<FetchedBody, BodyError> {
     let fetched = match &claim.body {
-        StoredBody::None => return Ok(Fetched::Nothing),
-        StoredBody::Gone(problem) => return Err(NoBody::Gone(problem.clone())),
-        StoredBody::Inline(bytes) => return Ok(Fetched::Stored(bytes.clone())),
+        StoredBody::None => return Ok(FetchedBody::Absent),
+        StoredBody::Gone(problem) => return Err(BodyError::Gone(problem.clone())),
+        StoredBody::Inline(bytes) => return Ok(FetchedBody::Stored(bytes.clone())),
         StoredBody::Object(object) => bodies.objects.get(object).await,
-        StoredBody::Https(body) => bodies.https.get(body).await,
+        StoredBody::Https(body) => bodies.https.fetch_body(body).await,
     };
-    fetched.map(Fetched::Document).map_err(|error| match error {
-        ObjectError::Gone { name, problem } => NoBody::Gone(format!("{name}: {problem}")),
-        ObjectError::Unavailable(problem) => NoBody::Unavailable(problem),
+    fetched.map(FetchedBody::Document).map_err(|error| match error {
+        ObjectError::Gone { name, problem } => BodyError::Gone(format!("{name}: {problem}")),
+        ObjectError::Unavailable(problem) => BodyError::Unavailable(problem),
     })
 }
 
-impl Fetched {
-    /// The trajectory, redacted; fails with why it cannot be read.
-    fn read(self) -> Result<Trajectory, String> {
+impl FetchedBody {
+    /// Parses and redacts the trajectory. Fails with the reason when the body cannot be parsed.
+    fn parse_trajectory(self) -> Result<Trajectory, String> {
         match self {
-            Self::Nothing => Ok(Trajectory::default()),
+            Self::Absent => Ok(Trajectory::default()),
             Self::Stored(bytes) => serde_json::from_slice(&bytes)
                 .map_err(|error| format!("the stored body is unreadable: {error}")),
-            Self::Document(bytes) => parsed(&bytes),
+            Self::Document(bytes) => parse_atif(&bytes),
         }
     }
 }
 
-/// A body that was fetched is the emitter's ATIF document: it is read and redacted here.
-fn parsed(bytes: &Bytes) -> Result<Trajectory, String> {
+/// Parses the emitter's ATIF document. A body that was fetched has not passed intake, so it is redacted here.
+fn parse_atif(bytes: &Bytes) -> Result<Trajectory, String> {
     let mut trajectory = atif::from_slice(bytes).map_err(|rejection| rejection.to_string())?;
-    Redactor::shared().trajectory(&mut trajectory);
+    Redactor::shared().redact_trajectory(&mut trajectory);
     Ok(trajectory)
 }
 
-/// Puts the brief together: our own injected blocks, and what the memories told the agent, are taken out of the trace
-/// first. Fails with why the body cannot be read. Computes for as long as the body is large.
-pub(crate) fn brief(claim: &Claim, fetched: Fetched) -> Result<Brief, String> {
-    let trajectory = fetched.read()?;
+/// Builds the brief of a claimed run. Removes the injected memory blocks and the texts of memories that the
+/// agent was shown from the trace first. Fails with the reason when the body cannot be parsed. Takes time
+/// linear in the body, so call it off the async threads.
+pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<InvestigationBrief, String> {
+    let trajectory = fetched.parse_trajectory()?;
     let met = |memory: &&Memory| claim.presented.iter().any(|shown| shown.memory == memory.id);
     let met: Vec<_> = claim.memories.iter().filter(met).collect();
-    Ok(Brief {
+    Ok(InvestigationBrief {
+        // Otherwise the memory's own words in the trace would count as evidence for the memory.
         run: claim.run.clone().without_injected_blocks(),
-        trajectory: trajectory.without_injected_blocks().without_told(&met),
-        memories: claim.memories.iter().filter_map(|memory| known(memory, &claim.presented)).collect(),
-        earlier: claim.earlier.iter().flat_map(earlier).collect(),
+        trajectory: trajectory.without_injected_blocks().without_memory_content(&met),
+        memories: claim
+            .memories
+            .iter()
+            .filter_map(|memory| to_known_memory(memory, &claim.presented))
+            .collect(),
+        earlier: claim.earlier.iter().flat_map(earlier_findings).collect(),
         outcomes: claim.outcomes.clone(),
         focus: claim.retrospective.asked.as_ref().and_then(|asked| asked.focus.clone()),
     })
 }
 
-/// What is said about a run is about its steps' memories, and about rules that it was presented with.
-fn known(memory: &Memory, presented: &[Presented]) -> Option<KnownMemory> {
+/// Returns the memory as the investigator sees it: memories of the run's steps, and rules that the run was
+/// presented with. Returns `None` for any other memory.
+fn to_known_memory(memory: &Memory, presented: &[PresentedMemory]) -> Option<BriefMemory> {
     let shown = presented.iter().find(|shown| shown.memory == memory.id);
     let step: Option<&Step> = memory.scope.step();
     let is_rule = shown.is_some_and(|shown| shown.repo.is_some());
-    (step.is_some() || is_rule).then(|| KnownMemory {
+    (step.is_some() || is_rule).then(|| BriefMemory {
         id: memory.id,
         step: step.cloned(),
         subject: memory.lesson.subject.clone(),
@@ -107,8 +114,8 @@ fn known(memory: &Memory, presented: &[Presented]) -> Option<KnownMemory> {
     })
 }
 
-fn earlier(investigation: &Investigation) -> Vec<EarlierFinding> {
-    let looked = investigation.result.as_ref().and_then(|result| result.looked());
+fn earlier_findings(investigation: &Investigation) -> Vec<EarlierFinding> {
+    let looked = investigation.result.as_ref().and_then(|result| result.checked_answer());
     let findings = looked.map(|(checked, _)| checked.findings.clone()).unwrap_or_default();
     findings.into_iter().map(|finding| EarlierFinding { run: investigation.run.clone(), finding }).collect()
 }

@@ -1,44 +1,48 @@
-//! What looks into a run: one port, engines behind it.
+//! The port behind which runs are investigated, and the engine that needs no model.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use retro_core::finding::{Answer, Brief};
+use retro_core::finding::{InvestigationBrief, InvestigatorAnswer};
 use retro_watchdog::Watch;
 
 use crate::heuristics;
 
-/// Looks into one run. Findings and verdicts are checked afterwards; an engine may be wrong, never trusted.
+/// Investigates one run. The caller checks every finding and verdict against the run: an engine may be wrong
+/// and is never trusted.
 #[async_trait]
 pub trait Engine: Send + Sync + 'static {
-    /// Its name, as reports show it.
+    /// Name of the engine, as reports show it.
     fn name(&self) -> &'static str;
 
-    /// Looks into the run of `brief`. Must not panic on any brief; if it does, the attempt has failed. `watch` is held by
-    /// whatever goes on when this is dropped: a thread of its own.
-    async fn investigate(&self, brief: Arc<Brief>, watch: Watch) -> Answer;
+    /// Investigates the run of `brief`. Must not panic on any brief; a panic fails the attempt. Work that goes
+    /// on after the future is dropped (a blocking thread) must hold `watch`, so that the watchdog still sees
+    /// it.
+    async fn investigate(&self, brief: Arc<InvestigationBrief>, watch: Watch) -> InvestigatorAnswer;
 }
 
-/// The engine without a model.
+/// Engine that needs no model.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Heuristics;
+pub struct HeuristicEngine;
 
 #[async_trait]
-impl Engine for Heuristics {
+impl Engine for HeuristicEngine {
     fn name(&self) -> &'static str {
         "heuristics"
     }
 
-    /// Works on a thread of its own, since a long run takes a while and nothing here waits.
-    async fn investigate(&self, brief: Arc<Brief>, watch: Watch) -> Answer {
+    /// Runs on a blocking thread: a long run takes a while and the computation never awaits.
+    async fn investigate(&self, brief: Arc<InvestigationBrief>, watch: Watch) -> InvestigatorAnswer {
         let look = move || {
             let _watch = watch;
-            retro_fault::poison("engine", brief.run.run_id.as_str().as_bytes());
-            heuristics::investigate(&brief)
+            retro_fault::apply_poison("engine", brief.run.run_id.as_str().as_bytes());
+            heuristics::investigate_run(&brief)
         };
         match tokio::task::spawn_blocking(look).await {
             Ok(answer) => answer,
-            Err(problem) => Answer::Failed { reason: format!("the heuristics stopped: {problem}") },
+            Err(problem) => {
+                InvestigatorAnswer::Failed { reason: format!("the heuristics stopped: {problem}") }
+            }
         }
     }
 }

@@ -1,11 +1,11 @@
 #![doc = include_str!("../README.md")]
 
-mod apart;
+mod blocking;
 mod brief;
 pub mod engine;
 pub mod heuristics;
 mod worker;
 
-pub use brief::Bodies;
-pub use engine::{Engine, Heuristics};
-pub use worker::{Settings, Worker};
+pub use brief::BodySources;
+pub use engine::{Engine, HeuristicEngine};
+pub use worker::{Worker, WorkerSettings};

@@ -1,122 +1,130 @@
-//! Ablations: what the design's parts are said to protect, each tried by taking it away, by the policy file alone.
+//! Ablations: each removes one part of the design through the policy file alone and measures what that part
+//! should protect.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::score::{Interval, Summary, Told, by_seed, summary};
-use crate::table::{percent, signed};
+use crate::score::{Interval, Summary, WorldResult, compute_summary, group_by_seed};
+use crate::table::{format_percent, format_signed};
 
-/// A part of the design taken away.
+/// A removed part of the design.
 pub(crate) struct Ablation {
     pub(crate) name: &'static str,
-    /// The policy's key with its value.
+    /// Policy line that removes the part.
     policy: &'static str,
-    /// What the part is said to protect.
+    /// Property that the part should protect.
     protects: &'static str,
-    /// That in a figure, the more the worse.
-    worse: fn(&Summary) -> f64,
+    /// Reads the measured figure from a summary; higher is worse.
+    cost: fn(&Summary) -> f64,
 }
 
-/// All of them, in the order of the design.
-pub(crate) const ALL: &[Ablation] = &[
+/// All ablations, in the order of the design.
+pub(crate) const ABLATIONS: &[Ablation] = &[
     Ablation {
         name: "the tentative stage",
         policy: "confirm_runs = 1",
-        protects: "active memories are true: share that is false",
-        worse: |summary| 1.0 - summary.precision.unwrap_or(1.0),
+        protects: "truth of active memories: share that is false",
+        cost: |summary| 1.0 - summary.precision.unwrap_or(1.0),
     },
     Ablation {
         name: "the random sample",
         policy: "sample_order = \"most_recent\"",
-        protects: "causes are known: share not known after ten retrospectives",
-        worse: |summary| 1.0 - summary.recall.unwrap_or(1.0),
+        protects: "known causes: share unknown after ten retrospectives",
+        cost: |summary| 1.0 - summary.recall.unwrap_or(1.0),
     },
     Ablation {
         name: "tombstones",
         policy: "tombstone_s = 1",
-        protects: "what harmed stays away: times a workflow it came back",
-        worse: |summary| summary.comebacks,
+        protects: "no return of harmful lessons: times per workflow",
+        cost: |summary| summary.comebacks,
     },
     Ablation {
-        name: "harm weighing more",
+        name: "weight of harm",
         policy: "harmed_delta = -100",
-        protects: "what harms goes soon: retrospectives until below 0.1",
-        worse: |summary| summary.harmful.mean,
+        protects: "quick removal of harm: retrospectives until below 0.1",
+        cost: |summary| summary.harmful.mean,
     },
     Ablation {
         name: "newcomers' places",
         policy: "inject_newcomers = 0",
-        protects: "what is new is seen: retrospectives until handed out",
-        worse: |summary| summary.waiting.mean,
+        protects: "visibility of new memories: retrospectives until handed out",
+        cost: |summary| summary.waiting.mean,
     },
 ];
 
-/// How one came out.
+/// Result of one ablation.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct AblationRow {
     without: &'static str,
     policy: &'static str,
     protects: &'static str,
     with: f64,
     taken_away: f64,
-    /// Taken away minus with, paired by seed.
+    /// Figure without the part minus figure with it, paired by seed.
     difference: Option<Interval>,
     verdict: &'static str,
     summary: Summary,
 }
 
 impl Ablation {
-    /// The whole policy file.
+    /// Returns the complete policy file.
     pub(crate) fn policy_file(&self) -> String {
         format!("[policy]\n{}\n", self.policy)
     }
 
-    /// Holds it against the base, seed by seed.
-    pub(crate) fn judged(&self, base: &[Told<'_>], taken_away: &[Told<'_>]) -> Row {
-        let of_seeds = |told: &[Told<'_>]| {
-            by_seed(told).into_values().map(|told| (self.worse)(&summary(&told))).collect::<Vec<_>>()
+    /// Compares the run without the part to the base, seed by seed.
+    pub(crate) fn compare_to_base(
+        &self,
+        base: &[WorldResult<'_>],
+        taken_away: &[WorldResult<'_>],
+    ) -> AblationRow {
+        let of_seeds = |told: &[WorldResult<'_>]| {
+            group_by_seed(told)
+                .into_values()
+                .map(|told| (self.cost)(&compute_summary(&told)))
+                .collect::<Vec<_>>()
         };
         let pairs: Vec<f64> = of_seeds(taken_away)
             .into_iter()
             .zip(of_seeds(base))
             .map(|(without, with)| without - with)
             .collect();
-        let difference = Interval::over(&pairs);
-        let (with, without) = (summary(base), summary(taken_away));
-        Row {
+        let difference = Interval::from_samples(&pairs);
+        let (with, without) = (compute_summary(base), compute_summary(taken_away));
+        AblationRow {
             without: self.name,
             policy: self.policy,
             protects: self.protects,
-            with: (self.worse)(&with),
-            taken_away: (self.worse)(&without),
+            with: (self.cost)(&with),
+            taken_away: (self.cost)(&without),
             difference,
-            verdict: verdict(difference),
+            verdict: describe_difference(difference),
             summary: without,
         }
     }
 }
 
-fn verdict(difference: Option<Interval>) -> &'static str {
+fn describe_difference(difference: Option<Interval>) -> &'static str {
     match difference {
-        Some(one) if one.above_zero() => "worse, as said",
-        Some(one) if one.below_zero() => "BETTER without it",
-        _ => "no difference that shows",
+        Some(one) if one.is_above_zero() => "worse, as expected",
+        Some(one) if one.is_below_zero() => "BETTER without it",
+        _ => "no significant difference",
     }
 }
 
-/// What every ablation does to what it is said to protect, and to everything else.
-pub(crate) fn table(base: &Summary, rows: &[Row]) -> String {
-    let mut text =
-        String::from("What each part is said to protect, with it and without it (the more the worse)\n");
+/// Renders the effect of each ablation on its own figure and on all others.
+pub(crate) fn render_table(base: &Summary, rows: &[AblationRow]) -> String {
+    let mut text = String::from("What each part should protect, with it and without it (higher is worse)\n");
     for row in rows {
-        let difference =
-            row.difference.map_or_else(String::new, |one| format!("{} ± {:.3}", signed(one.mean), one.half));
+        let difference = row
+            .difference
+            .map_or_else(String::new, |one| format!("{} ± {:.3}", format_signed(one.mean), one.half));
         text.push_str(&format!(
             "  {:<20} {:<62} {:>7.3} {:>7.3}  {difference:<17} {}\n",
             row.without, row.protects, row.with, row.taken_away, row.verdict
         ));
     }
-    text.push_str("\nWhat else it does\n");
+    text.push_str("\nOther effects\n");
     text.push_str(&format!(
         "  {:<20} {:>9} {:>6} {:>7} {:>7} {:>7} {:>8} {:>9} {:>8} {:>8} {:>9} {:>7}\n",
         "without",
@@ -132,30 +140,30 @@ pub(crate) fn table(base: &Summary, rows: &[Row]) -> String {
         "late fail",
         "tokens"
     ));
-    text.push_str(&others("nothing (base)", base));
-    rows.iter().for_each(|row| text.push_str(&others(row.without, &row.summary)));
+    text.push_str(&render_other_figures("nothing (base)", base));
+    rows.iter().for_each(|row| text.push_str(&render_other_figures(row.without, &row.summary)));
     text
 }
 
-fn others(name: &str, summary: &Summary) -> String {
+fn render_other_figures(name: &str, summary: &Summary) -> String {
     format!(
         "  {name:<20} {:>9} {:>6} {:>7} {:>7} {:>7} {:>8.2} {:>9.2} {:>8.2} {:>8} {:>9} {:>7.1}\n",
-        percent(summary.precision),
-        percent(summary.recall),
-        percent(Some(summary.success)),
-        signed(summary.success - summary.success_without),
-        percent(Some(summary.harmed)),
+        format_percent(summary.precision),
+        format_percent(summary.recall),
+        format_percent(Some(summary.success)),
+        format_signed(summary.success - summary.success_without),
+        format_percent(Some(summary.harmed)),
         summary.harmful.mean,
         summary.comebacks,
         summary.waiting.mean,
         summary.waiting.unended,
-        percent(summary.late_failed),
+        format_percent(summary.late_failed),
         summary.tokens_a_run,
     )
 }
 
-/// The same as JSON.
-pub(crate) fn json(base: &Summary, rows: &[Row]) -> Value {
+/// Returns the same data as JSON.
+pub(crate) fn to_json(base: &Summary, rows: &[AblationRow]) -> Value {
     serde_json::json!({"base": base, "without": rows})
 }
 
@@ -164,10 +172,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_worth_something_only_when_every_likely_difference_says_so() {
-        assert_eq!(verdict(Interval::over(&[0.2, 0.3, 0.25])), "worse, as said");
-        assert_eq!(verdict(Interval::over(&[-0.2, -0.3, -0.25])), "BETTER without it");
-        assert_eq!(verdict(Interval::over(&[-0.2, 0.3, 0.0])), "no difference that shows");
-        assert_eq!(verdict(None), "no difference that shows");
+    fn a_part_matters_only_when_the_entire_interval_is_on_one_side_of_zero() {
+        assert_eq!(describe_difference(Interval::from_samples(&[0.2, 0.3, 0.25])), "worse, as expected");
+        assert_eq!(describe_difference(Interval::from_samples(&[-0.2, -0.3, -0.25])), "BETTER without it");
+        assert_eq!(
+            describe_difference(Interval::from_samples(&[-0.2, 0.3, 0.0])),
+            "no significant difference"
+        );
+        assert_eq!(describe_difference(None), "no significant difference");
     }
 }

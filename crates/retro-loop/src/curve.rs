@@ -1,31 +1,31 @@
-//! The curves as a picture: plain SVG, readable on white and on black.
+//! Renders the curves as plain SVG, readable on white and on black.
 
-use crate::score::Point;
+use crate::score::CurvePoint;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 320.0;
-/// Room for the axes: left, top, right, bottom.
-const ROOM: [f64; 4] = [48.0, 16.0, 190.0, 36.0];
+/// Margins for the axes and the legend: left, top, right, bottom.
+const MARGINS: [f64; 4] = [48.0, 16.0, 190.0, 36.0];
 
-/// One line of the picture.
+/// One line of the chart.
 struct Line {
     name: &'static str,
     colour: &'static str,
-    of: fn(&Point) -> Option<f64>,
+    value: fn(&CurvePoint) -> Option<f64>,
 }
 
 const LINES: &[Line] = &[
-    Line { name: "precision", colour: "#2a78b5", of: |point| point.precision },
-    Line { name: "precision, strict", colour: "#8fbfe0", of: |point| point.precision_strict },
-    Line { name: "recall", colour: "#3a9a3a", of: |point| point.recall },
-    Line { name: "success with memory", colour: "#d2691e", of: |point| Some(point.success) },
-    Line { name: "success without", colour: "#a0a0a0", of: |point| Some(point.success_without) },
-    Line { name: "runs harmed", colour: "#c03030", of: |point| Some(point.harmed) },
+    Line { name: "precision", colour: "#2a78b5", value: |point| point.precision },
+    Line { name: "precision, strict", colour: "#8fbfe0", value: |point| point.precision_strict },
+    Line { name: "recall", colour: "#3a9a3a", value: |point| point.recall },
+    Line { name: "success with memory", colour: "#d2691e", value: |point| Some(point.success) },
+    Line { name: "success without", colour: "#a0a0a0", value: |point| Some(point.success_without) },
+    Line { name: "runs harmed", colour: "#c03030", value: |point| Some(point.harmed) },
 ];
 
-/// Shares over retrospectives.
-pub(crate) fn svg(points: &[Point]) -> String {
-    let [left, top, right, bottom] = ROOM;
+/// Renders shares over retrospectives.
+pub(crate) fn render_svg(points: &[CurvePoint]) -> String {
+    let [left, top, right, bottom] = MARGINS;
     let (width, height) = (WIDTH - left - right, HEIGHT - top - bottom);
     let last = points.len().max(2);
     let x = |retrospective: usize| left + width * (retrospective - 1) as f64 / (last - 1) as f64;
@@ -59,7 +59,7 @@ pub(crate) fn svg(points: &[Point]) -> String {
     for (at, line) in LINES.iter().enumerate() {
         let places: Vec<String> = points
             .iter()
-            .filter_map(|point| Some(format!("{:.1},{:.1}", x(point.retrospective), y((line.of)(point)?))))
+            .filter_map(|point| Some(format!("{:.1},{:.1}", x(point.retrospective), y((line.value)(point)?))))
             .collect();
         let (name, colour, key) = (line.name, line.colour, top + 14.0 + 20.0 * at as f64);
         out.push_str(&format!(
@@ -81,10 +81,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_has_its_points_and_a_gap_where_nothing_is_known() {
-        let point =
-            |retrospective, precision| Point { retrospective, precision, success: 1.0, ..Point::default() };
-        let svg = svg(&[point(1, None), point(2, Some(1.0)), point(3, Some(0.5))]);
+    fn a_line_has_its_points_and_skips_unknown_values() {
+        let point = |retrospective, precision| CurvePoint {
+            retrospective,
+            precision,
+            success: 1.0,
+            ..CurvePoint::default()
+        };
+        let svg = render_svg(&[point(1, None), point(2, Some(1.0)), point(3, Some(0.5))]);
         assert_eq!(svg.matches("<polyline").count(), LINES.len());
         let precision = svg.lines().find(|line| line.contains("<polyline")).unwrap();
         assert_eq!(precision.matches(',').count(), 2, "{precision}");

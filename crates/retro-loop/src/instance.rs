@@ -1,4 +1,4 @@
-//! A running `retro`, and its public interface: events in, context out, lists and reports.
+//! A running `retro`, used through its public interface: events in, context out, lists and reports.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,45 +11,47 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-/// How long anything may take before it is called stuck: a busy machine is slow, and nothing here takes a minute.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// How often the start is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// What an agent waits for its context, in milliseconds: long enough that no busy machine changes what a run was handed.
-const ANSWER_MS: &str = "60000";
-/// Memories asked for in one list; a world that makes more is told so.
+/// Timeout of every operation: 120 s. A busy machine is slow, but nothing here takes a minute.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(120);
+/// Interval at which the start is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Value of `RETRO_ANSWER_MS`: how long an agent waits for its context. High enough that a slow machine never
+/// changes what a run is handed.
+const CONTEXT_TIMEOUT_MS: &str = "60000";
+/// Memories in one list. A world that makes more is rejected.
 const LIST_MAX: usize = 1000;
-/// How many retrospectives a list may hold that a manual one is looked for in.
+/// Retrospectives in the list that is searched for a manual one.
 const RETROSPECTIVES_MAX: usize = 20;
 
-/// Where the time went, in microseconds of waiting, summed over everything that went on side by side.
+/// Microseconds spent waiting, summed over all concurrent workflows.
 #[derive(Debug, Default)]
-pub(crate) struct Spent {
+pub(crate) struct TimeSpent {
     pub(crate) context: AtomicU64,
     pub(crate) events: AtomicU64,
     pub(crate) waiting: AtomicU64,
     pub(crate) lists: AtomicU64,
 }
 
-/// A `retro up` of our own, in a folder that vanishes with it.
+/// A `retro up` process with its own temporary folder.
 pub(crate) struct Instance {
     process: Child,
     folder: tempfile::TempDir,
     http: reqwest::Client,
     url: String,
-    pub(crate) spent: Spent,
+    pub(crate) time_spent: TimeSpent,
 }
 
-/// A retrospective that has ended.
+/// A closed retrospective.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct ClosedRetrospective {
     pub(crate) id: String,
 }
 
 impl Instance {
-    /// Starts `binary` under a policy file's text, with so many investigators, its data in a new folder of `parent`.
+    /// Starts `binary` with a policy file's text and this many investigators. Its data goes into a new folder
+    /// in `parent`.
     ///
-    /// Fails with the end of its log when it does not come up.
+    /// Fails with the end of its log when it does not start.
     pub(crate) async fn start(
         binary: &Path,
         parent: &Path,
@@ -66,8 +68,9 @@ impl Instance {
             .arg(folder.path().join("data"))
             .env("RETRO_PIPELINES", &pipelines)
             .env("RETRO_INVESTIGATORS", investigators.to_string())
-            .env("RETRO_ANSWER_MS", ANSWER_MS)
+            .env("RETRO_CONTEXT_TIMEOUT_MS", CONTEXT_TIMEOUT_MS)
             .env("RETRO_LOG", "warn")
+            // An inherited address would make it use another broker or database.
             .env_remove("NATS_URL")
             .env_remove("DATABASE_URL")
             .stdin(Stdio::null())
@@ -76,17 +79,18 @@ impl Instance {
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("{} cannot be started", binary.display()))?;
-        let http = reqwest::Client::builder().timeout(PATIENCE).build()?;
-        let mut instance = Self { process, folder, http, url: String::new(), spent: Spent::default() };
-        instance.url = instance.address().await?;
+        let http = reqwest::Client::builder().timeout(OPERATION_TIMEOUT).build()?;
+        let mut instance =
+            Self { process, folder, http, url: String::new(), time_spent: TimeSpent::default() };
+        instance.url = instance.wait_for_address().await?;
         Ok(instance)
     }
 
-    async fn address(&mut self) -> Result<String> {
+    async fn wait_for_address(&mut self) -> Result<String> {
         let began = Instant::now();
-        while began.elapsed() < PATIENCE {
+        while began.elapsed() < OPERATION_TIMEOUT {
             if let Some(status) = self.process.try_wait()? {
-                bail!("`retro up` ended with {status}:\n{}", self.log());
+                bail!("`retro up` ended with {status}:\n{}", self.log_tail());
             }
             let text =
                 std::fs::read_to_string(self.folder.path().join("data/instance.json")).unwrap_or_default();
@@ -94,66 +98,73 @@ impl Instance {
             if let Some(url) = recorded["http_url"].as_str() {
                 return Ok(url.to_owned());
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
-        bail!("`retro up` did not start within {} s:\n{}", PATIENCE.as_secs(), self.log())
+        bail!("`retro up` did not start within {} s:\n{}", OPERATION_TIMEOUT.as_secs(), self.log_tail())
     }
 
-    /// The end of its log.
-    fn log(&self) -> String {
+    /// Returns the last 30 lines of the log.
+    fn log_tail(&self) -> String {
         let text = std::fs::read_to_string(self.folder.path().join("retro.log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(30)..].join("\n")
     }
 
-    /// What a run's step is handed.
-    pub(crate) async fn context(&self, tenant: &str, workflow: &str, step: &str, run: &str) -> Result<Value> {
-        let began = Instant::now();
-        let asked = json!({"workflow": workflow, "step": step, "run_id": run});
-        let answer = self.post(tenant, "/v1/context", &[], asked.to_string()).await?;
-        // A run that was handed nothing because the program was slow would be another run the next time.
-        let reason = answer["reason"].as_str().unwrap_or_default();
-        let slow = reason.starts_with("no memories: ") || answer["recorded"] == "unknown";
-        ensure!(!slow, "no context for {workflow} {step}: {reason}");
-        add(&self.spent.context, began);
-        Ok(answer)
-    }
-
-    /// Sends a window's runs as one batch.
-    pub(crate) async fn events(&self, tenant: &str, events: &[Value]) -> Result<()> {
-        let began = Instant::now();
-        let form = [("content-type", "application/cloudevents-batch+json")];
-        let answer = self.post(tenant, "/v1/events", &form, Value::from(events).to_string()).await?;
-        ensure!(answer["accepted"] == events.len(), "not every event was accepted: {answer}");
-        add(&self.spent.events, began);
-        Ok(())
-    }
-
-    /// Waits until a retrospective of a workflow has closed: its number, or for a manual one its id.
-    pub(crate) async fn closed(
+    /// Requests the context of a run's step.
+    pub(crate) async fn request_context(
         &self,
         tenant: &str,
         workflow: &str,
-        which: &Which,
-        pause: Duration,
-    ) -> Result<Ended> {
+        step: &str,
+        run: &str,
+    ) -> Result<Value> {
         let began = Instant::now();
-        let limit = if matches!(which, Which::Epoch(_)) { 1 } else { RETROSPECTIVES_MAX };
+        let asked = json!({"workflow": workflow, "step": step, "run_id": run});
+        let answer = self.post_json(tenant, "/v1/context", &[], asked.to_string()).await?;
+        // A run that got no memories because the program was slow would differ the next time, so this is an
+        // error.
+        let reason = answer["reason"].as_str().unwrap_or_default();
+        let slow = reason.starts_with("no memories: ") || answer["recorded"] == "unknown";
+        ensure!(!slow, "no context for {workflow}, step {step}: {reason}");
+        add_elapsed(&self.time_spent.context, began);
+        Ok(answer)
+    }
+
+    /// Sends the runs of a window as one batch.
+    pub(crate) async fn send_events(&self, tenant: &str, events: &[Value]) -> Result<()> {
+        let began = Instant::now();
+        let form = [("content-type", "application/cloudevents-batch+json")];
+        let answer = self.post_json(tenant, "/v1/events", &form, Value::from(events).to_string()).await?;
+        ensure!(answer["accepted"] == events.len(), "some events were not accepted: {answer}");
+        add_elapsed(&self.time_spent.events, began);
+        Ok(())
+    }
+
+    /// Waits until a retrospective has closed. Fails when it fails or is cancelled.
+    pub(crate) async fn wait_until_closed(
+        &self,
+        tenant: &str,
+        workflow: &str,
+        which: &RetrospectiveKey,
+        pause: Duration,
+    ) -> Result<ClosedRetrospective> {
+        let began = Instant::now();
+        let limit = if matches!(which, RetrospectiveKey::Epoch(_)) { 1 } else { RETROSPECTIVES_MAX };
         let path = format!("/v1/retrospectives?workflow={workflow}&limit={limit}");
         let mut looks = tokio::time::interval(pause);
-        while began.elapsed() < PATIENCE {
+        while began.elapsed() < OPERATION_TIMEOUT {
             looks.tick().await;
-            let listed = self.get(tenant, &path).await?;
+            let listed = self.get_json(tenant, &path).await?;
             let rows = listed["items"].as_array().into_iter().flatten().map(|row| &row["retrospective"]);
             let found = rows.into_iter().find(|row| match which {
-                Which::Epoch(epoch) => row["epoch"].as_u64() == Some(u64::from(*epoch)),
-                Which::Id(id) => row["id"] == id.as_str(),
+                RetrospectiveKey::Epoch(epoch) => row["epoch"].as_u64() == Some(u64::from(*epoch)),
+                RetrospectiveKey::Id(id) => row["id"] == id.as_str(),
             });
             let Some(row) = found else { continue };
             match row["state"].as_str() {
                 Some("closed") => {
-                    add(&self.spent.waiting, began);
-                    return Ok(Ended { id: text(&row["id"]) });
+                    add_elapsed(&self.time_spent.waiting, began);
+                    return Ok(ClosedRetrospective { id: string_or_empty(&row["id"]) });
                 }
                 Some("failed" | "cancelled") => {
                     bail!("a retrospective of {tenant} {workflow} did not succeed: {row}")
@@ -163,58 +174,70 @@ impl Instance {
         }
         bail!(
             "{which:?} of {tenant} {workflow} did not close within {} s:\n{}",
-            PATIENCE.as_secs(),
-            self.log()
+            OPERATION_TIMEOUT.as_secs(),
+            self.log_tail()
         )
     }
 
-    /// Every memory of a workflow, of any status.
-    pub(crate) async fn memories(&self, tenant: &str, workflow: &str) -> Result<Vec<Value>> {
+    /// Lists the memories of a workflow in every status.
+    pub(crate) async fn list_memories(&self, tenant: &str, workflow: &str) -> Result<Vec<Value>> {
         let began = Instant::now();
-        let listed = self.get(tenant, &format!("/v1/memories?workflow={workflow}&limit={LIST_MAX}")).await?;
+        let listed =
+            self.get_json(tenant, &format!("/v1/memories?workflow={workflow}&limit={LIST_MAX}")).await?;
         ensure!(
             listed["more"] == false,
             "{tenant} {workflow} has more than {LIST_MAX} memories: too noisy a world"
         );
-        add(&self.spent.lists, began);
+        add_elapsed(&self.time_spent.lists, began);
         Ok(listed["items"].as_array().cloned().unwrap_or_default())
     }
 
-    /// A retrospective's report.
-    pub(crate) async fn report(&self, tenant: &str, id: &str) -> Result<Value> {
+    /// Fetches the report of a retrospective.
+    pub(crate) async fn fetch_report(&self, tenant: &str, id: &str) -> Result<Value> {
         let began = Instant::now();
-        let report = self.get(tenant, &format!("/v1/reports/{id}")).await?;
-        add(&self.spent.lists, began);
+        let report = self.get_json(tenant, &format!("/v1/reports/{id}")).await?;
+        add_elapsed(&self.time_spent.lists, began);
         Ok(report)
     }
 
-    /// Opens a manual retrospective over runs and answers its id.
-    pub(crate) async fn look_into(&self, tenant: &str, workflow: &str, runs: &[String]) -> Result<String> {
+    /// Opens a manual retrospective over runs and returns its id.
+    pub(crate) async fn open_manual_retrospective(
+        &self,
+        tenant: &str,
+        workflow: &str,
+        runs: &[String],
+    ) -> Result<String> {
         let asked = json!({"workflow": workflow, "runs": runs, "by": "a person"});
-        let answer = self.post(tenant, "/v1/retrospectives", &[], asked.to_string()).await?;
-        Ok(text(&answer["retrospective"]))
+        let answer = self.post_json(tenant, "/v1/retrospectives", &[], asked.to_string()).await?;
+        Ok(string_or_empty(&answer["retrospective"]))
     }
 
-    /// What a manual retrospective proposes.
-    pub(crate) async fn proposals(&self, tenant: &str, retrospective: &str) -> Result<Vec<Value>> {
+    /// Lists the proposals of a manual retrospective.
+    pub(crate) async fn list_proposals(&self, tenant: &str, retrospective: &str) -> Result<Vec<Value>> {
         let listed =
-            self.get(tenant, &format!("/v1/proposals?retrospective={retrospective}&limit=100")).await?;
+            self.get_json(tenant, &format!("/v1/proposals?retrospective={retrospective}&limit=100")).await?;
         Ok(listed["items"].as_array().cloned().unwrap_or_default())
     }
 
-    /// Accepts a proposal as a person who does not mind tombstones.
-    pub(crate) async fn accept(&self, tenant: &str, proposal: &str) -> Result<()> {
+    /// Accepts a proposal, overriding tombstones.
+    pub(crate) async fn accept_proposal(&self, tenant: &str, proposal: &str) -> Result<()> {
         let asked = json!({"by": "a person", "despite_tombstone": "it is planted"});
-        self.post(tenant, &format!("/v1/proposals/{proposal}/accept"), &[], asked.to_string()).await?;
+        self.post_json(tenant, &format!("/v1/proposals/{proposal}/accept"), &[], asked.to_string()).await?;
         Ok(())
     }
 
-    async fn get(&self, tenant: &str, path: &str) -> Result<Value> {
+    async fn get_json(&self, tenant: &str, path: &str) -> Result<Value> {
         let request = self.http.get(format!("{}{path}", self.url)).header("Retro-Tenant", tenant);
-        answered(request, path).await
+        send_request(request, path).await
     }
 
-    async fn post(&self, tenant: &str, path: &str, headers: &[(&str, &str)], body: String) -> Result<Value> {
+    async fn post_json(
+        &self,
+        tenant: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: String,
+    ) -> Result<Value> {
         let mut request = self.http.post(format!("{}{path}", self.url)).header("Retro-Tenant", tenant);
         if headers.is_empty() {
             request = request.header("content-type", "application/json");
@@ -222,52 +245,52 @@ impl Instance {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        answered(request.body(body), path).await
+        send_request(request.body(body), path).await
     }
 
-    /// Stops it in order; its folder is removed.
+    /// Shuts the program down gracefully and removes its folder.
     pub(crate) async fn stop(mut self) -> Result<()> {
         if let Some(pid) = self.process.id() {
             kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGTERM)?;
         }
         let status = self.process.wait().await?;
-        ensure!(status.success(), "`retro up` ended with {status}:\n{}", self.log());
+        ensure!(status.success(), "`retro up` ended with {status}:\n{}", self.log_tail());
         Ok(())
     }
 }
 
-/// A retrospective that is waited for.
+/// Identifies a retrospective to wait for.
 #[derive(Debug, Clone)]
-pub(crate) enum Which {
-    /// Its number within the workflow.
+pub(crate) enum RetrospectiveKey {
+    /// Epoch of an automatic retrospective.
     Epoch(u32),
-    /// Its id.
+    /// Id of a manual retrospective.
     Id(String),
 }
 
-async fn answered(request: reqwest::RequestBuilder, path: &str) -> Result<Value> {
+async fn send_request(request: reqwest::RequestBuilder, path: &str) -> Result<Value> {
     let answer = request.send().await.with_context(|| format!("no answer to {path}"))?;
     let status = answer.status();
-    let body = answer.text().await.with_context(|| format!("half an answer to {path}"))?;
+    let body = answer.text().await.with_context(|| format!("incomplete answer to {path}"))?;
     ensure!(
         status.is_success() && status != reqwest::StatusCode::MULTI_STATUS,
-        "{path} was answered {status}: {body}"
+        "{path} was answered with {status}: {body}"
     );
-    serde_json::from_str(&body).with_context(|| format!("{path} was answered with no JSON: {body}"))
+    serde_json::from_str(&body).with_context(|| format!("the answer to {path} is not JSON: {body}"))
 }
 
-fn add(to: &AtomicU64, began: Instant) {
+fn add_elapsed(to: &AtomicU64, began: Instant) {
     to.fetch_add(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// A text of an answer; empty when it is none.
-pub(crate) fn text(value: &Value) -> String {
+/// Returns a JSON string's text, or an empty text for any other value.
+pub(crate) fn string_or_empty(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-impl Spent {
-    /// Context, events, waiting, lists; in seconds.
-    pub(crate) fn seconds(&self) -> [f64; 4] {
+impl TimeSpent {
+    /// Returns the seconds spent on context, events, waiting and lists.
+    pub(crate) fn as_seconds(&self) -> [f64; 4] {
         [&self.context, &self.events, &self.waiting, &self.lists]
             .map(|one| one.load(Ordering::Relaxed) as f64 / 1e6)
     }

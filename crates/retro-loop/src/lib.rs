@@ -2,13 +2,13 @@
 
 mod ablation;
 mod agent;
-mod chance;
 mod curve;
 mod instance;
-mod play;
 mod score;
+mod seeded_rng;
+mod simulation;
 mod table;
-mod trace;
+mod trajectory;
 mod truth;
 mod world;
 
@@ -21,67 +21,73 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use instance::Instance;
-use play::{Part, Story, WINDOW};
-use score::{Summary, Told};
+use score::{Summary, WorldResult};
+use simulation::{WINDOW, WorkflowResult, WorkflowSimulation};
 
 pub use world::World;
 
-/// Runs of one workflow, at most: a retrospective's list is read after each window.
+/// Largest number of runs per workflow: the list of retrospectives is read after each window.
 const RUNS_MAX: u32 = 10_000;
 
-/// How worlds are played.
+/// Settings of a simulation.
 #[derive(Debug, Clone)]
-pub struct Playing {
-    /// The program to start.
+pub struct Simulation {
+    /// Path of the `retro` binary.
     pub retro: PathBuf,
-    /// Where its folders go; they are removed.
+    /// Folder in which temporary data is created and removed.
     pub folder: PathBuf,
-    /// Each is a tenant of its own.
+    /// Number of seeds; each is its own tenant.
     pub seeds: u64,
-    /// Of each workflow; whole windows of ten.
+    /// Runs per workflow; a multiple of the window size of ten.
     pub runs: u32,
-    /// Workflows under way at once.
-    pub side_by_side: usize,
-    /// Investigations that the program carries out at once.
+    /// Workflows simulated concurrently.
+    pub concurrency: usize,
+    /// Concurrent investigations in the program.
     pub investigators: u32,
-    /// Pause between two looks at whether a retrospective has closed.
-    pub look_every: Duration,
+    /// Interval at which an open retrospective is polled.
+    pub poll_interval: Duration,
 }
 
-/// What came of it.
+/// Result of a simulation.
 #[derive(Debug)]
-pub struct Played {
-    stories: Vec<Vec<Story>>,
-    /// How long it took.
+pub struct SimulationResult {
+    workflow_results: Vec<Vec<WorkflowResult>>,
+    /// Duration of the simulation.
     pub took: Duration,
-    spent: [f64; 4],
+    time_spent: [f64; 4],
 }
 
-impl Playing {
-    /// Plays every workflow of every world with every seed against one instance under a policy file's text.
+impl Simulation {
+    /// Simulates every workflow of every world with every seed against one instance under a policy file's
+    /// text.
     ///
-    /// Fails with the first thing that went wrong: an answer of the program that is none, or a retrospective that does not
-    /// close.
-    pub async fn play(&self, worlds: &Arc<Vec<World>>, policy: &str) -> Result<Played> {
-        ensure!(self.seeds > 0, "no seeds, no runs");
+    /// Fails at the first error: an invalid answer of the program, or a retrospective that does not close.
+    pub async fn run(&self, worlds: &Arc<Vec<World>>, policy: &str) -> Result<SimulationResult> {
+        ensure!(self.seeds > 0, "at least one seed is needed");
         ensure!(
             self.runs.is_multiple_of(WINDOW) && (WINDOW..=RUNS_MAX).contains(&self.runs),
-            "{} runs: windows have {WINDOW}, and {RUNS_MAX} are the most",
+            "{} runs: must be a multiple of {WINDOW} and at most {RUNS_MAX}",
             self.runs
         );
         let began = Instant::now();
         let retro = Arc::new(Instance::start(&self.retro, &self.folder, policy, self.investigators).await?);
-        let places = Arc::new(Semaphore::new(self.side_by_side.max(1)));
-        let mut under_way: JoinSet<Result<(usize, Story)>> = JoinSet::new();
+        let places = Arc::new(Semaphore::new(self.concurrency.max(1)));
+        let mut under_way: JoinSet<Result<(usize, WorkflowResult)>> = JoinSet::new();
         for seed in 1..=self.seeds {
             for at in 0..worlds.len() {
                 for workflow in 0..worlds[at].workflows.len() {
                     let (retro, places, worlds) = (retro.clone(), places.clone(), worlds.clone());
-                    let (runs, look_every) = (self.runs, self.look_every);
+                    let (runs, look_every) = (self.runs, self.poll_interval);
                     under_way.spawn(async move {
-                        let _place = places.acquire().await.context("it is never closed")?;
-                        let part = Part { world: &worlds[at], workflow, seed, runs, look_every };
-                        Ok((at, part.play(&retro).await?))
+                        let _place = places.acquire().await.context("the semaphore is closed")?;
+                        let part = WorkflowSimulation {
+                            world: &worlds[at],
+                            workflow,
+                            seed,
+                            runs,
+                            poll_interval: look_every,
+                        };
+                        Ok((at, part.simulate(&retro).await?))
                     });
                 }
             }
@@ -91,113 +97,115 @@ impl Playing {
             let (at, story) = told.context("a workflow's task panicked")??;
             stories[at].push(story);
         }
-        // They end in any order; what is told of them does not depend on it.
-        stories
-            .iter_mut()
-            .for_each(|told: &mut Vec<Story>| told.sort_by_key(|story| (story.seed, story.workflow)));
+        // Workflows finish in any order; sorting makes the output independent of it.
+        stories.iter_mut().for_each(|told: &mut Vec<WorkflowResult>| {
+            told.sort_by_key(|story| (story.seed, story.workflow))
+        });
         let retro = Arc::into_inner(retro).context("a task still holds the instance")?;
-        let spent = retro.spent.seconds();
+        let spent = retro.time_spent.as_seconds();
         retro.stop().await?;
-        Ok(Played { stories, took: began.elapsed(), spent })
+        Ok(SimulationResult { workflow_results: stories, took: began.elapsed(), time_spent: spent })
     }
 }
 
-impl Played {
-    fn told<'w>(&self, worlds: &'w [World]) -> Vec<Told<'w>> {
-        let each = worlds.iter().zip(&self.stories);
-        each.map(|(world, stories)| Told { world, stories: stories.clone() }).collect()
+impl SimulationResult {
+    fn world_results<'w>(&self, worlds: &'w [World]) -> Vec<WorldResult<'w>> {
+        let each = worlds.iter().zip(&self.workflow_results);
+        each.map(|(world, stories)| WorldResult { world, workflow_results: stories.clone() }).collect()
     }
 
-    /// What was seen, as text for people: each world in a line, the curve, the goals, and where the time went.
-    pub fn text(&self, worlds: &[World]) -> String {
-        let told = self.told(worlds);
-        let mut text = table::worlds(&told);
-        text.push_str(&table::curve(&score::curve(&told)));
-        text.push_str(&table::goals(&score::summary(&told)));
-        text.push_str(&table::wrong(&told));
-        text.push_str(&table::unknown(&told));
-        text.push_str(&table::spent(self.took, self.spent));
+    /// Renders the results as text: one line for each world, the curve, the goals, and where the time went.
+    pub fn render_text(&self, worlds: &[World]) -> String {
+        let told = self.world_results(worlds);
+        let mut text = table::render_worlds(&told);
+        text.push_str(&table::render_curve(&score::compute_curve(&told)));
+        text.push_str(&table::render_goals(&score::compute_summary(&told)));
+        text.push_str(&table::render_wrong_memories(&told));
+        text.push_str(&table::render_unknown_causes(&told));
+        text.push_str(&table::render_time_spent(self.took, self.time_spent));
         text
     }
 
-    /// The curves as a picture.
-    pub fn picture(&self, worlds: &[World]) -> String {
-        curve::svg(&score::curve(&self.told(worlds)))
+    /// Renders the curves as an SVG chart.
+    pub fn render_svg(&self, worlds: &[World]) -> String {
+        curve::render_svg(&score::compute_curve(&self.world_results(worlds)))
     }
 
-    /// Every figure.
-    pub fn json(&self, worlds: &[World]) -> serde_json::Value {
-        let told = self.told(worlds);
-        let of_world = |told: &Told<'_>| {
+    /// Returns all figures as JSON.
+    pub fn to_json(&self, worlds: &[World]) -> serde_json::Value {
+        let told = self.world_results(worlds);
+        let of_world = |told: &WorldResult<'_>| {
             let one = std::slice::from_ref(told);
-            serde_json::json!({"world": told.world.name, "summary": score::summary(one), "curve": score::curve(one)})
+            serde_json::json!({"world": told.world.name, "summary": score::compute_summary(one), "curve": score::compute_curve(one)})
         };
         serde_json::json!({
-            "summary": score::summary(&told),
-            "curve": score::curve(&told),
+            "summary": score::compute_summary(&told),
+            "curve": score::compute_curve(&told),
             "worlds": told.iter().map(of_world).collect::<Vec<_>>(),
             "seconds": self.took.as_secs_f64(),
         })
     }
 
-    /// The share of runs that succeeded with memory and without, and the precision and recall, for a test that wants to
-    /// know that there was something to see.
-    pub fn figures(&self, worlds: &[World]) -> Figures {
-        let Summary { success, success_without, precision, recall, .. } = score::summary(&self.told(worlds));
+    /// Returns the success shares with and without memory, precision and recall. A test uses them to check
+    /// that there was something to measure.
+    pub fn key_figures(&self, worlds: &[World]) -> Figures {
+        let Summary { success, success_without, precision, recall, .. } =
+            score::compute_summary(&self.world_results(worlds));
         Figures { success, success_without, precision, recall }
     }
 }
 
-/// The least that says whether the loop closes. Shares, from 0 to 1.
+/// Figures that show whether learning works, as shares from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
-    /// Of runs that succeeded.
+    /// Runs that succeeded.
     pub success: f64,
-    /// Of the same runs without memory.
+    /// The same runs without memory that succeeded.
     pub success_without: f64,
-    /// Of active memories, from the tenth retrospective on; `None` without any.
+    /// True active memories, from the tenth retrospective on; `None` when there are no active memories.
     pub precision: Option<f64>,
-    /// Of causes that have been there for ten retrospectives; `None` without any.
+    /// Known causes among those present for ten retrospectives; `None` when there are no such causes.
     pub recall: Option<f64>,
 }
 
-/// What the ablations say: base and each of them, with the same few seeds.
-pub async fn ablations(
-    playing: &Playing,
+/// Runs the base and every ablation with the same seeds. Returns the table and the JSON.
+pub async fn run_ablations(
+    playing: &Simulation,
     worlds: &Arc<Vec<World>>,
     said: &dyn Fn(&str),
 ) -> Result<(String, serde_json::Value)> {
-    let base = playing.play(worlds, "").await?;
-    let base_told = base.told(worlds);
+    let base = playing.run(worlds, "").await?;
+    let base_told = base.world_results(worlds);
     let mut rows = Vec::new();
-    for one in ablation::ALL {
-        let played = playing.play(worlds, &one.policy_file()).await?;
-        said(&format!("played without {} in {:.0} s", one.name, played.took.as_secs_f64()));
-        rows.push(one.judged(&base_told, &played.told(worlds)));
+    for one in ablation::ABLATIONS {
+        let played = playing.run(worlds, &one.policy_file()).await?;
+        said(&format!("simulated without {} in {:.0} s", one.name, played.took.as_secs_f64()));
+        rows.push(one.compare_to_base(&base_told, &played.world_results(worlds)));
     }
     Ok((
-        ablation::table(&score::summary(&base_told), &rows),
-        ablation::json(&score::summary(&base_told), &rows),
+        ablation::render_table(&score::compute_summary(&base_told), &rows),
+        ablation::to_json(&score::compute_summary(&base_told), &rows),
     ))
 }
 
-/// Reads the worlds of these folders.
-pub fn worlds(folders: &[PathBuf]) -> Result<Arc<Vec<World>>> {
-    let worlds: Vec<World> = folders.iter().map(|folder| World::read(folder)).collect::<Result<_>>()?;
+/// Loads the worlds in these folders. Fails when two have the same name.
+pub fn load_worlds(folders: &[PathBuf]) -> Result<Arc<Vec<World>>> {
+    let worlds: Vec<World> =
+        folders.iter().map(|folder| World::read_folder(folder)).collect::<Result<_>>()?;
     let mut names: Vec<&str> = worlds.iter().map(|world| world.name.as_str()).collect();
     names.sort_unstable();
-    ensure!(names.windows(2).all(|two| two[0] != two[1]), "two worlds have one name: {names:?}");
+    ensure!(names.windows(2).all(|two| two[0] != two[1]), "two worlds have the same name: {names:?}");
     Ok(Arc::new(worlds))
 }
 
-/// The folders of worlds in a folder: those that have a `world.toml`, in the order of their names.
-pub fn worlds_in(folder: &Path) -> Result<Vec<PathBuf>> {
+/// Lists the subfolders that contain a `world.toml`, sorted by name. Fails when there are none.
+pub fn find_world_folders(folder: &Path) -> Result<Vec<PathBuf>> {
     let listed = std::fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
     let mut folders: Vec<PathBuf> = listed
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.join("world.toml").is_file())
         .collect();
     folders.sort();
-    ensure!(!folders.is_empty(), "{} has no folder with a world.toml", folder.display());
+    ensure!(!folders.is_empty(), "{} contains no folder with a world.toml", folder.display());
     Ok(folders)
 }

@@ -1,8 +1,9 @@
-//! Worlds: folders of files that say what goes wrong in made-up workflows, what helps, and what a true memory looks like.
+//! Worlds: folders of files that define what goes wrong in invented workflows, what helps, and what a true
+//! memory looks like.
 //!
-//! The format stands in the crate's README. Everything that cannot be meant is refused with file and line.
+//! The README documents the format. Invalid files are rejected with file and line.
 
-mod check;
+mod validate;
 mod values;
 
 use std::collections::BTreeMap;
@@ -13,23 +14,23 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
 
-pub(crate) use values::{Drawn, Values};
+pub(crate) use values::{DrawnValues, Values};
 
-/// The file of a world that holds its agents' habits.
+/// File that holds the habits of a world's agents.
 const WORLD_FILE: &str = "world.toml";
-/// The most workflows of a world: each is played to its end.
+/// Largest number of workflows in a world.
 const WORKFLOWS_MAX: usize = 100;
-/// The largest file of a world, in bytes: they are written by people.
+/// Largest file of a world, in bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A made-up world.
+/// A simulated world.
 #[derive(Debug, Clone)]
 pub struct World {
-    /// Its folder's name.
+    /// Name of the world's folder.
     pub name: String,
-    /// What it is about, in a sentence.
+    /// Description in one sentence.
     pub about: String,
-    pub(crate) agents: Agents,
+    pub(crate) agents: AgentHabits,
     pub(crate) workflows: Vec<Workflow>,
 }
 
@@ -38,40 +39,41 @@ pub struct World {
 struct WorldFile {
     about: String,
     #[serde(default)]
-    agents: Agents,
+    agents: AgentHabits,
 }
 
-/// The habits of a world's agents, as probabilities.
+/// Habits of a world's agents, as probabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Agents {
+pub(crate) struct AgentHabits {
     /// Opens a memory that it was handed.
     pub(crate) read: f64,
-    /// Does what a memory says.
+    /// Follows a memory.
     pub(crate) follow: f64,
-    /// Finds a way out by itself.
+    /// Finds the remedy without a memory.
     pub(crate) finds_out: f64,
-    /// Fails for a reason that nobody can learn.
+    /// Fails for a reason that cannot be learned.
     pub(crate) fails_anyway: f64,
 }
 
-impl Default for Agents {
+impl Default for AgentHabits {
     fn default() -> Self {
         Self { read: 0.3, follow: 0.8, finds_out: 0.6, fails_anyway: 0.03 }
     }
 }
 
-/// A workflow of a world: one file.
+/// A workflow of a world, from one file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Workflow {
-    /// The file's name without `.toml`.
+    /// File name without `.toml`.
     #[serde(skip)]
     pub(crate) name: String,
-    /// Whether the harness notes beside each answer if the call failed; else only the answer's words tell.
+    /// True when the harness records a failure flag with each answer; otherwise only the text of the answer
+    /// shows it.
     #[serde(default)]
     pub(crate) flags: bool,
-    /// What differs between runs: a name and what it is drawn from.
+    /// Values that differ between runs, by name.
     #[serde(default)]
     pub(crate) values: Values,
     #[serde(rename = "step")]
@@ -86,18 +88,18 @@ pub(crate) struct Workflow {
     pub(crate) facts: Vec<Spanned<Fact>>,
 }
 
-/// A step, and what every run does in it.
+/// A step, and the calls that every run makes in it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Step {
     pub(crate) name: String,
-    /// What the agent is asked.
+    /// Task given to the agent.
     pub(crate) task: String,
     #[serde(default, rename = "routine")]
     pub(crate) routines: Vec<Routine>,
 }
 
-/// A call that works.
+/// A call that succeeds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Routine {
@@ -109,18 +111,18 @@ pub(crate) struct Routine {
     pub(crate) chance: f64,
 }
 
-/// What a memory about it looks like from outside: words of its one line, in any case; `a|b` is one of them.
+/// Words that the single line of a matching memory contains, ignoring case. `a|b` matches either word.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Looks {
-    /// Words of the error; all of them stand in the line. Without any, only the remedy tells.
+pub(crate) struct MemoryPattern {
+    /// Words of the error; all must occur. When empty, the remedy alone must match.
     #[serde(default)]
     pub(crate) error: Vec<String>,
-    /// Words of the remedy; all of them stand in the line.
+    /// Words of the remedy; all must occur.
     pub(crate) remedy: Vec<String>,
 }
 
-/// A call that is made before another one, and its answer.
+/// A preparatory call and its answer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LookUp {
@@ -130,163 +132,165 @@ pub(crate) struct LookUp {
     pub(crate) answer: String,
 }
 
-/// Something that makes runs fail, and its way out.
+/// A cause of failures, with its remedy.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cause {
     pub(crate) id: String,
     pub(crate) step: String,
     pub(crate) tool: String,
-    /// Share of the runs that meet it while it is there.
+    /// Share of runs that meet the cause while it is present.
     pub(crate) chance: f64,
-    /// First run that may meet it, from 1.
+    /// First run that can meet it, from 1.
     #[serde(default = "first_run")]
     pub(crate) from: u32,
-    /// Last run that may meet it: then it is fixed.
+    /// Last run that can meet it; afterwards the cause is fixed. `None`: never fixed.
     pub(crate) until: Option<u32>,
     pub(crate) rhythm: Option<Rhythm>,
-    /// The call of an agent that does not know better.
+    /// Arguments of the call that fails.
     #[serde(default = "no_arguments")]
     pub(crate) arguments: Value,
-    /// What that call answers, one of them.
+    /// Possible answers of the failing call.
     pub(crate) errors: Vec<String>,
-    /// What gets the answer.
+    /// Preparatory call that the remedy needs.
     pub(crate) look_up: Option<LookUp>,
-    /// The call that works.
+    /// Arguments of the call that succeeds.
     pub(crate) right: Value,
     pub(crate) answer: String,
-    /// What an agent says that minds the memory.
+    /// Message of an agent that follows the memory.
     #[serde(default)]
     pub(crate) minds: String,
-    /// How often the failing call is made before anything else happens, one of them.
+    /// Possible numbers of failing calls before the agent reacts.
     #[serde(default = "one_try")]
     pub(crate) tries: Vec<u32>,
-    /// Finds the way out by itself; otherwise the agents' habit.
+    /// Probability of finding the remedy without a memory. `None`: the agents' habit.
     pub(crate) finds_out: Option<f64>,
-    /// Fails all the same though it found the way out: time and money are gone.
+    /// Probability of failing although the remedy was found, because time or money ran out.
     #[serde(default)]
     pub(crate) costs: f64,
-    /// What the other runs do with the tool.
+    /// Use of the tool in runs that do not meet the cause.
     #[serde(default)]
     pub(crate) otherwise: Otherwise,
-    /// What following the memory does once the cause is fixed.
+    /// Effect of following the memory once the cause is fixed.
     #[serde(default)]
-    pub(crate) after: After,
-    /// What the call that worked answers then.
+    pub(crate) after: AfterFix,
+    /// Answer of the remedy's call once the cause is fixed and `after` is `harmful`.
     pub(crate) harm: Option<String>,
-    pub(crate) memory: Looks,
+    pub(crate) memory: MemoryPattern,
 }
 
-/// What comes only in some runs of a cycle: at night, on Mondays.
+/// Restricts a cause to some runs of a cycle, such as runs at night or on Mondays.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rhythm {
-    /// Runs of a cycle.
+    /// Runs per cycle.
     pub(crate) every: u32,
-    /// First and last run of the cycle that may meet it, from 1.
+    /// First and last run of the cycle that can meet the cause, from 1.
     pub(crate) runs: [u32; 2],
 }
 
-/// What a run does with the tool when nothing goes wrong.
+/// Use of the tool in a run that does not meet the failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Otherwise {
-    /// It calls it, and the call works.
+    /// Calls the tool successfully.
     #[default]
     Works,
-    /// It does not call it.
+    /// Does not call the tool.
     Skips,
 }
 
-/// What following a memory does once its cause is fixed.
+/// Effect of following a memory once its cause is fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum After {
-    /// The call works with it and without it.
+pub(crate) enum AfterFix {
+    /// The call succeeds with and without it.
     #[default]
     Harmless,
     /// The call fails with it.
     Harmful,
-    /// The tool is not called any more.
+    /// The tool is no longer called.
     Gone,
 }
 
-/// A lesson that looks true for a while and never is: what helped was chance, and following it makes calls fail.
+/// A false lesson that looks true for a while: the change helped by coincidence, and following it makes calls
+/// fail.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Trap {
     pub(crate) id: String,
     pub(crate) step: String,
     pub(crate) tool: String,
-    /// Share of the runs of a period in which it looks true.
+    /// Share of a period's runs in which it looks true.
     pub(crate) chance: f64,
-    /// First and last run of each time in which it looks true.
+    /// First and last run of each period in which it looks true.
     pub(crate) periods: Vec<[u32; 2]>,
-    /// The call that works, but for the moment of the coincidence.
+    /// Arguments of the call that succeeds except during the coincidence.
     #[serde(default = "no_arguments")]
     pub(crate) arguments: Value,
-    /// What it answers in that moment, one of them.
+    /// Possible answers of that call during the coincidence.
     #[serde(default)]
     pub(crate) errors: Vec<String>,
-    /// The changed call that then works by chance, and otherwise harms.
+    /// Arguments of the changed call: succeeds during the coincidence and fails otherwise.
     pub(crate) superstition: Value,
     pub(crate) answer: String,
-    /// What the changed call answers otherwise.
+    /// Answer of the changed call outside the coincidence.
     pub(crate) harm: String,
-    /// What an agent remarks on its run in such a moment; then nothing of it shows in the calls.
+    /// Remark of the agent during the coincidence. Then the calls show nothing of it.
     pub(crate) remark: Option<String>,
-    /// A person takes the proposal of a manual retrospective over the runs that showed it, once this run is over.
+    /// Run after which a person accepts the proposal of a manual retrospective over the runs that showed the
+    /// trap.
     pub(crate) accepted_at: Option<u32>,
-    /// Sees by itself that the changed call is the mistake; otherwise the agents' habit.
+    /// Probability of noticing that the changed call is the mistake. `None`: the agents' habit.
     pub(crate) finds_out: Option<f64>,
-    pub(crate) memory: Looks,
+    pub(crate) memory: MemoryPattern,
 }
 
-/// What passes by itself.
+/// An error that goes away by itself.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Noise {
     pub(crate) id: String,
     pub(crate) step: String,
     pub(crate) tool: String,
-    /// Share of the runs that meet it.
+    /// Share of runs that meet it.
     pub(crate) chance: f64,
-    /// Times in which it is frequent.
+    /// Periods in which it is frequent.
     pub(crate) burst: Option<Burst>,
     #[serde(default = "no_arguments")]
     pub(crate) arguments: Value,
     pub(crate) errors: Vec<String>,
     pub(crate) answer: String,
-    /// Probability that the agent changes the call when it tries again; otherwise it sends the same.
+    /// Probability that the agent changes the call when it retries; otherwise it repeats the same call.
     #[serde(default)]
     pub(crate) changes: f64,
-    /// What it may change the call to, one of them.
+    /// Possible arguments of the changed call.
     #[serde(default)]
     pub(crate) changed: Vec<Value>,
-    /// What the other runs do with the tool.
+    /// Use of the tool in runs that do not meet it.
     #[serde(default)]
     pub(crate) otherwise: Otherwise,
 }
 
-/// Runs in a row in which noise is frequent.
+/// Consecutive runs in which noise is frequent.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Burst {
-    /// One burst in so many runs, at a place that the seed draws.
+    /// Runs per cycle; each cycle has one burst, at a position drawn from the seed.
     pub(crate) every: u32,
-    /// How many runs it lasts.
+    /// Runs in a burst.
     pub(crate) runs: u32,
-    /// Share of those runs that meet it.
+    /// Share of the burst's runs that meet the noise.
     pub(crate) chance: f64,
 }
 
-/// Something that is true besides: a memory that says it is no mistake, and nobody has to have it.
+/// A true statement that is not a cause. A memory that states it is correct, but no memory is expected to.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fact {
     pub(crate) step: String,
     pub(crate) tool: String,
-    pub(crate) memory: Looks,
+    pub(crate) memory: MemoryPattern,
 }
 
 fn no_arguments() -> Value {
@@ -306,12 +310,12 @@ fn one_try() -> Vec<u32> {
 }
 
 impl World {
-    /// Reads a folder: `world.toml`, and every other `.toml` file as a workflow, in the order of their names.
+    /// Reads `world.toml`, and every other `.toml` file as a workflow, sorted by name.
     ///
-    /// Fails with file and line at the first thing that cannot be read or meant.
-    pub fn read(folder: &Path) -> Result<Self> {
+    /// Fails with file and line at the first file that cannot be read or is invalid.
+    pub fn read_folder(folder: &Path) -> Result<Self> {
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-        ensure!(!name.is_empty(), "{}: a world is a folder with a name", folder.display());
+        ensure!(!name.is_empty(), "{}: the folder of a world has no name", folder.display());
         let mut files = BTreeMap::new();
         let listed = std::fs::read_dir(folder)
             .with_context(|| format!("{}: the folder of a world cannot be read", folder.display()))?;
@@ -319,19 +323,23 @@ impl World {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "toml") {
                 let size = path.metadata()?.len();
-                ensure!(size <= FILE_BYTES_MAX, "{}: {size} bytes are too many for a world", path.display());
+                ensure!(
+                    size <= FILE_BYTES_MAX,
+                    "{}: {size} bytes are too large for a file of a world",
+                    path.display()
+                );
                 files.insert(path.clone(), std::fs::read_to_string(&path)?);
             }
         }
         let world_file = folder.join(WORLD_FILE);
         let Some(text) = files.remove(&world_file) else {
-            bail!("{}: not there; it says what the world is about", world_file.display());
+            bail!("{}: missing; it describes the world", world_file.display());
         };
-        let WorldFile { about, agents } = parsed(&world_file, &text)?;
-        check::agents(&world_file, &agents)?;
+        let WorldFile { about, agents } = parse_toml(&world_file, &text)?;
+        validate::validate_agents(&world_file, &agents)?;
         let workflows: Vec<Workflow> =
-            files.iter().map(|(path, text)| workflow(path, text)).collect::<Result<_>>()?;
-        ensure!(!workflows.is_empty(), "{}: a world has a file for each workflow besides", folder.display());
+            files.iter().map(|(path, text)| parse_workflow(path, text)).collect::<Result<_>>()?;
+        ensure!(!workflows.is_empty(), "{}: a world needs a file for each workflow", folder.display());
         ensure!(
             workflows.len() <= WORKFLOWS_MAX,
             "{}: more than {WORKFLOWS_MAX} workflows",
@@ -341,22 +349,22 @@ impl World {
     }
 }
 
-fn workflow(path: &Path, text: &str) -> Result<Workflow> {
-    let mut workflow: Workflow = parsed(path, text)?;
+fn parse_workflow(path: &Path, text: &str) -> Result<Workflow> {
+    let mut workflow: Workflow = parse_toml(path, text)?;
     workflow.name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-    check::workflow(path, text, &workflow)?;
+    validate::validate_workflow(path, text, &workflow)?;
     Ok(workflow)
 }
 
-/// A file as it was meant; otherwise `file:line: what is wrong`.
-fn parsed<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
+/// Parses a file. Fails with `file:line: problem`.
+fn parse_toml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
         anyhow::anyhow!("{}:{line}: {}", path.display(), error.message())
     })
 }
 
-/// The line of a byte, from 1.
+/// Returns the line of a byte offset, from 1.
 fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }

@@ -1,20 +1,20 @@
-//! Every instrument. The sentence above each is what is told about it everywhere.
+//! All instruments. The doc comment of each becomes its description over OTLP, in `/metrics` and in the manual.
 
-use crate::instrument::{Count, Described, Kind, Level, Spread};
+use crate::instrument::{Counter, Described, Gauge, Histogram, Kind};
 
-/// Handling: a healthy batch takes milliseconds, the bound of a handler is two minutes.
+/// Handling: a healthy batch takes milliseconds, and a handler is stopped after two minutes.
 const HANDLING_S: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0];
-/// Answers to agents: about a millisecond, and a fifth of a second is the bound.
+/// Context answers: usually about a millisecond, and at most 0.2 s by default.
 const ANSWER_S: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5];
-/// An investigation: milliseconds by heuristics, minutes by a model.
+/// Investigations: milliseconds by heuristics, minutes by a model.
 const INVESTIGATION_S: &[f64] = &[0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 3600.0];
-/// From an event to what came of it: as long as it takes until the window is full, a second or a month.
+/// From an event to the memory it confirms: as long as the window takes to fill, from a second to a month.
 const LEARNING_S: &[f64] =
     &[1.0, 5.0, 30.0, 120.0, 600.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0, 2_592_000.0];
-/// Messages handed over at once: at most the batch of the counter.
-const BATCH: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0];
+/// Batch sizes: at most the batch of the counter.
+const BATCH_MESSAGES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0];
 
-/// Makes the instruments, and the list of them that none can be left out of.
+/// Defines the instruments together with the list of all of them, so that none can be missing from it.
 macro_rules! instruments {
     ($($(#[doc = $says:literal])+ $name:ident: $kind:ident [$($label:literal),*] = $otlp:literal, $unit:literal $(, $bounds:expr)?;)*) => {
         $(
@@ -31,7 +31,7 @@ macro_rules! instruments {
             );
         )*
 
-        /// Every instrument, in the order in which people read them.
+        /// All instruments, in the order in which they are listed for people.
         pub const ALL: &[Described] = &[$(Described {
             name: $otlp,
             kind: Kind::$kind,
@@ -43,103 +43,113 @@ macro_rules! instruments {
 }
 
 instruments! {
-    /// Messages that a consumer took from the broker, redeliveries included.
-    CONSUMED: Count["messaging.system", "messaging.operation.name", "messaging.consumer.group.name"] = "messaging.client.consumed.messages", "{message}";
-    /// Messages of our own that the broker confirmed, repetitions included.
-    SENT: Count["messaging.system", "messaging.operation.name"] = "messaging.client.sent.messages", "{message}";
-    /// How long a consumer's handler took for what it was handed at once.
-    PROCESS_DURATION: Spread["messaging.system", "messaging.operation.name", "messaging.consumer.group.name"] = "messaging.process.duration", "s", HANDLING_S;
-    /// Messages handed to a handler at once.
-    BATCH_SIZE: Spread["messaging.consumer.group.name"] = "retro.handler.batch.messages", "{message}", BATCH;
-    /// Messages that a consumer has not answered for: not yet sent to it, and in its hands.
-    LAG: Level["messaging.consumer.group.name"] = "retro.consumer.lag.messages", "{message}";
-    /// How long the oldest message that a consumer has not answered for has lain in its stream; 0 when there is none.
-    LAG_AGE: Level["messaging.consumer.group.name"] = "retro.consumer.lag.age", "s";
-    /// Messages that were delivered before.
-    REDELIVERED: Count["messaging.consumer.group.name"] = "retro.messages.redelivered", "{message}";
-    /// What consumers answered: done, known (handled before: nothing changed), retry, snooze (put off without spending an attempt) or dead_letter.
-    ANSWERED: Count["messaging.consumer.group.name", "retro.verdict"] = "retro.messages.answered", "{message}";
+    /// Messages that a consumer received from the broker, redeliveries included.
+    MESSAGES_CONSUMED: Counter["messaging.system", "messaging.operation.name", "messaging.consumer.group.name"] = "messaging.client.consumed.messages", "{message}";
+    /// Messages that the program published and the broker confirmed, repetitions included.
+    MESSAGES_SENT: Counter["messaging.system", "messaging.operation.name"] = "messaging.client.sent.messages", "{message}";
+    /// Time that a consumer's handler took for one batch.
+    PROCESS_DURATION: Histogram["messaging.system", "messaging.operation.name", "messaging.consumer.group.name"] = "messaging.process.duration", "s", HANDLING_S;
+    /// Messages passed to a handler in one batch.
+    BATCH_SIZE: Histogram["messaging.consumer.group.name"] = "retro.handler.batch.messages", "{message}", BATCH_MESSAGES;
+    /// Messages that a consumer has not acknowledged, delivered to it or not.
+    CONSUMER_LAG: Gauge["messaging.consumer.group.name"] = "retro.consumer.lag.messages", "{message}";
+    /// Age of the oldest message that a consumer has not acknowledged; 0 when there is none.
+    CONSUMER_LAG_AGE: Gauge["messaging.consumer.group.name"] = "retro.consumer.lag.age", "s";
+    /// Messages that had been delivered before.
+    MESSAGES_REDELIVERED: Counter["messaging.consumer.group.name"] = "retro.messages.redelivered", "{message}";
+    /// Handled messages by outcome: done, known (handled before: nothing changed), retry, snooze (deferred without
+    /// spending an attempt) or dead_letter.
+    HANDLER_OUTCOMES: Counter["messaging.consumer.group.name", "retro.outcome"] = "retro.messages.handled", "{message}";
     /// Attempts at single messages that were counted in the database before the handler ran.
-    ATTEMPTS: Count["messaging.consumer.group.name"] = "retro.attempts.begun", "{attempt}";
-    /// Handlers that broke: panic, timeout, or answers for another number of messages (miscounted).
-    BROKE: Count["messaging.consumer.group.name", "error.type"] = "retro.handler.broke", "{batch}";
-    /// Messages that were given up and stored as dead letters.
-    BURIED: Count["messaging.consumer.group.name", "retro.code"] = "retro.dead_letters.buried", "{message}";
-    /// Replays of dead letters that something came of: handled, known (handled before: nothing changed), failed (given up again) or refused (the broker does not take it).
-    REPLAYED: Count["retro.outcome"] = "retro.replays.ended", "{replay}";
-    /// Dead letters that nobody has acted on.
-    LETTERS_OPEN: Level["retro.code"] = "retro.dead_letters.open", "{message}";
-    /// How long the oldest dead letter that nobody has acted on has been there; 0 when there is none.
-    LETTERS_AGE: Level[] = "retro.dead_letters.open.age", "s";
+    ATTEMPTS_BEGUN: Counter["messaging.consumer.group.name"] = "retro.attempts.started", "{attempt}";
+    /// Batches whose handler failed as a whole: by panic, by timeout, or by returning another number of outcomes
+    /// than messages (miscounted).
+    HANDLER_FAILURES: Counter["messaging.consumer.group.name", "error.type"] = "retro.handler.failures", "{batch}";
+    /// Messages that were rejected and stored as dead letters.
+    DEAD_LETTERS_STORED: Counter["messaging.consumer.group.name", "retro.code"] = "retro.dead_letters.created", "{message}";
+    /// Replays of dead letters by outcome: handled, known (handled before: nothing changed), failed (rejected
+    /// again) or refused (not accepted by the broker).
+    REPLAYS_ENDED: Counter["retro.outcome"] = "retro.replays.completed", "{replay}";
+    /// Open dead letters, which nobody has acted on.
+    DEAD_LETTERS_OPEN: Gauge["retro.code"] = "retro.dead_letters.open", "{message}";
+    /// Age of the oldest open dead letter; 0 when there is none.
+    DEAD_LETTERS_AGE: Gauge[] = "retro.dead_letters.open.age", "s";
 
     /// Messages of the outbox that wait to be sent; counted up to 100,000.
-    OUTBOX_UNSENT: Level[] = "retro.outbox.unsent.messages", "{message}";
-    /// How long the oldest message of the outbox has waited to be sent; 0 when there is none.
-    OUTBOX_AGE: Level[] = "retro.outbox.unsent.age", "s";
+    OUTBOX_UNSENT: Gauge[] = "retro.outbox.unsent.messages", "{message}";
+    /// Age of the oldest unsent message of the outbox; 0 when there is none.
+    OUTBOX_AGE: Gauge[] = "retro.outbox.unsent.age", "s";
     /// Rounds of the relay in which reading the outbox, publishing or marking as sent failed.
-    RELAY_FAILED: Count[] = "retro.outbox.failures", "{round}";
+    RELAY_FAILURES: Counter[] = "retro.outbox.failures", "{round}";
 
-    /// Runs that were looked at for counting: counted, updated, recorded (kept and not counted), superseded, duplicate or conflict.
-    RUNS_COUNTED: Count["retro.disposition"] = "retro.runs.taken", "{run}";
-    /// Retrospectives that are open, automatic ones.
-    RETROSPECTIVES_OPEN: Level[] = "retro.retrospectives.open", "{retrospective}";
-    /// How long the oldest open retrospective has been open, automatic ones; 0 when there is none.
-    RETROSPECTIVES_AGE: Level[] = "retro.retrospectives.open.age", "s";
+    /// Runs processed by the counter: counted, updated, recorded (stored and not counted), superseded, duplicate
+    /// or conflict.
+    RUNS_COUNTED: Counter["retro.disposition"] = "retro.runs.processed", "{run}";
+    /// Open automatic retrospectives.
+    RETROSPECTIVES_OPEN: Gauge[] = "retro.retrospectives.open", "{retrospective}";
+    /// Age of the oldest open automatic retrospective; 0 when there is none.
+    RETROSPECTIVES_AGE: Gauge[] = "retro.retrospectives.open.age", "s";
     /// Retrospectives that ended, manual ones included.
-    RETROSPECTIVES_CLOSED: Count["retro.outcome"] = "retro.retrospectives.closed", "{retrospective}";
+    RETROSPECTIVES_CLOSED: Counter["retro.outcome"] = "retro.retrospectives.closed", "{retrospective}";
 
     /// Investigations that a worker may claim now.
-    CLAIMABLE: Level[] = "retro.investigations.claimable", "{investigation}";
+    INVESTIGATIONS_CLAIMABLE: Gauge[] = "retro.investigations.claimable", "{investigation}";
     /// Investigations that ended: found, nothing, invalid, failed or body_gone.
-    INVESTIGATED: Count["retro.outcome"] = "retro.investigations.ended", "{investigation}";
-    /// How long an attempt at an investigation took, from claim to end.
-    INVESTIGATION_DURATION: Spread[] = "retro.investigation.duration", "s", INVESTIGATION_S;
-    /// Attempts at investigations that failed and are made again.
-    INVESTIGATION_RETRIES: Count[] = "retro.investigations.retried", "{attempt}";
-    /// Claims whose lease another worker had let run out.
-    TAKEOVERS: Count[] = "retro.lease.takeovers", "{claim}";
-    /// Workers that were told that their lease was taken over: they wrote nothing.
-    FENCED: Count[] = "retro.lease.fenced", "{claim}";
+    INVESTIGATIONS_ENDED: Counter["retro.outcome"] = "retro.investigations.ended", "{investigation}";
+    /// Time that an attempt at an investigation took, from claim to end.
+    INVESTIGATION_DURATION: Histogram[] = "retro.investigation.duration", "s", INVESTIGATION_S;
+    /// Failed attempts at investigations that will be retried.
+    INVESTIGATION_RETRIES: Counter[] = "retro.investigations.retried", "{attempt}";
+    /// Claims that took over an investigation after another worker's lease had expired.
+    TAKEOVERS: Counter[] = "retro.lease.takeovers", "{claim}";
+    /// Writes refused because the worker's lease had been taken over.
+    CLAIMS_FENCED: Counter[] = "retro.lease.fenced", "{claim}";
 
-    /// Investigated runs that memories were presented to, by whether the agent opened one of them (read) or none (none).
-    READ_SIGNAL: Count["retro.read_signal"] = "retro.runs.presented", "{run}";
-    /// From the storing of the event that confirmed a memory to the moment from which agents are handed it.
-    INJECTABLE: Spread[] = "retro.memory.event_to_injectable", "s", LEARNING_S;
-    /// What the writer did to memory, by kind of change.
-    CHANGES: Count["retro.change"] = "retro.memory.changes", "{change}";
-    /// How long the tentative memory that has waited longest has waited for a second run; 0 when there is none.
-    TENTATIVE_AGE: Level[] = "retro.memory.tentative.age", "s";
+    /// Investigated runs that memories were presented to, by whether the agent opened one of them (read) or none
+    /// (none).
+    READ_SIGNAL: Counter["retro.read_signal"] = "retro.runs.presented", "{run}";
+    /// Time from the storing of the event that confirmed a memory to the moment from which agents receive it.
+    EVENT_TO_INJECTABLE: Histogram[] = "retro.memory.event_to_injectable", "s", LEARNING_S;
+    /// Changes that the writer made to memory, by kind.
+    MEMORY_CHANGES: Counter["retro.change"] = "retro.memory.changes", "{change}";
+    /// Age of the tentative memory that has waited longest for a second run; 0 when there is none.
+    TENTATIVE_AGE: Gauge[] = "retro.memory.tentative.age", "s";
 
-    /// Texts that an embedder which is not built in was wanted for: made, failed, or left_alone (not asked, since it fails again and again); what was not made is compared by the built-in one.
-    EMBEDDED: Count["retro.outcome"] = "retro.embedder.texts", "{text}";
-    /// For how long the embedder behind an address is left alone at a time because it fails; 0 while it answers.
-    EMBEDDER_LEFT_ALONE: Level[] = "retro.embedder.left_alone", "s";
-    /// Memories that lack a vector of the embedder in use and are compared by the built-in one; counted up to 100,000.
-    VECTORS_LACKING: Level[] = "retro.embedder.lacking", "{memory}";
+    /// Texts for a configured embedder: made (embedded), failed, or left_alone (not sent, because the circuit
+    /// breaker is open). Texts without an embedding are compared by the built-in embedder.
+    TEXTS_EMBEDDED: Counter["retro.outcome"] = "retro.embedder.texts", "{text}";
+    /// Present pause of the circuit breaker in front of the configured embedder; 0 while the embedder answers.
+    EMBEDDER_CIRCUIT_OPEN: Gauge[] = "retro.embedder.circuit_open", "s";
+    /// Memories that have no embedding by the configured embedder and are compared by the built-in one; counted up
+    /// to 100,000.
+    EMBEDDINGS_MISSING: Gauge[] = "retro.embedder.missing_vectors", "{memory}";
 
-    /// Webhooks of GitHub by what became of them: taken, ping, not_taken (an event or action that is not used), incomplete (without what it would have to say, or in another shape), unmapped (of no tenant), unsigned, refused (not to be read), busy or failed (the broker did not take it). Events that are not used are other.
-    WEBHOOKS: Count["retro.github.kind", "retro.outcome"] = "retro.github.deliveries", "{delivery}";
+    /// GitHub webhooks by outcome: taken, ping, not_taken (an unused event or action), incomplete (a required
+    /// field is missing or has another shape), unmapped (the repository belongs to no tenant), unsigned, refused
+    /// (unreadable), busy, or failed (not accepted by the broker). Unused events have the kind other.
+    WEBHOOKS: Counter["retro.github.kind", "retro.outcome"] = "retro.github.deliveries", "{delivery}";
 
-    /// Answers to agents who asked for context: given, nothing_eligible or unavailable (the database was away or slow).
-    CONTEXT: Count["retro.reason"] = "retro.context.answers", "{answer}";
-    /// How long an answer to an agent who asked for context took.
-    CONTEXT_DURATION: Spread[] = "retro.context.duration", "s", ANSWER_S;
-    /// Memories that were handed to runs, previews left out.
-    PRESENTED: Count[] = "retro.memories.presented", "{memory}";
-    /// Rules that were kept back from agents because their words are taken for hostile.
-    RULES_WITHHELD: Count[] = "retro.rules.withheld", "{rule}";
+    /// Context answers to agents: given, nothing_eligible or unavailable (the database was unreachable or slow).
+    CONTEXT_ANSWERS: Counter["retro.reason"] = "retro.context.answers", "{answer}";
+    /// Time that a context answer took.
+    CONTEXT_DURATION: Histogram[] = "retro.context.duration", "s", ANSWER_S;
+    /// Memories presented to runs, previews not included.
+    MEMORIES_PRESENTED: Counter[] = "retro.memories.presented", "{memory}";
+    /// Rules blocked from agents because their text is suspected to be hostile.
+    RULES_WITHHELD: Counter[] = "retro.rules.blocked", "{rule}";
     /// Memories that runs opened.
-    READ: Count[] = "retro.memories.read", "{memory}";
+    MEMORIES_READ: Counter[] = "retro.memories.read", "{memory}";
 
-    /// Rows that retention purged.
-    PURGED: Count["retro.stage"] = "retro.retention.purged", "{row}";
-    /// Edits of the policy while the process ran: taken up, or refused because they cannot be used.
-    POLICY_EDITS: Count["retro.outcome"] = "retro.policy.edits", "{edit}";
-    /// Looks at the database for the levels here, and at the broker for lag: ok or failed. What failed is absent until it is known again.
-    LOOKS: Count["retro.source", "retro.outcome"] = "retro.levels.looks", "{look}";
+    /// Rows purged by retention.
+    ROWS_PURGED: Counter["retro.stage"] = "retro.retention.purged", "{row}";
+    /// Edits of the policy file while the process ran: applied, or refused as invalid.
+    POLICY_EDITS: Counter["retro.outcome"] = "retro.policy.edits", "{edit}";
+    /// Reads of the database and the broker for the gauges: ok or failed. A gauge whose read failed is absent
+    /// until the next one succeeds.
+    METRIC_READS: Counter["retro.source", "retro.outcome"] = "retro.metrics.collections", "{look}";
 
-    /// The program's version, as a label of what is always 1.
-    BUILD: Level["service.version"] = "retro.build.info", "{build}";
-    /// Memory of the process that is resident.
-    MEMORY: Level[] = "process.memory.usage", "By";
+    /// Version of the program as a label; the value is always 1.
+    BUILD_INFO: Gauge["service.version"] = "retro.build.info", "{build}";
+    /// Resident memory of the process.
+    PROCESS_MEMORY: Gauge[] = "process.memory.usage", "By";
 }

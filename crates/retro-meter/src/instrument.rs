@@ -1,42 +1,42 @@
-//! The three kinds of instruments. Each is made when it is used first, by the provider that is installed then.
+//! The three kinds of instruments. Each is created on first use, by the provider that is installed then.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use opentelemetry::metrics::{Counter, Histogram, Meter, ObservableGauge};
+use opentelemetry::metrics::{self, Meter, ObservableGauge};
 use opentelemetry::{KeyValue, global};
 
-/// The scope under which everything is measured.
+/// Instrumentation scope of all instruments.
 const SCOPE: &str = "retro";
 
-/// What an instrument measures.
+/// Kind of an instrument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Something that happens, counted.
-    Count,
-    /// How something is spread: a histogram.
-    Spread,
-    /// How something stands now.
-    Level,
+    /// Number of occurrences.
+    Counter,
+    /// Distribution of values.
+    Histogram,
+    /// Present value.
+    Gauge,
 }
 
-/// What is told about an instrument.
+/// Description of an instrument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Described {
-    /// Its name over OTLP.
+    /// Name over OTLP.
     pub name: &'static str,
-    /// What it measures.
+    /// Kind of the instrument.
     pub kind: Kind,
-    /// Its unit, as UCUM writes it; a word in braces is what is counted.
+    /// Unit in UCUM notation; a word in braces is the thing counted.
     pub unit: &'static str,
-    /// The names of its labels.
+    /// Names of the labels.
     pub labels: &'static [&'static str],
-    /// What it says, for whoever reads it.
+    /// Meaning in one sentence, for people.
     pub says: &'static str,
 }
 
 impl Described {
-    /// Its name as Prometheus has it: the unit is part of it, and what only grows ends in `_total`.
+    /// Returns the Prometheus name: it contains the unit, and that of a counter ends in `_total`.
     pub fn prometheus_name(&self) -> String {
         let name = self.name.replace('.', "_");
         let unit = match self.unit {
@@ -45,119 +45,122 @@ impl Described {
             "1" => "_ratio",
             _ => "",
         };
-        let end = if self.kind == Kind::Count { "_total" } else { "" };
+        let end = if self.kind == Kind::Counter { "_total" } else { "" };
         format!("{name}{unit}{end}")
     }
 }
 
-/// Something that happens, counted since the process began. `LABELS` is how many labels it has.
+/// A counter of occurrences since the process began. `LABELS` is the number of its labels.
 #[derive(Debug)]
-pub struct Count<const LABELS: usize> {
+pub struct Counter<const LABELS: usize> {
     described: Described,
-    counter: OnceLock<Counter<u64>>,
+    counter: OnceLock<metrics::Counter<u64>>,
 }
 
-impl<const LABELS: usize> Count<LABELS> {
+impl<const LABELS: usize> Counter<LABELS> {
     pub(crate) const fn new(described: Described) -> Self {
         Self { described, counter: OnceLock::new() }
     }
 
-    /// It happened so many times. The labels' values, in the order of their names.
+    /// Adds a number of occurrences. `labels` are the labels' values, in the order of their names.
     pub fn add(&self, times: u64, labels: [&'static str; LABELS]) {
-        self.counter().add(times, &self.described.keyed(labels));
+        self.counter().add(times, &self.described.label_pairs(labels));
     }
 
-    fn counter(&self) -> &Counter<u64> {
+    fn counter(&self) -> &metrics::Counter<u64> {
         let Described { name, unit, says, .. } = self.described;
-        let make = || meter().u64_counter(name).with_unit(unit).with_description(says).build();
+        let make = || global_meter().u64_counter(name).with_unit(unit).with_description(says).build();
         self.counter.get_or_init(make)
     }
 }
 
-/// How something is spread. `LABELS` is how many labels it has.
+/// A histogram. `LABELS` is the number of its labels.
 #[derive(Debug)]
-pub struct Spread<const LABELS: usize> {
+pub struct Histogram<const LABELS: usize> {
     described: Described,
     bounds: &'static [f64],
-    histogram: OnceLock<Histogram<f64>>,
+    histogram: OnceLock<metrics::Histogram<f64>>,
 }
 
-impl<const LABELS: usize> Spread<LABELS> {
+impl<const LABELS: usize> Histogram<LABELS> {
     pub(crate) const fn new(described: Described, bounds: &'static [f64]) -> Self {
         Self { described, bounds, histogram: OnceLock::new() }
     }
 
-    /// One value, in the instrument's unit. The labels' values, in the order of their names.
+    /// Records one value in the instrument's unit. `labels` are the labels' values, in the order of their names.
     pub fn record(&self, value: f64, labels: [&'static str; LABELS]) {
-        self.histogram().record(value, &self.described.keyed(labels));
+        self.histogram().record(value, &self.described.label_pairs(labels));
     }
 
-    fn histogram(&self) -> &Histogram<f64> {
+    fn histogram(&self) -> &metrics::Histogram<f64> {
         let Described { name, unit, says, .. } = self.described;
         self.histogram.get_or_init(|| {
-            let meter = meter();
+            let meter = global_meter();
             let builder = meter.f64_histogram(name).with_unit(unit).with_description(says);
             builder.with_boundaries(self.bounds.to_vec()).build()
         })
     }
 }
 
-/// How something stands, as it was seen last. `LABELS` is how many labels it has.
+/// A gauge that reports the last value set. `LABELS` is the number of its labels.
 #[derive(Debug)]
-pub struct Level<const LABELS: usize> {
+pub struct Gauge<const LABELS: usize> {
     described: Described,
-    seen: Mutex<BTreeMap<[&'static str; LABELS], f64>>,
+    values: Mutex<BTreeMap<[&'static str; LABELS], f64>>,
     gauge: OnceLock<ObservableGauge<f64>>,
 }
 
-impl<const LABELS: usize> Level<LABELS> {
+impl<const LABELS: usize> Gauge<LABELS> {
     pub(crate) const fn new(described: Described) -> Self {
-        Self { described, seen: Mutex::new(BTreeMap::new()), gauge: OnceLock::new() }
+        Self { described, values: Mutex::new(BTreeMap::new()), gauge: OnceLock::new() }
     }
 
-    /// It stands so, until it is shown again or hidden. The labels' values, in the order of their names.
-    pub fn show(&'static self, labels: [&'static str; LABELS], value: f64) {
-        self.seen().insert(labels, value);
+    /// Sets the value, which is reported until it is set again or cleared. `labels` are the labels' values, in the
+    /// order of their names.
+    pub fn set(&'static self, labels: [&'static str; LABELS], value: f64) {
+        self.lock_values().insert(labels, value);
         self.gauge();
     }
 
-    /// These are all there are; what was shown before under other labels is hidden.
-    pub fn show_all(&'static self, all: impl IntoIterator<Item = ([&'static str; LABELS], f64)>) {
-        *self.seen() = all.into_iter().collect();
+    /// Replaces all values; label sets that are not among them are no longer reported.
+    pub fn set_all(&'static self, all: impl IntoIterator<Item = ([&'static str; LABELS], f64)>) {
+        *self.lock_values() = all.into_iter().collect();
         self.gauge();
     }
 
-    /// Nobody knows how it stands: it is absent until it is shown again.
-    pub fn hide(&self, labels: [&'static str; LABELS]) {
-        self.seen().remove(&labels);
+    /// Clears the value, which is then absent until it is set again. An unknown value must be absent, since a
+    /// stale one would look healthy.
+    pub fn clear(&self, labels: [&'static str; LABELS]) {
+        self.lock_values().remove(&labels);
     }
 
     fn gauge(&'static self) {
         let Described { name, unit, says, .. } = self.described;
         self.gauge.get_or_init(|| {
-            let meter = meter();
+            let meter = global_meter();
             let builder = meter.f64_observable_gauge(name).with_unit(unit).with_description(says);
             let told = builder.with_callback(|observer| {
-                for (labels, value) in self.seen().iter() {
-                    observer.observe(*value, &self.described.keyed(*labels));
+                for (labels, value) in self.lock_values().iter() {
+                    observer.observe(*value, &self.described.label_pairs(*labels));
                 }
             });
             told.build()
         });
     }
 
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<[&'static str; LABELS], f64>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_values(&self) -> MutexGuard<'_, BTreeMap<[&'static str; LABELS], f64>> {
+        // A panic in another thread must not end the metrics, and the map is consistent at any time.
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Described {
-    fn keyed<const LABELS: usize>(&self, values: [&'static str; LABELS]) -> [KeyValue; LABELS] {
+    fn label_pairs<const LABELS: usize>(&self, values: [&'static str; LABELS]) -> [KeyValue; LABELS] {
         std::array::from_fn(|nth| KeyValue::new(self.labels[nth], values[nth]))
     }
 }
 
-fn meter() -> Meter {
+fn global_meter() -> Meter {
     global::meter(SCOPE)
 }
 
@@ -169,9 +172,9 @@ mod tests {
     use crate::ALL;
 
     #[test]
-    fn every_instrument_is_named_once_says_what_it_is_and_has_a_unit() {
+    fn every_instrument_has_a_unique_name_a_description_and_a_unit() {
         let names: BTreeSet<_> = ALL.iter().map(|one| one.prometheus_name()).collect();
-        assert_eq!(names.len(), ALL.len(), "two have one name");
+        assert_eq!(names.len(), ALL.len(), "two instruments have the same name");
         for Described { name, unit, says, .. } in ALL {
             assert!(says.ends_with('.') && says.len() > 20, "{name}: {says}");
             assert!(!unit.is_empty(), "{name}");
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn no_label_is_made_for_who_or_which() {
+    fn no_label_identifies_a_tenant_or_an_object() {
         let forbidden = ["tenant", "workflow", "run", "memory", "event", "retrospective", "user", "id"];
         for Described { name, labels, .. } in ALL {
             for label in *labels {
@@ -196,16 +199,16 @@ mod tests {
     fn the_unit_is_part_of_the_name() {
         let described =
             |kind, unit| Described { name: "retro.outbox.age", kind, unit, labels: &[], says: "" };
-        assert_eq!(described(Kind::Level, "s").prometheus_name(), "retro_outbox_age_seconds");
-        assert_eq!(described(Kind::Count, "{message}").prometheus_name(), "retro_outbox_age_total");
-        assert_eq!(described(Kind::Count, "By").prometheus_name(), "retro_outbox_age_bytes_total");
+        assert_eq!(described(Kind::Gauge, "s").prometheus_name(), "retro_outbox_age_seconds");
+        assert_eq!(described(Kind::Counter, "{message}").prometheus_name(), "retro_outbox_age_total");
+        assert_eq!(described(Kind::Counter, "By").prometheus_name(), "retro_outbox_age_bytes_total");
     }
 
     #[test]
-    fn without_a_provider_measuring_does_nothing() {
+    fn measuring_without_a_provider_does_nothing() {
         crate::RUNS_COUNTED.add(1, ["counted"]);
-        crate::OUTBOX_UNSENT.show([], 1.0);
-        crate::OUTBOX_UNSENT.hide([]);
-        assert!(crate::OUTBOX_UNSENT.seen().is_empty());
+        crate::OUTBOX_UNSENT.set([], 1.0);
+        crate::OUTBOX_UNSENT.clear([]);
+        assert!(crate::OUTBOX_UNSENT.lock_values().is_empty());
     }
 }

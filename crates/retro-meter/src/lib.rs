@@ -4,4 +4,4 @@ mod catalogue;
 mod instrument;
 
 pub use catalogue::*;
-pub use instrument::{Count, Described, Kind, Level, Spread};
+pub use instrument::{Counter, Described, Gauge, Histogram, Kind};

@@ -1,4 +1,4 @@
-//! Prints, as SQL that both databases read, the rows of many workflows: each with ten counted runs, a closed
+//! Prints SQL, which both databases accept, with the rows of many workflows: each has ten counted runs, a closed
 //! retrospective with its report, and a memory that two runs confirmed. For timing `retro verify` on a large store:
 //!
 //! ```sh
@@ -10,30 +10,36 @@
 use std::io::{BufWriter, Write};
 
 use jiff::Timestamp;
-use retro_core::count::{self, Arrival, Facts};
-use retro_core::finding::{Checked, Cue, Finding, FindingKind, Quote};
+use retro_core::count::{self, Arrival, CountingFacts};
+use retro_core::finding::{CheckedAnswer, Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{
-    EventKey, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey, derive,
+    EventKey, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey, derive_uuid,
 };
-use retro_core::investigate::{Next, next};
-use retro_core::learn::{Closing, ClosingFacts, Timing, WriterFacts, close, settle};
-use retro_core::memory::{Cause, Change, change_id};
+use retro_core::investigate::{NextStage, decide_next_stage};
+use retro_core::learn::{
+    ClosedRetrospective, ClosingFacts, InvestigationTiming, WriterFacts, close_retrospective,
+    settle_investigations,
+};
+use retro_core::memory::{Change, ChangeCause, change_id};
 use retro_core::policy::Policy;
 use retro_core::report::WindowRun;
 use retro_core::retrospective::{Investigation, InvestigationResult, Retrospective};
-use retro_core::run::{Outcome, RunFacts};
-use retro_core::sample::{Sample, draw};
-use retro_core::similar::NgramEmbedder;
-use retro_core::trajectory::Place;
+use retro_core::run::{RunFacts, RunOutcome};
+use retro_core::sample::{Sample, draw_sample};
+use retro_core::similarity::NgramEmbedder;
+use retro_core::trajectory::QuotePlace;
 use serde_json::{Value, json};
 
-/// Rows of one INSERT: enough that a statement costs little, few enough to stay far below any limit of its length.
+/// Rows per INSERT: enough that a statement costs little, few enough to stay far below any limit on its length.
 const ROWS: usize = 100;
 
 fn main() -> std::io::Result<()> {
     let many: u64 = std::env::args().nth(1).and_then(|many| many.parse().ok()).unwrap_or(1_000);
     let template = Template::make();
-    #[expect(clippy::disallowed_methods, reason = "SQL of its own making, for a pipe")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the SQL contains only generated values and goes to a pipe"
+    )]
     let mut out = BufWriter::new(std::io::stdout().lock());
     writeln!(out, "BEGIN;")?;
     let mut tables = Tables::default();
@@ -47,35 +53,38 @@ fn main() -> std::io::Result<()> {
     writeln!(out, "COMMIT;")
 }
 
-/// What one workflow leaves, as the core decided it.
+/// The rows of one workflow, as the core decided them.
 struct Template {
     key: WorkflowKey,
     retrospective: Retrospective,
-    closing: Closing,
+    closing: ClosedRetrospective,
 }
 
 impl Template {
     fn make() -> Self {
         let key = WorkflowKey {
             tenant: Tenant::default_tenant(),
-            workflow: Workflow::new("template").expect("a good name"),
+            workflow: Workflow::new("template").expect("a valid name"),
         };
-        let now: Timestamp = "2026-11-20T10:00:00Z".parse().expect("a moment");
+        let now: Timestamp = "2026-11-20T10:00:00Z".parse().expect("a valid timestamp");
         let arrivals: Vec<_> = (1..=10).map(|n| arrival(&key, n)).collect();
-        let facts = Facts { workflows: [(key.clone(), Default::default())].into(), ..Facts::default() };
-        let mut counted = count::decide(facts, &arrivals, &Policy::default(), now);
-        let state = counted.workflows.remove(&key).expect("it was counted");
+        let facts = CountingFacts {
+            workflows: [(key.clone(), Default::default())].into(),
+            ..CountingFacts::default()
+        };
+        let mut counted = count::count_arrivals(facts, &arrivals, &Policy::default(), now);
+        let state = counted.workflows.remove(&key).expect("the workflow was counted");
         let retrospective = counted.opened.remove(0).retrospective;
-        let sample = draw(retrospective.id, (1..=10).collect(), &retrospective.policy);
+        let sample = draw_sample(retrospective.id, (1..=10).collect(), &retrospective.policy);
         let investigations = investigate(&sample);
-        let closing = close(
+        let closing = close_retrospective(
             ClosingFacts {
                 history: Default::default(),
                 window: (1..=10).map(window_run).collect(),
-                timings: vec![Timing::default(); investigations.len()],
+                timings: vec![InvestigationTiming::default(); investigations.len()],
                 writer: writer_facts(&retrospective),
                 state,
-                batch: settle(retrospective.id, &investigations),
+                batch: settle_investigations(retrospective.id, &investigations),
                 retrospective: retrospective.clone(),
                 sample,
                 investigations,
@@ -87,17 +96,17 @@ impl Template {
         Self { key, retrospective, closing }
     }
 
-    /// Adds the rows of one more workflow: the template's under another name and other ids.
+    /// Adds the rows of one more workflow: a copy of the template under another name and other ids.
     fn add(&self, number: u64, tables: &mut Tables) {
         let workflow = format!("w{number:07}");
         let key = WorkflowKey {
             tenant: self.key.tenant.clone(),
             workflow: Workflow::new(&workflow).expect("a name"),
         };
-        let retrospective = RetrospectiveId(derive("retrospective", &[&workflow]));
-        let sample = draw(retrospective, (1..=10).collect(), &self.retrospective.policy);
+        let retrospective = RetrospectiveId(derive_uuid("retrospective", &[&workflow]));
+        let sample = draw_sample(retrospective, (1..=10).collect(), &self.retrospective.policy);
         let memory = &self.closing.applied.memories[0];
-        let renamed = MemoryId(derive("memory", &[&workflow]));
+        let renamed = MemoryId(derive_uuid("memory", &[&workflow]));
         let moved = |text: String| {
             text.replace(&self.retrospective.id.to_string(), &retrospective.to_string())
                 .replace(&memory.id.to_string(), &renamed.to_string())
@@ -109,18 +118,21 @@ impl Template {
             .changes
             .iter()
             .map(|change| {
-                let text = moved(serde_json::to_string(change).expect("plain data"));
+                let text =
+                    moved(serde_json::to_string(change).expect("serialization of plain data does not fail"));
                 let mut change: Change = serde_json::from_str(&text).expect("a change");
                 change.id = change_id(&key, change.memory, &change.cause, change.effect.kind());
                 change
             })
             .collect();
-        let mut report: Value =
-            serde_json::from_str(&moved(serde_json::to_string(&self.closing.report).expect("plain data")))
-                .expect("a report");
+        let mut report: Value = serde_json::from_str(&moved(
+            serde_json::to_string(&self.closing.report).expect("serialization of plain data does not fail"),
+        ))
+        .expect("a report");
         report["sample"] = json!(sample);
         report["changes"] = json!(changes);
-        let policy = serde_json::to_string(&self.retrospective.policy).expect("plain data");
+        let policy = serde_json::to_string(&self.retrospective.policy)
+            .expect("serialization of plain data does not fail");
         let sample = json!(sample).to_string();
         tables.workflows.push(format!("('default', '{workflow}', 10, 10, 10, 1, FALSE, 0)"));
         for run in 1..=10 {
@@ -135,7 +147,7 @@ impl Template {
         for change in &changes {
             let text = quoted(&json!(change).to_string());
             let (cause, id) = match &change.cause {
-                Cause::Run { run, .. } => ("run", run.to_string()),
+                ChangeCause::Run { run, .. } => ("run", run.to_string()),
                 other => ("retrospective", format!("{other:?}").replace('\'', "")),
             };
             tables.changes.push(format!(
@@ -144,7 +156,7 @@ impl Template {
                 change.effect.kind()
             ));
         }
-        let text = moved(serde_json::to_string(memory).expect("plain data"));
+        let text = moved(serde_json::to_string(memory).expect("serialization of plain data does not fail"));
         tables.memories.push(format!(
             "('default', '{renamed}', '{workflow}', 'step', '{workflow}/main', 'main', '{}', {}, {})",
             memory.status.as_str(),
@@ -154,7 +166,7 @@ impl Template {
     }
 }
 
-/// Rows that wait to be printed, parents before children.
+/// Rows that are not printed yet, parents before children.
 #[derive(Default)]
 struct Tables {
     workflows: Vec<String>,
@@ -203,7 +215,7 @@ fn quoted(text: &str) -> String {
 }
 
 fn run_id(n: u64) -> RunId {
-    RunId::new(format!("run-{n:02}")).expect("a good name")
+    RunId::new(format!("run-{n:02}")).expect("a valid name")
 }
 
 fn arrival(key: &WorkflowKey, n: u64) -> Arrival {
@@ -215,16 +227,18 @@ fn arrival(key: &WorkflowKey, n: u64) -> Arrival {
 }
 
 fn window_run(ordinal: u64) -> WindowRun {
-    WindowRun { ordinal, run: run_id(ordinal), outcome: Outcome::Success, pull_requests: Vec::new() }
+    WindowRun { ordinal, run: run_id(ordinal), outcome: RunOutcome::Success, pull_requests: Vec::new() }
 }
 
 fn investigate(sample: &Sample) -> Vec<Investigation> {
     let mut ended: Vec<Investigation> = Vec::new();
     loop {
         let results: Vec<_> = ended.iter().filter_map(|one| one.result.clone()).collect();
-        let Next::Investigate { number, at, replacement } = next(sample, &results) else { return ended };
+        let NextStage::Investigate { number, at, replacement } = decide_next_stage(sample, &results) else {
+            return ended;
+        };
         let ordinal = sample.order[at as usize];
-        let checked = Checked { findings: vec![finding()], ..Checked::default() };
+        let checked = CheckedAnswer { findings: vec![finding()], ..CheckedAnswer::default() };
         let result = Some(InvestigationResult::Found { checked, presented: Vec::new() });
         ended.push(Investigation { number, ordinal, run: run_id(ordinal), replacement, result });
     }
@@ -237,13 +251,13 @@ fn finding() -> Finding {
         subject: "mysql".to_owned(),
         title: "When a column is unknown, list the columns before selecting".to_owned(),
         content: "A call failed; the same call after DESCRIBE succeeded.".to_owned(),
-        cue: Cue {
+        cue: LessonCue {
             tool: Some("mysql".to_owned()),
             error: Some("unknown column".to_owned()),
             avoid: None,
             prefer: Some("DESCRIBE".to_owned()),
         },
-        quote: Quote { place: Place::Answer { turn: 3, call: 0 }, text: "ERROR 1054".to_owned() },
+        quote: Quote { place: QuotePlace::Answer { turn: 3, call: 0 }, text: "ERROR 1054".to_owned() },
         contradicts: None,
     }
 }

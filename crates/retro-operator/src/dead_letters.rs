@@ -1,84 +1,85 @@
-//! Dead letters as people may see them. The stored original is exact and stays so; what is shown is redacted.
+//! Dead letters as operators see them: redacted. The stored original stays exact.
 
-mod exact;
+mod detail;
+mod edit;
 pub(crate) mod export;
-mod mend;
 mod message;
-mod page;
+mod raw;
 mod runbooks;
 mod search;
 mod stats;
 
 use jiff::Timestamp;
 use retro_core::id::{DeadLetterId, Tenant, Workflow};
-use retro_store::{DeadLetter, LetterStatus, Position};
+use retro_store::{DeadLetter, DeadLetterStatus, DeliveryPosition};
 use serde::Serialize;
 
-use crate::grid::grid;
-use crate::words;
+use crate::text;
+use crate::text_table::render_table;
 
-pub use exact::ExactLetter;
-pub use export::{EXPORT_DEFAULT, EXPORT_MAX, Export};
-pub(crate) use mend::routes;
-pub use mend::{Edit, MendError, Mended, Mending, SetError, mend_router};
+pub use detail::{AttemptView, DeadLetterDetail, find_dead_letter_detail, redact_audit_log};
+pub(crate) use edit::routes;
+pub use edit::{Edit, EditError, EditService, EditedVersion, SetFieldError, edit_router};
+pub use export::{DeadLetterExport, EXPORT_DEFAULT, EXPORT_MAX};
 pub use message::MessageView;
-pub use page::{AttemptView, LetterPage, letter_acts, page};
+pub use raw::RawDeadLetter;
 pub use runbooks::runbook;
-pub use search::{Found, LetterSearch};
+pub use search::{DeadLetterSearch, SearchResult};
 #[cfg(test)]
-pub(crate) use stats::counted;
-pub use stats::{LetterGroup, LetterStats};
+pub(crate) use stats::single_count;
+pub use stats::{DeadLetterGroup, DeadLetterStats};
 
-/// Takes the secrets out of a text.
-pub type Redact<'a> = &'a (dyn Fn(&str) -> String + Send + Sync);
+/// A function that removes secrets from a text.
+pub type RedactFn<'a> = &'a (dyn Fn(&str) -> String + Send + Sync);
 
 /// A dead letter, redacted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadLetterView {
-    /// Its id.
+    /// Id of the dead letter.
     pub id: DeadLetterId,
-    /// Why it was given up: the code.
+    /// Dead-letter code: the reason why the message was given up.
     pub code: &'static str,
-    /// The path of the field that is to blame.
+    /// Path of the field that caused the rejection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Why, in one sentence.
+    /// The reason in one sentence.
     pub detail: String,
-    /// Whether sending it again as it is may help.
+    /// True when a replay of the unchanged message may succeed.
     pub retryable: bool,
-    /// Where it stands.
-    pub status: LetterStatus,
-    /// How often it was sent again.
+    /// Current status.
+    pub status: DeadLetterStatus,
+    /// Number of replays so far.
     pub replays: u32,
-    /// The tenant of the subject; `None` when it could not be read.
+    /// Tenant from the subject; `None` when the subject could not be parsed.
     pub tenant: Option<Tenant>,
-    /// The workflow of the subject, likewise.
+    /// Workflow from the subject; `None` when the subject could not be parsed.
     pub workflow: Option<Workflow>,
-    /// Who gave up on what.
-    pub position: Position,
-    /// The subject.
+    /// Consumer that gave up, and the message's stream and sequence.
+    pub position: DeliveryPosition,
+    /// NATS subject of the message.
     pub subject: String,
-    /// Attempts spent.
+    /// Number of delivery attempts.
     pub attempts: u32,
-    /// When the broker stored the message.
+    /// Time at which the broker stored the message.
     pub stored_at: Timestamp,
-    /// When it was given up.
+    /// Time at which the message was dead-lettered.
     pub created_at: Timestamp,
-    /// The version of the program that gave up.
+    /// Version of the program that dead-lettered the message.
     pub program_version: String,
-    /// Size of the payload, bytes.
+    /// Size of the payload in bytes.
     pub payload_bytes: usize,
-    /// SHA-256 of the payload as it came, hex.
+    /// SHA-256 of the original payload, in hex.
     pub payload_sha256: String,
-    /// What was sent; only where one letter is shown.
+    /// The message; only present when a single dead letter is shown.
     #[serde(flatten)]
     pub message: Option<MessageView>,
 }
 
 impl DeadLetterView {
-    /// A letter in a list, without the message.
-    pub fn listed(letter: &DeadLetter, redact: Redact<'_>) -> Self {
-        let DeadLetter { id, letter, payload_sha256, status, replays, created_at, program_version } = letter;
+    /// Builds the view for lists, without the message.
+    pub fn without_message(letter: &DeadLetter, redact: RedactFn<'_>) -> Self {
+        let DeadLetter { id, message: letter, payload_sha256, status, replays, created_at, program_version } =
+            letter;
         let rejection = &letter.rejection;
         Self {
             id: *id,
@@ -102,63 +103,65 @@ impl DeadLetterView {
         }
     }
 
-    /// A letter with its message, redacted.
-    pub fn whole(letter: &DeadLetter, redact: Redact<'_>) -> Self {
-        let message = MessageView::of(&letter.letter.headers, &letter.letter.payload, redact);
-        Self { message: Some(message), ..Self::listed(letter, redact) }
+    /// Builds the view with the redacted message.
+    pub fn with_message(letter: &DeadLetter, redact: RedactFn<'_>) -> Self {
+        let message = MessageView::from_message(&letter.message.headers, &letter.message.payload, redact);
+        Self { message: Some(message), ..Self::without_message(letter, redact) }
     }
 
-    /// Whether sending it again as it came is of use.
-    pub(crate) fn advice(&self) -> &'static str {
+    /// Says whether a replay of the unchanged message can succeed.
+    pub(crate) fn replay_advice(&self) -> &'static str {
         if self.retryable {
             "it may succeed"
         } else {
-            "as it came it fails again: mend the sender, or the message by `edit`"
+            "it will fail again unchanged: fix the sender, or correct the message with `edit`"
         }
     }
 
-    /// The letter for a terminal, with a word on whether to send it again.
-    pub(crate) fn text_with(&self, advice: &str) -> String {
-        let at = self.path.as_ref().map(|path| format!(" at {}", words::line(path))).unwrap_or_default();
-        let name = |name: Option<&str>| name.map_or_else(|| "unreadable".to_owned(), words::line);
+    /// Renders the dead letter for a terminal, with `advice` on whether to replay it.
+    pub(crate) fn render_text(&self, advice: &str) -> String {
+        let at =
+            self.path.as_ref().map(|path| format!(" at {}", text::single_line(path))).unwrap_or_default();
+        let name = |name: Option<&str>| name.map_or_else(|| "unreadable".to_owned(), text::single_line);
         let (tenant, workflow) =
             (self.tenant.as_ref().map(Tenant::as_str), self.workflow.as_ref().map(Workflow::as_str));
-        let Position { consumer, stream, sequence } = &self.position;
+        let DeliveryPosition { consumer, stream, sequence } = &self.position;
         let mut out = format!(
             "{}{at}: {}\n\nid         {}\nstatus     {}\nworkflow   {} of tenant {}\nsubject    {}\ngiven up   {} by \
              {consumer} after {}\nmessage    {sequence} of stream {stream}, stored {}\npayload    {}, sha256 {}\nreplay     {}\n",
             self.code,
-            words::line(&self.detail),
+            text::single_line(&self.detail),
             self.id,
             self.status.as_str(),
             name(workflow),
             name(tenant),
-            words::line(&self.subject),
-            words::moment(self.created_at),
-            words::count(self.attempts.into(), "attempt"),
-            words::moment(self.stored_at),
-            words::count(self.payload_bytes as u64, "byte"),
+            text::single_line(&self.subject),
+            text::format_timestamp(self.created_at),
+            text::format_count(self.attempts.into(), "attempt"),
+            text::format_timestamp(self.stored_at),
+            text::format_count(self.payload_bytes as u64, "byte"),
             self.payload_sha256,
             advice,
         );
         if let Some(message) = &self.message {
-            out.push_str(&format!("\n{}", message.text()));
+            out.push_str(&format!("\n{}", message.render_text()));
         }
         out
     }
 }
 
-/// Dead letters for a terminal of `columns`.
-pub fn dead_letters(letters: &[DeadLetterView], columns: u16) -> String {
+/// Renders dead letters as a table for a terminal of `columns`.
+pub fn render_dead_letters(letters: &[DeadLetterView], columns: u16) -> String {
     if letters.is_empty() {
         return "no dead letters\n".to_owned();
     }
     let row = |letter: &DeadLetterView| {
         let workflow =
-            letter.workflow.as_ref().map_or_else(|| "—".to_owned(), |name| words::line(name.as_str()));
-        let path = letter.path.as_deref().map(|path| format!("{}: ", words::line(path))).unwrap_or_default();
-        let why = format!("{path}{}", words::short(&words::line(&letter.detail), DETAIL_CHARS_MAX));
-        let when = words::moment(letter.created_at);
+            letter.workflow.as_ref().map_or_else(|| "—".to_owned(), |name| text::single_line(name.as_str()));
+        let path =
+            letter.path.as_deref().map(|path| format!("{}: ", text::single_line(path))).unwrap_or_default();
+        let why = format!("{path}{}", text::truncate(&text::single_line(&letter.detail), DETAIL_CHARS_MAX));
+        let when = text::format_timestamp(letter.created_at);
         [
             when,
             letter.code.to_owned(),
@@ -168,10 +171,15 @@ pub fn dead_letters(letters: &[DeadLetterView], columns: u16) -> String {
             letter.id.to_string(),
         ]
     };
-    grid(columns, ["given up", "code", "workflow", "status", "why", "id"], letters.iter().map(row).collect())
+    render_table(
+        columns,
+        ["given up", "code", "workflow", "status", "why", "id"],
+        letters.iter().map(row).collect(),
+    )
 }
 
-/// Characters of a reason in a list: two or three lines of a wrapped column; `show` has the rest.
+/// Maximum length of a reason in a list, in characters: two or three lines of a wrapped column. `show` prints all of
+/// it.
 const DETAIL_CHARS_MAX: usize = 160;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The people's side over HTTP.
+//! The operator API over HTTP.
 
 use std::sync::Arc;
 
@@ -7,377 +7,395 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use retro_core::id::{MemoryId, MemoryRef, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow};
-use retro_core::memory::{Memory, Status};
+use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::outcome::WorkflowOutcomes;
 use retro_core::review::Repository;
-use retro_http::{Api, Caller, Id, Params, Problem, accepts};
+use retro_http::{Api, Caller, PathId, Problem, QueryParams, negotiate_media_type};
 use retro_store::{
     MemoryFilter, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus, RetrospectiveDetail,
-    RetrospectiveRow, RunFilter, RunRow, StoreError, Unnamed, resolve,
+    RetrospectiveRow, RunFilter, RunRow, StoreError, UnresolvedRef, resolve_memory_ref,
 };
 use serde::{Deserialize, Serialize};
 use tracing::error;
 use utoipa::IntoParams;
 use utoipa_axum::routes;
 
-use crate::steer::Acted;
+use crate::cancel::WithAuditLog;
 use crate::{report, reviews};
 
 mod dead_letters;
-mod described;
+mod schemas;
 
-pub(crate) use dead_letters::LettersAsked;
+pub(crate) use dead_letters::DeadLettersQuery;
 
-/// Entries of a list when nothing is said: a screenful or two.
+/// Entries of a list when no limit is given: a screenful or two.
 pub const LIST_DEFAULT: u32 = 100;
 
-/// Entries of a list at most: some hundred kilobytes of memories, which a browser still shows at once.
+/// Maximum number of entries of a list: some hundred kilobytes of memories, which a browser still shows at once.
 pub const LIST_MAX: u32 = 1000;
 
-/// Columns of a table that is served as text: what fits into most windows.
+/// Width in columns of tables served as plain text; fits most windows.
 const TEXT_COLUMNS: u16 = 140;
 
-/// Takes the secrets out of a text; dead letters are shown through it.
-pub type SharedRedact = Arc<dyn Fn(&str) -> String + Send + Sync>;
+/// A shared function that removes secrets from a text. Dead letters are shown through it.
+pub type SharedRedactFn = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 #[derive(Clone)]
-struct Operator {
+struct ApiState {
     store: Arc<dyn OperatorStore>,
-    redact: SharedRedact,
+    redact: SharedRedactFn,
 }
 
-/// The people's routes under `/v1`: memories, their lives, retrospectives, reports, runs and dead letters. To be
-/// merged with others and handed to [`retro_http::serve`].
-pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedact) -> Api {
-    routes().with_state(Operator { store, redact })
+/// Returns the operator routes under `/v1`: memories and their history, retrospectives, reports, runs and dead
+/// letters. Merge them with others and pass them to [`retro_http::serve`].
+pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedactFn) -> Api {
+    routes().with_state(ApiState { store, redact })
 }
 
-/// What [`router`], [`crate::steer_router`], [`crate::requests_router`] and [`crate::mend_router`] serve.
-pub fn description() -> Api {
-    let acts = crate::steer::routes().description().merge(crate::requests::routes().description());
-    let acts = acts.merge(crate::dead_letters::routes().description());
-    let acts = acts.merge(crate::replay::routes().description());
-    routes().description().merge(acts)
+/// Returns the OpenAPI description of [`router`], [`crate::cancel_router`], [`crate::requests_router`],
+/// [`crate::replay_router`] and [`crate::edit_router`].
+pub fn api_description() -> Api {
+    let acts = crate::cancel::routes().into_description().merge(crate::requests::routes().into_description());
+    let acts = acts.merge(crate::dead_letters::routes().into_description());
+    let acts = acts.merge(crate::replay::routes().into_description());
+    routes().into_description().merge(acts)
 }
 
-fn routes() -> Api<Operator> {
+fn routes() -> Api<ApiState> {
     Api::new()
-        .routes(routes!(memories))
-        .routes(routes!(why))
-        .routes(routes!(effect))
-        .routes(routes!(rules))
-        .routes(routes!(retrospectives))
-        .routes(routes!(retrospective))
-        .routes(routes!(proposals))
-        .routes(routes!(report))
-        .routes(routes!(runs))
-        .routes(routes!(outcomes))
-        .routes(routes!(dead_letters::dead_letters))
-        .routes(routes!(dead_letters::stats))
-        .routes(routes!(dead_letters::dead_letter))
+        .routes(routes!(list_memories))
+        .routes(routes!(get_memory_history))
+        .routes(routes!(get_memory_effect))
+        .routes(routes!(list_rules))
+        .routes(routes!(list_retrospectives))
+        .routes(routes!(get_retrospective))
+        .routes(routes!(list_proposals))
+        .routes(routes!(get_report))
+        .routes(routes!(list_runs))
+        .routes(routes!(list_outcomes))
+        .routes(routes!(dead_letters::list_dead_letters))
+        .routes(routes!(dead_letters::get_dead_letter_stats))
+        .routes(routes!(dead_letters::get_dead_letter))
 }
 
-/// A list, and whether there is more of it.
+/// A list response.
 #[derive(Debug, Serialize)]
-struct List<T> {
+struct ListResponse<T> {
     items: Vec<T>,
-    /// More were found than asked for; ask with a higher `limit`, or filter.
+    /// True when more entries match; raise `limit`, or filter.
     more: bool,
 }
 
-/// How many entries are wanted.
+/// The number of entries a list returns.
 #[derive(Debug, Clone, Copy)]
 struct Limit(usize);
 
 impl Limit {
-    fn of(asked: Option<u32>) -> Result<Self, Problem> {
+    fn from_query(asked: Option<u32>) -> Result<Self, Problem> {
         match asked.unwrap_or(LIST_DEFAULT) {
             wanted @ 1..=LIST_MAX => Ok(Self(wanted as usize)),
-            other => Err(Problem::field("limit", format!("{other} is not between 1 and {LIST_MAX}"))),
+            other => Err(Problem::invalid_field("limit", format!("{other} is not between 1 and {LIST_MAX}"))),
         }
     }
 
-    /// One more than is wanted tells whether there is more.
-    fn to_fetch(self) -> u32 {
-        u32::try_from(self.0 + 1).expect("limits are small")
+    /// Returns the limit for the store: one more than requested, to find out whether there are more.
+    fn fetch_limit(self) -> u32 {
+        u32::try_from(self.0 + 1).expect("a limit is at most LIST_MAX")
     }
 
-    fn list<T>(self, mut items: Vec<T>) -> Json<List<T>> {
+    fn truncate_list<T>(self, mut items: Vec<T>) -> Json<ListResponse<T>> {
         let more = items.len() > self.0;
         items.truncate(self.0);
-        Json(List { items, more })
+        Json(ListResponse { items, more })
     }
 }
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct MemoriesAsked {
-    /// Only of this workflow.
+struct MemoriesQuery {
+    /// Only memories of this workflow.
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
-    /// Only of this step.
+    /// Only memories of this step.
     #[param(value_type = Option<String>)]
     step: Option<Step>,
-    /// Only of this status.
+    /// Only memories with this status.
     #[param(value_type = Option<String>)]
-    status: Option<Status>,
-    /// At most so many [default: 100].
+    status: Option<MemoryStatus>,
+    /// Maximum number of entries [default: 100].
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
-/// Memories, heaviest first.
-#[utoipa::path(get, path = "/v1/memories", tag = "people", params(MemoriesAsked), responses((status = 200, body = described::Memories)))]
-async fn memories(
-    State(operator): State<Operator>,
+/// Lists memories, heaviest first.
+#[utoipa::path(get, path = "/v1/memories", tag = "people", params(MemoriesQuery), responses((status = 200, body = schemas::Memories)))]
+async fn list_memories(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Params(asked): Params<MemoriesAsked>,
-) -> Result<Json<List<Memory>>, Problem> {
-    let limit = Limit::of(asked.limit)?;
-    let MemoriesAsked { workflow, step, status, .. } = asked;
-    let filter = MemoryFilter { workflow, step, status, limit: limit.to_fetch(), rules: false };
-    Ok(limit.list(operator.store.memories(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?))
+    QueryParams(asked): QueryParams<MemoriesQuery>,
+) -> Result<Json<ListResponse<Memory>>, Problem> {
+    let limit = Limit::from_query(asked.limit)?;
+    let MemoriesQuery { workflow, step, status, .. } = asked;
+    let filter = MemoryFilter { workflow, step, status, limit: limit.fetch_limit(), rules_only: false };
+    Ok(limit.truncate_list(
+        operator.store.list_memories(&tenant, &filter).await.map_err(|cause| store_problem(&cause))?,
+    ))
 }
 
-/// The memory that was named, by its id or its first digits.
-async fn meant(operator: &Operator, tenant: &Tenant, name: MemoryRef) -> Result<MemoryId, Problem> {
-    let named = resolve(&*operator.store, tenant, name).await.map_err(|cause| not_answered(&cause))?;
-    named.map_err(unnamed)
+/// Resolves a memory by its id or the first digits of it.
+async fn resolve_memory(operator: &ApiState, tenant: &Tenant, name: MemoryRef) -> Result<MemoryId, Problem> {
+    let named =
+        resolve_memory_ref(&*operator.store, tenant, name).await.map_err(|cause| store_problem(&cause))?;
+    named.map_err(unresolved_problem)
 }
 
-/// Every change of a memory and its reason, and what can be said of its effect.
-#[utoipa::path(get, path = "/v1/memories/{id}/why", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, content((described::Why = "application/json"), (String = "text/plain")))))]
-async fn why(
-    State(operator): State<Operator>,
+/// Returns every change of a memory with its reason, and the memory's effect.
+#[utoipa::path(get, path = "/v1/memories/{id}/why", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, content((schemas::MemoryHistory = "application/json"), (String = "text/plain")))))]
+async fn get_memory_history(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Id(name): Id<MemoryRef>,
+    PathId(name): PathId<MemoryRef>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let id = meant(&operator, &tenant, name).await?;
-    let found = crate::why_with_effect(&*operator.store, &tenant, id).await;
-    let found = found.map_err(|cause| not_answered(&cause))?;
-    let why = found.ok_or_else(|| unnamed(Unnamed::Missing(name)))?;
-    Ok(match accepts(&headers, &["application/json", "text/plain"]) {
-        "text/plain" => as_text("text/plain; charset=utf-8", why.text(TEXT_COLUMNS)),
+    let id = resolve_memory(&operator, &tenant, name).await?;
+    let found = crate::find_history_with_effect(&*operator.store, &tenant, id).await;
+    let found = found.map_err(|cause| store_problem(&cause))?;
+    let why = found.ok_or_else(|| unresolved_problem(UnresolvedRef::Missing(name)))?;
+    Ok(match negotiate_media_type(&headers, &["application/json", "text/plain"]) {
+        "text/plain" => text_response("text/plain; charset=utf-8", why.render_text(TEXT_COLUMNS)),
         _ => Json(why).into_response(),
     })
 }
 
-/// What a memory does to the success of its workflow's runs: those that met it beside those that did not.
-#[utoipa::path(get, path = "/v1/memories/{id}/effect", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, content((described::Effect = "application/json"), (String = "text/plain")))))]
-async fn effect(
-    State(operator): State<Operator>,
+/// Compares the success of runs that were presented with a memory to that of runs that were not.
+#[utoipa::path(get, path = "/v1/memories/{id}/effect", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, content((schemas::MemoryEffectView = "application/json"), (String = "text/plain")))))]
+async fn get_memory_effect(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Id(name): Id<MemoryRef>,
+    PathId(name): PathId<MemoryRef>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let id = meant(&operator, &tenant, name).await?;
-    let found = crate::memory_effect(&*operator.store, &tenant, id).await;
-    let found = found.map_err(|cause| not_answered(&cause))?;
-    let effect = found.ok_or_else(|| unnamed(Unnamed::Missing(name)))?;
-    Ok(match accepts(&headers, &["application/json", "text/plain"]) {
-        "text/plain" => as_text("text/plain; charset=utf-8", effect.text()),
+    let id = resolve_memory(&operator, &tenant, name).await?;
+    let found = crate::find_memory_effect(&*operator.store, &tenant, id).await;
+    let found = found.map_err(|cause| store_problem(&cause))?;
+    let effect = found.ok_or_else(|| unresolved_problem(UnresolvedRef::Missing(name)))?;
+    Ok(match negotiate_media_type(&headers, &["application/json", "text/plain"]) {
+        "text/plain" => text_response("text/plain; charset=utf-8", effect.render_text()),
         _ => Json(effect).into_response(),
     })
 }
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct RulesAsked {
-    /// Only of this repository: `owner/name`, after its host unless that is github.com.
+struct RulesQuery {
+    /// Only rules of this repository: `owner/name`, or `host/owner/name` for hosts other than github.com.
     #[param(value_type = Option<String>)]
     repo: Option<Repository>,
-    /// Only of this status.
+    /// Only rules with this status.
     #[param(value_type = Option<String>)]
-    status: Option<Status>,
-    /// At most so many [default: 100].
+    status: Option<MemoryStatus>,
+    /// Maximum number of entries [default: 100].
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
-/// Rules of repositories, which reviews have taught; heaviest first. One with `quarantine` waits for a person.
-#[utoipa::path(get, path = "/v1/rules", tag = "people", params(RulesAsked), responses((status = 200, body = described::Memories)))]
-async fn rules(
-    State(operator): State<Operator>,
+/// Lists the rules of repositories, learnt from reviews, heaviest first. A rule with `quarantine` is not presented
+/// until a person releases it.
+#[utoipa::path(get, path = "/v1/rules", tag = "people", params(RulesQuery), responses((status = 200, body = schemas::Memories)))]
+async fn list_rules(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Params(asked): Params<RulesAsked>,
-) -> Result<Json<List<Memory>>, Problem> {
-    let limit = Limit::of(asked.limit)?;
-    let workflow = asked.repo.map(|repo| repo.keeper(&tenant).workflow);
+    QueryParams(asked): QueryParams<RulesQuery>,
+) -> Result<Json<ListResponse<Memory>>, Problem> {
+    let limit = Limit::from_query(asked.limit)?;
+    let workflow = asked.repo.map(|repo| repo.rule_scope(&tenant).workflow);
     let filter = MemoryFilter {
         workflow,
         status: asked.status,
-        rules: true,
-        limit: limit.to_fetch(),
+        rules_only: true,
+        limit: limit.fetch_limit(),
         ..Default::default()
     };
-    Ok(limit.list(operator.store.memories(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?))
+    Ok(limit.truncate_list(
+        operator.store.list_memories(&tenant, &filter).await.map_err(|cause| store_problem(&cause))?,
+    ))
 }
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct RetrospectivesAsked {
-    /// Only of this workflow.
+struct RetrospectivesQuery {
+    /// Only retrospectives of this workflow.
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
-    /// At most so many [default: 100].
+    /// Maximum number of entries [default: 100].
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
-/// Retrospectives, the newest first.
-#[utoipa::path(get, path = "/v1/retrospectives", tag = "people", params(RetrospectivesAsked), responses((status = 200, body = described::Retrospectives)))]
-async fn retrospectives(
-    State(operator): State<Operator>,
+/// Lists retrospectives, newest first.
+#[utoipa::path(get, path = "/v1/retrospectives", tag = "people", params(RetrospectivesQuery), responses((status = 200, body = schemas::Retrospectives)))]
+async fn list_retrospectives(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Params(asked): Params<RetrospectivesAsked>,
-) -> Result<Json<List<RetrospectiveRow>>, Problem> {
-    let limit = Limit::of(asked.limit)?;
-    let found = operator.store.retrospectives(&tenant, asked.workflow.as_ref(), limit.to_fetch()).await;
-    Ok(limit.list(found.map_err(|cause| not_answered(&cause))?))
+    QueryParams(asked): QueryParams<RetrospectivesQuery>,
+) -> Result<Json<ListResponse<RetrospectiveRow>>, Problem> {
+    let limit = Limit::from_query(asked.limit)?;
+    let found =
+        operator.store.list_retrospectives(&tenant, asked.workflow.as_ref(), limit.fetch_limit()).await;
+    Ok(limit.truncate_list(found.map_err(|cause| store_problem(&cause))?))
 }
 
-/// One retrospective: window, sample, investigations.
-#[utoipa::path(get, path = "/v1/retrospectives/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = described::Retrospective)))]
-async fn retrospective(
-    State(operator): State<Operator>,
+/// Returns one retrospective: window, sample, investigations and audit log.
+#[utoipa::path(get, path = "/v1/retrospectives/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = schemas::Retrospective)))]
+async fn get_retrospective(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Id(id): Id<RetrospectiveId>,
-) -> Result<Json<Acted<RetrospectiveDetail>>, Problem> {
-    let found = operator.store.retrospective(&tenant, id).await.map_err(|cause| not_answered(&cause))?;
+    PathId(id): PathId<RetrospectiveId>,
+) -> Result<Json<WithAuditLog<RetrospectiveDetail>>, Problem> {
+    let found =
+        operator.store.find_retrospective(&tenant, id).await.map_err(|cause| store_problem(&cause))?;
     let of = found.ok_or_else(|| Problem::not_found("retrospective", id))?;
-    let acts = operator.store.acts(&tenant, id.0).await.map_err(|cause| not_answered(&cause))?;
-    Ok(Json(Acted { of, acts }))
+    let acts = operator.store.list_audit_rows(&tenant, id.0).await.map_err(|cause| store_problem(&cause))?;
+    Ok(Json(WithAuditLog { of, acts }))
 }
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct ProposalsAsked {
-    /// Only of this workflow.
+struct ProposalsQuery {
+    /// Only proposals for this workflow.
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
-    /// Only of this retrospective.
+    /// Only proposals of this retrospective.
     #[param(value_type = Option<String>)]
     retrospective: Option<RetrospectiveId>,
-    /// Only of this status: open, accepted or refused.
+    /// Only proposals with this status: open, accepted or refused.
     #[param(value_type = Option<String>)]
     status: Option<ProposalStatus>,
-    /// At most so many [default: 100].
+    /// Maximum number of entries [default: 100].
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
-/// What manual retrospectives propose, with what was decided; those of the newest one first.
-#[utoipa::path(get, path = "/v1/proposals", tag = "people", params(ProposalsAsked), responses((status = 200, body = described::Proposals)))]
-async fn proposals(
-    State(operator): State<Operator>,
+/// Lists the proposals of manual retrospectives with their decisions, newest retrospective first.
+#[utoipa::path(get, path = "/v1/proposals", tag = "people", params(ProposalsQuery), responses((status = 200, body = schemas::Proposals)))]
+async fn list_proposals(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Params(asked): Params<ProposalsAsked>,
-) -> Result<Json<List<ProposalRow>>, Problem> {
-    let limit = Limit::of(asked.limit)?;
-    let ProposalsAsked { workflow, retrospective, status, .. } = asked;
-    let filter = ProposalFilter { workflow, retrospective, status, limit: limit.to_fetch() };
-    let found = operator.store.proposals(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?;
-    Ok(limit.list(found))
+    QueryParams(asked): QueryParams<ProposalsQuery>,
+) -> Result<Json<ListResponse<ProposalRow>>, Problem> {
+    let limit = Limit::from_query(asked.limit)?;
+    let ProposalsQuery { workflow, retrospective, status, .. } = asked;
+    let filter = ProposalFilter { workflow, retrospective, status, limit: limit.fetch_limit() };
+    let found =
+        operator.store.list_proposals(&tenant, &filter).await.map_err(|cause| store_problem(&cause))?;
+    Ok(limit.truncate_list(found))
 }
 
-/// The report of a retrospective, in the form that `Accept` asks for; or of reviews, as JSON or plain text.
-#[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id, or that of a report about reviews")), responses((status = 200, content((described::Report = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
-async fn report(
-    State(operator): State<Operator>,
+/// Returns the report of a retrospective as JSON, Markdown or plain text, or the report about a review as JSON or
+/// plain text, depending on `Accept`.
+#[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id, or that of a report about reviews")), responses((status = 200, content((schemas::Report = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
+async fn get_report(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Id(id): Id<RetrospectiveId>,
+    PathId(id): PathId<RetrospectiveId>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let found = operator.store.report(&tenant, id).await.map_err(|cause| not_answered(&cause))?;
-    let Some(found) = found else { return about_reviews(&operator, &tenant, id, &headers).await };
-    Ok(match accepts(&headers, &["application/json", "text/markdown", "text/plain"]) {
-        "text/markdown" => as_text("text/markdown; charset=utf-8", report::markdown(&found)),
-        "text/plain" => as_text("text/plain; charset=utf-8", report::table(&found, TEXT_COLUMNS)),
+    let found = operator.store.find_report(&tenant, id).await.map_err(|cause| store_problem(&cause))?;
+    let Some(found) = found else { return review_report_response(&operator, &tenant, id, &headers).await };
+    Ok(match negotiate_media_type(&headers, &["application/json", "text/markdown", "text/plain"]) {
+        "text/markdown" => text_response("text/markdown; charset=utf-8", report::render_markdown(&found)),
+        "text/plain" => text_response("text/plain; charset=utf-8", report::render_text(&found, TEXT_COLUMNS)),
         _ => Json(found).into_response(),
     })
 }
 
-async fn about_reviews(
-    operator: &Operator,
+async fn review_report_response(
+    operator: &ApiState,
     tenant: &Tenant,
     id: RetrospectiveId,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let found = operator.store.review_report(tenant, ReviewBatchId(id.0)).await;
+    let found = operator.store.find_review_report(tenant, ReviewBatchId(id.0)).await;
     let found =
-        found.map_err(|cause| not_answered(&cause))?.ok_or_else(|| Problem::not_found("report", id))?;
-    Ok(match accepts(headers, &["application/json", "text/plain"]) {
-        "text/plain" => as_text("text/plain; charset=utf-8", reviews::report(&found, TEXT_COLUMNS)),
+        found.map_err(|cause| store_problem(&cause))?.ok_or_else(|| Problem::not_found("report", id))?;
+    Ok(match negotiate_media_type(headers, &["application/json", "text/plain"]) {
+        "text/plain" => {
+            text_response("text/plain; charset=utf-8", reviews::render_report(&found, TEXT_COLUMNS))
+        }
         _ => Json(found).into_response(),
     })
 }
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct RunsAsked {
-    /// Only of this workflow.
+struct RunsQuery {
+    /// Only runs of this workflow.
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
     /// Only this run.
     #[param(value_type = Option<String>)]
     run: Option<RunId>,
-    /// At most so many [default: 100].
+    /// Maximum number of entries [default: 100].
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
-/// Runs, the newest first.
-#[utoipa::path(get, path = "/v1/runs", tag = "people", params(RunsAsked), responses((status = 200, body = described::Runs)))]
-async fn runs(
-    State(operator): State<Operator>,
+/// Lists runs, newest first.
+#[utoipa::path(get, path = "/v1/runs", tag = "people", params(RunsQuery), responses((status = 200, body = schemas::Runs)))]
+async fn list_runs(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Params(asked): Params<RunsAsked>,
-) -> Result<Json<List<RunRow>>, Problem> {
-    let limit = Limit::of(asked.limit)?;
-    let filter = RunFilter { workflow: asked.workflow, run: asked.run, limit: limit.to_fetch() };
-    Ok(limit.list(operator.store.runs(&tenant, &filter).await.map_err(|cause| not_answered(&cause))?))
+    QueryParams(asked): QueryParams<RunsQuery>,
+) -> Result<Json<ListResponse<RunRow>>, Problem> {
+    let limit = Limit::from_query(asked.limit)?;
+    let filter = RunFilter { workflow: asked.workflow, run: asked.run, limit: limit.fetch_limit() };
+    Ok(limit.truncate_list(
+        operator.store.list_runs(&tenant, &filter).await.map_err(|cause| store_problem(&cause))?,
+    ))
 }
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct OutcomesAsked {
-    /// Only of this workflow.
+struct OutcomesQuery {
+    /// Only this workflow.
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
 }
 
-/// What became of the runs' pull requests: approved, sent back, merged, closed; by workflow.
-#[utoipa::path(get, path = "/v1/outcomes", tag = "people", params(OutcomesAsked), responses((status = 200, body = described::Outcomes)))]
-async fn outcomes(
-    State(operator): State<Operator>,
+/// Returns, for each workflow, the outcomes of the pull requests of its runs: approved, changes requested, merged,
+/// closed.
+#[utoipa::path(get, path = "/v1/outcomes", tag = "people", params(OutcomesQuery), responses((status = 200, body = schemas::Outcomes)))]
+async fn list_outcomes(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Params(asked): Params<OutcomesAsked>,
-) -> Result<Json<List<WorkflowOutcomes>>, Problem> {
-    let items = crate::outcomes(&*operator.store, &tenant, asked.workflow.as_ref()).await;
-    Ok(Json(List { items: items.map_err(|cause| not_answered(&cause))?, more: false }))
+    QueryParams(asked): QueryParams<OutcomesQuery>,
+) -> Result<Json<ListResponse<WorkflowOutcomes>>, Problem> {
+    let items = crate::summarize_outcomes(&*operator.store, &tenant, asked.workflow.as_ref()).await;
+    Ok(Json(ListResponse { items: items.map_err(|cause| store_problem(&cause))?, more: false }))
 }
 
-fn as_text(kind: &'static str, body: String) -> Response {
+fn text_response(kind: &'static str, body: String) -> Response {
     ([(header::CONTENT_TYPE, kind)], body).into_response()
 }
 
-fn unnamed(why: Unnamed) -> Problem {
+fn unresolved_problem(why: UnresolvedRef) -> Problem {
     match why {
-        Unnamed::Missing(name) => Problem::not_found("memory", name),
-        Unnamed::Ambiguous(_) => Problem::ambiguous(why.to_string()),
+        UnresolvedRef::Missing(name) => Problem::not_found("memory", name),
+        // 409 rather than the first match: acting on the wrong memory would be worse than asking for more digits.
+        UnresolvedRef::Ambiguous(_) => Problem::ambiguous_name(why.to_string()),
     }
 }
 
-/// The store's own words go to the log: they name tables, and perhaps another tenant's rows.
-pub(crate) fn not_answered(cause: &StoreError) -> Problem {
+/// Maps a store error to a response. Its text only goes to the log, because it names tables and may quote rows of
+/// other tenants.
+pub(crate) fn store_problem(cause: &StoreError) -> Problem {
     match cause {
         StoreError::Unavailable(_) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "the database is not available",
             "the database did not answer; ask again",
         ),
-        StoreError::Fenced { .. } | StoreError::Unready(_) | StoreError::Damaged { .. } => {
+        StoreError::Fenced { .. } | StoreError::MissingEmbeddings(_) | StoreError::Damaged { .. } => {
             error!(cause = %cause, "a person's request failed: {cause}");
             Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,

@@ -1,18 +1,18 @@
-//! What is kept, as tables for a terminal of so many columns. Each says so when there is nothing. Memories stand there
-//! with the short form of their ids, which every command takes: a whole one leaves the title no room.
+//! Lists as tables for a terminal of a given width. An empty list is rendered as a sentence. Memories are listed with
+//! the short form of their ids, which every command accepts: a whole id would leave no space for the title.
 
 use retro_core::memory::Memory;
 use retro_core::outcome::WorkflowOutcomes;
-use retro_core::recall::Recalled;
-use retro_core::retrospective::{Retrospective, State};
+use retro_core::recall::RecalledMemory;
+use retro_core::retrospective::{Retrospective, RetrospectiveState};
 use retro_store::{ProposalRow, RetrospectiveDetail, RetrospectiveRow, RunRow, WorkflowRow};
 
-use crate::grid::grid;
-use crate::proposals::proposals;
-use crate::words;
+use crate::proposals::render_proposals;
+use crate::text;
+use crate::text_table::render_table;
 
-/// Workflows and their windows.
-pub fn workflows(rows: &[WorkflowRow], columns: u16) -> String {
+/// Renders workflows and their windows.
+pub fn render_workflows(rows: &[WorkflowRow], columns: u16) -> String {
     if rows.is_empty() {
         return "no workflows\n".to_owned();
     }
@@ -20,58 +20,60 @@ pub fn workflows(rows: &[WorkflowRow], columns: u16) -> String {
         let state = &row.state;
         let open =
             if state.open { format!("epoch {} is open", state.epoch) } else { "none is open".to_owned() };
-        let paused =
-            state.paused_until.map_or_else(String::new, |until| format!("until {}", words::moment(until)));
-        let name = words::line(row.key.workflow.as_str());
+        let paused = state
+            .paused_until
+            .map_or_else(String::new, |until| format!("until {}", text::format_timestamp(until)));
+        let name = text::single_line(row.key.workflow.as_str());
         [
             name,
             row.recorded.to_string(),
             state.counted.to_string(),
-            state.window().to_string(),
+            state.window_size().to_string(),
             state.epoch.to_string(),
             open,
             paused,
         ]
     };
     let head = ["workflow", "recorded", "counted", "in the window", "epochs", "retrospective", "paused"];
-    grid(columns, head, rows.iter().map(row).collect())
+    render_table(columns, head, rows.iter().map(row).collect())
 }
 
-/// Runs.
-pub fn runs(rows: &[RunRow], columns: u16) -> String {
+/// Renders runs.
+pub fn render_runs(rows: &[RunRow], columns: u16) -> String {
     if rows.is_empty() {
         return "no runs\n".to_owned();
     }
     let row = |row: &RunRow| {
         let ordinal = row.ordinal.map_or_else(|| "not counted".to_owned(), |ordinal| ordinal.to_string());
         let facts = &row.facts;
-        let (workflow, run) = (words::line(row.key.workflow.as_str()), words::line(facts.run_id.as_str()));
+        let (workflow, run) =
+            (text::single_line(row.key.workflow.as_str()), text::single_line(facts.run_id.as_str()));
         [
             workflow,
             ordinal,
             run,
             facts.outcome.as_str().to_owned(),
             facts.attempt.to_string(),
-            words::moment(row.received_at),
+            text::format_timestamp(row.received_at),
         ]
     };
-    grid(
+    render_table(
         columns,
         ["workflow", "ordinal", "run", "outcome", "attempt", "received"],
         rows.iter().map(row).collect(),
     )
 }
 
-/// What became of runs, a workflow a line.
-pub fn outcomes(rows: &[WorkflowOutcomes], columns: u16) -> String {
+/// Renders pull-request outcomes, one line per workflow.
+pub fn render_outcomes(rows: &[WorkflowOutcomes], columns: u16) -> String {
     if rows.is_empty() {
-        return "no run belongs to a pull request that was heard of\n".to_owned();
+        return "no run belongs to a known pull request\n".to_owned();
     }
     let row = |row: &WorkflowOutcomes| {
         let rounds = row.review_rounds_mean_milli;
         let hours = |seconds: u64| format!("{}.{} h", seconds / 3600, seconds % 3600 / 360);
         [
-            words::line(row.workflow.as_str()),
+            text::single_line(row.workflow.as_str()),
             row.runs.to_string(),
             row.approved.to_string(),
             row.changes_requested.to_string(),
@@ -91,25 +93,28 @@ pub fn outcomes(rows: &[WorkflowOutcomes], columns: u16) -> String {
         "closed unmerged",
         "to merge (median)",
     ];
-    grid(columns, head, rows.iter().map(row).collect())
+    render_table(columns, head, rows.iter().map(row).collect())
 }
 
-/// Memories, with where they stand and what they say.
-pub fn memories(rows: &[Memory], columns: u16) -> String {
+/// Renders memories with status, weight and title.
+pub fn render_memories(rows: &[Memory], columns: u16) -> String {
     if rows.is_empty() {
         return "no memories\n".to_owned();
     }
     let row = |memory: &Memory| {
-        let (home, title) = (words::line(&words::home(&memory.scope)), words::line(&memory.lesson.title));
+        let (home, title) = (
+            text::single_line(&text::describe_full_scope(&memory.scope)),
+            text::single_line(&memory.lesson.title),
+        );
         let (weight, status) = (memory.weight.to_string(), memory.status.to_string());
-        [weight, status, memory.observed_runs.to_string(), title, home, memory.id.short()]
+        [weight, status, memory.observed_runs.to_string(), title, home, memory.id.short_id()]
     };
     let head = ["weight", "status", "runs", "memory", "about", "id"];
-    grid(columns, head, rows.iter().map(row).collect())
+    render_table(columns, head, rows.iter().map(row).collect())
 }
 
-/// Rules, with where they stand, who asked for them, and whether one is quarantined.
-pub fn rules(rows: &[Memory], columns: u16) -> String {
+/// Renders rules with their status or quarantine, and who asked for them.
+pub fn render_rules(rows: &[Memory], columns: u16) -> String {
     if rows.is_empty() {
         return "no rules\n".to_owned();
     }
@@ -122,70 +127,75 @@ pub fn rules(rows: &[Memory], columns: u16) -> String {
             .evidence
             .iter()
             .find_map(|shown| shown.remark.as_ref())
-            .map(|source| words::line(&source.by));
-        let (home, title) = (words::line(&words::home(&memory.scope)), words::line(&memory.lesson.title));
-        [memory.weight.to_string(), status, by.unwrap_or_default(), title, home, memory.id.short()]
+            .map(|source| text::single_line(&source.by));
+        let (home, title) = (
+            text::single_line(&text::describe_full_scope(&memory.scope)),
+            text::single_line(&memory.lesson.title),
+        );
+        [memory.weight.to_string(), status, by.unwrap_or_default(), title, home, memory.id.short_id()]
     };
     let head = ["weight", "status", "asked by", "rule", "about", "id"];
-    grid(columns, head, rows.iter().map(row).collect())
+    render_table(columns, head, rows.iter().map(row).collect())
 }
 
-/// Retrospectives, one a line.
-pub fn retrospectives(rows: &[RetrospectiveRow], columns: u16) -> String {
+/// Renders retrospectives, one per line.
+pub fn render_retrospectives(rows: &[RetrospectiveRow], columns: u16) -> String {
     if rows.is_empty() {
         return "no retrospectives\n".to_owned();
     }
     let row = |row: &RetrospectiveRow| {
         let one = &row.retrospective;
         [
-            words::line(one.key.workflow.as_str()),
-            epoch(one),
+            text::single_line(one.key.workflow.as_str()),
+            epoch_label(one),
             one.state.as_str().to_owned(),
-            about(one),
+            describe_runs(one),
             format!("{} of {}", row.investigated, one.window_runs()),
             row.changes.to_string(),
             one.id.to_string(),
         ]
     };
     let head = ["workflow", "epoch", "state", "runs", "looked into", "changes", "id"];
-    grid(columns, head, rows.iter().map(row).collect())
+    render_table(columns, head, rows.iter().map(row).collect())
 }
 
-fn epoch(one: &Retrospective) -> String {
+fn epoch_label(one: &Retrospective) -> String {
     one.asked.as_ref().map_or_else(|| one.epoch.to_string(), |_| "manual".to_owned())
 }
 
-/// The runs that it is about.
-fn about(one: &Retrospective) -> String {
+/// Describes the runs of a retrospective: a range of ordinals, or a number of named runs.
+fn describe_runs(one: &Retrospective) -> String {
     match &one.asked {
         Some(asked) => format!("{} named", asked.runs.len()),
         None => format!("{} to {}", one.first, one.last),
     }
 }
 
-/// The retrospectives that have a report: `reports list`.
-pub fn reports(rows: &[RetrospectiveRow], columns: u16) -> String {
-    let ended = |row: &&RetrospectiveRow| matches!(row.retrospective.state, State::Closed | State::Failed);
+/// Renders the retrospectives that have a report, for `reports list`.
+pub fn render_reports(rows: &[RetrospectiveRow], columns: u16) -> String {
+    let ended = |row: &&RetrospectiveRow| {
+        matches!(row.retrospective.state, RetrospectiveState::Closed | RetrospectiveState::Failed)
+    };
     let ended: Vec<_> = rows.iter().filter(ended).cloned().collect();
-    if ended.is_empty() { "no reports yet\n".to_owned() } else { retrospectives(&ended, columns) }
+    if ended.is_empty() { "no reports yet\n".to_owned() } else { render_retrospectives(&ended, columns) }
 }
 
-/// One retrospective with its sample and investigations, and what a manual one has proposed.
-pub fn retrospective(detail: &RetrospectiveDetail, proposed: &[ProposalRow], columns: u16) -> String {
+/// Renders one retrospective with its sample and investigations, and the proposals of a manual one.
+pub fn render_retrospective(detail: &RetrospectiveDetail, proposed: &[ProposalRow], columns: u16) -> String {
     let one = &detail.retrospective;
     let mut out = format!(
         "Retrospective {} of {} in tenant {}: {}\nid {}, runs {}, as of {}\n",
-        epoch(one),
-        words::line(one.key.workflow.as_str()),
-        words::line(one.key.tenant.as_str()),
+        epoch_label(one),
+        text::single_line(one.key.workflow.as_str()),
+        text::single_line(one.key.tenant.as_str()),
         one.state.as_str(),
         one.id,
-        about(one),
-        words::moment(one.as_of)
+        describe_runs(one),
+        text::format_timestamp(one.as_of)
     );
     if let Some(asked) = &one.asked {
-        let focus = asked.focus.as_ref().map(|focus| format!(": “{}”", words::line(focus)));
-        let (by, request) = (words::line(&asked.by), words::line(&asked.request));
+        let focus = asked.focus.as_ref().map(|focus| format!(": “{}”", text::single_line(focus)));
+        let (by, request) = (text::single_line(&asked.by), text::single_line(&asked.request));
         out.push_str(&format!("asked for by {by} in request {request}{}\n", focus.unwrap_or_default()));
     } else if let Some(sample) = &detail.sample {
         let order: Vec<_> = sample.order.iter().map(ToString::to_string).collect();
@@ -193,12 +203,16 @@ pub fn retrospective(detail: &RetrospectiveDetail, proposed: &[ProposalRow], col
     }
     let rows = detail.investigations.iter().map(|one| {
         let result = one.result.as_ref().map_or("not ended", |result| result.as_str()).replace('_', " ");
-        let problem =
-            one.result.as_ref().and_then(|result| result.problem()).map(words::line).unwrap_or_default();
+        let problem = one
+            .result
+            .as_ref()
+            .and_then(|result| result.problem())
+            .map(text::single_line)
+            .unwrap_or_default();
         let replacement = if one.replacement { "replacement" } else { "" };
         [
             one.number.to_string(),
-            words::line(one.run.as_str()),
+            text::single_line(one.run.as_str()),
             one.ordinal.to_string(),
             result,
             problem,
@@ -206,10 +220,11 @@ pub fn retrospective(detail: &RetrospectiveDetail, proposed: &[ProposalRow], col
         ]
     });
     let head = ["no.", "run", "ordinal", "result", "problem", ""];
-    let investigations = grid(columns, head, rows.collect());
-    for part in
-        [investigations, if proposed.is_empty() { String::new() } else { proposals(proposed, columns) }]
-    {
+    let investigations = render_table(columns, head, rows.collect());
+    for part in [
+        investigations,
+        if proposed.is_empty() { String::new() } else { render_proposals(proposed, columns) },
+    ] {
         if !part.is_empty() {
             out.push_str(&format!("\n{part}"));
         }
@@ -217,16 +232,16 @@ pub fn retrospective(detail: &RetrospectiveDetail, proposed: &[ProposalRow], col
     out
 }
 
-/// What a step's next run would be handed.
-pub fn context(memories: &[Recalled], columns: u16) -> String {
+/// Renders the memories that the next run of a step would be presented with.
+pub fn render_context(memories: &[RecalledMemory], columns: u16) -> String {
     if memories.is_empty() {
         return "nothing to hand out\n".to_owned();
     }
-    let row = |memory: &Recalled| {
+    let row = |memory: &RecalledMemory| {
         let place = if memory.newcomer { "newcomer" } else { "" };
-        [memory.weight.to_string(), words::line(&memory.title), place.to_owned(), memory.id.short()]
+        [memory.weight.to_string(), text::single_line(&memory.title), place.to_owned(), memory.id.short_id()]
     };
-    grid(columns, ["weight", "memory", "place", "id"], memories.iter().map(row).collect())
+    render_table(columns, ["weight", "memory", "place", "id"], memories.iter().map(row).collect())
 }
 
 #[cfg(test)]

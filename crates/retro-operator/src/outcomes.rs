@@ -1,32 +1,33 @@
-//! What became of runs, by workflow.
+//! Pull-request outcomes of runs, by workflow.
 
 use retro_core::id::{Tenant, Workflow};
-use retro_core::outcome::{OutcomeSums, WorkflowOutcomes};
-use retro_store::track::LinkKey;
+use retro_core::outcome::{OutcomeTotals, WorkflowOutcomes};
+use retro_store::track::RunLinkKey;
 use retro_store::{OperatorStore, Result};
 
-/// Links of runs to pull requests that are read at once. A pull request's facts may take some kilobytes, and all of these stay
-/// well below a hundred megabytes.
-const LINKS_PER_LOOK: u32 = 5_000;
+/// Links between runs and pull requests read at once. The facts of a pull request may take some kilobytes, so a page
+/// stays well below a hundred megabytes.
+const LINKS_PER_PAGE: u32 = 5_000;
 
-/// The tenant's workflows whose runs belong to pull requests, and what became of those; one workflow, or all by name. However
-/// many there are, all are summed up: a run that is linked meanwhile may be in it or not.
-pub async fn outcomes(
+/// Sums up the outcomes of the pull requests behind a tenant's runs: of one workflow, or of all, sorted by name.
+/// Reads all links page by page; a run that is linked meanwhile may or may not be included.
+pub async fn summarize_outcomes(
     store: &dyn OperatorStore,
     tenant: &Tenant,
     workflow: Option<&Workflow>,
 ) -> Result<Vec<WorkflowOutcomes>> {
-    let mut sums = OutcomeSums::default();
-    let mut after: Option<LinkKey> = None;
+    let mut sums = OutcomeTotals::default();
+    let mut after: Option<RunLinkKey> = None;
     loop {
-        let links = store.run_links(tenant, workflow, after.as_ref(), LINKS_PER_LOOK).await?;
-        let whole = links.len() == LINKS_PER_LOOK as usize;
+        let links = store.list_run_links(tenant, workflow, after.as_ref(), LINKS_PER_PAGE).await?;
+        // A full page may be the last one; the next read then returns none and ends the loop.
+        let whole = links.len() == LINKS_PER_PAGE as usize;
         for (workflow, run, one, facts) in &links {
-            sums.add(workflow, run, one, facts);
+            sums.add_link(workflow, run, one, facts);
         }
         match links.into_iter().next_back() {
             Some((workflow, run, one, _)) if whole => after = Some((run, workflow, one)),
-            _ => return Ok(sums.told()),
+            _ => return Ok(sums.into_outcomes()),
         }
     }
 }
@@ -40,22 +41,24 @@ mod tests {
     use crate::world::World;
 
     #[tokio::test]
-    async fn every_run_is_summed_up_however_many_looks_it_takes() {
+    async fn every_run_is_counted_across_pages() {
         let name = |text: &str| Workflow::new(text).expect("a name");
         let link = |nth: u32| {
             let run = RunId::new(format!("{nth:06}")).expect("a name");
             let workflow = name(if nth.is_multiple_of(2) { "ship" } else { "mend" });
-            // The links of a run stand on both sides of the end of a look.
+            // The links of one run straddle the end of a page.
             let pulls = [1, 2].map(|number| PullRequestRef::new("acme/shop", number));
             pulls.map(|one| (workflow.clone(), run.clone(), one, PullRequestFacts::default()))
         };
-        let links = (0..LINKS_PER_LOOK + 3).flat_map(link).skip(1).collect();
+        let links = (0..LINKS_PER_PAGE + 3).flat_map(link).skip(1).collect();
         let world = World { links, ..World::default() };
-        let told = outcomes(&world, &Tenant::default_tenant(), None).await.expect("reading");
+        let told = summarize_outcomes(&world, &Tenant::default_tenant(), None).await.expect("reading");
         let runs: Vec<_> = told.iter().map(|one| (one.workflow.as_str(), one.runs)).collect();
-        let half = u64::from(LINKS_PER_LOOK / 2);
+        let half = u64::from(LINKS_PER_PAGE / 2);
         assert_eq!(runs, [("mend", half + 1), ("ship", half + 2)]);
-        let one = outcomes(&world, &Tenant::default_tenant(), Some(&name("mend"))).await.expect("reading");
+        let one = summarize_outcomes(&world, &Tenant::default_tenant(), Some(&name("mend")))
+            .await
+            .expect("reading");
         assert_eq!(one, told[..1]);
     }
 }

@@ -1,72 +1,74 @@
 //! Proposals of manual retrospectives, as a list and one in full.
 
-use retro_core::manual::{Proposal, Verdict};
+use retro_core::manual::{Proposal, ProposalDecision};
 use retro_store::{ProposalRow, ProposalStatus};
 
-use crate::grid::grid;
-use crate::words;
+use crate::text;
+use crate::text_table::render_table;
 
-/// Proposals, one a line. Says so when there is none.
-pub fn proposals(rows: &[ProposalRow], columns: u16) -> String {
+/// Renders proposals, one per line.
+pub fn render_proposals(rows: &[ProposalRow], columns: u16) -> String {
     if rows.is_empty() {
         return "no proposals\n".to_owned();
     }
     let row = |row: &ProposalRow| {
         let one = &row.proposal;
         [
-            status(row).as_str().to_owned(),
+            proposal_status(row).as_str().to_owned(),
             one.evidence.len().to_string(),
-            words::line(&one.lesson.title),
-            words::line(&words::home(&one.scope())),
+            text::single_line(&one.lesson.title),
+            text::single_line(&text::describe_full_scope(&one.scope())),
             one.id.to_string(),
         ]
     };
-    grid(columns, ["status", "runs", "proposal", "about", "id"], rows.iter().map(row).collect())
+    render_table(columns, ["status", "runs", "proposal", "about", "id"], rows.iter().map(row).collect())
 }
 
-/// One proposal in full: what it says, the runs that show it, and what was decided.
-pub fn proposal(row: &ProposalRow) -> String {
+/// Renders one proposal in full: lesson, runs that show it, and decision.
+pub fn render_proposal(row: &ProposalRow) -> String {
     let one = &row.proposal;
     format!(
-        "{}\n{} · {} · {} · of manual retrospective {}\n{}\n{}\nshown by\n{}",
-        words::line(&one.lesson.title),
+        "{}\n{} · {} · {} · of manual retrospective {}\n{}\n{}\nevidence\n{}",
+        text::single_line(&one.lesson.title),
         one.id,
-        status(row).as_str(),
-        words::line(&words::home(&one.scope())),
+        proposal_status(row).as_str(),
+        text::single_line(&text::describe_full_scope(&one.scope())),
         one.retrospective,
-        words::visible(&one.lesson.content),
-        decision(row),
-        evidence(one)
+        text::printable(&one.lesson.content),
+        render_decision(row),
+        render_evidence(one)
     )
 }
 
-/// Where a proposal stands.
-pub(crate) fn status(row: &ProposalRow) -> ProposalStatus {
+/// Returns the status of a proposal, derived from its decision.
+pub(crate) fn proposal_status(row: &ProposalRow) -> ProposalStatus {
     match row.decision.as_ref().map(|decision| &decision.verdict) {
         None => ProposalStatus::Open,
-        Some(Verdict::Accepted { .. }) => ProposalStatus::Accepted,
-        Some(Verdict::Refused { .. }) => ProposalStatus::Refused,
+        Some(ProposalDecision::Accepted { .. }) => ProposalStatus::Accepted,
+        Some(ProposalDecision::Refused { .. }) => ProposalStatus::Refused,
     }
 }
 
-fn decision(row: &ProposalRow) -> String {
+fn render_decision(row: &ProposalRow) -> String {
     let Some(decision) = &row.decision else {
-        return "nobody has decided: `retro proposals accept` or `refuse` does\n".to_owned();
+        return "not decided yet: use `retro proposals accept` or `refuse`\n".to_owned();
     };
-    let (by, at) = (words::line(&decision.by), words::moment(decision.at));
+    let (by, at) = (text::single_line(&decision.by), text::format_timestamp(decision.at));
     match &decision.verdict {
-        Verdict::Accepted { memory, did } => {
-            format!("accepted by {by} on {at} as memory {memory}: {}\n", words::line(did))
+        ProposalDecision::Accepted { memory, did } => {
+            format!("accepted by {by} on {at} as memory {memory}: {}\n", text::single_line(did))
         }
-        Verdict::Refused { reason } => format!("refused by {by} on {at}: {}\n", words::line(reason)),
+        ProposalDecision::Refused { reason } => {
+            format!("refused by {by} on {at}: {}\n", text::single_line(reason))
+        }
     }
 }
 
-/// The runs that show a proposal, each with its words.
-pub(crate) fn evidence(proposal: &Proposal) -> String {
+/// Renders the quotes that support a proposal, with their runs.
+pub(crate) fn render_evidence(proposal: &Proposal) -> String {
     let told = proposal.evidence.iter().map(|shown| {
-        let (run, place) = (words::line(shown.run.as_str()), words::place(shown.quote.place));
-        format!("  {}\n    — run {run}, {place}\n", words::line(&shown.quote.text))
+        let (run, place) = (text::single_line(shown.run.as_str()), text::describe_place(shown.quote.place));
+        format!("  {}\n    — run {run}, {place}\n", text::single_line(&shown.quote.text))
     });
     told.collect()
 }

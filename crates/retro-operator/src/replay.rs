@@ -1,280 +1,295 @@
-//! A person's hand on dead letters: replaying one or many, putting them aside, and saying beforehand what would happen.
-//! Each answer is a sentence that says what was done, or why nothing was, and who came before.
+//! Replaying and discarding dead letters, one or many, and predicting the result of a replay. Each result is a
+//! sentence that says what was done, or why nothing was done and who acted first.
 
 mod batch;
-mod foresee;
+mod dry_run;
 mod http;
 
 use std::sync::Arc;
 
-use retro_core::id::{BatchId, DeadLetterId, Epoch, ReplayId, RetrospectiveId, Tenant};
+use retro_core::cancel::{Attribution, AttributionError, ReopenError};
+use retro_core::id::{DeadLetterId, Epoch, ReplayBatchId, ReplayId, RetrospectiveId, Tenant};
 use retro_core::policy::Policies;
-use retro_core::replay::{BATCH_LETTERS_MAX, PaceError};
+use retro_core::replay::{BATCH_DEAD_LETTERS_MAX, ReplayPaceError};
 use retro_core::retrospective::{Retrospective, WorkflowState};
-use retro_core::steer::{Act, ActError, NotReopened};
 use retro_core::time::Clock;
 use retro_events::hosts::DatarefHosts;
-use retro_store::{Discarded, HandStore, Reopened, ReplayRow, ReplayState, Replayed, StoreError};
+use retro_store::{
+    DiscardResult, ReopenResult, ReplayPorts, ReplayRow, ReplayState, RequestReplayResult, StoreError,
+};
 use serde::Serialize;
 use tokio::sync::Notify;
 use utoipa::ToSchema;
 
-use crate::SharedRedact;
-use crate::dead_letters::LetterSearch;
-use crate::steer::{Did, whose};
-use crate::words;
+use crate::SharedRedactFn;
+use crate::cancel::{ActionStatus, describe_attribution};
+use crate::dead_letters::DeadLetterSearch;
+use crate::text;
 
-pub use batch::{Started, batch, batches, progress};
-pub use foresee::{Foreseen, Foresight, Will};
+pub use batch::{BatchStarted, render_batch, render_batches, render_progress};
+pub use dry_run::{DryRunResult, PredictedEffect, Prediction};
 pub use http::router as replay_router;
 pub(crate) use http::routes;
 
-/// What people may do about dead letters.
+/// The commands on dead letters other than edits.
 #[derive(Clone)]
-pub struct Replays {
-    store: Arc<dyn HandStore>,
+pub struct ReplayService {
+    store: Arc<dyn ReplayPorts>,
     policies: Arc<dyn Policies>,
     clock: Arc<dyn Clock>,
     outbox: Arc<Notify>,
     hosts: DatarefHosts,
-    redact: SharedRedact,
+    redact: SharedRedactFn,
 }
 
-/// Which letters an act is about.
+/// A selection of dead letters.
 #[derive(Debug, Clone, Default)]
-pub struct Chosen {
-    /// Those that this finds; its limit does not matter.
-    pub search: LetterSearch,
-    /// That nothing narrows the search is meant.
+pub struct DeadLetterSelection {
+    /// The search that selects them; its limit is ignored.
+    pub search: DeadLetterSearch,
+    /// Confirms that an empty search selects every dead letter.
     pub all: bool,
 }
 
-/// What came of an act on one letter.
+/// The result of a command on one dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct LetterTold {
-    /// Whether it was done now, had been done before, or cannot be done as things stand.
-    pub did: Did,
-    /// The replay that waits or came before.
+pub struct ActionResult {
+    /// Done now, done before, or refused.
+    pub did: ActionStatus,
+    /// The replay that is waiting or was made before.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub replay: Option<ReplayId>,
-    /// The retrospective that it opened.
+    /// The retrospective that the replay opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub retrospective: Option<RetrospectiveId>,
-    /// Its epoch.
+    /// Epoch of that retrospective.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub epoch: Option<Epoch>,
-    /// In one sentence.
+    /// The result in one sentence.
     pub detail: String,
 }
 
-/// Why an act could not even be asked for.
+/// Reasons why a command was not tried.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It does not say who or why.
+    /// The actor or the reason is missing or too long.
     #[error(transparent)]
-    Act(#[from] ActError),
-    /// The pace cannot be kept.
+    Attribution(#[from] AttributionError),
+    /// The pace is out of bounds.
     #[error(transparent)]
-    Pace(#[from] PaceError),
-    /// Nothing says which letters.
-    #[error("nothing says which letters: name some, give a filter, or say that all are meant")]
-    NothingChosen,
-    /// More than one act may be about.
-    #[error("more than {BATCH_LETTERS_MAX} letters fit, which nobody has looked at: narrow the filter")]
+    Pace(#[from] ReplayPaceError),
+    /// Neither ids nor a filter nor `all` were given.
+    #[error("no dead letters are selected: give ids or a filter, or confirm that all are meant")]
+    NothingSelected,
+    /// More than [`BATCH_DEAD_LETTERS_MAX`] dead letters match.
+    #[error("more than {BATCH_DEAD_LETTERS_MAX} dead letters match: narrow the filter")]
     TooMany,
-    /// No letter fits.
-    #[error("no dead letter fits")]
-    NoneFits,
-    /// The database did not do it.
+    /// No dead letter matches.
+    #[error("no dead letter matches")]
+    NoMatch,
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-impl Replays {
-    /// A hand over its ports; `outbox` is rung when there may be something to send.
+impl ReplayService {
+    /// Creates the service. `outbox` is notified when there may be something to send.
     pub fn new(
-        store: Arc<dyn HandStore>,
+        store: Arc<dyn ReplayPorts>,
         policies: Arc<dyn Policies>,
         clock: Arc<dyn Clock>,
         outbox: Arc<Notify>,
-        redact: SharedRedact,
+        redact: SharedRedactFn,
     ) -> Self {
         Self { store, policies, clock, outbox, hosts: DatarefHosts::default(), redact }
     }
 
-    /// The same, where bodies may lie at these hosts: what would happen depends on it.
-    pub fn taking_bodies_at(self, hosts: DatarefHosts) -> Self {
+    /// Sets the hosts from which the counter accepts trajectory bodies; predictions depend on them.
+    pub fn with_dataref_hosts(self, hosts: DatarefHosts) -> Self {
         Self { hosts, ..self }
     }
 
-    /// Replays one letter: it waits for the relay, or, if it tells of a failed retrospective, the next one opens at once.
-    /// `None` when the tenant has no such letter.
-    pub async fn one(
+    /// Replays one dead letter: it is queued for the relay, or, for a failed retrospective, the next retrospective
+    /// opens at once. Returns `None` when the tenant has no such dead letter.
+    pub async fn replay_one(
         &self,
         tenant: &Tenant,
         letter: DeadLetterId,
         version: Option<u32>,
         by: &str,
         reason: &str,
-    ) -> Result<Option<LetterTold>, ReplayError> {
-        let act = self.act(by, reason)?;
-        let told = match self.store.replay(tenant, letter, version, &act).await? {
-            Replayed::OtherWay => self.follow(tenant, letter, &act).await?,
-            other => replayed(&other, version),
+    ) -> Result<Option<ActionResult>, ReplayError> {
+        let act = self.build_attribution(by, reason)?;
+        let told = match self.store.replay_dead_letter(tenant, letter, version, &act).await? {
+            RequestReplayResult::ReopenInstead => self.reopen_retrospective(tenant, letter, &act).await?,
+            other => replay_result(&other, version),
         };
+        // The replay is committed by now; the notification only saves the relay's polling interval.
         self.outbox.notify_one();
         Ok(told)
     }
 
-    /// Puts one letter aside. `None` when the tenant has no such letter.
+    /// Discards one dead letter. Returns `None` when the tenant has no such dead letter.
     pub async fn discard_one(
         &self,
         tenant: &Tenant,
         letter: DeadLetterId,
         by: &str,
         reason: &str,
-    ) -> Result<Option<LetterTold>, ReplayError> {
-        let act = self.act(by, reason)?;
-        let mut answers = self.store.discard(tenant, &[letter], &act).await?;
-        Ok(answers.pop().and_then(|answer| discarded(&answer)))
+    ) -> Result<Option<ActionResult>, ReplayError> {
+        let act = self.build_attribution(by, reason)?;
+        let mut answers = self.store.discard_dead_letters(tenant, &[letter], &act).await?;
+        Ok(answers.pop().and_then(|answer| discard_result(&answer)))
     }
 
-    /// Opens what follows a failed retrospective.
-    async fn follow(
+    /// Opens the retrospective that follows a failed one.
+    async fn reopen_retrospective(
         &self,
         tenant: &Tenant,
         letter: DeadLetterId,
-        act: &Act,
-    ) -> Result<Option<LetterTold>, StoreError> {
+        act: &Attribution,
+    ) -> Result<Option<ActionResult>, StoreError> {
         let decide = |failed: &Retrospective, mut state: WorkflowState| {
-            let opening = state.reopen(failed, &self.policies.of(&failed.key), act.at)?;
+            let opening = state.reopen_after(failed, &self.policies.policy_for(&failed.key), act.at)?;
             Ok((state, opening))
         };
-        Ok(reopened(self.store.reopen(tenant, letter, act, &decide).await?))
+        Ok(reopen_result(self.store.reopen_retrospective(tenant, letter, act, &decide).await?))
     }
 
-    /// Who, why and when; a secret in the words is not kept.
-    fn act(&self, by: &str, reason: &str) -> Result<Act, ActError> {
-        Act::new(&(self.redact)(by), &(self.redact)(reason), self.clock.now())
+    /// Builds the attribution for the audit log. Secrets in the actor's name or reason are redacted before they are
+    /// stored.
+    fn build_attribution(&self, by: &str, reason: &str) -> Result<Attribution, AttributionError> {
+        Attribution::new(&(self.redact)(by), &(self.redact)(reason), self.clock.now())
     }
 }
 
-impl LetterTold {
-    const fn plain(did: Did, detail: String) -> Self {
+impl ActionResult {
+    const fn new_unlinked(did: ActionStatus, detail: String) -> Self {
         Self { did, replay: None, retrospective: None, epoch: None, detail }
     }
 
-    fn about(did: Did, one: &Retrospective, detail: String) -> Self {
-        Self { retrospective: Some(one.id), epoch: Some(one.epoch), ..Self::plain(did, detail) }
+    fn for_retrospective(did: ActionStatus, one: &Retrospective, detail: String) -> Self {
+        Self { retrospective: Some(one.id), epoch: Some(one.epoch), ..Self::new_unlinked(did, detail) }
     }
 }
 
-fn replayed(answer: &Replayed, version: Option<u32>) -> Option<LetterTold> {
+fn replay_result(answer: &RequestReplayResult, version: Option<u32>) -> Option<ActionResult> {
     Some(match answer {
-        Replayed::Unknown | Replayed::OtherWay => return None,
-        Replayed::Now(row) => LetterTold {
+        RequestReplayResult::NotFound | RequestReplayResult::ReopenInstead => return None,
+        RequestReplayResult::Scheduled(row) => ActionResult {
             replay: Some(row.id),
-            ..LetterTold::plain(Did::Done, format!("{} waits for the relay", number(row)))
+            ..ActionResult::new_unlinked(
+                ActionStatus::Done,
+                format!("{} waits for the relay", replay_label(row)),
+            )
         },
-        Replayed::Before(row) => LetterTold {
+        RequestReplayResult::AlreadyRequested(row) => ActionResult {
             replay: Some(row.id),
-            ..LetterTold::plain(Did::DoneBefore, format!("the letter was replayed before: {}", came_of(row)))
+            ..ActionResult::new_unlinked(
+                ActionStatus::DoneBefore,
+                format!("the dead letter was replayed before: {}", describe_replay(row)),
+            )
         },
-        Replayed::NoVersion => {
+        RequestReplayResult::UnknownVersion => {
             let asked = version.unwrap_or_default();
-            LetterTold::plain(
-                Did::Refused,
-                format!("the letter has no version {asked}: the letter stays as it is"),
+            ActionResult::new_unlinked(
+                ActionStatus::Refused,
+                format!("the dead letter has no version {asked}: it stays as it is"),
             )
         }
     })
 }
 
-fn discarded(answer: &Discarded) -> Option<LetterTold> {
-    let stays = "the letter stays as it is";
+fn discard_result(answer: &DiscardResult) -> Option<ActionResult> {
+    let stays = "the dead letter stays as it is";
     Some(match answer {
-        Discarded::Unknown => return None,
-        Discarded::Now => LetterTold::plain(
-            Did::Done,
-            "the letter is put aside; it is kept, and can be replayed all the same".to_owned(),
+        DiscardResult::NotFound => return None,
+        DiscardResult::Discarded => ActionResult::new_unlinked(
+            ActionStatus::Done,
+            "the dead letter is discarded; it is kept and can still be replayed".to_owned(),
         ),
-        Discarded::Before(act) => {
-            LetterTold::plain(Did::DoneBefore, format!("the letter was put aside before, {}", whose(act)))
-        }
-        Discarded::Replayed(row) => LetterTold {
+        DiscardResult::AlreadyDiscarded(act) => ActionResult::new_unlinked(
+            ActionStatus::DoneBefore,
+            format!("the dead letter was already discarded, {}", describe_attribution(act)),
+        ),
+        DiscardResult::Replayed(row) => ActionResult {
             replay: Some(row.id),
-            ..LetterTold::plain(Did::Refused, format!("{}: {stays}", came_of(row)))
+            ..ActionResult::new_unlinked(ActionStatus::Refused, format!("{}: {stays}", describe_replay(row)))
         },
-        Discarded::Reopened => {
-            LetterTold::plain(Did::Refused, format!("its replay opened the next retrospective: {stays}"))
-        }
+        DiscardResult::Reopened => ActionResult::new_unlinked(
+            ActionStatus::Refused,
+            format!("its replay opened the next retrospective: {stays}"),
+        ),
     })
 }
 
-/// A replay and what came of it, in one sentence without its end. Quotes what a rejection quotes: redact it.
-pub fn came_of(row: &ReplayRow) -> String {
+/// Describes a replay and its result, in one sentence without a full stop. It quotes the rejection, so callers must
+/// redact it.
+pub fn describe_replay(row: &ReplayRow) -> String {
     let came = match (&row.outcome, row.state) {
         (Some(outcome), _) => outcome.to_string(),
         (None, ReplayState::Waiting) => "it waits to be sent".to_owned(),
         (None, _) => "it was sent, and nothing has come of it yet".to_owned(),
     };
-    format!("{}, {}; {came}", number(row), whose(&row.act))
+    format!("{}, {}; {came}", replay_label(row), describe_attribution(&row.act))
 }
 
-fn number(row: &ReplayRow) -> String {
+fn replay_label(row: &ReplayRow) -> String {
     let bytes = match row.version {
         0 => String::new(),
         version => format!(" (version {version} of its bytes)"),
     };
-    let batch = row.batch.map(|batch: BatchId| format!(" in batch {batch}")).unwrap_or_default();
+    let batch = row.batch.map(|batch: ReplayBatchId| format!(" in batch {batch}")).unwrap_or_default();
     format!("replay {}{bytes}{batch}", row.number)
 }
 
-fn reopened(answer: Reopened) -> Option<LetterTold> {
-    let name = crate::steer::name;
+fn reopen_result(answer: ReopenResult) -> Option<ActionResult> {
+    let name = crate::cancel::retrospective_name;
     Some(match answer {
-        Reopened::Unknown | Reopened::OtherCode(_) => return None,
-        Reopened::Now(one) => {
+        ReopenResult::NotFound | ReopenResult::OtherCode(_) => return None,
+        ReopenResult::Opened(one) => {
             let detail = format!(
                 "{} is open over runs {} to {}, with a seed of its own; no pause holds it back",
                 name(&one),
                 one.first,
                 one.last
             );
-            LetterTold::about(Did::Done, &one, detail)
+            ActionResult::for_retrospective(ActionStatus::Done, &one, detail)
         }
-        Reopened::Before { act, opened: one } => {
+        ReopenResult::AlreadyReopened { act, opened: one } => {
             let state = one.state.as_str();
             let detail = format!(
-                "the letter was replayed before, {}: that opened {}, which is {state}",
-                whose(&act),
+                "the dead letter was replayed before, {}: that opened {}, which is {state}",
+                describe_attribution(&act),
                 name(&one)
             );
-            LetterTold::about(Did::DoneBefore, &one, detail)
+            ActionResult::for_retrospective(ActionStatus::DoneBefore, &one, detail)
         }
-        Reopened::Not(why) => LetterTold::plain(Did::Refused, not_reopened(why)),
+        ReopenResult::Refused(why) => {
+            ActionResult::new_unlinked(ActionStatus::Refused, describe_reopen_error(why))
+        }
     })
 }
 
-pub(crate) fn not_reopened(why: NotReopened) -> String {
+pub(crate) fn describe_reopen_error(why: ReopenError) -> String {
     match why {
-        NotReopened::OneIsOpen { epoch } => format!(
+        ReopenError::OneIsOpen { epoch } => format!(
             "retrospective {epoch} of the workflow is open already and the released runs are in it: there is nothing \
-             to open, and the letter stays as it is"
+             to open, and the dead letter stays as it is"
         ),
-        NotReopened::ClaimedSince { claimed } => format!(
+        ReopenError::ClaimedSince { claimed } => format!(
             "a later retrospective has looked back at the released runs (up to run {claimed} all are claimed): there \
-             is nothing to open, and the letter stays as it is"
+             is nothing to open, and the dead letter stays as it is"
         ),
     }
 }
 
-/// A number of letters.
-fn letters(count: usize) -> String {
-    words::count(count as u64, "letter")
+/// Formats a number of dead letters.
+fn format_letter_count(count: usize) -> String {
+    text::format_count(count as u64, "letter")
 }
 
 #[cfg(test)]

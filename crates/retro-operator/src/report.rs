@@ -1,20 +1,21 @@
-//! The report of a retrospective for people: what changed and why first, then what was seen, then the books.
+//! The report of a retrospective for people: first the changes and their reasons, then findings, then requests,
+//! sample, cost and policy.
 //!
-//! [`markdown`] is for pages and pull requests, [`table`] for terminals; [`Report`] itself is the JSON.
+//! [`render_markdown`] is for pages and pull requests, [`render_text`] for terminals; [`Report`] itself is the JSON.
 
+mod highlights;
 mod markdown;
-mod stands_out;
-mod story;
-mod table;
+mod terminal;
+mod view;
 
-pub use markdown::markdown;
-pub use table::table;
+pub use markdown::render_markdown;
+pub use terminal::render_text;
 
 use retro_core::report::Report;
 
-/// The report in one line: whose it is and what came of it.
-pub fn headline(report: &Report) -> String {
-    let story = story::Story::of(report);
+/// Renders the report in one line: workflow, tenant and result.
+pub fn render_headline(report: &Report) -> String {
+    let story = view::ReportView::from_report(report);
     format!("{}: {}", story.heading(), story.headline())
 }
 

@@ -1,5 +1,5 @@
-//! A person's requests for manual retrospectives and their decisions about proposals, over HTTP. What carries them out
-//! is handed in: only the writer changes memory, and only the sampler opens what is looked at.
+//! HTTP routes for manual retrospectives and for decisions about proposals. The implementation is injected, because
+//! only the writer may change memory and only the sampler may open a retrospective.
 
 use std::sync::Arc;
 
@@ -9,45 +9,49 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use retro_core::canonical::content_hash;
 use retro_core::id::{ProposalId, RetrospectiveId, RunId, Tenant, Workflow, WorkflowKey};
-use retro_core::manual::{Acceptance, Asked, Decided, Decision, Refusal, Undecided, Untriggered};
-use retro_http::{Api, Caller, Id, JsonBody, Problem};
-use retro_store::{Step, StoreError};
+use retro_core::manual::{
+    Acceptance, DecideError, DecidedProposal, DecisionRecord, ManualRequest, Refusal, TriggerError,
+};
+use retro_http::{Api, Caller, JsonBody, PathId, Problem};
+use retro_store::{CommitResult, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use crate::http::not_answered;
+use crate::http::store_problem;
 
-/// Who asks when the request does not say: credentials will.
-const SOMEBODY: &str = "somebody over HTTP";
+/// Name of the actor when the request gives none. Credentials will replace it.
+const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
 
-/// The header by which a client says that it asks again.
+/// Header with which a client identifies a retried request.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// What came of a decision: `None` when the tenant has no such proposal; the inner error says why nothing was decided.
-pub type DecisionOutcome = Option<Result<Decided, Undecided>>;
+/// The result of a decision: `None` when the tenant has no such proposal; the inner error says why nothing was
+/// decided.
+pub type DecisionOutcome = Option<Result<DecidedProposal, DecideError>>;
 
-/// What a person may ask for.
+/// Port for requests of people that the sampler or the writer carries out.
 #[async_trait]
-pub trait Requests: Send + Sync {
-    /// Opens a manual retrospective, or finds it opened; the inner error says why it was not.
-    async fn trigger(
+pub trait ManualRequests: Send + Sync {
+    /// Opens a manual retrospective, or returns the one that the same request opened before. The inner error says why
+    /// none was opened.
+    async fn trigger_retrospective(
         &self,
         key: &WorkflowKey,
-        asked: &Asked,
-    ) -> Result<Result<(RetrospectiveId, Step), Untriggered>, StoreError>;
+        asked: &ManualRequest,
+    ) -> Result<Result<(RetrospectiveId, CommitResult), TriggerError>, StoreError>;
 
-    /// Makes a memory of a proposal.
-    async fn accept(
+    /// Accepts a proposal: it becomes a memory.
+    async fn accept_proposal(
         &self,
         tenant: &Tenant,
         id: ProposalId,
         acceptance: &Acceptance,
     ) -> Result<DecisionOutcome, StoreError>;
 
-    /// Keeps a refusal.
-    async fn refuse(
+    /// Refuses a proposal and stores the reason.
+    async fn refuse_proposal(
         &self,
         tenant: &Tenant,
         id: ProposalId,
@@ -55,159 +59,169 @@ pub trait Requests: Send + Sync {
     ) -> Result<DecisionOutcome, StoreError>;
 }
 
-/// The routes by which people ask and decide, under `/v1`. To be merged with others and handed to
+/// Returns the routes under `/v1` for manual retrospectives and decisions. Merge them with others and pass them to
 /// [`retro_http::serve`].
-pub fn router(requests: Arc<dyn Requests>) -> Api {
+pub fn router(requests: Arc<dyn ManualRequests>) -> Api {
     routes().with_state(requests)
 }
 
-/// Without what they work on.
-pub(crate) fn routes() -> Api<Arc<dyn Requests>> {
-    Api::new().routes(routes!(trigger)).routes(routes!(accept)).routes(routes!(refuse))
+/// Returns the same routes without their state, for the OpenAPI document.
+pub(crate) fn routes() -> Api<Arc<dyn ManualRequests>> {
+    Api::new()
+        .routes(routes!(trigger_retrospective))
+        .routes(routes!(accept_proposal))
+        .routes(routes!(refuse_proposal))
 }
 
-/// A manual retrospective that is asked for.
+/// A request for a manual retrospective.
 #[derive(Debug, Deserialize, ToSchema)]
-struct TriggerAsked {
-    /// The workflow of the runs.
+struct TriggerRequest {
+    /// Workflow of the runs.
     #[schema(value_type = String)]
     workflow: Workflow,
-    /// The runs to look into, at most 20; they stay in the window.
+    /// Runs to investigate, at most 20. They stay in the window.
     #[schema(value_type = Vec<String>)]
     runs: Vec<RunId>,
-    /// What is to be known. The heuristics read no question; proposals that share words with it come first.
+    /// Question to answer. The heuristics do not read it; proposals that share words with it are listed first.
     focus: Option<String>,
-    /// Who asks: a name, until credentials say.
+    /// Name of the actor. Requests do not carry credentials yet.
     by: Option<String>,
 }
 
-/// What came of it.
+/// The manual retrospective.
 #[derive(Debug, Serialize, ToSchema)]
-struct Triggered {
-    /// The retrospective.
+struct TriggerResponse {
+    /// Id of the retrospective.
     #[schema(value_type = String)]
     retrospective: RetrospectiveId,
-    /// The request's id: that of `Idempotency-Key`, or derived from what is asked.
+    /// Id of the request: the `Idempotency-Key`, or derived from the content of the request.
     request: String,
-    /// Whether it was opened now; false when the same request had opened it before.
+    /// True when this request opened it; false when the same request had opened it before.
     opened: bool,
 }
 
-/// Opens a manual retrospective over named runs. The same `Idempotency-Key`, or without one the same question about the
-/// same runs, opens one.
-#[utoipa::path(post, path = "/v1/retrospectives", tag = "people", request_body = TriggerAsked, params(("Idempotency-Key" = Option<String>, Header, description = "identifies the request")), responses((status = 200, body = Triggered)))]
-async fn trigger(
-    State(requests): State<Arc<dyn Requests>>,
+/// Opens a manual retrospective over named runs. Requests with the same `Idempotency-Key`, or without one with the
+/// same runs and question, open only one.
+#[utoipa::path(post, path = "/v1/retrospectives", tag = "people", request_body = TriggerRequest, params(("Idempotency-Key" = Option<String>, Header, description = "identifies the request")), responses((status = 200, body = TriggerResponse)))]
+async fn trigger_retrospective(
+    State(requests): State<Arc<dyn ManualRequests>>,
     Caller(tenant): Caller,
     headers: HeaderMap,
-    JsonBody(asked): JsonBody<TriggerAsked>,
-) -> Result<Json<Triggered>, Problem> {
-    let TriggerAsked { workflow, mut runs, focus, by } = asked;
+    JsonBody(asked): JsonBody<TriggerRequest>,
+) -> Result<Json<TriggerResponse>, Problem> {
+    let TriggerRequest { workflow, mut runs, focus, by } = asked;
+    // Sorted, so that the same runs in another order derive the same request id.
     runs.sort_unstable();
     runs.dedup();
-    let request = request(&headers, || json!(["look", workflow, runs, focus]))?;
-    let asked = Asked { request, by: by.unwrap_or_else(|| SOMEBODY.to_owned()), runs, focus };
+    let request = request_id(&headers, || json!(["look", workflow, runs, focus]))?;
+    let asked = ManualRequest { request, by: by.unwrap_or_else(|| ANONYMOUS_ACTOR.to_owned()), runs, focus };
     let key = WorkflowKey { tenant, workflow };
-    let answer = requests.trigger(&key, &asked).await.map_err(|cause| not_answered(&cause))?;
-    let (retrospective, step) = answer.map_err(|untriggered| not_opened(&untriggered))?;
-    Ok(Json(Triggered { retrospective, request: asked.request, opened: step == Step::Done }))
+    let answer = requests.trigger_retrospective(&key, &asked).await.map_err(|cause| store_problem(&cause))?;
+    let (retrospective, step) = answer.map_err(|untriggered| trigger_problem(&untriggered))?;
+    Ok(Json(TriggerResponse { retrospective, request: asked.request, opened: step == CommitResult::Done }))
 }
 
-/// A person's yes.
+/// A request to accept a proposal.
 #[derive(Debug, Deserialize, ToSchema)]
-struct AcceptAsked {
-    /// Who accepts: a name, until credentials say.
+struct AcceptRequest {
+    /// Name of the actor. Requests do not carry credentials yet.
     by: Option<String>,
-    /// Why a tombstone does not matter; without it one stops the acceptance.
+    /// Reason to override a tombstone. Without it a tombstone prevents the acceptance.
     despite_tombstone: Option<String>,
 }
 
-/// A person's no.
+/// A request to refuse a proposal.
 #[derive(Debug, Deserialize, ToSchema)]
-struct RefuseAsked {
-    /// Why: it is kept.
+struct RefuseRequest {
+    /// Reason; kept with the proposal.
     reason: String,
-    /// Who refuses: a name, until credentials say.
+    /// Name of the actor. Requests do not carry credentials yet.
     by: Option<String>,
 }
 
-/// What was decided, now or before.
+/// The decision about a proposal.
 #[derive(Debug, Serialize, ToSchema)]
-struct DecisionTold {
-    /// The decision: verdict, by whom, when, and the memory or the reason.
+struct DecisionResponse {
+    /// Verdict, actor, time, and the memory or the reason.
     #[schema(value_type = Object)]
-    decision: Decision,
-    /// Whether it was decided now; false when it had been decided so before.
+    decision: DecisionRecord,
+    /// True when it was decided now; false when the same decision had been made before.
     now: bool,
 }
 
-/// Makes a memory of a proposal: active, with its runs as evidence.
-#[utoipa::path(post, path = "/v1/proposals/{id}/accept", tag = "people", request_body = AcceptAsked, params(("id" = String, Path, description = "the id"), ("Idempotency-Key" = Option<String>, Header, description = "identifies the request")), responses((status = 200, body = DecisionTold)))]
-async fn accept(
-    State(requests): State<Arc<dyn Requests>>,
+/// Accepts a proposal: it becomes an active memory, with its runs as evidence.
+#[utoipa::path(post, path = "/v1/proposals/{id}/accept", tag = "people", request_body = AcceptRequest, params(("id" = String, Path, description = "the id"), ("Idempotency-Key" = Option<String>, Header, description = "identifies the request")), responses((status = 200, body = DecisionResponse)))]
+async fn accept_proposal(
+    State(requests): State<Arc<dyn ManualRequests>>,
     Caller(tenant): Caller,
-    Id(id): Id<ProposalId>,
+    PathId(id): PathId<ProposalId>,
     headers: HeaderMap,
-    JsonBody(asked): JsonBody<AcceptAsked>,
-) -> Result<Json<DecisionTold>, Problem> {
+    JsonBody(asked): JsonBody<AcceptRequest>,
+) -> Result<Json<DecisionResponse>, Problem> {
     let acceptance = Acceptance {
-        request: request(&headers, || json!(["accept", id]))?,
-        by: asked.by.unwrap_or_else(|| SOMEBODY.to_owned()),
+        request: request_id(&headers, || json!(["accept", id]))?,
+        by: asked.by.unwrap_or_else(|| ANONYMOUS_ACTOR.to_owned()),
         despite_tombstone: asked.despite_tombstone,
     };
-    let outcome = requests.accept(&tenant, id, &acceptance).await.map_err(|cause| not_answered(&cause))?;
-    decided(id, "accepted", outcome)
+    let outcome =
+        requests.accept_proposal(&tenant, id, &acceptance).await.map_err(|cause| store_problem(&cause))?;
+    decision_response(id, "accepted", outcome)
 }
 
-/// Refuses a proposal; it is kept with the reason.
-#[utoipa::path(post, path = "/v1/proposals/{id}/refuse", tag = "people", request_body = RefuseAsked, params(("id" = String, Path, description = "the id"), ("Idempotency-Key" = Option<String>, Header, description = "identifies the request")), responses((status = 200, body = DecisionTold)))]
-async fn refuse(
-    State(requests): State<Arc<dyn Requests>>,
+/// Refuses a proposal and stores the reason.
+#[utoipa::path(post, path = "/v1/proposals/{id}/refuse", tag = "people", request_body = RefuseRequest, params(("id" = String, Path, description = "the id"), ("Idempotency-Key" = Option<String>, Header, description = "identifies the request")), responses((status = 200, body = DecisionResponse)))]
+async fn refuse_proposal(
+    State(requests): State<Arc<dyn ManualRequests>>,
     Caller(tenant): Caller,
-    Id(id): Id<ProposalId>,
+    PathId(id): PathId<ProposalId>,
     headers: HeaderMap,
-    JsonBody(asked): JsonBody<RefuseAsked>,
-) -> Result<Json<DecisionTold>, Problem> {
+    JsonBody(asked): JsonBody<RefuseRequest>,
+) -> Result<Json<DecisionResponse>, Problem> {
     let refusal = Refusal {
-        request: request(&headers, || json!(["refuse", id]))?,
-        by: asked.by.unwrap_or_else(|| SOMEBODY.to_owned()),
+        request: request_id(&headers, || json!(["refuse", id]))?,
+        by: asked.by.unwrap_or_else(|| ANONYMOUS_ACTOR.to_owned()),
         reason: asked.reason,
     };
-    let outcome = requests.refuse(&tenant, id, &refusal).await.map_err(|cause| not_answered(&cause))?;
-    decided(id, "refused", outcome)
+    let outcome =
+        requests.refuse_proposal(&tenant, id, &refusal).await.map_err(|cause| store_problem(&cause))?;
+    decision_response(id, "refused", outcome)
 }
 
-/// The request's id: what the client calls it, or what it asks for.
-fn request(headers: &HeaderMap, what: impl FnOnce() -> serde_json::Value) -> Result<String, Problem> {
+/// Returns the request's id: the `Idempotency-Key`, or a hash of the content.
+fn request_id(headers: &HeaderMap, what: impl FnOnce() -> serde_json::Value) -> Result<String, Problem> {
     let Some(given) = headers.get(IDEMPOTENCY_KEY) else {
         return Ok(format!("derived-{}", &content_hash(&what())[..32]));
     };
-    let given = given.to_str().map_err(|_| Problem::field("Idempotency-Key", "is not plain text"))?;
+    let given = given.to_str().map_err(|_| Problem::invalid_field("Idempotency-Key", "is not plain text"))?;
     Ok(given.to_owned())
 }
 
-fn not_opened(untriggered: &Untriggered) -> Problem {
+fn trigger_problem(untriggered: &TriggerError) -> Problem {
     let field = match untriggered {
-        Untriggered::Text { what, .. } => what,
-        Untriggered::OtherContent(_) => {
-            let title = "the request was another one before";
+        TriggerError::TextLength { what, .. } => what,
+        TriggerError::RequestConflict(_) => {
+            let title = "the idempotency key was used for another request";
             return Problem::new(StatusCode::CONFLICT, title, untriggered.to_string());
         }
         _ => "runs",
     };
-    Problem::field(field, untriggered.to_string())
+    Problem::invalid_field(field, untriggered.to_string())
 }
 
-fn decided(id: ProposalId, wanted: &str, outcome: DecisionOutcome) -> Result<Json<DecisionTold>, Problem> {
-    let conflict = |detail| Problem::new(StatusCode::CONFLICT, "it cannot be decided so", detail);
+fn decision_response(
+    id: ProposalId,
+    wanted: &str,
+    outcome: DecisionOutcome,
+) -> Result<Json<DecisionResponse>, Problem> {
+    let conflict = |detail| Problem::new(StatusCode::CONFLICT, "the decision is not possible", detail);
     match outcome {
         None => Err(Problem::not_found("proposal", id)),
-        Some(Ok(decided)) => Ok(Json(DecisionTold { decision: decided.decision, now: true })),
-        Some(Err(Undecided::Before(decision))) if decision.verdict.as_str() == wanted => {
-            Ok(Json(DecisionTold { decision: *decision, now: false }))
+        Some(Ok(decided)) => Ok(Json(DecisionResponse { decision: decided.decision, now: true })),
+        Some(Err(DecideError::AlreadyDecided(decision))) if decision.verdict.as_str() == wanted => {
+            Ok(Json(DecisionResponse { decision: *decision, now: false }))
         }
-        Some(Err(Undecided::Text { what, max, unit })) => {
-            Err(Problem::field(what, format!("must have 1 to {max} {unit}")))
+        Some(Err(DecideError::TextLength { what, max, unit })) => {
+            Err(Problem::invalid_field(what, format!("must have 1 to {max} {unit}")))
         }
         Some(Err(undecided)) => Err(conflict(undecided.to_string())),
     }

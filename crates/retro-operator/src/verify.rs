@@ -1,14 +1,14 @@
-//! `retro verify`: proves on a live store what the laws promise.
+//! `retro verify`: checks the stored invariants on a live store.
 //!
-//! The store is walked three times, page by page: by workflow (ordinals, windows, epochs), by retrospective (reports,
-//! samples, proposals) and by memory (changes, fold, tombstones). Only one page is held at a time, and a page costs the
-//! same at the end of a large store as at its beginning.
+//! The store is read in three passes, page by page: by workflow (ordinals, windows, epochs), by retrospective
+//! (reports, samples, proposals) and by memory (changes, fold, tombstones). Only one page is held at a time, and a
+//! page costs the same at the end of a large store as at its beginning.
 //!
-//! Workers go on writing meanwhile. A page is read in one transaction, and what is compared stands in one page, so
-//! nothing is seen half-written. Between two pages anything may happen: what is new and sorts before the cursor is left
-//! for the next verification. A manual proposal and its memory stand in different pages and are asked for one by one;
-//! therefore what a look finds is looked at again, and only what every one of [`LOOKS_MAX`] looks finds at the same
-//! address is reported.
+//! Workers keep writing meanwhile. A page is read in one transaction and contains everything that is compared, so no
+//! check sees a half-written state. Rows that are added before the cursor between two pages are left for the next
+//! verification. A manual proposal and its memory are on different pages and are read one by one, so a race can look
+//! like a violation. Therefore a page with violations is read again, and only those are reported that all
+//! [`CHECK_ROUNDS_MAX`] rounds find at the same place.
 
 mod manual;
 mod memories;
@@ -21,100 +21,101 @@ use retro_core::id::{MemoryId, Tenant, WorkflowKey};
 use retro_store::{OperatorStore, Result, RetrospectiveCursor};
 use serde::{Deserialize, Serialize};
 
-use crate::words::count;
+use crate::text::format_count;
 
-/// How often something suspicious is looked at before it is reported: a race does not hit three times in a row at
-/// one address.
-pub const LOOKS_MAX: usize = 3;
-/// Workflows in one page: their windows take some 40 bytes each, and a question a page is a fraction of reading it.
+/// Number of rounds in which a violation must show up before it is reported: a race does not hit three times in a row
+/// at one place.
+pub const CHECK_ROUNDS_MAX: usize = 3;
+/// Workflows per page. Their windows take some 40 bytes each, and the overhead per page is a fraction of reading it.
 const WORKFLOWS_PER_PAGE: u32 = 200;
-/// Retrospectives in one page. A report has up to a few hundred kilobytes, so a page stays within some ten megabytes.
+/// Retrospectives per page. A report takes up to a few hundred kilobytes, so a page stays within some ten megabytes.
 const RETROSPECTIVES_PER_PAGE: u32 = 50;
-/// Memories in one page, each with its whole life: up to some hundreds of changes of a kilobyte.
+/// Memories per page, each with its whole history: up to some hundreds of changes of a kilobyte.
 const MEMORIES_PER_PAGE: u32 = 100;
 
-/// Violations that are kept: more than a person reads, and a store that is wrong throughout must not fill the memory.
+/// Maximum number of violations kept: more than a person reads, and a bound on the memory used when a store is wrong
+/// throughout.
 pub const VIOLATIONS_MAX: usize = 1_000;
 
-/// What was checked, and what is not as it should be.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Verification {
-    /// What is not as it should be, at most [`VIOLATIONS_MAX`]; empty on a sound store.
+    /// Violations found, at most [`VIOLATIONS_MAX`]; empty for a sound store.
     pub violations: Vec<Violation>,
-    /// Violations beyond those.
+    /// Number of violations that were found but not kept.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
-    /// How much was looked at: an empty store proves nothing.
-    pub checked: Checked,
-    /// Messages that wait to be sent; not a violation, but a number that should fall.
+    /// Number of objects checked. An empty store proves nothing.
+    pub checked: CheckedCounts,
+    /// Messages in the outbox that are not sent yet. Not a violation, but it should fall.
     pub outbox_unsent: u64,
-    /// Dead letters that nobody has acted on, over all tenants.
+    /// Open dead letters of all tenants.
     pub dead_letters_open: u64,
 }
 
-/// One thing that is not as it should be.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Violation {
-    /// What was checked.
+    /// The check that failed.
     pub check: Check,
-    /// Where: tenant, workflow, and what in it.
+    /// Tenant, workflow, and the object within it.
     pub place: String,
-    /// What is wrong, in one sentence.
+    /// The problem in one sentence.
     pub problem: String,
 }
 
-/// What is checked.
+/// The checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// Ordinals run from 1 to the number of counted runs, each once.
+    /// Ordinals run from 1 to the number of counted runs, each exactly once.
     Ordinals,
-    /// Windows that were not released are contiguous, disjoint, and end where the workflow says.
+    /// Windows that were not released are contiguous and disjoint, and end where the workflow's row says.
     Windows,
     /// Epochs run from 1 without a gap.
     Epochs,
-    /// At most one retrospective of a workflow is open, and the workflow knows it.
+    /// At most one retrospective of a workflow is open, and the workflow's row agrees.
     Open,
     /// A closed or failed retrospective has a report that agrees with the change log.
     Reports,
-    /// A report's sample can be drawn again from its seed, and its policy has the hash that stands beside it.
+    /// A report's sample can be drawn again from its seed, and its policy has the recorded hash.
     Samples,
-    /// The memory table is the fold of the change log.
+    /// The memory table equals the fold of the change log.
     Fold,
-    /// A change has the id of its effect key, and happens once.
+    /// A change has the id derived from its effect key, and exists once.
     EffectKeys,
-    /// A manual retrospective looked at runs that exist, and its proposals are of those and decided once.
+    /// A manual retrospective names counted runs, and its proposals are about those runs and decided at most once.
     Manual,
-    /// A tombstone belongs to a deleted memory and ends when its deletion says.
+    /// A tombstone belongs to a deleted memory and ends when the deletion says.
     Tombstones,
 }
 
-/// How much was looked at.
+/// Numbers of objects checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Checked {
-    /// Tenants.
+pub struct CheckedCounts {
+    /// Number of tenants.
     pub tenants: u64,
-    /// Workflows.
+    /// Number of workflows with recorded runs.
     pub workflows: u64,
-    /// Counted runs.
+    /// Number of counted runs.
     pub runs: u64,
-    /// Retrospectives.
+    /// Number of retrospectives.
     pub retrospectives: u64,
-    /// Reports.
+    /// Number of reports.
     pub reports: u64,
-    /// Memories folded and compared.
+    /// Number of memories that were folded and compared.
     pub memories: u64,
-    /// Changes.
+    /// Number of changes.
     pub changes: u64,
-    /// Tombstones.
+    /// Number of tombstones.
     pub tombstones: u64,
-    /// Proposals of manual retrospectives.
+    /// Number of proposals of manual retrospectives.
     #[serde(default)]
     pub proposals: u64,
 }
 
-impl Checked {
-    fn add(&mut self, other: &Self) {
+impl CheckedCounts {
+    fn add_counts(&mut self, other: &Self) {
         self.tenants += other.tenants;
         self.workflows += other.workflows;
         self.runs += other.runs;
@@ -132,20 +133,20 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Verification {
-    fn add(&mut self, found: Vec<Violation>) {
+    fn add_violations(&mut self, found: Vec<Violation>) {
         let room = VIOLATIONS_MAX - self.violations.len();
         self.left_out += found.len().saturating_sub(room) as u64;
         self.violations.extend(found.into_iter().take(room));
     }
 
-    /// Whether nothing is wrong and something was there to be wrong.
-    pub fn sound(&self) -> bool {
+    /// Returns true when there are no violations and at least one counted run was checked.
+    pub fn is_sound(&self) -> bool {
         self.violations.is_empty() && self.checked.runs > 0
     }
 
-    /// The result for people: the verdict, every violation with its address, and what was checked.
-    pub fn text(&self) -> String {
-        let Checked {
+    /// Renders the result for people: verdict, violations with their places, and numbers of objects checked.
+    pub fn render_text(&self) -> String {
+        let CheckedCounts {
             tenants,
             workflows,
             runs,
@@ -159,7 +160,7 @@ impl Verification {
         let verdict = match (self.violations.len() as u64 + self.left_out, runs) {
             (0, 0) => "NOTHING PROVED: the store holds no counted run".to_owned(),
             (0, _) => "sound".to_owned(),
-            (n, _) => format!("NOT SOUND: {}", count(n, "violation")),
+            (n, _) => format!("NOT SOUND: {}", format_count(n, "violation")),
         };
         let lines = self
             .violations
@@ -169,23 +170,23 @@ impl Verification {
             "{verdict}\n{}{}checked {} with {}: {}, {}, {}, {}, {}, {}, {}\n{} waiting to be sent, {} open\n",
             lines.collect::<String>(),
             if self.left_out > 0 { format!("  and {} more\n", self.left_out) } else { String::new() },
-            count(tenants, "tenant"),
-            count(workflows, "workflow"),
-            count(runs, "counted run"),
-            count(retrospectives, "retrospective"),
-            count(reports, "report"),
-            count(memories, "memory"),
-            count(changes, "change"),
-            count(tombstones, "tombstone"),
-            count(proposals, "proposal"),
-            count(self.outbox_unsent, "message"),
-            count(self.dead_letters_open, "dead letter"),
+            format_count(tenants, "tenant"),
+            format_count(workflows, "workflow"),
+            format_count(runs, "counted run"),
+            format_count(retrospectives, "retrospective"),
+            format_count(reports, "report"),
+            format_count(memories, "memory"),
+            format_count(changes, "change"),
+            format_count(tombstones, "tombstone"),
+            format_count(proposals, "proposal"),
+            format_count(self.outbox_unsent, "message"),
+            format_count(self.dead_letters_open, "dead letter"),
         )
     }
 }
 
 impl Check {
-    /// The word as shown.
+    /// Returns the name used in output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ordinals => "ordinals",
@@ -202,18 +203,18 @@ impl Check {
     }
 }
 
-/// Looks at everything of every tenant. Fails only when the store cannot be read; what it holds is never an error.
-pub async fn verify(store: &dyn OperatorStore) -> Result<Verification> {
+/// Verifies the data of every tenant. Fails only when the store cannot be read; violations are part of the result.
+pub async fn verify_store(store: &dyn OperatorStore) -> Result<Verification> {
     let mut all = Verification::default();
-    let health = store.health().await?;
+    let health = store.load_health().await?;
     all.outbox_unsent = health.outbox_unsent;
     all.dead_letters_open = health.dead_letters_open;
     let mut tenants = TenantCounter::default();
-    let mut page = Some(Page::Workflows(None));
+    let mut page = Some(PageCursor::Workflows(None));
     while let Some(at) = page {
-        let look = confirm(store, &at, &mut tenants).await?;
-        all.checked.add(&look.checked);
-        all.add(look.violations);
+        let look = confirm_page(store, &at, &mut tenants).await?;
+        all.checked.add_counts(&look.checked);
+        all.add_violations(look.violations);
         page = look.next;
     }
     all.checked.tenants = tenants.counted;
@@ -221,10 +222,10 @@ pub async fn verify(store: &dyn OperatorStore) -> Result<Verification> {
     Ok(all)
 }
 
-/// The place of a page in the walk over the three orders: workflows, then retrospectives, then memories. Each walk
-/// goes on behind the last row of the page before it.
+/// Position in the three passes: workflows, then retrospectives, then memories. A page starts after the last row of
+/// the previous page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Page {
+enum PageCursor {
     /// Workflows with their ordinals and windows.
     Workflows(Option<WorkflowKey>),
     /// Retrospectives with their reports, changes and proposals.
@@ -233,24 +234,24 @@ enum Page {
     Memories(Option<(Tenant, MemoryId)>),
 }
 
-/// One look at a page.
+/// The result of checking one page.
 #[derive(Default)]
-struct Look {
-    checked: Checked,
+struct PageCheck {
+    checked: CheckedCounts,
     violations: Vec<Violation>,
-    /// The tenants of its workflows, in order.
+    /// Tenants of the page's workflows, in order.
     tenants: Vec<Tenant>,
-    /// The page behind it; `None` behind the last one.
-    next: Option<Page>,
+    /// Next page; `None` after the last one.
+    next: Option<PageCursor>,
 }
 
-impl Look {
-    fn wrong(&mut self, check: Check, place: impl Into<String>, problem: impl Into<String>) {
+impl PageCheck {
+    fn add_violation(&mut self, check: Check, place: impl Into<String>, problem: impl Into<String>) {
         self.violations.push(Violation { check, place: place.into(), problem: problem.into() });
     }
 }
 
-/// Counts tenants that come in order without keeping them.
+/// Counts distinct tenants, which arrive sorted, without storing them.
 #[derive(Default)]
 struct TenantCounter {
     counted: u64,
@@ -258,7 +259,7 @@ struct TenantCounter {
 }
 
 impl TenantCounter {
-    fn add(&mut self, tenants: Vec<Tenant>) {
+    fn count_tenants(&mut self, tenants: Vec<Tenant>) {
         for tenant in tenants {
             if self.last.as_ref() != Some(&tenant) {
                 self.counted += 1;
@@ -268,48 +269,56 @@ impl TenantCounter {
     }
 }
 
-/// Looks at a page until nothing is suspicious, or [`LOOKS_MAX`] times. The next page is the one behind the last look,
-/// so a row that moved out of this page is met there.
-async fn confirm(store: &dyn OperatorStore, page: &Page, tenants: &mut TenantCounter) -> Result<Look> {
-    let mut last = look_at(store, page).await?;
-    for _ in 1..LOOKS_MAX {
+/// Checks a page until it has no violations, at most [`CHECK_ROUNDS_MAX`] times. The next page follows from the last
+/// round, so a row that has moved out of this page is checked there.
+async fn confirm_page(
+    store: &dyn OperatorStore,
+    page: &PageCursor,
+    tenants: &mut TenantCounter,
+) -> Result<PageCheck> {
+    let mut last = check_page(store, page).await?;
+    for _ in 1..CHECK_ROUNDS_MAX {
         if last.violations.is_empty() {
             break;
         }
         let seen: BTreeSet<_> = last.violations.iter().map(|one| (one.check, one.place.clone())).collect();
-        last = look_at(store, page).await?;
+        last = check_page(store, page).await?;
+        // A violation of one round only, or at another place each time, is a race with a writer.
         last.violations.retain(|one| seen.contains(&(one.check, one.place.clone())));
     }
-    tenants.add(std::mem::take(&mut last.tenants));
+    tenants.count_tenants(std::mem::take(&mut last.tenants));
     Ok(last)
 }
 
-async fn look_at(store: &dyn OperatorStore, page: &Page) -> Result<Look> {
-    let mut look = Look::default();
+async fn check_page(store: &dyn OperatorStore, page: &PageCursor) -> Result<PageCheck> {
+    let mut look = PageCheck::default();
     match page {
-        Page::Workflows(behind) => {
-            let books = store.workflow_books(behind.as_ref(), WORKFLOWS_PER_PAGE).await?;
-            windows::check(&books, &mut look);
+        PageCursor::Workflows(behind) => {
+            let books = store.list_workflow_records(behind.as_ref(), WORKFLOWS_PER_PAGE).await?;
+            windows::check_workflows(&books, &mut look);
             let full = books.len() as u64 == u64::from(WORKFLOWS_PER_PAGE);
             let last = books.into_iter().next_back().filter(|_| full).map(|one| one.key);
-            look.next = Some(last.map_or(Page::Retrospectives(None), |key| Page::Workflows(Some(key))));
+            look.next =
+                Some(last.map_or(PageCursor::Retrospectives(None), |key| PageCursor::Workflows(Some(key))));
         }
-        Page::Retrospectives(behind) => {
-            let page = store.retrospective_books(behind.as_ref(), RETROSPECTIVES_PER_PAGE).await?;
+        PageCursor::Retrospectives(behind) => {
+            let page = store.list_retrospective_records(behind.as_ref(), RETROSPECTIVES_PER_PAGE).await?;
             for books in &page.items {
-                reports::check(store, books, &mut look).await?;
+                reports::check_retrospective(store, books, &mut look).await?;
             }
-            look.next = Some(page.next.map_or(Page::Memories(None), |next| Page::Retrospectives(Some(next))));
+            look.next = Some(
+                page.next.map_or(PageCursor::Memories(None), |next| PageCursor::Retrospectives(Some(next))),
+            );
         }
-        Page::Memories(behind) => {
+        PageCursor::Memories(behind) => {
             let behind = behind.as_ref().map(|(tenant, id)| (tenant, *id));
-            let books = store.memory_books(behind, MEMORIES_PER_PAGE).await?;
+            let books = store.list_memory_records(behind, MEMORIES_PER_PAGE).await?;
             for one in &books {
-                memories::check(store, one, &mut look).await?;
+                memories::check_memory(store, one, &mut look).await?;
             }
             let full = books.len() as u64 == u64::from(MEMORIES_PER_PAGE);
             let last = books.into_iter().next_back().filter(|_| full);
-            look.next = last.map(|one| Page::Memories(Some((one.tenant, one.id))));
+            look.next = last.map(|one| PageCursor::Memories(Some((one.tenant, one.id))));
         }
     }
     Ok(look)

@@ -1,6 +1,6 @@
-//! Dead letters over a real database: mended, read exactly, exported, and never shown with a secret.
+//! Dead letters in a real database: edited, read as exact bytes, exported, and never shown with a secret.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap shows where the test failed")]
 
 use std::sync::Arc;
 
@@ -14,12 +14,13 @@ use retro_core::time::FixedClock;
 use retro_events::hosts::DatarefHosts;
 use retro_events::{Delivery, run_completed};
 use retro_operator::{
-    Edit, LetterSearch, MendError, Mended, Mending, Replays, SharedRedact, Will, mend_router, router,
+    DeadLetterSearch, Edit, EditError, EditService, EditedVersion, PredictedEffect, ReplayService,
+    SharedRedactFn, edit_router, router,
 };
 use retro_redact::Redactor;
 use retro_store::{
-    CounterStore, DeadLetterFilter, Deed, DeliveryStore, IncomingBody, IncomingRun, NewDeadLetter,
-    OperatorStore, Position,
+    AuditAction, CounterStore, DeadLetterFilter, DeliveryPosition, DeliveryStore, IncomingBody, IncomingRun,
+    NewDeadLetter, OperatorStore,
 };
 use retro_store_sqlite::SqliteStore;
 use serde_json::{Value, json};
@@ -27,12 +28,12 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
-/// Fake secrets of upstreams' tests, in pieces.
+/// Fake secrets from upstream test suites, split into pieces.
 const FIXTURE: &str = include_str!("../../retro-redact/tests/fixtures/fake_secrets.jsonl");
 
 struct World {
     store: SqliteStore,
-    mending: Mending,
+    mending: EditService,
     _folder: TempDir,
 }
 
@@ -40,12 +41,12 @@ async fn world() -> World {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap();
     let clock = Arc::new(FixedClock("2026-11-20T12:00:00Z".parse().unwrap()));
-    let mending = Mending::new(Arc::new(store.clone()), clock, DatarefHosts::default(), redact());
+    let mending = EditService::new(Arc::new(store.clone()), clock, DatarefHosts::default(), redact());
     World { store, mending, _folder: folder }
 }
 
-fn redact() -> SharedRedact {
-    Arc::new(|text: &str| Redactor::shared().text(text).into_owned())
+fn redact() -> SharedRedactFn {
+    Arc::new(|text: &str| Redactor::shared().redact_text(text).into_owned())
 }
 
 fn tenant(name: &str) -> Tenant {
@@ -62,7 +63,11 @@ fn event(id: &str, data: &Value) -> Vec<u8> {
 
 fn letter(sequence: u64, payload: Vec<u8>, rejection: Rejection) -> NewDeadLetter {
     NewDeadLetter {
-        position: Position { consumer: "counter".to_owned(), stream: "RETRO_INTAKE".to_owned(), sequence },
+        position: DeliveryPosition {
+            consumer: "counter".to_owned(),
+            stream: "RETRO_INTAKE".to_owned(),
+            sequence,
+        },
         tenant: Some(tenant("default")),
         workflow: Some(Workflow::new("shop").unwrap()),
         subject: "retro.run.completed.default.shop".to_owned(),
@@ -74,31 +79,31 @@ fn letter(sequence: u64, payload: Vec<u8>, rejection: Rejection) -> NewDeadLette
     }
 }
 
-/// An event whose outcome is a word that nobody knows.
-fn fine(sequence: u64) -> NewDeadLetter {
+/// An event whose outcome is not a known word.
+fn invalid_event(sequence: u64) -> NewDeadLetter {
     let data = json!({"workflow": "shop", "run_id": format!("run-{sequence}"), "outcome": "fine"});
-    let rejection = Rejection::at(Code::FieldInvalid, "data.outcome", "unknown variant `fine`");
+    let rejection = Rejection::of_field(Code::FieldInvalid, "data.outcome", "unknown variant `fine`");
     letter(sequence, event(&format!("event-{sequence}"), &data), rejection)
 }
 
 impl World {
-    async fn bury(&self, letter: &NewDeadLetter) -> DeadLetterId {
-        self.store.bury(letter).await.unwrap()
+    async fn store_dead_letter(&self, letter: &NewDeadLetter) -> DeadLetterId {
+        self.store.store_dead_letter(letter).await.unwrap()
     }
 
-    async fn mend(&self, id: DeadLetterId, edit: &Edit) -> Result<Mended, MendError> {
-        let mended = self.mending.mend(&tenant("default"), id, None, edit, "ann", "a typo", false).await;
-        mended.map(|mended| mended.expect("it is there"))
+    async fn edit(&self, id: DeadLetterId, edit: &Edit) -> Result<EditedVersion, EditError> {
+        let mended = self.mending.edit(&tenant("default"), id, None, edit, "ann", "a typo", false).await;
+        mended.map(|mended| mended.expect("the dead letter exists"))
     }
 
-    async fn deeds(&self, id: DeadLetterId) -> Vec<Deed> {
-        let acts = self.store.acts(&tenant("default"), id.0).await.unwrap();
+    async fn audit_actions(&self, id: DeadLetterId) -> Vec<AuditAction> {
+        let acts = self.store.list_audit_rows(&tenant("default"), id.0).await.unwrap();
         acts.into_iter().map(|row| row.deed).collect()
     }
 
     async fn ask(&self, request: Request<Body>) -> (u16, String) {
-        let api = router(Arc::new(self.store.clone()), redact()).merge(mend_router(self.mending.clone()));
-        let response = retro_http::finished(api).oneshot(request).await.unwrap();
+        let api = router(Arc::new(self.store.clone()), redact()).merge(edit_router(self.mending.clone()));
+        let response = retro_http::finish_router(api).oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let bytes = to_bytes(response.into_body(), 1 << 24).await.unwrap();
         (status, String::from_utf8(bytes.to_vec()).unwrap())
@@ -116,105 +121,111 @@ impl World {
 }
 
 fn set(path: &str, value: Value) -> Edit {
-    Edit::Set(vec![(path.to_owned(), value)])
+    Edit::SetFields(vec![(path.to_owned(), value)])
 }
 
 #[tokio::test]
 async fn a_mended_letter_has_a_version_that_would_be_taken_and_its_original_stays() {
     let world = world().await;
-    let came = fine(1);
-    let id = world.bury(&came).await;
-    let first = world.mend(id, &set("data.outcome", json!("fin"))).await.unwrap();
+    let came = invalid_event(1);
+    let id = world.store_dead_letter(&came).await;
+    let first = world.edit(id, &set("data.outcome", json!("fin"))).await.unwrap();
     assert_eq!((first.version, first.based_on, first.readable), (Some(1), 0, false));
     assert!(
         first.would.starts_with("it would be refused again: field_invalid at data.outcome"),
         "{}",
         first.would
     );
-    let second = world.mend(id, &set("data.outcome", json!("success"))).await.unwrap();
+    let second = world.edit(id, &set("data.outcome", json!("success"))).await.unwrap();
     assert_eq!((second.version, second.based_on, second.readable), (Some(2), 1, true));
-    assert_eq!(second.would, "it would be taken as run run-1 of workflow shop");
+    assert_eq!(second.would, "it would be accepted as run run-1 of workflow shop");
     insta::assert_snapshot!(
-        second.text().replace(&id.to_string(), "ID").replace(&second.payload_sha256, "SHA")
+        second.render_text().replace(&id.to_string(), "ID").replace(&second.payload_sha256, "SHA")
     );
 
-    let stored = world.store.dead_letter(&tenant("default"), id).await.unwrap().unwrap();
-    assert_eq!(stored.letter, came);
-    let exact = world.mending.exact(&tenant("default"), id, Some(2), "ann", "to see").await.unwrap().unwrap();
+    let stored = world.store.find_dead_letter(&tenant("default"), id).await.unwrap().unwrap();
+    assert_eq!(stored.message, came);
+    let exact =
+        world.mending.read_raw(&tenant("default"), id, Some(2), "ann", "to see").await.unwrap().unwrap();
     let expected = String::from_utf8(came.payload.clone()).unwrap().replace("\"fine\"", "\"success\"");
-    assert_eq!(String::from_utf8(exact.payload()).unwrap(), expected, "nothing else is another");
-    assert_eq!(world.deeds(id).await, [Deed::Edited, Deed::Edited, Deed::ReadRaw]);
+    assert_eq!(String::from_utf8(exact.decode_payload()).unwrap(), expected, "nothing else changed");
+    assert_eq!(
+        world.audit_actions(id).await,
+        [AuditAction::Edited, AuditAction::Edited, AuditAction::ReadRaw]
+    );
     let tried =
-        world.mending.mend(&tenant("default"), id, Some(0), &set("data.x", json!(1)), "a", "b", true).await;
+        world.mending.edit(&tenant("default"), id, Some(0), &set("data.x", json!(1)), "a", "b", true).await;
     assert_eq!(tried.unwrap().unwrap().version, None);
-    assert_eq!(world.deeds(id).await.len(), 3, "trying leaves nothing");
+    assert_eq!(world.audit_actions(id).await.len(), 3, "a dry run records nothing");
 }
 
 #[tokio::test]
-async fn what_an_edit_may_not_change_is_refused_in_a_sentence_and_nothing_is_stored() {
+async fn forbidden_edits_are_refused_and_store_nothing() {
     let world = world().await;
-    let id = world.bury(&fine(1)).await;
+    let id = world.store_dead_letter(&invalid_event(1)).await;
     let wake_up = NewDeadLetter {
-        position: Position { consumer: "sampler".to_owned(), ..fine(2).position },
+        position: DeliveryPosition { consumer: "sampler".to_owned(), ..invalid_event(2).position },
         subject: "retro.retrospective.due.default.shop".to_owned(),
-        ..fine(2)
+        ..invalid_event(2)
     };
-    let wake_up = world.bury(&wake_up).await;
+    let wake_up = world.store_dead_letter(&wake_up).await;
     let copied =
         json!({"specversion": "1.0", "id": "event-1", "source": "engine", "data": {"user": "[redacted:x]"}});
     for (of, edit, why) in [
         (id, set("id", json!("another")), "changes the event's source or id"),
         (id, set("source", json!("another")), "changes the event's source or id"),
-        (id, set("tenant", json!("acme")), "what is one tenant's stays that tenant's"),
+        (id, set("tenant", json!("acme")), "data never moves between tenants"),
         (id, set("data.outcome", json!("fine")), "changes nothing"),
         (id, set("data.no.such", json!(1)), "there is no `data.no`"),
-        (id, Edit::Whole(copied.to_string().into_bytes()), "copied from what is shown"),
-        (id, Edit::Whole(vec![b' '; 2 << 20]), "at most 1048576"),
-        (wake_up, set("a", json!(1)), "only events can be mended"),
+        (id, Edit::ReplacePayload(copied.to_string().into_bytes()), "copied from what is shown"),
+        (id, Edit::ReplacePayload(vec![b' '; 2 << 20]), "at most 1048576"),
+        (wake_up, set("a", json!(1)), "only events can be edited"),
     ] {
-        let error = world.mend(of, &edit).await.unwrap_err();
+        let error = world.edit(of, &edit).await.unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
     }
     let missing =
-        world.mending.mend(&tenant("default"), id, Some(7), &set("data.x", json!(1)), "a", "b", false).await;
+        world.mending.edit(&tenant("default"), id, Some(7), &set("data.x", json!(1)), "a", "b", false).await;
     assert!(missing.unwrap_err().to_string().contains("has no version 7"));
     let nobody =
-        world.mending.mend(&tenant("default"), id, None, &set("data.x", json!(1)), "a", " ", false).await;
-    assert!(matches!(nobody, Err(MendError::Act(_))), "{nobody:?}");
-    assert_eq!(world.deeds(id).await, []);
+        world.mending.edit(&tenant("default"), id, None, &set("data.x", json!(1)), "a", " ", false).await;
+    assert!(matches!(nobody, Err(EditError::Attribution(_))), "{nobody:?}");
+    assert_eq!(world.audit_actions(id).await, []);
 }
 
 #[tokio::test]
-async fn the_identity_may_change_where_it_was_what_is_wrong() {
+async fn the_identity_may_change_if_it_caused_the_rejection() {
     let world = world().await;
     let conflict = NewDeadLetter {
-        rejection: Rejection::whole(Code::IdentityConflict, "the same id came with other content"),
+        rejection: Rejection::of_message(Code::IdentityConflict, "the same id came with other content"),
         payload: event("event-1", &json!({"workflow": "shop", "run_id": "r", "outcome": "success"})),
-        ..fine(1)
+        ..invalid_event(1)
     };
-    let id = world.bury(&conflict).await;
-    assert!(world.mend(id, &set("id", json!("event-1b"))).await.unwrap().readable);
+    let id = world.store_dead_letter(&conflict).await;
+    assert!(world.edit(id, &set("id", json!("event-1b"))).await.unwrap().readable);
 }
 
-/// Somebody sent the event once more, in order this time, and it was counted.
+/// The emitter sent the event again, corrected, and it was counted.
 #[tokio::test]
-async fn a_version_of_an_event_that_was_handled_meanwhile_says_so() {
+async fn a_version_of_an_event_handled_meanwhile_reports_that() {
     let world = world().await;
-    let id = world.bury(&fine(1)).await;
-    world.mend(id, &set("data.outcome", json!("success"))).await.unwrap();
-    let exact = world.mending.exact(&tenant("default"), id, Some(1), "ann", "to see").await.unwrap().unwrap();
-    let NewDeadLetter { position, subject, headers, stored_at, .. } = fine(1);
-    let (stream, sequence, payload) = (position.stream, position.sequence, exact.payload().into());
+    let id = world.store_dead_letter(&invalid_event(1)).await;
+    world.edit(id, &set("data.outcome", json!("success"))).await.unwrap();
+    let exact =
+        world.mending.read_raw(&tenant("default"), id, Some(1), "ann", "to see").await.unwrap().unwrap();
+    let NewDeadLetter { position, subject, headers, stored_at, .. } = invalid_event(1);
+    let (stream, sequence, payload) = (position.stream, position.sequence, exact.decode_payload().into());
     let sent = Delivery { stream, subject, sequence, headers, payload, delivered: 1, stored_at };
-    let read = run_completed::read(&sent, &DatarefHosts::default()).unwrap();
+    let read = run_completed::parse_delivery(&sent, &DatarefHosts::default()).unwrap();
     let run_completed::RunCompleted { event, key, content_hash, run, .. } = read;
     let arrival = Arrival { event, key, content_hash, run };
     let run = IncomingRun { arrival, position: sequence, body: IncomingBody::None, trace: None };
-    let decide = |facts, arrivals: &[Arrival]| count::decide(facts, arrivals, &Policy::default(), stored_at);
-    world.store.count(&[run], &[], &decide).await.unwrap();
+    let decide =
+        |facts, arrivals: &[Arrival]| count::count_arrivals(facts, arrivals, &Policy::default(), stored_at);
+    world.store.count_runs(&[run], &[], &decide).await.unwrap();
     let would = async |outcome: &str| {
         let edit = set("data.outcome", json!(outcome));
-        let tried = world.mending.mend(&tenant("default"), id, Some(0), &edit, "ann", "a typo", true).await;
+        let tried = world.mending.edit(&tenant("default"), id, Some(0), &edit, "ann", "a typo", true).await;
         let tried = tried.unwrap().unwrap();
         (tried.readable, tried.would)
     };
@@ -225,50 +236,51 @@ async fn a_version_of_an_event_that_was_handled_meanwhile_says_so() {
 }
 
 #[tokio::test]
-async fn a_packed_payload_is_mended_unpacked() {
+async fn a_compressed_payload_is_edited_uncompressed() {
     let world = world().await;
-    let plain = fine(1);
+    let plain = invalid_event(1);
     let packed = NewDeadLetter {
         payload: zstd::encode_all(plain.payload.as_slice(), 0).unwrap(),
         headers: [plain.headers.clone(), vec![("Content-Encoding".to_owned(), "zstd".to_owned())]].concat(),
         ..plain.clone()
     };
-    let id = world.bury(&packed).await;
-    let mended = world.mend(id, &set("data.outcome", json!("success"))).await.unwrap();
+    let id = world.store_dead_letter(&packed).await;
+    let mended = world.edit(id, &set("data.outcome", json!("success"))).await.unwrap();
     assert!(mended.readable, "{}", mended.would);
-    let exact = world.mending.exact(&tenant("default"), id, Some(1), "ann", "to see").await.unwrap().unwrap();
+    let exact =
+        world.mending.read_raw(&tenant("default"), id, Some(1), "ann", "to see").await.unwrap().unwrap();
     assert_eq!(exact.headers, plain.headers);
 }
 
 #[tokio::test]
-async fn exact_bytes_are_for_whoever_says_why_and_it_is_written_down_first() {
+async fn exact_bytes_need_a_reason_and_are_audited_first() {
     let world = world().await;
-    let came = NewDeadLetter { payload: vec![0, 0xff, b'{'], ..fine(1) };
-    let id = world.bury(&came).await;
+    let came = NewDeadLetter { payload: vec![0, 0xff, b'{'], ..invalid_event(1) };
+    let id = world.store_dead_letter(&came).await;
     let path = format!("/v1/dead-letters/{id}/raw");
     let (status, _) = world.post("default", &path, &json!({"reason": ""})).await;
     assert_eq!(status, 400);
-    assert_eq!(world.deeds(id).await, []);
+    assert_eq!(world.audit_actions(id).await, []);
     let (status, body) = world.post("acme", &path, &json!({"reason": "curious"})).await;
     assert_eq!(status, 404, "{body}");
-    assert_eq!(world.deeds(id).await, [], "who reads nothing leaves nothing");
+    assert_eq!(world.audit_actions(id).await, [], "a failed read records nothing");
     let (status, body) = world.post("default", &path, &json!({"reason": "to mend it", "by": "ann"})).await;
     assert_eq!(status, 200, "{body}");
     let exact: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&exact["payload_base64"], &exact["version"]), (&json!("AP97"), &json!(0)));
-    assert_eq!(world.deeds(id).await, [Deed::ReadRaw]);
-    // While nobody can write it down, nothing is shown: the record cannot be written in a database that only reads.
+    assert_eq!(world.audit_actions(id).await, [AuditAction::ReadRaw]);
+    // Nothing may be shown when the access cannot be recorded: here the database is read-only.
     world.store.disconnect().await;
     let (status, body) = world.post("default", &path, &json!({"reason": "again"})).await;
     assert_eq!(status, 503, "{body}");
 }
 
 #[tokio::test]
-async fn an_export_goes_through_every_page_and_exact_ones_are_written_down() {
+async fn an_export_covers_every_page_and_exact_ones_are_audited() {
     let world = world().await;
     let mut ids = Vec::new();
     for sequence in 1..=45 {
-        ids.push(world.bury(&fine(sequence)).await);
+        ids.push(world.store_dead_letter(&invalid_event(sequence)).await);
     }
     ids.reverse();
     let (status, body) = world.get("default", "/v1/dead-letters/export").await;
@@ -278,14 +290,14 @@ async fn an_export_goes_through_every_page_and_exact_ones_are_written_down() {
         exported.iter().map(|one| one["id"].as_str().unwrap().parse().unwrap()).collect();
     assert_eq!(told, ids);
     assert!(exported[0]["payload"].as_str().unwrap().contains("run-45"), "{}", exported[0]);
-    assert_eq!(world.deeds(ids[0]).await, []);
+    assert_eq!(world.audit_actions(ids[0]).await, []);
     let (status, body) = world
         .post("default", "/v1/dead-letters/export?limit=21&text=run-", &json!({"reason": "to move"}))
         .await;
     assert_eq!((status, body.lines().count()), (200, 21), "{body}");
     assert!(body.lines().all(|line| line.contains("payload_base64")));
     for (place, id) in ids.iter().enumerate() {
-        assert_eq!(world.deeds(*id).await.len(), usize::from(place < 21), "{place}");
+        assert_eq!(world.audit_actions(*id).await.len(), usize::from(place < 21), "{place}");
     }
     let (status, body) = world.post("acme", "/v1/dead-letters/export", &json!({"reason": "curious"})).await;
     assert_eq!((status, body.as_str()), (200, ""));
@@ -294,9 +306,9 @@ async fn an_export_goes_through_every_page_and_exact_ones_are_written_down() {
 }
 
 #[tokio::test]
-async fn versions_over_http_are_the_owner_s_and_say_what_is_another() {
+async fn versions_over_http_belong_to_the_tenant_and_return_a_diff() {
     let world = world().await;
-    let id = world.bury(&fine(1)).await;
+    let id = world.store_dead_letter(&invalid_event(1)).await;
     let path = format!("/v1/dead-letters/{id}/versions");
     let asked = json!({"reason": "a typo", "by": "ann", "set": {"data.outcome": "success"}});
     let (status, foreign) = world.post("acme", &path, &asked).await;
@@ -333,7 +345,7 @@ async fn versions_over_http_are_the_owner_s_and_say_what_is_another() {
 }
 
 #[tokio::test]
-async fn no_view_shows_a_secret_of_any_kind_and_none_is_found_by_searching_for_it() {
+async fn no_view_shows_a_secret_and_no_search_finds_one() {
     let world = world().await;
     let mut cases = 0;
     for line in FIXTURE.lines() {
@@ -344,26 +356,28 @@ async fn no_view_shows_a_secret_of_any_kind_and_none_is_found_by_searching_for_i
         let (text, secret) = (joined("text"), joined("secret"));
         cases += 1;
         let data = json!({"workflow": "shop", "run_id": "r", "outcome": "fine", "note": text});
-        let rejection = Rejection::at(Code::FieldInvalid, text.clone(), format!("cannot be {text}"));
+        let rejection = Rejection::of_field(Code::FieldInvalid, text.clone(), format!("cannot be {text}"));
         let mut telling = letter(cases, event("e", &data), rejection);
         telling.headers.push(("x-note".to_owned(), text.clone()));
-        let id = world.bury(&telling).await;
+        let id = world.store_dead_letter(&telling).await;
         let default = tenant("default");
         let edit = set("data.note", json!(format!("{text} twice")));
         let reason = if text.chars().count() > 1000 { "a long one" } else { &text };
-        let mended = world.mending.mend(&default, id, None, &edit, "ann", reason, false).await;
+        let mended = world.mending.edit(&default, id, None, &edit, "ann", reason, false).await;
         let mended = mended.unwrap().unwrap();
-        let page =
-            retro_operator::letter_page(&world.store, &default, id, &*redact()).await.unwrap().unwrap();
+        let page = retro_operator::find_dead_letter_detail(&world.store, &default, id, &*redact())
+            .await
+            .unwrap()
+            .unwrap();
         let filter = DeadLetterFilter { limit: 1, ids: vec![id], ..Default::default() };
-        let search = LetterSearch { filter, text: None };
-        let stats = search.stats(&world.store, &default, &*redact()).await.unwrap();
+        let search = DeadLetterSearch { filter, text: None };
+        let stats = search.compute_stats(&world.store, &default, &*redact()).await.unwrap();
         let mut views = vec![
-            mended.text(),
+            mended.render_text(),
             json!(mended).to_string(),
-            page.text(""),
+            page.render_text(""),
             json!(page).to_string(),
-            stats.text(200),
+            stats.render_text(200),
             json!(stats).to_string(),
         ];
         for path in ["", "/export", "/stats", &format!("/{id}")] {
@@ -377,65 +391,70 @@ async fn no_view_shows_a_secret_of_any_kind_and_none_is_found_by_searching_for_i
                 case["kind"]
             );
         }
-        assert!(page.text("").contains("[redacted:"), "{}", case["kind"]);
-        let sought = LetterSearch { text: Some(secret), ..search };
-        let found = sought.find(&world.store, &default, &*redact()).await.unwrap();
-        assert_eq!(found.letters, [], "{} is found by asking for it", case["kind"]);
+        assert!(page.render_text("").contains("[redacted:"), "{}", case["kind"]);
+        let sought = DeadLetterSearch { text: Some(secret), ..search };
+        let found = sought.find_matches(&world.store, &default, &*redact()).await.unwrap();
+        assert_eq!(found.dead_letters, [], "{} is found by asking for it", case["kind"]);
     }
     assert!(cases > 10, "only {cases} kinds");
 }
 
-/// Whoever asks what a replay would do is told by the code that would read it: of what happened at GitHub, too.
+/// A dry run uses the parser of the consumer, for GitHub events too.
 #[tokio::test]
-async fn a_letter_of_what_happened_at_github_would_be_heard_or_given_up_again() {
+async fn a_dry_run_of_a_github_event_predicts_record_or_failure() {
     let world = world().await;
     let policies = Arc::new(Policy::default());
     let clock = Arc::new(FixedClock("2026-11-20T12:00:00Z".parse().unwrap()));
     let replays =
-        Replays::new(Arc::new(world.store.clone()), policies, clock, Arc::new(Notify::new()), redact());
+        ReplayService::new(Arc::new(world.store.clone()), policies, clock, Arc::new(Notify::new()), redact());
     let said = json!({"repo": "acme/shop", "host": "github.com", "event": "push", "commits": []});
     for (nth, consumer, data, will, why) in [
-        (1, "reviewer", said.clone(), Will::Hear, "the reviewer hears push of acme/shop"),
-        (2, "tracker", said, Will::Hear, "the tracker hears push of acme/shop"),
-        (3, "reviewer", json!({"event": "push"}), Will::FailAgain, "repo"),
+        (1, "reviewer", said.clone(), PredictedEffect::Hear, "the reviewer records push of acme/shop"),
+        (2, "tracker", said, PredictedEffect::Hear, "the tracker records push of acme/shop"),
+        (3, "reviewer", json!({"event": "push"}), PredictedEffect::FailAgain, "repo"),
     ] {
         let event = json!({
             "specversion": "1.0", "type": "dev.retrospect.github.push.v1", "source": "https://github.com/acme/shop",
             "id": format!("delivery-{nth}"), "data": data,
         });
-        let position =
-            Position { consumer: consumer.to_owned(), stream: "RETRO_GITHUB".to_owned(), sequence: nth };
+        let position = DeliveryPosition {
+            consumer: consumer.to_owned(),
+            stream: "RETRO_GITHUB".to_owned(),
+            sequence: nth,
+        };
         let subject = "retro.github.default.push".to_owned();
         let payload = event.to_string().into_bytes();
-        let id = world.bury(&NewDeadLetter { position, subject, payload, ..fine(nth) }).await;
-        let told = replays.foresee_one(&tenant("default"), id, None).await.unwrap().unwrap();
+        let id = world
+            .store_dead_letter(&NewDeadLetter { position, subject, payload, ..invalid_event(nth) })
+            .await;
+        let told = replays.dry_run_one(&tenant("default"), id, None).await.unwrap().unwrap();
         assert_eq!(told.will, will, "{told:?}");
         assert!(told.why.contains(why), "{told:?}");
     }
 }
 
 #[tokio::test]
-async fn what_happened_at_github_can_be_mended() {
+async fn a_github_event_can_be_edited() {
     let world = world().await;
     let event = json!({
         "specversion": "1.0", "type": "dev.retrospect.github.push.v1", "source": "https://github.com/acme/shop",
         "id": "delivery-1", "data": {"event": "push", "repo": 7, "host": "github.com", "commits": []},
     });
     let position =
-        Position { consumer: "tracker".to_owned(), stream: "RETRO_GITHUB".to_owned(), sequence: 1 };
+        DeliveryPosition { consumer: "tracker".to_owned(), stream: "RETRO_GITHUB".to_owned(), sequence: 1 };
     let subject = "retro.github.default.push".to_owned();
     let payload = event.to_string().into_bytes();
-    let id = world.bury(&NewDeadLetter { position, subject, payload, ..fine(1) }).await;
-    let first = world.mend(id, &set("data.repo", json!(8))).await.unwrap();
+    let id = world.store_dead_letter(&NewDeadLetter { position, subject, payload, ..invalid_event(1) }).await;
+    let first = world.edit(id, &set("data.repo", json!(8))).await.unwrap();
     assert!(
         !first.readable && first.would.starts_with("it would be refused again: field_invalid"),
         "{first:?}"
     );
-    let second = world.mend(id, &set("data.repo", json!("acme/shop"))).await.unwrap();
+    let second = world.edit(id, &set("data.repo", json!("acme/shop"))).await.unwrap();
     assert!(
-        second.readable && second.would.starts_with("the tracker would hear push of acme/shop"),
+        second.readable && second.would.starts_with("the tracker would record push of acme/shop"),
         "{second:?}"
     );
-    let error = world.mend(id, &set("id", json!("delivery-2"))).await.unwrap_err();
+    let error = world.edit(id, &set("id", json!("delivery-2"))).await.unwrap_err();
     assert!(error.to_string().contains("changes the event's source or id"), "{error}");
 }

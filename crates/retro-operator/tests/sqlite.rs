@@ -1,7 +1,7 @@
-//! The people's side over a real database: what is stored through the ports is sound, comes out the same from two
-//! files, and stays within its tenant.
+//! The operator commands on a real database: data stored through the ports is sound, exports are equal from two
+//! files, and nothing leaves its tenant.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap shows where the test failed")]
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use axum::http::Request;
 use jiff::{SignedDuration, Timestamp};
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival};
-use retro_core::finding::{Checked, Cue, Finding, FindingKind, Quote};
+use retro_core::finding::{CheckedAnswer, Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{EventKey, RunId, Step, Tenant, Workflow, WorkflowKey};
-use retro_core::investigate::{Next, next};
-use retro_core::learn::{Timing, close, settle};
+use retro_core::investigate::{NextStage, decide_next_stage};
+use retro_core::learn::{InvestigationTiming, close_retrospective, settle_investigations};
 use retro_core::message::Notice;
 use retro_core::policy::Policy;
 use retro_core::retrospective::InvestigationResult;
-use retro_core::sample::draw;
-use retro_core::similar::NgramEmbedder;
-use retro_core::trajectory::Place;
-use retro_operator::{export_canonical, report, router, verify, why_with_effect};
+use retro_core::sample::draw_sample;
+use retro_core::similarity::NgramEmbedder;
+use retro_core::trajectory::QuotePlace;
+use retro_operator::{export_canonical, find_history_with_effect, report, router, verify_store};
 use retro_store::{
-    CounterStore, Finish, IncomingBody, IncomingRun, InvestigatorStore, MemoryFilter, OperatorStore,
-    SamplerStore, Sampling, Sequence, WriterStore,
+    CounterStore, DrawnSample, FollowUp, IncomingBody, IncomingRun, InvestigationSequence, InvestigatorStore,
+    MemoryFilter, OperatorStore, SamplerStore, WriterStore,
 };
 use retro_store_sqlite::SqliteStore;
 use serde_json::{Value, json};
@@ -33,24 +33,33 @@ fn key(tenant: &str) -> WorkflowKey {
     WorkflowKey { tenant: Tenant::new(tenant).unwrap(), workflow: Workflow::new("shop").unwrap() }
 }
 
-/// Carries ten more runs of a workflow through every port; each sampled run shows the failure `error`.
-async fn season(store: &SqliteStore, key: &WorkflowKey, batch: u64, error: &str, now: Timestamp) {
+/// Takes ten more runs of a workflow through every port. Each sampled run shows the failure `error`.
+async fn run_retrospective(store: &SqliteStore, key: &WorkflowKey, batch: u64, error: &str, now: Timestamp) {
     let runs: Vec<_> = (batch * 10 + 1..=batch * 10 + 10).map(|n| incoming(key, n)).collect();
-    let decide = |facts, arrivals: &[Arrival]| count::decide(facts, arrivals, &Policy::default(), now);
-    store.count(&runs, &[], &decide).await.unwrap();
-    let due =
-        store.retrospectives(&key.tenant, Some(&key.workflow), 1).await.unwrap().remove(0).retrospective.id;
+    let decide =
+        |facts, arrivals: &[Arrival]| count::count_arrivals(facts, arrivals, &Policy::default(), now);
+    store.count_runs(&runs, &[], &decide).await.unwrap();
+    let due = store
+        .list_retrospectives(&key.tenant, Some(&key.workflow), 1)
+        .await
+        .unwrap()
+        .remove(0)
+        .retrospective
+        .id;
     let sampling = |one: &retro_core::retrospective::Retrospective, window| {
-        let sample = draw(one.id, window, &one.policy);
-        let first = next(&sample, &[]);
-        Sampling { sample, first }
+        let sample = draw_sample(one.id, window, &one.policy);
+        let first = decide_next_stage(&sample, &[]);
+        DrawnSample { sample, first }
     };
-    store.sample(&key.tenant, due, &sampling).await.unwrap();
-    while let Some(claim) = store.claim("test", 60).await.unwrap() {
-        store.finish(&claim, &found(error), Timing::default(), &finish).await.unwrap();
+    store.draw_sample(&key.tenant, due, &sampling).await.unwrap();
+    while let Some(claim) = store.claim_investigation("test", 60).await.unwrap() {
+        store
+            .finish_investigation(&claim, &found(error), InvestigationTiming::default(), &finish)
+            .await
+            .unwrap();
     }
-    let closing = |facts| Ok(close(facts, &NgramEmbedder, &Policy::default(), now));
-    WriterStore::close(store, &key.tenant, due, now, &closing).await.unwrap();
+    let closing = |facts| Ok(close_retrospective(facts, &NgramEmbedder, &Policy::default(), now));
+    WriterStore::close_retrospective(store, &key.tenant, due, now, &closing).await.unwrap();
 }
 
 fn incoming(key: &WorkflowKey, n: u64) -> IncomingRun {
@@ -67,7 +76,8 @@ fn incoming(key: &WorkflowKey, n: u64) -> IncomingRun {
 }
 
 fn found(error: &str) -> InvestigationResult {
-    let cue = Cue { tool: Some("mysql".to_owned()), error: Some(error.to_owned()), ..Cue::default() };
+    let cue =
+        LessonCue { tool: Some("mysql".to_owned()), error: Some(error.to_owned()), ..LessonCue::default() };
     let finding = Finding {
         kind: FindingKind::Failure,
         step: Step::main(),
@@ -75,32 +85,34 @@ fn found(error: &str) -> InvestigationResult {
         title: format!("Expect “{error}” from `mysql`"),
         content: "It came up and nobody left it.".to_owned(),
         cue,
-        quote: Quote { place: Place::Answer { turn: 1, call: 0 }, text: error.to_owned() },
+        quote: Quote { place: QuotePlace::Answer { turn: 1, call: 0 }, text: error.to_owned() },
         contradicts: None,
     };
-    let checked = Checked { findings: vec![finding], ..Checked::default() };
+    let checked = CheckedAnswer { findings: vec![finding], ..CheckedAnswer::default() };
     InvestigationResult::Found { checked, presented: vec![] }
 }
 
-fn finish(sequence: &Sequence) -> Finish {
+fn finish(sequence: &InvestigationSequence) -> FollowUp {
     let id = sequence.retrospective.id;
     let results: Vec<_> = sequence.ended.iter().filter_map(|one| one.result.clone()).collect();
-    let next = next(&sequence.sample, &results);
+    let next = decide_next_stage(&sequence.sample, &results);
     let (batch, notice) = match next {
-        Next::Investigate { number, .. } => {
+        NextStage::Investigate { number, .. } => {
             (Vec::new(), Notice::InvestigationDue { retrospective: id, investigation: number })
         }
-        Next::Settle => (settle(id, &sequence.ended), Notice::MutationsDue { retrospective: id }),
+        NextStage::Settle => {
+            (settle_investigations(id, &sequence.ended), Notice::MutationsDue { retrospective: id })
+        }
     };
-    Finish { next, batch, message: notice.about(&sequence.retrospective.key) }
+    FollowUp { next, batch, message: notice.into_message(&sequence.retrospective.key) }
 }
 
-/// Two tenants with the same names and different lessons, two retrospectives each.
-async fn stored(folder: &tempfile::TempDir, name: &str, now: Timestamp) -> SqliteStore {
+/// Two tenants with the same names and different lessons, with two retrospectives each.
+async fn build_store(folder: &tempfile::TempDir, name: &str, now: Timestamp) -> SqliteStore {
     let store = SqliteStore::open_and_migrate(&folder.path().join(name)).await.unwrap();
     for batch in 0..2 {
-        season(&store, &key("default"), batch, "ERROR default", now).await;
-        season(&store, &key("acme"), batch, "ERROR acme", now).await;
+        run_retrospective(&store, &key("default"), batch, "ERROR default", now).await;
+        run_retrospective(&store, &key("acme"), batch, "ERROR acme", now).await;
     }
     store
 }
@@ -110,35 +122,35 @@ fn noon() -> Timestamp {
 }
 
 #[tokio::test]
-async fn what_the_ports_stored_is_sound_and_explains_itself() {
+async fn data_stored_through_the_ports_is_sound_and_has_a_history() {
     let folder = tempfile::tempdir().unwrap();
-    let store = stored(&folder, "a.db", noon()).await;
-    let verification = verify(&store).await.unwrap();
-    assert!(verification.sound(), "{}", verification.text());
+    let store = build_store(&folder, "a.db", noon()).await;
+    let verification = verify_store(&store).await.unwrap();
+    assert!(verification.is_sound(), "{}", verification.render_text());
     let checked = verification.checked;
     assert_eq!((checked.tenants, checked.runs, checked.retrospectives, checked.reports), (2, 40, 4, 4));
-    assert_eq!((checked.memories, checked.changes), (2, 16), "{}", verification.text());
+    assert_eq!((checked.memories, checked.changes), (2, 16), "{}", verification.render_text());
     let filter = MemoryFilter { limit: 10, ..MemoryFilter::default() };
-    let memory = store.memories(&key("default").tenant, &filter).await.unwrap().remove(0);
-    let why = why_with_effect(&store, &key("default").tenant, memory.id).await.unwrap().unwrap();
+    let memory = store.list_memories(&key("default").tenant, &filter).await.unwrap().remove(0);
+    let why = find_history_with_effect(&store, &key("default").tenant, memory.id).await.unwrap().unwrap();
     assert_eq!(why.of.memory, Some(memory));
-    assert!(why.text(120).contains("tentative 0.000 → active 0.300"), "{}", why.text(120));
+    assert!(why.render_text(120).contains("tentative 0.000 → active 0.300"), "{}", why.render_text(120));
 }
 
 #[tokio::test]
-async fn two_databases_with_the_same_story_export_the_same_bytes() {
+async fn two_databases_with_the_same_input_export_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let tenant = key("default").tenant;
-    let first = export_canonical(&stored(&folder, "a.db", noon()).await, &tenant).await.unwrap();
+    let first = export_canonical(&build_store(&folder, "a.db", noon()).await, &tenant).await.unwrap();
     let later = noon() + SignedDuration::from_hours(30);
-    let second = export_canonical(&stored(&folder, "b.db", later).await, &tenant).await.unwrap();
+    let second = export_canonical(&build_store(&folder, "b.db", later).await, &tenant).await.unwrap();
     assert_eq!(first, second);
     assert_eq!(first.lines().count(), 1 + 8 + 2, "a memory, its changes, the reports");
     assert!(first.contains("ERROR default") && !first.contains("acme"));
 }
 
 async fn ask(store: &SqliteStore, tenant: &str, path: &str) -> (u16, String) {
-    let app = retro_http::finished(router(Arc::new(store.clone()), Arc::new(str::to_owned)));
+    let app = retro_http::finish_router(router(Arc::new(store.clone()), Arc::new(str::to_owned)));
     let request = Request::get(path).header("Retro-Tenant", tenant).body(Body::empty()).unwrap();
     let response = app.oneshot(request).await.unwrap();
     let status = response.status().as_u16();
@@ -147,9 +159,9 @@ async fn ask(store: &SqliteStore, tenant: &str, path: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn nothing_of_one_tenant_reaches_another_and_its_objects_are_missing() {
+async fn objects_of_another_tenant_do_not_exist() {
     let folder = tempfile::tempdir().unwrap();
-    let store = stored(&folder, "a.db", noon()).await;
+    let store = build_store(&folder, "a.db", noon()).await;
     for path in ["/v1/memories", "/v1/retrospectives", "/v1/runs"] {
         let (own, foreign) = (ask(&store, "acme", path).await.1, ask(&store, "default", path).await.1);
         let items =
@@ -158,15 +170,15 @@ async fn nothing_of_one_tenant_reaches_another_and_its_objects_are_missing() {
         assert!(!foreign.contains("acme"), "{path}: {foreign}");
     }
     let tenant = key("acme").tenant;
-    let retrospective = store.retrospectives(&tenant, None, 1).await.unwrap().remove(0).retrospective.id;
+    let retrospective = store.list_retrospectives(&tenant, None, 1).await.unwrap().remove(0).retrospective.id;
     let filter = MemoryFilter { limit: 1, ..MemoryFilter::default() };
-    let memory = store.memories(&tenant, &filter).await.unwrap().remove(0).id;
-    let missing = retro_core::id::derive("missing", &[]).to_string();
+    let memory = store.list_memories(&tenant, &filter).await.unwrap().remove(0).id;
+    let missing = retro_core::id::derive_uuid("missing", &[]).to_string();
     for (before, id, rest) in [
         ("/v1/retrospectives/", retrospective.to_string(), ""),
         ("/v1/reports/", retrospective.to_string(), ""),
         ("/v1/memories/", memory.to_string(), "/why"),
-        ("/v1/memories/", memory.short(), "/why"),
+        ("/v1/memories/", memory.short_id(), "/why"),
         ("/v1/memories/", memory.to_string(), "/effect"),
     ] {
         let path = |id: &str| format!("{before}{id}{rest}");
@@ -180,13 +192,13 @@ async fn nothing_of_one_tenant_reaches_another_and_its_objects_are_missing() {
 #[tokio::test]
 async fn a_stored_report_reads_back_and_renders() {
     let folder = tempfile::tempdir().unwrap();
-    let store = stored(&folder, "a.db", noon()).await;
+    let store = build_store(&folder, "a.db", noon()).await;
     let tenant = key("default").tenant;
-    let row = store.retrospectives(&tenant, None, 10).await.unwrap().pop().unwrap();
-    let told = store.report(&tenant, row.retrospective.id).await.unwrap().unwrap();
+    let row = store.list_retrospectives(&tenant, None, 10).await.unwrap().pop().unwrap();
+    let told = store.find_report(&tenant, row.retrospective.id).await.unwrap().unwrap();
     assert_eq!(
-        report::headline(&told),
-        "Retrospective 1 of shop in tenant default: Looked into 4 of the 10 runs 1 to 10. 1 memory became active."
+        report::render_headline(&told),
+        "Retrospective 1 of shop in tenant default: Investigated 4 of the 10 runs 1 to 10. 1 memory became active."
     );
-    assert!(report::markdown(&told).contains("Expect “ERROR default” from `mysql`"));
+    assert!(report::render_markdown(&told).contains("Expect “ERROR default” from `mysql`"));
 }

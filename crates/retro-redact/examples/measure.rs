@@ -1,8 +1,9 @@
-//! Measures redaction against data of one's own, for a person at a terminal:
+//! Measures redaction on your own data:
 //!
-//! - `measure cases DIR [-v]`: `DIR/cases.jsonl`, one object a line with `id`, `label` (`secret` or `clean`), `kind` and
-//!   `parts`; prints recall and false alarms, over all and without the kinds that name no credential.
-//! - `measure speed FILE…`: the speed on these files, line by line, and what is cut out of them.
+//! - `measure cases DIR [-v]`: reads `DIR/cases.jsonl`, one object a line with `id`, `label` (`secret` or
+//!   `clean`), `kind` and `parts`; prints recall and false alarms, over all kinds and without those that are no
+//!   credentials.
+//! - `measure speed FILE…`: prints the speed on these files, line by line, and the secrets found in them.
 #![expect(clippy::print_stdout, reason = "printing is what an example for a terminal is for")]
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use std::time::Instant;
 
 use retro_redact::Redactor;
 
-/// Kinds whose "secrets" open nothing: public addresses, names of buckets and folders, account and client numbers,
+/// Kinds that are no credentials: public addresses, names of buckets and folders, account and client numbers,
 /// and texts that only test a scanner's own comments.
 const NO_CREDENTIAL: [&str; 7] = [
     "ip_public",
@@ -67,16 +68,16 @@ fn speed(files: &[&str]) {
         files.iter().map(|file| std::fs::read_to_string(file).expect("the file can be read")).collect();
     let redactor = Redactor::shared();
     let mut found: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    // The first pass compiles the rules that these files need.
+    // The first pass compiles the rules that these files need, so that compiling is not timed.
     for line in texts.iter().flat_map(|text| text.lines()) {
-        for secret in redactor.find(line) {
+        for secret in redactor.find_secrets(line) {
             let around = line.floor_char_boundary(secret.range.start.saturating_sub(30));
             *found.entry((secret.rule, &line[around..secret.range.end])).or_default() += 1;
         }
     }
     let started = Instant::now();
     let secrets: usize =
-        texts.iter().flat_map(|text| text.lines()).map(|line| redactor.find(line).len()).sum();
+        texts.iter().flat_map(|text| text.lines()).map(|line| redactor.find_secrets(line).len()).sum();
     let seconds = started.elapsed().as_secs_f64();
     let megabytes = texts.iter().map(String::len).sum::<usize>() as f64 / 1e6;
     println!("{megabytes:.1} MB in {seconds:.2} s: {:.1} MB/s; {secrets} secrets", megabytes / seconds);

@@ -1,19 +1,19 @@
-//! Secrets in JSON: texts as texts, and what stands under a name that tells.
+//! Redacts JSON: its strings like any text, and everything under a name that denotes a secret.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use retro_core::json::Node;
+use retro_core::json::JsonNode;
 
-use crate::{MARK, Redactor, marker};
+use crate::{MARKER_PREFIX, Redactor, format_marker};
 
-/// The rule's name where the name of a field alone decides.
-const BY_NAME: &str = "named-field";
+/// Name of the rule that matches by the name of a field alone.
+const NAMED_FIELD_RULE: &str = "named-field";
 
-/// Names whose value is a secret whatever it looks like, written without `_`, `-` and capitals.
-const TELLING: [&str; 15] = [
+/// Names whose value is always a secret, in lower case without `_`, `-` and spaces.
+const SECRET_NAMES: [&str; 15] = [
     "password",
     "passwd",
     "passphrase",
@@ -34,58 +34,59 @@ const TELLING: [&str; 15] = [
 /// Values that are no secret under any name: nothing, a type, a variable to be filled in, a mask.
 static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:|true|false|null|none|string|redacted|hidden|x+|\*+|\.+|<[^>]*>|\$\{?\w*\}?|\{\{?[^{}]*\}\}?)$")
-        .expect("a fixed expression")
+        .expect("constant patterns compile")
 });
 
 impl Redactor {
-    /// Writes a value without the secrets of its texts, names of fields among them, and returns how many there were; keys
-    /// are sorted and white space is gone. What stands under a name like `password` or `client_secret` is a secret, unless
-    /// it is an obvious placeholder. Of fields whose names are the same without their secrets the last one is kept.
-    pub fn json(&self, value: Node<'_>) -> (String, usize) {
-        let mut out = String::with_capacity(value.text().len());
-        let secrets = self.write(value, &mut out);
+    /// Writes a value without the secrets in its strings and field names, and returns how many there were. The
+    /// output has sorted keys and no white space. The value of a field such as `password` or `client_secret` is
+    /// a secret unless it is an obvious placeholder. If two field names are equal without their secrets, the
+    /// last field is kept.
+    pub fn redact_json(&self, value: JsonNode<'_>) -> (String, usize) {
+        let mut out = String::with_capacity(value.raw_text().len());
+        let secrets = self.write_node(value, &mut out);
         (out, secrets)
     }
 
-    fn write(&self, value: Node<'_>, out: &mut String) -> usize {
+    fn write_node(&self, value: JsonNode<'_>, out: &mut String) -> usize {
         if let Some(text) = value.as_str() {
             let clean = self.redact(&text);
             push_string(&clean.text, out);
             return clean.secrets;
         }
         if let Some(items) = value.items() {
-            return self.items(items, out);
+            return self.write_items(items, out);
         }
         if value.members().is_some() {
-            return self.fields(value, out);
+            return self.write_fields(value, out);
         }
         match value.as_number() {
             Some(number) => out.push_str(&number.to_string()),
-            None => out.push_str(value.text()),
+            None => out.push_str(value.raw_text()),
         }
         0
     }
 
-    fn items<'a>(&self, items: impl Iterator<Item = Node<'a>>, out: &mut String) -> usize {
+    fn write_items<'a>(&self, items: impl Iterator<Item = JsonNode<'a>>, out: &mut String) -> usize {
         let mut secrets = 0;
         out.push('[');
         for (nth, item) in items.enumerate() {
             if nth > 0 {
                 out.push(',');
             }
-            secrets += self.write(item, out);
+            secrets += self.write_node(item, out);
         }
         out.push(']');
         secrets
     }
 
-    fn fields(&self, object: Node<'_>, out: &mut String) -> usize {
+    fn write_fields(&self, object: JsonNode<'_>, out: &mut String) -> usize {
         let mut secrets = 0;
-        let mut fields: BTreeMap<Cow<'_, str>, (Cow<'_, str>, Node<'_>)> = BTreeMap::new();
+        let mut fields: BTreeMap<Cow<'_, str>, (Cow<'_, str>, JsonNode<'_>)> = BTreeMap::new();
         for (name, value) in object.members().into_iter().flatten() {
             let clean = self.redact(&name);
             secrets += clean.secrets;
-            // Borrowed from the name, which is moved: a name without secrets is its own clean one.
+            // A name without secrets is cloned instead of borrowed, because the name itself is moved below.
             let clean = if clean.secrets == 0 { name.clone() } else { Cow::Owned(clean.text.into_owned()) };
             fields.insert(clean, (name, value));
         }
@@ -96,56 +97,59 @@ impl Redactor {
             }
             push_string(&clean, out);
             out.push(':');
-            secrets += self.field(&name, value, out);
+            secrets += self.write_field(&name, value, out);
         }
         out.push('}');
         secrets
     }
 
-    fn field(&self, name: &str, value: Node<'_>, out: &mut String) -> usize {
+    fn write_field(&self, name: &str, value: JsonNode<'_>, out: &mut String) -> usize {
         let text = value.as_str();
         let whole = match &text {
-            Some(text) => !text.starts_with(MARK) && tells(name) && !PLACEHOLDER.is_match(text),
-            None => value.as_number().is_some() && tells(name),
+            // A marker is not a secret: redacting twice must change and count nothing.
+            Some(text) => {
+                !text.starts_with(MARKER_PREFIX) && is_secret_name(name) && !PLACEHOLDER.is_match(text)
+            }
+            None => value.as_number().is_some() && is_secret_name(name),
         };
         if whole {
-            push_string(&marker(BY_NAME), out);
+            push_string(&format_marker(NAMED_FIELD_RULE), out);
             return 1;
         }
-        let Some(text) = text else { return self.write(value, out) };
+        let Some(text) = text else { return self.write_node(value, out) };
         let mut text = text.into_owned();
-        let secrets = match self.in_place(&mut text) {
-            0 => self.assigned(name, &mut text),
+        let secrets = match self.redact_in_place(&mut text) {
+            0 => self.redact_assigned(name, &mut text),
             secrets => secrets,
         };
         push_string(&text, out);
         secrets
     }
 
-    /// Tries a field as the assignment it would be in a text, for names that tell a little.
-    fn assigned(&self, name: &str, text: &mut String) -> usize {
+    /// Redacts the value as if the field were an assignment in a text, for names that may denote a secret.
+    fn redact_assigned(&self, name: &str, text: &mut String) -> usize {
         let head = format!("{name}=\"");
         let assignment = format!("{head}{text}\"");
         let value = head.len()..head.len() + text.len();
-        let mut secrets = self.find(&assignment);
+        let mut secrets = self.find_secrets(&assignment);
         secrets.retain(|secret| secret.range.start >= value.start && secret.range.end <= value.end);
         for secret in secrets.iter().rev() {
             let range = secret.range.start - head.len()..secret.range.end - head.len();
-            text.replace_range(range, &marker(secret.rule));
+            text.replace_range(range, &format_marker(secret.rule));
         }
         secrets.len()
     }
 }
 
 fn push_string(text: &str, out: &mut String) {
-    out.push_str(&serde_json::to_string(text).expect("a text is JSON"));
+    out.push_str(&serde_json::to_string(text).expect("a string serialises to JSON"));
 }
 
-fn tells(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     let plain: String = name
         .chars()
         .filter(|letter| !matches!(letter, '_' | '-' | ' '))
         .flat_map(char::to_lowercase)
         .collect();
-    TELLING.iter().any(|telling| plain.ends_with(telling))
+    SECRET_NAMES.iter().any(|telling| plain.ends_with(telling))
 }

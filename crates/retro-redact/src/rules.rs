@@ -1,4 +1,4 @@
-//! The rules: read from the vendored data, compiled when first needed.
+//! The rules, parsed from the vendored data and compiled when first needed.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -7,66 +7,67 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 
-use crate::allow::{Allow, AllowSpec};
+use crate::allowlist::{Allowlist, AllowlistSpec};
 
-/// Rules of gitleaks, as upstream has them.
-const GITLEAKS: &str = include_str!("../rules/gitleaks.toml");
-/// Rules of our own, for what gitleaks leaves to others.
-const OWN: &str = include_str!("../rules/own.toml");
+/// Rules of gitleaks, as vendored.
+const GITLEAKS_RULES: &str = include_str!("../rules/gitleaks.toml");
+/// Rules of this project, for what gitleaks does not cover.
+const OWN_RULES: &str = include_str!("../rules/own.toml");
 
-/// Compiled size of one rule. Upstream's largest (`[\w-]{50,1000}`) stays below a tenth of it.
+/// Maximum memory of one compiled rule, in bytes. Upstream's largest (`[\w-]{50,1000}`) takes less than a tenth
+/// of it.
 const REGEX_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How far from its keyword a match may begin. Upstream's prefixes are at most 50 bytes; YAML secrets, whose
-/// keyword stands at the end, at most 400.
-const BEFORE: usize = 512;
-/// How far behind its keyword a match may end, where the rule itself sets no bound of its own.
-const AFTER: usize = 4 * 1024;
-/// The same for an assignment: name, operator, and a value of at most 400 bytes.
-const AFTER_ASSIGNMENT: usize = 512;
-/// The same for private keys: an RSA key of 16,384 bits takes 13 KiB in PEM.
-const AFTER_PEM: usize = 32 * 1024;
+/// Maximum distance from the start of a match to its keyword, in bytes. Upstream's prefixes have at most 50
+/// bytes; YAML secrets, whose keyword is at the end, at most 400.
+const WINDOW_BEFORE: usize = 512;
+/// Maximum distance from a keyword to the end of its match, in bytes, unless the rule has a bound of its own.
+const WINDOW_AFTER: usize = 4 * 1024;
+/// The same distance for an assignment: a name, an operator, and a value of at most 400 bytes.
+const WINDOW_AFTER_ASSIGNMENT: usize = 512;
+/// The same distance for private keys: an RSA key of 16,384 bits takes 13 KiB in PEM.
+const WINDOW_AFTER_PEM: usize = 32 * 1024;
 
-/// What upstream's assignments have between name and value; nothing before it can hold an operator.
+/// Operator between the name and the value in upstream's assignments; nothing before it can match an operator.
 const OPERATOR: &str = r"(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)";
 const NAME_PREFIX: &str = r"(?i)[\w.-]{0,50}?";
 
-/// All rules and the one automaton over their keywords.
+/// All rules, with one automaton over their keywords.
 #[derive(Debug)]
-pub(crate) struct Rules {
+pub(crate) struct RuleSet {
     rules: Vec<Rule>,
-    global: Allow,
+    global: Allowlist,
     keywords: AhoCorasick,
     rules_of_keyword: Vec<Vec<usize>>,
     without_keyword: Vec<usize>,
 }
 
-/// One rule.
+/// Rule with its compiled expression.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) id: String,
     pattern: String,
-    /// Emptied into the automaton when the set is built.
+    /// Keywords; moved into the automaton when the set is built.
     keywords: Vec<String>,
     compiled: OnceLock<Regex>,
-    /// The group that is the secret; without one the first that matched, or the whole match.
+    /// Capture group of the secret. Without one it is the first group that matched, or the whole match.
     pub(crate) group: Option<usize>,
-    /// Bits a character that the secret must exceed; 0 asks for nothing.
+    /// Entropy that the secret must exceed, in bits a character; 0 demands none.
     pub(crate) entropy: f64,
-    /// Whether an operator must follow the keyword.
+    /// True when an operator must follow the keyword.
     pub(crate) assignment: bool,
-    /// How far before its keyword it is searched for, in bytes.
+    /// Bytes in front of a keyword that are searched.
     pub(crate) before: usize,
-    /// How far behind its keyword it is searched for, in bytes.
+    /// Bytes behind a keyword that are searched.
     pub(crate) after: usize,
-    /// What is no secret though it matches.
-    pub(crate) allow: Vec<Allow>,
+    /// Exceptions of this rule.
+    pub(crate) allowlists: Vec<Allowlist>,
 }
 
 #[derive(Deserialize)]
 struct RuleFile {
     #[serde(default)]
-    allowlist: AllowSpec,
+    allowlist: AllowlistSpec,
     /// Allowlists that are added to rules of another file.
     #[serde(default)]
     exceptions: Vec<Exception>,
@@ -77,7 +78,7 @@ struct RuleFile {
 struct Exception {
     rule: String,
     #[serde(flatten)]
-    allow: AllowSpec,
+    allow: AllowlistSpec,
 }
 
 #[derive(Deserialize)]
@@ -92,18 +93,18 @@ struct RuleSpec {
     assignment: bool,
     keywords: Vec<String>,
     #[serde(default)]
-    allowlists: Vec<AllowSpec>,
+    allowlists: Vec<AllowlistSpec>,
 }
 
-impl Rules {
-    /// The rules that are built in. Panics when their files are broken.
+impl RuleSet {
+    /// Parses the built-in rules. Panics when their files are broken, which a test excludes.
     pub(crate) fn built_in() -> Self {
         let read = |text: &str| toml::from_str::<RuleFile>(text).expect("the vendored rules are valid TOML");
-        let (upstream, own) = (read(GITLEAKS), read(OWN));
+        let (upstream, own) = (read(GITLEAKS_RULES), read(OWN_RULES));
         let mut rules: Vec<Rule> = upstream.rules.into_iter().chain(own.rules).map(Rule::from).collect();
         for exception in own.exceptions {
             let rule = rules.iter_mut().find(|rule| rule.id == exception.rule);
-            rule.expect("an exception names a rule").allow.push(Allow::from(exception.allow));
+            rule.expect("an exception names a rule").allowlists.push(Allowlist::from(exception.allow));
         }
         let mut by_keyword: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         let mut without_keyword = Vec::new();
@@ -118,31 +119,39 @@ impl Rules {
         }
         let keywords = AhoCorasick::builder()
             .kind(Some(AhoCorasickKind::DFA))
+            // `find_overlapping_iter` panics with any other kind.
             .match_kind(MatchKind::Standard)
             .ascii_case_insensitive(true)
             .build(by_keyword.keys())
             .expect("a few hundred short keywords fit into an automaton");
         let rules_of_keyword = by_keyword.into_values().collect();
-        Self { rules, global: Allow::from(upstream.allowlist), keywords, rules_of_keyword, without_keyword }
+        Self {
+            rules,
+            global: Allowlist::from(upstream.allowlist),
+            keywords,
+            rules_of_keyword,
+            without_keyword,
+        }
     }
 
-    /// The rule at an index that this set gave out.
+    /// Returns the rule at an index of this set.
     pub(crate) fn rule(&self, index: usize) -> &Rule {
         &self.rules[index]
     }
 
-    /// What no rule takes for a secret.
-    pub(crate) fn global(&self) -> &Allow {
+    /// Returns the exceptions of all rules.
+    pub(crate) fn global_allowlist(&self) -> &Allowlist {
         &self.global
     }
 
-    /// Rules that have to look at every text.
+    /// Returns the indexes of the rules that have no keyword and search every text.
     pub(crate) fn without_keyword(&self) -> &[usize] {
         &self.without_keyword
     }
 
-    /// Every keyword of the text, overlapping ones too: the rules that ask for it, and where it stands.
-    pub(crate) fn keywords<'r>(
+    /// Finds every keyword in the text, including overlapping ones, and returns the rules that name it with its
+    /// place.
+    pub(crate) fn find_keywords<'r>(
         &'r self,
         text: &'r str,
     ) -> impl Iterator<Item = (&'r [usize], std::ops::Range<usize>)> {
@@ -153,9 +162,9 @@ impl Rules {
 }
 
 impl Rule {
-    /// The compiled expression. Classes are ASCII, as in Go, so it works on bytes.
+    /// Returns the compiled expression. Its classes are ASCII, as in Go, so it matches bytes.
     pub(crate) fn regex(&self) -> &Regex {
-        self.compiled.get_or_init(|| compile(&self.pattern))
+        self.compiled.get_or_init(|| compile_regex(&self.pattern))
     }
 }
 
@@ -166,9 +175,9 @@ impl From<RuleSpec> for Rule {
             && !spec.regex.contains("$)|");
         let assignment = spec.assignment || upstream;
         let (before, after) = match spec.id.as_str() {
-            _ if assignment => (64, AFTER_ASSIGNMENT),
-            id if id.starts_with("private-key") => (0, AFTER_PEM),
-            _ => (BEFORE, AFTER),
+            _ if assignment => (64, WINDOW_AFTER_ASSIGNMENT),
+            id if id.starts_with("private-key") => (0, WINDOW_AFTER_PEM),
+            _ => (WINDOW_BEFORE, WINDOW_AFTER),
         };
         Self {
             id: spec.id,
@@ -180,13 +189,13 @@ impl From<RuleSpec> for Rule {
             assignment,
             before,
             after,
-            allow: spec.allowlists.into_iter().map(Allow::from).collect(),
+            allowlists: spec.allowlists.into_iter().map(Allowlist::from).collect(),
         }
     }
 }
 
 /// Compiles an expression of the vendored data. Panics when it is broken, which a test excludes.
-pub(crate) fn compile(pattern: &str) -> Regex {
+pub(crate) fn compile_regex(pattern: &str) -> Regex {
     RegexBuilder::new(pattern)
         .unicode(false)
         .size_limit(REGEX_BYTES_MAX)
@@ -200,25 +209,25 @@ mod tests {
 
     #[test]
     fn every_rule_and_allowlist_compiles_and_the_unusable_ones_are_named() {
-        let rules = Rules::built_in();
+        let rules = RuleSet::built_in();
         for rule in &rules.rules {
             assert!(
                 rule.group.unwrap_or(0) < rule.regex().captures_len(),
                 "{} names a group it lacks",
                 rule.id
             );
-            rule.allow.iter().for_each(Allow::compile);
+            rule.allowlists.iter().for_each(Allowlist::compile);
         }
         rules.global.compile();
-        let upstream = toml::from_str::<RuleFile>(GITLEAKS).unwrap().rules;
+        let upstream = toml::from_str::<RuleFile>(GITLEAKS_RULES).unwrap().rules;
         println!("not used of gitleaks: pkcs12-file (it has no expression)");
         assert_eq!(upstream.len(), 221);
         assert!(upstream.iter().all(|rule| rule.id != "pkcs12-file" && !rule.keywords.is_empty()));
     }
 
     #[test]
-    fn keywords_are_lower_case_and_rules_have_names_of_their_own() {
-        let files = [GITLEAKS, OWN].map(|text| toml::from_str::<RuleFile>(text).unwrap().rules);
+    fn keywords_are_lower_case_and_rule_names_are_unique() {
+        let files = [GITLEAKS_RULES, OWN_RULES].map(|text| toml::from_str::<RuleFile>(text).unwrap().rules);
         let rules: Vec<RuleSpec> = files.into_iter().flatten().collect();
         let names: std::collections::BTreeSet<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
         assert_eq!(names.len(), rules.len());

@@ -1,13 +1,13 @@
-//! What is cut out and what stays. The secrets are in `fixtures/`, which says where each comes from.
+//! Tests of what is cut out and what is kept. The secrets are in `fixtures/`, which names the source of each.
 
 use proptest::prelude::*;
-use retro_core::json::Document;
+use retro_core::json::JsonDocument;
 use retro_core::run::RunFacts;
 use retro_core::trajectory::Trajectory;
 use retro_redact::{Redactor, TEXT_BYTES_MAX};
 use serde_json::{Value, json};
 
-/// Fake secrets of upstreams' tests, in pieces so that other scanners leave this repository alone.
+/// Fake secrets from upstream tests, stored in pieces so that other scanners do not report this repository.
 const FIXTURE: &str = include_str!("fixtures/fake_secrets.jsonl");
 
 struct Case {
@@ -37,7 +37,7 @@ fn cases() -> Vec<Case> {
 }
 
 fn text(text: &str) -> String {
-    Redactor::shared().text(text).into_owned()
+    Redactor::shared().redact_text(text).into_owned()
 }
 
 #[test]
@@ -130,12 +130,12 @@ fn a_run_loses_its_secrets_and_keeps_its_tools_steps_and_ids() {
         {"tool": "login_password", "arguments": r#"{"password":"swordfish","user":"joe"}"#, "answer": "Authorization: Bearer mF_9.B5f-4.1JqM"},
         {"tool": "bash", "arguments": "psql postgres://app:hunter2@db/app", "failed": false}]});
     let mut trajectory: Trajectory = serde_json::from_value(json!({"turns": [turn]})).expect("a trajectory");
-    assert_eq!(Redactor::shared().trajectory(&mut trajectory), 4);
+    assert_eq!(Redactor::shared().redact_trajectory(&mut trajectory), 4);
     let turn = json!({"step": "fix", "agentic": true, "source": "agent", "message": "export DB_PASSWORD='[redacted:password]'", "calls": [
         {"tool": "login_password", "arguments": r#"{"password":"[redacted:named-field]","user":"joe"}"#, "answer": "Authorization: Bearer [redacted:authorization-header]"},
         {"tool": "bash", "arguments": "psql postgres://app:[redacted:url-password]@db/app", "failed": false}]});
     assert_eq!(serde_json::to_value(&trajectory).expect("JSON"), json!({"turns": [turn]}));
-    assert_eq!(Redactor::shared().trajectory(&mut trajectory), 0);
+    assert_eq!(Redactor::shared().redact_trajectory(&mut trajectory), 0);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn the_facts_of_a_run_lose_their_secrets_too() {
         "agent": {"name": "fixer --password=sw0rdfish"},
         "self_feedback": [{"step": "main", "text": "The password is 'x', use mongodb://app:hunter2@db/app."}]});
     let mut facts: RunFacts = serde_json::from_value(facts).expect("facts");
-    assert_eq!(Redactor::shared().facts(&mut facts), 3);
+    assert_eq!(Redactor::shared().redact_facts(&mut facts), 3);
     assert!(!facts.task.expect("it has a name").contains("sw0rdfish"));
     assert_eq!(
         facts.self_feedback[0].text,
@@ -161,11 +161,11 @@ fn text_of_many_scripts_around_a_secret_stays_whole() {
 }
 
 fn json_of(value: &Value) -> (String, usize) {
-    Redactor::shared().json(Document::of_value(value).root())
+    Redactor::shared().redact_json(JsonDocument::from_value(value).root())
 }
 
 #[test]
-fn a_value_under_a_telling_name_is_a_secret_whatever_it_looks_like() {
+fn a_value_under_a_secret_name_is_always_a_secret() {
     let value = json!({
         "db": {"Password": "swordfish", "user": "admin", "port": 5432},
         "client-secret": 12345,
@@ -209,7 +209,7 @@ proptest! {
     #[test]
     fn any_text_keeps_its_characters_and_is_stable(parts in proptest::collection::vec("\\PC{0,20}|password=|token: |://|@|\"|ey|-----BEGIN PRIVATE KEY-----|\n", 0..20)) {
         let raw = parts.concat();
-        let found = Redactor::shared().find(&raw);
+        let found = Redactor::shared().find_secrets(&raw);
         for pair in found.windows(2) {
             prop_assert!(pair[0].range.end <= pair[1].range.start);
         }

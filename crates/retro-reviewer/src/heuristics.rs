@@ -1,22 +1,24 @@
-//! The reader without a model: it looks for signs in each sentence, adds them up, and can say what it saw.
+//! The reader without a model: it looks for signs in each sentence, adds up their weights, and reports what it
+//! found.
 
 use async_trait::async_trait;
 use retro_core::finding::CONTENT_CHARS_MAX;
-use retro_core::review::{Feature, Reading, ReadingKind, Remark, RuleText};
+use retro_core::review::{ReadingFeature, ReadingKind, Remark, RemarkReading, RuleText};
 
-use crate::text::{Said, head, words};
-use crate::{Reader, phrase, signs, topic};
+use crate::text::{RemarkText, lowercase_words, main_clause};
+use crate::{RemarkReader, phrase, signs, topic};
 
-/// From here on the reader itself calls a remark a rule; the policy's bound may be another.
+/// Certainty from which the reader calls a remark a rule, in thousandths. The policy may set another bound.
 const RULE_CERTAINTY: i32 = 600;
-/// A text longer than this reasons, whatever one of its sentences says, in characters.
+/// Characters above which a text counts as reasoning, which speaks against each of its sentences being a rule.
 const LONG_CHARS: usize = 900;
-/// Most words of praise, and of an acknowledgement: what is longer says something besides.
+/// Maximum number of words of praise or of an acknowledgement; a longer text says something else too.
 const PRAISE_WORDS_MAX: usize = 14;
-/// Most characters of the sentence that a rule's content quotes; the source and the folder stand beside it.
+/// Maximum number of characters of the sentence that a rule's content quotes; the source and the folder need
+/// the rest.
 const QUOTED_CHARS_MAX: usize = CONTENT_CHARS_MAX / 2;
 
-/// Words that like it.
+/// Words of praise.
 const PRAISE: &[&str] = &[
     "nice",
     "great",
@@ -48,7 +50,7 @@ const PRAISE: &[&str] = &[
     "fine",
 ];
 
-/// What an answer or a status begins with.
+/// First words of an answer or a status.
 const STATUS: &[&str] = &[
     "done",
     "fixed",
@@ -78,55 +80,55 @@ const STATUS: &[&str] = &[
     "as above",
 ];
 
-/// Reads remarks by signs. Needs no model and no network; the same text gives the same reading.
+/// Reads remarks by signs. Needs no model and no network; the same text always gives the same reading.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Heuristics;
+pub struct HeuristicReader;
 
 #[async_trait]
-impl Reader for Heuristics {
+impl RemarkReader for HeuristicReader {
     fn name(&self) -> &str {
         "heuristics-2"
     }
 
-    async fn read(&self, remark: &Remark) -> Reading {
+    async fn read_remark(&self, remark: &Remark) -> RemarkReading {
         self.read_now(remark)
     }
 }
 
-impl Heuristics {
-    /// As [`Reader::read`], at once.
-    pub fn read_now(&self, remark: &Remark) -> Reading {
-        let said = Said::of(&remark.body);
-        let whole = whole(remark, &said);
-        let weighed = said.sentences.iter().filter_map(|sentence| weigh(sentence, &whole));
+impl HeuristicReader {
+    /// Reads a remark synchronously; [`RemarkReader::read_remark`] returns the same.
+    pub fn read_now(&self, remark: &Remark) -> RemarkReading {
+        let said = RemarkText::parse(&remark.body);
+        let whole = remark_features(remark, &said);
+        let weighed = said.sentences.iter().filter_map(|sentence| weigh_sentence(sentence, &whole));
         let best = weighed.reduce(|best, next| if next.certainty > best.certainty { next } else { best });
-        let quiet = quiet(&said);
+        let quiet = classify_non_request(&said);
         match best {
             Some(best)
                 if best.certainty >= RULE_CERTAINTY
                     && quiet.is_none_or(|kind| kind == ReadingKind::Question) =>
             {
-                best.read_as(ReadingKind::Rule, remark)
+                best.into_reading(ReadingKind::Rule, remark)
             }
             best => match (quiet, best) {
-                (Some(kind), _) => nothing(kind, &said),
-                (None, Some(best)) => best.read_as(ReadingKind::OneOff, remark),
-                (None, None) => nothing(ReadingKind::OneOff, &said),
+                (Some(kind), _) => reading_without_rule(kind, &said),
+                (None, Some(best)) => best.into_reading(ReadingKind::OneOff, remark),
+                (None, None) => reading_without_rule(ReadingKind::OneOff, &said),
             },
         }
     }
 }
 
-/// A sentence that could be a rule.
-struct Weighed {
+/// Sentence that may be a rule.
+struct RuleCandidate {
     certainty: i32,
-    features: Vec<Feature>,
+    features: Vec<ReadingFeature>,
     sentence: String,
     title: String,
 }
 
-impl Weighed {
-    fn read_as(self, kind: ReadingKind, remark: &Remark) -> Reading {
+impl RuleCandidate {
+    fn into_reading(self, kind: ReadingKind, remark: &Remark) -> RemarkReading {
         let told = |counts: fn(i32) -> bool| {
             let names = self
                 .features
@@ -141,49 +143,50 @@ impl Weighed {
             why.push_str(&format!("; against it: {against}"));
         }
         let rule = RuleText {
-            subject: topic::of(&self.title).to_owned(),
-            content: content(&self.title, &self.sentence, remark),
-            path: phrase::path(&self.sentence),
+            subject: topic::topic_of(&self.title).to_owned(),
+            content: rule_content(&self.title, &self.sentence, remark),
+            path: phrase::find_folder(&self.sentence),
             title: self.title,
         };
         let certainty = u16::try_from(self.certainty.clamp(0, 1000)).expect("clamped");
-        Reading { kind, certainty, features: self.features, rule: Some(rule), why }
+        RemarkReading { kind, certainty, features: self.features, rule: Some(rule), why }
     }
 }
 
-/// What the text as a whole says for or against any of its sentences being a rule.
-fn whole(remark: &Remark, said: &Said) -> Vec<Feature> {
+/// Returns the features of the whole text that count for or against each of its sentences.
+fn remark_features(remark: &Remark, said: &RemarkText) -> Vec<ReadingFeature> {
     let mut features = Vec::new();
     let mut add = |is: bool, name: &str, counts: i32| {
         if is {
-            features.push(signs::feature(name, counts, ""));
+            features.push(signs::build_feature(name, counts, ""));
         }
     };
-    add(said.suggestion, "suggestion block", -150);
-    add(said.nit, "calls itself a trifle", -60);
+    add(said.has_suggestion, "suggestion block", -150);
+    add(said.is_nit, "calls itself a trifle", -60);
     add(said.chars > LONG_CHARS, "long text", -150);
-    add(said.machine, "a program's marks", -200);
+    add(said.has_bot_marks, "a program's marks", -200);
     add(remark.reply_to.is_some(), "an answer in a thread", -60);
     features
 }
 
-/// A sentence with what speaks for and against it; `None` when it cannot be phrased as an instruction.
-fn weigh(sentence: &str, whole: &[Feature]) -> Option<Weighed> {
-    let sentence = if sentence.ends_with('?') { sentence } else { head(sentence) };
-    let title = phrase::imperative(sentence)?;
-    let features: Vec<_> = signs::of_sentence(sentence).into_iter().chain(whole.iter().cloned()).collect();
-    let certainty = signs::BASE + features.iter().map(|feature| feature.counts).sum::<i32>();
-    Some(Weighed { certainty, features, sentence: sentence.to_owned(), title })
+/// Weighs a sentence; `None` when it cannot be phrased as an instruction.
+fn weigh_sentence(sentence: &str, whole: &[ReadingFeature]) -> Option<RuleCandidate> {
+    let sentence = if sentence.ends_with('?') { sentence } else { main_clause(sentence) };
+    let title = phrase::phrase_imperative(sentence)?;
+    let features: Vec<_> =
+        signs::sentence_features(sentence).into_iter().chain(whole.iter().cloned()).collect();
+    let certainty = signs::BASE_CERTAINTY + features.iter().map(|feature| feature.counts).sum::<i32>();
+    Some(RuleCandidate { certainty, features, sentence: sentence.to_owned(), title })
 }
 
-/// What a remark is that asks for nothing; `None`: it may ask for something.
-fn quiet(said: &Said) -> Option<ReadingKind> {
+/// Classifies a remark that asks for nothing; `None` when it may ask for something.
+fn classify_non_request(said: &RemarkText) -> Option<ReadingKind> {
     let Some(first) = said.sentences.first() else {
-        return (!said.suggestion && !said.code).then_some(ReadingKind::Noise);
+        return (!said.has_suggestion && !said.has_code).then_some(ReadingKind::Noise);
     };
-    let all: Vec<String> = said.sentences.iter().flat_map(|sentence| words(sentence)).collect();
+    let all: Vec<String> = said.sentences.iter().flat_map(|sentence| lowercase_words(sentence)).collect();
     let asks = said.sentences.iter().any(|sentence| sentence.ends_with('?'));
-    let demands = said.suggestion || said.sentences.iter().any(|sentence| signs::imperative(sentence));
+    let demands = said.has_suggestion || said.sentences.iter().any(|sentence| signs::is_imperative(sentence));
     if asks && !demands {
         return Some(ReadingKind::Question);
     }
@@ -191,12 +194,12 @@ fn quiet(said: &Said) -> Option<ReadingKind> {
     if short && all.iter().any(|word| PRAISE.contains(&word.as_str())) {
         return Some(ReadingKind::Praise);
     }
-    let opening = words(first).join(" ");
+    let opening = lowercase_words(first).join(" ");
     let status = STATUS.iter().any(|status| opening == *status || opening.starts_with(&format!("{status} ")));
     (status && short).then_some(ReadingKind::Noise)
 }
 
-fn nothing(kind: ReadingKind, said: &Said) -> Reading {
+fn reading_without_rule(kind: ReadingKind, said: &RemarkText) -> RemarkReading {
     let why = match kind {
         ReadingKind::Question => "it asks, and asks for nothing",
         ReadingKind::Praise => "it likes what it sees",
@@ -204,15 +207,16 @@ fn nothing(kind: ReadingKind, said: &Said) -> Reading {
         ReadingKind::Rule | ReadingKind::OneOff => "no sentence of it can be phrased as one instruction",
     };
     let mut features = Vec::new();
-    if said.suggestion {
-        features.push(signs::feature("suggestion block", -150, ""));
+    if said.has_suggestion {
+        features.push(signs::build_feature("suggestion block", -150, ""));
     }
-    Reading { kind, certainty: 0, features, rule: None, why: why.to_owned() }
+    RemarkReading { kind, certainty: 0, features, rule: None, why: why.to_owned() }
 }
 
-/// The rule with its source: what a reader gets on request. Only the sentence that states it is quoted: what else stands in the
-/// remark was said to people, and may have been written for an agent.
-fn content(title: &str, sentence: &str, remark: &Remark) -> String {
+/// Formats the content of a rule, which agents read on request: the rule and its source. Quotes only the
+/// sentence that states the rule, because the rest of the remark was meant for people and may have been written
+/// to attack an agent.
+fn rule_content(title: &str, sentence: &str, remark: &Remark) -> String {
     let by = if remark.by.is_empty() { "somebody whose account is gone" } else { &remark.by };
     let day = remark.at.strftime("%Y-%m-%d");
     let place = match (&remark.path, remark.line) {
@@ -230,20 +234,20 @@ fn content(title: &str, sentence: &str, remark: &Remark) -> String {
 
 #[cfg(test)]
 mod tests {
-    use retro_core::review::{Association, PullRequestRef, RemarkKey, RemarkKind, Repository};
+    use retro_core::review::{AuthorAssociation, RemarkKey, RemarkKind, Repository, ReviewedPullRequest};
 
     use super::*;
 
-    fn read(body: &str) -> Reading {
-        let pull_request = PullRequestRef { repo: Repository::new("acme/shop").unwrap(), number: 7 };
-        Heuristics.read_now(&Remark {
+    fn read(body: &str) -> RemarkReading {
+        let pull_request = ReviewedPullRequest { repo: Repository::new("acme/shop").unwrap(), number: 7 };
+        HeuristicReader.read_now(&Remark {
             key: RemarkKey { pull_request, kind: RemarkKind::LineComment, id: 1 },
             review: Some(5),
             verdict: None,
             reply_to: None,
             by: "ann".to_owned(),
             bot: false,
-            association: Association::Member,
+            association: AuthorAssociation::Member,
             by_author: false,
             body: body.to_owned(),
             path: Some("src/lib.rs".to_owned()),
@@ -261,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_known_phrased_and_carries_its_source() {
+    fn a_rule_is_recognised_and_phrased_with_its_source() {
         let reading = read("We do not use sleeping in tests. Imagine how long they would take.");
         assert_eq!(reading.kind, ReadingKind::Rule, "{reading:?}");
         let rule = reading.rule.unwrap();
@@ -281,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_of_this_change_alone_is_a_one_off_with_its_wish() {
+    fn a_request_for_this_change_is_a_one_off_with_its_sentence() {
         let reading = read("Please rename this to `orders`.");
         assert_eq!(reading.kind, ReadingKind::OneOff);
         assert_eq!(reading.rule.map(|rule| rule.title).as_deref(), Some("Rename this to `orders`"));

@@ -1,9 +1,9 @@
 #![doc = include_str!("../README.md")]
 
-mod gather;
-mod heard;
 mod heuristics;
 mod phrase;
+mod review_batch;
+mod review_event;
 mod reviewer;
 mod signs;
 mod text;
@@ -11,17 +11,17 @@ mod topic;
 mod vectors;
 
 use async_trait::async_trait;
-use retro_core::review::{Reading, Remark};
+use retro_core::review::{Remark, RemarkReading};
 
-pub use heuristics::Heuristics;
-pub use reviewer::{Judgement, Reviewer};
+pub use heuristics::HeuristicReader;
+pub use reviewer::{Reviewer, ReviewerPorts};
 
-/// Says what a remark is. A reader may be wrong: what it says is screened and decided on, never believed.
+/// Classifies remarks. A reader may be wrong: its readings are screened and decided on, and never trusted.
 #[async_trait]
-pub trait Reader: Send + Sync {
-    /// Name and version, such as `heuristics-2`; it stands in reports.
+pub trait RemarkReader: Send + Sync {
+    /// Name and version, such as `heuristics-2`, as reports show it.
     fn name(&self) -> &str;
 
-    /// Reads one remark. Never fails: a reader that cannot say answers with noise, certainty 0, and why.
-    async fn read(&self, remark: &Remark) -> Reading;
+    /// Reads one remark. Never fails: a reader without a result returns noise with certainty 0 and the reason.
+    async fn read_remark(&self, remark: &Remark) -> RemarkReading;
 }

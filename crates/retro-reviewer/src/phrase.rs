@@ -1,11 +1,11 @@
-//! Phrasing: one imperative sentence out of what somebody said, or nothing where that would take guessing.
+//! Phrases what somebody said as one imperative sentence, or gives up where that would take guessing.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 use retro_core::finding::TITLE_CHARS_MAX;
 
-/// Words before a rule that say nothing of it.
+/// Words in front of a rule that do not belong to it.
 const LEADS: &[&str] = &[
     "please",
     "pls",
@@ -66,57 +66,59 @@ const LEADS: &[&str] = &[
     "that",
 ];
 
-fn regex(pattern: &str) -> Regex {
-    Regex::new(&format!("(?i){pattern}")).expect("a pattern of ours compiles: a test phrases with each")
+fn compile_regex(pattern: &str) -> Regex {
+    Regex::new(&format!("(?i){pattern}")).expect("constant patterns compile, as a test verifies")
 }
 
 const OFTEN: &str =
     "(?:really |also |generally |usually |typically |normally |ever |tend to |try to |in general )?";
 
 static WE_DO_NOT: LazyLock<Regex> = LazyLock::new(|| {
-    regex(&format!(
+    compile_regex(&format!(
         r"^we {OFTEN}(?:do not|don't|dont|never) {OFTEN}(?:want to |wanna |like to )?(?P<rest>\S.*)$"
     ))
 });
 static WE_HABIT: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
+    compile_regex(
         r"^we (?:always |usually |typically |generally |normally |also |tend to |try to |like to |strive to |aim to |prefer to |would prefer to )+(?P<rest>\S.*)$",
     )
 });
 static WE_VERB: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r"^we (?P<rest>(?:prefer|avoid|require|favou?r|discourage|encourage|standardi[sz]e|use)\b.*)$")
+    compile_regex(
+        r"^we (?P<rest>(?:prefer|avoid|require|favou?r|discourage|encourage|standardi[sz]e|use)\b.*)$",
+    )
 });
 static SHOULD_BE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
+    compile_regex(
         r"^(?P<what>.{2,80}?) (?:should|must|shall)(?P<not> not|n't)?(?: (?P<how>always|never|only|also|generally|ideally|usually))? be (?P<rest>\S.*)$",
     )
 });
 static SHOULD_DO: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
+    compile_regex(
         r"^(?P<what>.{2,80}?) (?:should|must|shall|need to|have to)(?P<not> not|n't)?(?: (?P<how>always|never|only|generally|ideally|usually))? (?P<rest>\S.*)$",
     )
 });
 
-/// The sentence as an instruction: with a capital, without its last mark, on one line, within the bounds of a title.
-/// `None` when it is neither one nor easily turned into one.
-pub(crate) fn imperative(sentence: &str) -> Option<String> {
+/// Phrases a sentence as an instruction: capitalised, without its final punctuation, on one line, within the
+/// bounds of a title. Returns `None` when it is no instruction and not easily turned into one.
+pub(crate) fn phrase_imperative(sentence: &str) -> Option<String> {
     let plain = sentence.replace('’', "'");
     let mut rest = plain.trim().trim_end_matches(['.', '!', ':', ',', ' ']).trim();
-    while let Some(after) = LEADS.iter().find_map(|lead| without_lead(rest, lead)) {
+    while let Some(after) = LEADS.iter().find_map(|lead| strip_lead(rest, lead)) {
         rest = after;
     }
-    let said = turned(rest).or_else(|| crate::signs::imperative(rest).then(|| rest.to_owned()))?;
+    let said = rephrase_habit(rest).or_else(|| crate::signs::is_imperative(rest).then(|| rest.to_owned()))?;
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said = capital(said.trim());
+    let said = capitalize_first(said.trim());
     let balanced =
         said.matches('`').count().is_multiple_of(2) && said.matches('(').count() == said.matches(')').count();
     (balanced && said.chars().count() <= TITLE_CHARS_MAX && !said.contains("://")).then_some(said)
 }
 
-/// The folder that a sentence confines itself to, such as `src/api`.
-pub(crate) fn path(sentence: &str) -> Option<String> {
+/// Returns the folder to which a sentence is limited, such as `src/api`.
+pub(crate) fn find_folder(sentence: &str) -> Option<String> {
     static IN_FOLDER: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
+        compile_regex(
             r"\b(?:in|under|within|inside|below) (?:the )?`?(?P<path>[\w.\-]+(?:/[\w.\-*]+)*/)`?(?:[\s.,;:]|$)",
         )
     });
@@ -125,14 +127,14 @@ pub(crate) fn path(sentence: &str) -> Option<String> {
     (!path.contains("..")).then_some(path)
 }
 
-fn without_lead<'t>(text: &'t str, lead: &str) -> Option<&'t str> {
+fn strip_lead<'t>(text: &'t str, lead: &str) -> Option<&'t str> {
     let (head, after) = (text.get(..lead.len())?, text.get(lead.len()..)?);
     let ends = after.starts_with([' ', ',', ':']);
     (ends && head.eq_ignore_ascii_case(lead)).then(|| after.trim_start_matches([' ', ',', ':', '-']))
 }
 
-/// A habit or a demand turned into an instruction.
-fn turned(text: &str) -> Option<String> {
+/// Turns a habit or a demand into an instruction.
+fn rephrase_habit(text: &str) -> Option<String> {
     if let Some(found) = WE_DO_NOT.captures(text) {
         return Some(format!("Do not {}", &found["rest"]));
     }
@@ -143,27 +145,31 @@ fn turned(text: &str) -> Option<String> {
         let rest = &found["rest"];
         return Some(rest.strip_prefix("prefer to ").unwrap_or(rest).to_owned());
     }
-    if let Some(found) = SHOULD_BE.captures(text).filter(stands_alone) {
-        let plural = plural(&found["what"]);
+    if let Some(found) = SHOULD_BE.captures(text).filter(has_own_subject) {
+        let plural = is_plural(&found["what"]);
         let (be, what) = (if plural { "are" } else { "is" }, &found["what"]);
         let not = if found.name("not").is_some() { " not" } else { "" };
         let how = found.name("how").map_or(String::new(), |how| format!(" {}", how.as_str()));
-        return Some(format!("Make sure that {} {be}{not}{how} {}", lower(what), &found["rest"]));
+        return Some(format!(
+            "Make sure that {} {be}{not}{how} {}",
+            lowercase_first_word(what),
+            &found["rest"]
+        ));
     }
-    let found = SHOULD_DO.captures(text).filter(stands_alone)?;
+    let found = SHOULD_DO.captures(text).filter(has_own_subject)?;
     let not = if found.name("not").is_some() { " do not" } else { "" };
     let how = found.name("how").map_or(String::new(), |how| format!(" {}", how.as_str()));
     if found["what"].ends_with(" code") {
-        return Some(format!("In {},{not}{how} {}", lower(&found["what"]), &found["rest"]));
+        return Some(format!("In {},{not}{how} {}", lowercase_first_word(&found["what"]), &found["rest"]));
     }
-    if !plural(&found["what"]) {
+    if !is_plural(&found["what"]) {
         return None;
     }
-    Some(format!("Make sure that {}{not}{how} {}", lower(&found["what"]), &found["rest"]))
+    Some(format!("Make sure that {}{not}{how} {}", lowercase_first_word(&found["what"]), &found["rest"]))
 }
 
-/// Only a noun of its own is a subject of a rule: no pronoun, and no half of a longer sentence.
-fn stands_alone(found: &Captures<'_>) -> bool {
+/// Returns whether the subject of a rule is a noun of its own: no pronoun, and no part of a longer sentence.
+fn has_own_subject(found: &Captures<'_>) -> bool {
     const POINTING: &[&str] = &[
         "this", "that", "these", "those", "it", "i", "you", "we", "they", "there", "what", "which", "if",
         "when", "because", "however", "here",
@@ -172,13 +178,13 @@ fn stands_alone(found: &Captures<'_>) -> bool {
     !POINTING.contains(&first.as_str()) && !found["what"].contains([',', ';', ':'])
 }
 
-fn plural(what: &str) -> bool {
+fn is_plural(what: &str) -> bool {
     let bare = what.trim().trim_end_matches('`');
     bare.ends_with('s') && !bare.ends_with("ss")
 }
 
-/// A first word in lower case, unless it is an identifier or an acronym.
-fn lower(text: &str) -> String {
+/// Returns the text with its first word in lower case, unless that is an identifier or an acronym.
+fn lowercase_first_word(text: &str) -> String {
     let mut chars = text.chars();
     match (chars.next(), chars.next()) {
         (Some(first), Some(second)) if first.is_uppercase() && second.is_lowercase() => {
@@ -188,7 +194,7 @@ fn lower(text: &str) -> String {
     }
 }
 
-fn capital(text: &str) -> String {
+fn capitalize_first(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
@@ -198,11 +204,11 @@ mod tests {
     use super::*;
 
     fn check(said: &str, phrased: &str) {
-        assert_eq!(imperative(said).as_deref(), Some(phrased), "{said}");
+        assert_eq!(phrase_imperative(said).as_deref(), Some(phrased), "{said}");
     }
 
     #[test]
-    fn what_is_said_as_a_habit_becomes_an_instruction() {
+    fn a_habit_becomes_an_instruction() {
         check("We do not use sleeping in tests.", "Do not use sleeping in tests");
         check("we don't want to expose containers", "Do not expose containers");
         check(
@@ -231,20 +237,20 @@ mod tests {
     }
 
     #[test]
-    fn what_would_have_to_be_guessed_is_not_phrased() {
+    fn a_sentence_that_needs_guessing_is_not_phrased() {
         for said in
             ["Looks good to me", "This should be renamed", "Hm", "", "Use `a", "See https://example.org"]
         {
-            assert_eq!(imperative(said), None, "{said}");
+            assert_eq!(phrase_imperative(said), None, "{said}");
         }
-        assert_eq!(imperative(&format!("Use {}", "x".repeat(300))), None);
+        assert_eq!(phrase_imperative(&format!("Use {}", "x".repeat(300))), None);
     }
 
     #[test]
-    fn a_folder_confines_a_rule() {
-        assert_eq!(path("In `src/api/` we never log bodies").as_deref(), Some("src/api"));
-        assert_eq!(path("Use tabs in tests/ only.").as_deref(), Some("tests"));
-        assert_eq!(path("Never do it in production"), None);
-        assert_eq!(path("see ../../etc/ in ../x/"), None);
+    fn a_folder_limits_a_rule() {
+        assert_eq!(find_folder("In `src/api/` we never log bodies").as_deref(), Some("src/api"));
+        assert_eq!(find_folder("Use tabs in tests/ only.").as_deref(), Some("tests"));
+        assert_eq!(find_folder("Never do it in production"), None);
+        assert_eq!(find_folder("see ../../etc/ in ../x/"), None);
     }
 }

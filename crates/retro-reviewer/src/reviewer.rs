@@ -1,4 +1,5 @@
-//! The reviewer: takes what people say, and when a pull request's wait is over decides what of it is a rule.
+//! The reviewer records what people say in reviews, and decides what of it is a rule when a pull request is
+//! due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,77 +8,78 @@ use async_trait::async_trait;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::message::Notice;
 use retro_core::policy::{Policies, Policy};
-use retro_core::review::{ReviewBatch, Settled, settle};
-use retro_core::similar::Unready;
+use retro_core::review::{ReviewBatch, SettledRemarks, settle_review};
+use retro_core::similarity::MissingEmbeddings;
 use retro_core::time::Clock;
-use retro_events::{Consumer, Delivery, Verdict, github, subject};
+use retro_events::{Consumer, Delivery, HandlerOutcome, github, subject};
 use retro_store::{
-    DecidedReview, Heard, PullRequestKey, ReviewerStore, SettledReview, Step, StoreError, Taken, VectorSource,
+    CommitResult, DecidedReview, EmbeddingSource, NewReviewBatch, PullRequestKey, ReviewEvent,
+    ReviewEventResult, ReviewerStore, StoreError,
 };
-use retro_watchdog::caught;
+use retro_watchdog::catch_panic;
 use tokio::sync::Notify;
 use tracing::{debug, error, info, warn};
 
-use crate::Reader;
-use crate::gather::gather;
-use crate::heard::heard;
-use crate::vectors::Vectors;
+use crate::RemarkReader;
+use crate::review_batch::build_review_batch;
+use crate::review_event::review_event_from_github;
+use crate::vectors::RequestVectors;
 
-/// How long a message waits when the database is away.
-const STORE_AWAY: Duration = Duration::from_secs(2);
-/// Pull requests decided upon in one sweep; the next sweep takes the next ones.
+/// Delay before a message is delivered again when the database is unavailable.
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
+/// Maximum number of pull requests that one sweep decides; the next sweep decides the next ones.
 const REVIEWS_PER_SWEEP: u32 = 100;
 
-/// Decides what of a review is a rule. Changes no memory: it asks the writer to.
+/// Decides what in a review is a rule. It asks the writer for mutations and changes no memory itself.
 pub struct Reviewer {
     store: Arc<dyn ReviewerStore>,
-    reader: Arc<dyn Reader>,
+    reader: Arc<dyn RemarkReader>,
     policies: Arc<dyn Policies>,
-    vectors: Vectors,
+    vectors: RequestVectors,
     clock: Arc<dyn Clock>,
     outbox: Arc<Notify>,
     wait_s: u64,
 }
 
-/// What a reviewer decides with.
-pub struct Judgement {
-    /// Says what a remark is.
-    pub reader: Arc<dyn Reader>,
-    /// The policy of each repository's keeper.
+/// Ports that a reviewer needs for its decisions.
+pub struct ReviewerPorts {
+    /// Reader that classifies remarks.
+    pub reader: Arc<dyn RemarkReader>,
+    /// Policies, by the scope that a repository's rules are stored under.
     pub policies: Arc<dyn Policies>,
-    /// Says whether two requests are the same; `None`: the built-in embedder does.
-    pub vectors: Option<Arc<dyn VectorSource>>,
-    /// Gives each decision its moment.
+    /// Source of the vectors by which requests are compared; `None` for the built-in embedder.
+    pub vectors: Option<Arc<dyn EmbeddingSource>>,
+    /// Clock that dates decisions.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Reviewer {
-    /// A reviewer over its ports. Who speaks makes a pull request due `wait_s` seconds later; `outbox` is rung when there may be
-    /// something to send.
+    /// Creates a reviewer over its ports. A pull request is due `wait_s` seconds after the latest remark;
+    /// `outbox` is notified when there may be something to send.
     pub fn new(
         store: Arc<dyn ReviewerStore>,
-        judgement: Judgement,
+        judgement: ReviewerPorts,
         outbox: Arc<Notify>,
         wait_s: u64,
     ) -> Self {
-        let Judgement { reader, policies, vectors, clock } = judgement;
-        let vectors = Vectors::of(vectors);
+        let ReviewerPorts { reader, policies, vectors, clock } = judgement;
+        let vectors = RequestVectors::new(vectors);
         Self { store, reader, policies, vectors, clock, outbox, wait_s }
     }
 
-    /// Decides upon every pull request whose wait is over. Returns how many were taken up.
-    pub async fn sweep(&self) -> Result<usize, StoreError> {
-        let due = self.store.due_reviews(REVIEWS_PER_SWEEP).await?;
+    /// Decides every pull request that is due, and returns how many there were.
+    pub async fn decide_due_reviews(&self) -> Result<usize, StoreError> {
+        let due = self.store.list_due_reviews(REVIEWS_PER_SWEEP).await?;
         for key in &due {
             let pull_request = &key.pull_request;
-            // What is wrong with one is no reason to leave the others.
-            match caught(self.decide(key)).await {
+            // A problem of one pull request must not stop the others.
+            match catch_panic(self.decide_review(key)).await {
                 Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
                 Ok(Err(problem)) => {
-                    error!(tenant = %key.tenant, "the reviews of {pull_request} cannot be decided upon: {problem}");
+                    error!(tenant = %key.tenant, "could not decide the reviews of {pull_request}: {problem}");
                 }
                 Err(panicked) => {
-                    error!(tenant = %key.tenant, "deciding upon the reviews of {pull_request} failed: {panicked}");
+                    error!(tenant = %key.tenant, "deciding the reviews of {pull_request} panicked: {panicked}");
                 }
                 Ok(Ok(_)) => {}
             }
@@ -85,56 +87,59 @@ impl Reviewer {
         Ok(due.len())
     }
 
-    async fn decide(&self, key: &PullRequestKey) -> Result<Step, StoreError> {
-        let Some(collected) = self.store.collected(key).await? else { return Ok(Step::Unknown) };
+    async fn decide_review(&self, key: &PullRequestKey) -> Result<CommitResult, StoreError> {
+        let Some(collected) = self.store.find_pull_request_reviews(key).await? else {
+            return Ok(CommitResult::NotFound);
+        };
         let (revision, round) = (collected.revision, collected.rounds + 1);
-        let keeper = key.pull_request.repo.keeper(&key.tenant);
-        let policy = self.policies.of(&keeper);
-        let batch = gather(&key.tenant, &key.pull_request, collected, &*self.reader).await;
+        let keeper = key.pull_request.repo.rule_scope(&key.tenant);
+        let policy = self.policies.policy_for(&keeper);
+        let batch = build_review_batch(&key.tenant, &key.pull_request, collected, &*self.reader).await;
         if batch.remarks.is_empty() {
-            return self.store.settle_review(key, revision, None).await;
+            return self.store.commit_review(key, revision, None).await;
         }
-        let Settled { decided, mutations } = self.settled(&batch, &policy).await;
+        let SettledRemarks { decided, mutations } = self.settle_with_vectors(&batch, &policy).await;
         let asked = mutations.len();
         let requests = batch.remarks.iter().filter(|read| !read.remark.deleted).filter_map(|read| {
             let rule = read.reading.rule.as_ref()?;
             Some((read.remark.key.clone(), rule.title.clone()))
         });
         let requests = requests.collect();
-        let settled = SettledReview {
+        let settled = NewReviewBatch {
             id: batch.id,
             round,
             as_of: self.clock.now(),
             requests,
-            message: Notice::RulesDue { batch: batch.id }.about(&keeper),
-            keeper,
+            message: Notice::RulesDue { batch: batch.id }.into_message(&keeper),
+            rule_scope: keeper,
             policy,
             review: DecidedReview { review: batch.review, remarks: batch.remarks, decided },
             mutations,
         };
-        let step = self.store.settle_review(key, revision, Some(&settled)).await?;
-        if step == Step::Done {
+        let step = self.store.commit_review(key, revision, Some(&settled)).await?;
+        if step == CommitResult::Done {
             let (pull_request, tenant) = (&key.pull_request, &key.tenant);
-            info!(%tenant, review.id = %settled.id, asked, "decided upon the reviews of {pull_request}, round {round}");
+            info!(%tenant, review.id = %settled.id, asked, "decided the reviews of {pull_request}, round {round}");
             self.outbox.notify_one();
         }
         Ok(step)
     }
 
-    /// Tried until the vectors of what is compared are there, or cannot be had. No transaction is open meanwhile: whoever says
-    /// more has it decided again, and this is not stored.
-    async fn settled(&self, batch: &ReviewBatch, policy: &Policy) -> Settled {
-        let mut rounds = self.vectors.rounds();
+    /// Settles the batch, fetching vectors until all that it compares by are available or known to be
+    /// unavailable. No transaction is open meanwhile. If a new remark arrives in that time, the revision
+    /// differs, so the result is not stored and the pull request is decided again.
+    async fn settle_with_vectors(&self, batch: &ReviewBatch, policy: &Policy) -> SettledRemarks {
+        let mut rounds = self.vectors.resolver();
         loop {
             let missed = {
-                let hand = rounds.hand();
-                match hand.ready(settle(batch, policy, hand.embedder())) {
+                let hand = rounds.next_pass();
+                match hand.ensure_complete(settle_review(batch, policy, hand.embedder())) {
                     Ok(settled) => return settled,
-                    Err(Unready) => hand.missed(),
+                    Err(MissingEmbeddings) => hand.missing_texts(),
                 }
             };
-            let found = self.vectors.get(&missed).await;
-            rounds.got(missed, found);
+            let found = self.vectors.fetch_vectors(&missed).await;
+            rounds.add_vectors(missed, found);
         }
     }
 }
@@ -145,66 +150,69 @@ impl Consumer for Reviewer {
         "reviewer"
     }
 
-    async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
-        let work = retro_trace::process_batch(batch.len(), self.name(), subject::GITHUB);
-        batch.iter().filter_map(Delivery::trace).for_each(|trace| work.link(&trace, "message"));
-        let read: Vec<Result<Option<Heard>, Rejection>> =
-            batch.iter().map(|delivery| github::read(delivery).and_then(heard)).collect();
-        let said: Vec<Heard> = read.iter().filter_map(|one| one.as_ref().ok()?.clone()).collect();
-        let mut taken = match work.around(self.take(&said)).await {
+    async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
+        let work = retro_trace::start_batch_span(batch.len(), self.name(), subject::GITHUB);
+        batch.iter().filter_map(Delivery::trace_context).for_each(|trace| work.add_link(&trace, "message"));
+        let read: Vec<Result<Option<ReviewEvent>, Rejection>> = batch
+            .iter()
+            .map(|delivery| github::parse_event(delivery).and_then(review_event_from_github))
+            .collect();
+        let said: Vec<ReviewEvent> = read.iter().filter_map(|one| one.as_ref().ok()?.clone()).collect();
+        let mut taken = match work.instrument(self.record_events(&said)).await {
             Ok(taken) => taken.into_iter(),
             Err(problem) => {
-                work.failed("not_stored");
-                return vec![not_stored(&problem); batch.len()];
+                work.set_error("not_stored");
+                return vec![outcome_for_store_error(&problem); batch.len()];
             }
         };
-        let verdict = |one: Result<Option<Heard>, Rejection>| match one {
-            Err(rejection) => Verdict::DeadLetter(rejection),
-            // A push speaks of no pull request.
-            Ok(None) => Verdict::Done,
-            Ok(Some(heard)) => answer(&heard, taken.next()),
+        // The store returns one result for each event, in the order of the events.
+        let verdict = |one: Result<Option<ReviewEvent>, Rejection>| match one {
+            Err(rejection) => HandlerOutcome::DeadLetter(rejection),
+            // A push belongs to no pull request.
+            Ok(None) => HandlerOutcome::Done,
+            Ok(Some(heard)) => outcome_for(&heard, taken.next()),
         };
         read.into_iter().map(verdict).collect()
     }
 }
 
 impl Reviewer {
-    async fn take(&self, said: &[Heard]) -> Result<Vec<Taken>, StoreError> {
-        if said.is_empty() { Ok(Vec::new()) } else { self.store.hear(said, self.wait_s).await }
+    async fn record_events(&self, said: &[ReviewEvent]) -> Result<Vec<ReviewEventResult>, StoreError> {
+        if said.is_empty() { Ok(Vec::new()) } else { self.store.record_events(said, self.wait_s).await }
     }
 }
 
-fn answer(heard: &Heard, taken: Option<Taken>) -> Verdict {
+fn outcome_for(heard: &ReviewEvent, taken: Option<ReviewEventResult>) -> HandlerOutcome {
     let pull_request = &heard.pull_request;
     match taken {
-        Some(Taken::New | Taken::Nothing) => Verdict::Done,
-        Some(Taken::Known) => Verdict::Known,
-        Some(Taken::Full) => {
-            warn!(tenant = %heard.event.tenant, "{pull_request} has as many remarks as are kept: one more is not");
-            Verdict::Done
+        Some(ReviewEventResult::Recorded | ReviewEventResult::Unchanged) => HandlerOutcome::Done,
+        Some(ReviewEventResult::Duplicate) => HandlerOutcome::Duplicate,
+        Some(ReviewEventResult::LimitReached) => {
+            warn!(tenant = %heard.event.tenant, "{pull_request} has the maximum number of stored remarks: a further one was dropped");
+            HandlerOutcome::Done
         }
-        Some(Taken::Conflict(seen)) => {
+        Some(ReviewEventResult::Conflict(seen)) => {
             let detail = format!(
                 "event {:?} of {:?} came before with other content: {seen}; now it has data sha256 {}",
                 heard.event.id, heard.event.source, heard.content_hash
             );
-            Verdict::DeadLetter(Rejection::at(Code::IdentityConflict, "data", detail))
+            HandlerOutcome::DeadLetter(Rejection::of_field(Code::IdentityConflict, "data", detail))
         }
         None => {
-            debug!("the store answered for fewer events than it was given");
+            debug!("the store returned fewer results than it was given events");
             let reason = "the store gave no answer for this event".to_owned();
-            Verdict::RetryAfter { wait: STORE_AWAY, reason }
+            HandlerOutcome::RetryAfter { wait: STORE_RETRY_DELAY, reason }
         }
     }
 }
 
-/// An absent database is nobody's fault; anything else spends an attempt.
-fn not_stored(problem: &StoreError) -> Verdict {
+/// Returns the outcome for a store error. An unavailable database does not use up an attempt; other errors do.
+fn outcome_for_store_error(problem: &StoreError) -> HandlerOutcome {
     let reason = problem.to_string();
     match problem {
-        StoreError::Unavailable(_) => Verdict::Snooze { wait: STORE_AWAY, reason },
-        StoreError::Fenced { .. } | StoreError::Unready(_) | StoreError::Damaged { .. } => {
-            Verdict::RetryAfter { wait: STORE_AWAY, reason }
+        StoreError::Unavailable(_) => HandlerOutcome::Snooze { wait: STORE_RETRY_DELAY, reason },
+        StoreError::Fenced { .. } | StoreError::MissingEmbeddings(_) | StoreError::Damaged { .. } => {
+            HandlerOutcome::RetryAfter { wait: STORE_RETRY_DELAY, reason }
         }
     }
 }

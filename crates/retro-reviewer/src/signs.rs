@@ -1,150 +1,150 @@
-//! What is looked for in a sentence: words and turns, what each counts for, and why.
+//! Signs in a sentence that count for or against a rule, with their weights.
 //!
-//! The figures are thousandths of certainty. They were set by hand so that one strong sign of a rule with nothing against
-//! it passes the policy's 0.600, and two weak ones do; and so that no sign passes beside a word that points at this
-//! change alone.
+//! Weights are thousandths of certainty. They were set by hand, so that one strong sign of a rule passes the
+//! policy's 0.600 if nothing speaks against it, as do two weak ones, and so that no sign passes next to a word
+//! that refers to this change only.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
-use retro_core::review::Feature;
+use retro_core::review::ReadingFeature;
 
-/// What every sentence that asks for something begins with.
-pub(crate) const BASE: i32 = 150;
+/// Certainty with which every sentence that asks for something starts.
+pub(crate) const BASE_CERTAINTY: i32 = 150;
 
-/// One thing that is looked for.
+/// Sign that is searched for in a sentence.
 struct Sign {
     name: &'static str,
     counts: i32,
     pattern: Regex,
 }
 
-fn sign(name: &'static str, counts: i32, pattern: &str) -> Sign {
+fn compile_sign(name: &'static str, counts: i32, pattern: &str) -> Sign {
     let pattern =
-        Regex::new(&format!("(?i){pattern}")).expect("a pattern of ours compiles: a test reads them all");
+        Regex::new(&format!("(?i){pattern}")).expect("constant patterns compile, as a test verifies");
     Sign { name, counts, pattern }
 }
 
-/// Verbs after "we don't" with which a habit is told, and not what is missing or known.
+/// Verbs after "we don't" that express a habit. Other verbs express what is missing or unknown.
 const HABIT_VERBS: &str = "use|do|want|allow|test|log|add|put|import|write|call|hide|expose|suggest|recommend|support|include|commit|\
 merge|mock|catch|throw|raise|return|rely|depend|create|define|name|prefix|capitalize|check|ship|store|hardcode|hard-code|introduce|\
 document|merge|accept|like|mix|nest|wrap|leave|keep|make|sleep|panic|unwrap|skip|export|format|indent|abbreviate|duplicate";
 
-static SIGNS: LazyLock<Vec<Sign>> = LazyLock::new(|| {
+static SIGNS_FOR: LazyLock<Vec<Sign>> = LazyLock::new(|| {
     vec![
-        sign(
+        compile_sign(
             "general practice: we don't",
             480,
             &format!(
                 r"\bwe (?:really |also |generally |usually |typically |normally |tend to )?(?:do not|don'?t|never|avoid|try not to|prefer not to) (?:want to )?(?:usually |generally |typically |normally |ever )?(?:{HABIT_VERBS}|\w+ing)\b"
             ),
         ),
-        sign(
+        compile_sign(
             "general practice: we always",
             480,
             r"\bwe (?:always|usually|typically|generally|normally|tend to|try to|like to|prefer|strive|aim to|favou?r|require|avoid|standardi[sz]ed? on|discourage|encourage)\b",
         ),
-        sign(
+        compile_sign(
             "in general",
             330,
             r"(?:^|\b)(?:in general|as a (?:general )?rule|as a general|generally|general (?:note|comment|rule)|rule of thumb|by convention|as a convention)\b",
         ),
-        sign(
+        compile_sign(
             "always or never",
             300,
             r"^(?:please |also,? |and |but )?(?:always|never|do not ever|don'?t ever)\b",
         ),
-        sign(
+        compile_sign(
             "always or never with should",
             300,
             r"\b(?:should|must|shall|needs? to|has to|have to) (?:always|never)\b|\b(?:should|must) (?:generally|usually|normally|ideally)\b",
         ),
-        sign(
+        compile_sign(
             "convention",
             280,
             r"\b(?:naming )?convention(?:s|ally)?\b|\bstyle ?guide\b|\bguide ?lines?\b|\bcoding (?:style|standards?)\b|\bcode style\b|\bbest practices?\b|\bhouse style\b|\bour (?:rules?|policy|standards?)\b",
         ),
-        sign(
+        compile_sign(
             "whole project",
             250,
             r"\b(?:in|across|throughout|within|for) (?:this|the|our|all|every) (?:whole |entire )?(?:repo(?:sitory)?|code ?base|project|package|crate|monorepo|tests|docs|documentation|modules?)\b|\bproject-wide\b|\bnew code\b|\bin (?:tests|docs|production|public apis?)\b|\bfor (?:all|every|any|each) (?:new |public )?\w+s?\b",
         ),
-        sign(
+        compile_sign(
             "from now on",
             320,
             r"\b(?:from now on|going forward|in (?:the )?future|for (?:the )?future|every time|whenever|any ?time)\b",
         ),
-        sign("prefer", 300, r"^(?:please |so |and |also,? )?prefer(?:ably)? (?:to |using |the )?\S+"),
-        sign(
+        compile_sign("prefer", 300, r"^(?:please |so |and |also,? )?prefer(?:ably)? (?:to |using |the )?\S+"),
+        compile_sign(
             "avoid",
             300,
             r"^(?:please,? |pls |so |and |also,? |let'?s |just )*(?:always )?(?:try to )?avoid (?:using |doing |the use of )?\S+",
         ),
-        sign("calls itself a convention", 320, r"^(?:naming |style )?conventions?: "),
-        sign(
+        compile_sign("calls itself a convention", 320, r"^(?:naming |style )?conventions?: "),
+        compile_sign(
             "one thing over another",
             160,
             r"\b(?:instead of|rather than|in place of|in favou?r of|over using)\b",
         ),
-        sign(
+        compile_sign(
             "plural subject with should",
             450,
             r"^(?:also,? )?(?:all |every |each |any |new |public |private |unit |error |log |test )*`?(?:[\w.\-]+s`?(?: \w+)?|\w+ code) (?:should|must|shall|need to|have to|are expected to)\b",
         ),
-        sign("only, with should", 160, r"\b(?:should|must|may|can) only\b"),
-        sign("should not, of anything", 120, r"\b(?:should|must)(?:n'?t| not| never)\b"),
+        compile_sign("only, with should", 160, r"\b(?:should|must|may|can) only\b"),
+        compile_sign("should not, of anything", 120, r"\b(?:should|must)(?:n'?t| not| never)\b"),
     ]
 });
 
-static AGAINST: LazyLock<Vec<Sign>> = LazyLock::new(|| {
+static SIGNS_AGAINST: LazyLock<Vec<Sign>> = LazyLock::new(|| {
     vec![
-        sign(
+        compile_sign(
             "asks",
             -700,
             r"\?\s*$|^(?:why|what|how|where|who|which|when|is|are|was|were|does|did|do (?:we|you|i|they)|can|could|would|should|shall|will|have (?:we|you)|has|any reason|wonder|wondering|curious)\b.*\?",
         ),
-        sign(
+        compile_sign(
             "points at this change",
             -260,
             r"\b(?:this|these|those|here|above|below|the same|the (?:current|existing|new|other|first|second|last|previous) \w+)\b",
         ),
-        sign(
+        compile_sign(
             "points back",
             -120,
             r"^(?:it|its|it's|that|that's|they|there|he|she)\b|\b(?:it|them|that)[.!]?$",
         ),
-        sign(
+        compile_sign(
             "names a place",
             -200,
             r"\bline \d+|\bL\d+\b|\bin this (?:pr|change|patch|commit|file|function|method|class|case|test|review)\b",
         ),
-        sign(
+        compile_sign(
             "speaks of itself",
             -220,
             r"\b(?:i|i'?m|i'?d|i'?ll|i'?ve|my|me|imo|imho|iiuc|iirc|afaik|afair|afaict)\b",
         ),
-        sign(
+        compile_sign(
             "hedges",
             -200,
             r"\b(?:maybe|perhaps|might|could|probably|possibly|not sure|wonder|guess|seems?|looks? like|feel free|optional(?:ly)?|would be|would have|if you want|what if|up to you|either)\b",
         ),
-        sign("speaks of you", -120, r"\b(?:you|your|you'?re|you'?ve|you'?ll)\b"),
-        sign(
+        compile_sign("speaks of you", -120, r"\b(?:you|your|you'?re|you'?ve|you'?ll)\b"),
+        compile_sign(
             "tells what is or was",
             -250,
             r"\b(?:already|currently|because|since|yet|anymore|any more|was|were|had|did|has been|have been|fixed|done|updated|changed|removed|added)\b",
         ),
-        sign(
+        compile_sign(
             "tells of want or lack",
             -200,
             r"\bwe (?:don'?t|do not|never) (?:have|need|know|care|see|get|pass|lose|end up|take)\b|\bwe (?:need|can|could|may|might|will|won'?t|would|should|shouldn'?t)\b",
         ),
-        sign(
+        compile_sign(
             "waits for something",
             -200,
             r"\b(?:todo|fixme|follow-?up|later|next (?:pr|patch|change)|separate (?:pr|patch|change)|for now)\b",
         ),
-        sign(
+        compile_sign(
             "an aside",
             -120,
             r"^(?:also|so|but|and|or|then|otherwise|if|in this case|since|because|unless|although|though|as)\b",
@@ -158,44 +158,44 @@ include|document|test|check|run|return|call|handle|log|name|declare|define|impor
 leave|place|stick|favou?r|limit|provide|specify|verify|validate|update|annotate|start|end|capitali[sz]e|spell|split|group|merge|\
 delete|drop|mock|throw|raise|catch|implement|refactor|reuse|consider|let'?s|require|inline|expose|hide|store|read|match|order";
     Regex::new(&format!(r"(?i)^(?:please,? |pls |and |also,? |so |then |just |better to |always |never |instead,? |nit:? )*(?:{verbs})\b"))
-        .expect("a pattern of ours compiles: a test reads it")
+        .expect("constant patterns compile, as a test verifies")
 });
 
-/// Fewest words of a rule: verb, thing, and where or why.
+/// Minimum number of words of a rule: a verb, an object, and where or why.
 const WORDS_MIN: usize = 3;
-/// Most words of one sentence that a rule would be made of.
+/// Maximum number of words of a sentence that may become a rule.
 const WORDS_MAX: usize = 45;
 
-/// Whether a sentence begins like an instruction.
-pub(crate) fn imperative(sentence: &str) -> bool {
+/// Returns whether a sentence begins like an instruction.
+pub(crate) fn is_imperative(sentence: &str) -> bool {
     IMPERATIVE.is_match(sentence)
 }
 
-/// What speaks for and against a sentence being a rule.
-pub(crate) fn of_sentence(sentence: &str) -> Vec<Feature> {
+/// Returns the features of a sentence that count for or against a rule.
+pub(crate) fn sentence_features(sentence: &str) -> Vec<ReadingFeature> {
     let plain = sentence.replace('’', "'");
     let masked = mask_code(&plain);
     let mut features = Vec::new();
-    if imperative(&plain) {
-        features.push(feature("imperative", 150, ""));
+    if is_imperative(&plain) {
+        features.push(build_feature("imperative", 150, ""));
     }
-    for sign in SIGNS.iter().chain(AGAINST.iter()) {
+    for sign in SIGNS_FOR.iter().chain(SIGNS_AGAINST.iter()) {
         if let Some(seen) = sign.pattern.find(&masked) {
-            features.push(feature(sign.name, sign.counts, seen.as_str().trim()));
+            features.push(build_feature(sign.name, sign.counts, seen.as_str().trim()));
         }
     }
     if plain.contains('`') {
-        features.push(feature("names code", 20, ""));
+        features.push(build_feature("names code", 20, ""));
     }
     match plain.split_whitespace().count() {
-        0..WORDS_MIN => features.push(feature("too short", -400, "")),
+        0..WORDS_MIN => features.push(build_feature("too short", -400, "")),
         WORDS_MIN..=WORDS_MAX => {}
-        _ => features.push(feature("too long", -300, "")),
+        _ => features.push(build_feature("too long", -300, "")),
     }
     features
 }
 
-/// Code within backticks says nothing of how its writer speaks: each letter of it becomes an `x`.
+/// Replaces the letters of code in backticks by `x`, because code says nothing about how its author speaks.
 fn mask_code(sentence: &str) -> String {
     let mut quoted = false;
     let mask = |c: char| {
@@ -208,8 +208,8 @@ fn mask_code(sentence: &str) -> String {
     sentence.chars().map(mask).collect()
 }
 
-pub(crate) fn feature(name: &str, counts: i32, seen: &str) -> Feature {
-    Feature { name: name.to_owned(), counts, seen: seen.to_owned() }
+pub(crate) fn build_feature(name: &str, counts: i32, seen: &str) -> ReadingFeature {
+    ReadingFeature { name: name.to_owned(), counts, seen: seen.to_owned() }
 }
 
 #[cfg(test)]
@@ -217,11 +217,11 @@ mod tests {
     use super::*;
 
     fn names(sentence: &str) -> Vec<String> {
-        of_sentence(sentence).into_iter().map(|feature| feature.name).collect()
+        sentence_features(sentence).into_iter().map(|feature| feature.name).collect()
     }
 
     #[test]
-    fn every_pattern_compiles_and_signs_are_seen_where_they_stand() {
+    fn every_pattern_compiles_and_signs_are_found() {
         assert!(names("We do not use sleeping in tests.").contains(&"general practice: we don't".to_owned()));
         assert!(names("Always use `x`.").contains(&"always or never".to_owned()));
         assert!(names("Please try to avoid `Foo` as a name").contains(&"avoid".to_owned()));
@@ -231,6 +231,6 @@ mod tests {
         assert!(!names("The cap should not be set").contains(&"plural subject with should".to_owned()));
         assert!(names("We don't have that yet").contains(&"tells of want or lack".to_owned()));
         assert!(!names("Use `always()` there").contains(&"always or never".to_owned()), "code is masked");
-        assert!(imperative("Please use it") && !imperative("Used it"));
+        assert!(is_imperative("Please use it") && !is_imperative("Used it"));
     }
 }

@@ -1,41 +1,43 @@
-//! A remark's Markdown as sentences that its writer said: without what is quoted, shown or struck through.
+//! Splits the Markdown of a remark into the sentences of its author, without quotations and code blocks.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// Sentences that are looked at: what comes after so many is an essay, and its rule would have to be guessed.
+/// Maximum number of sentences that are considered. A longer text is an essay, whose rule would have to be
+/// guessed.
 const SENTENCES_MAX: usize = 40;
 
-/// A remark, taken apart.
+/// Parsed text of a remark.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
-    /// What its writer said, sentence by sentence, on one line each, with the mark that ends it.
+pub(crate) struct RemarkText {
+    /// Sentences of the author, on one line each, with their final punctuation.
     pub(crate) sentences: Vec<String>,
-    /// It proposes exact lines for this change.
-    pub(crate) suggestion: bool,
-    /// It shows code of another kind.
-    pub(crate) code: bool,
-    /// It says of itself that it is a trifle.
-    pub(crate) nit: bool,
-    /// A program's marks stand in it.
-    pub(crate) machine: bool,
-    /// Characters of what was said.
+    /// True when it proposes exact lines for this change.
+    pub(crate) has_suggestion: bool,
+    /// True when it holds a code block other than a suggestion.
+    pub(crate) has_code: bool,
+    /// True when it calls itself a nit.
+    pub(crate) is_nit: bool,
+    /// True when it holds marks of a program.
+    pub(crate) has_bot_marks: bool,
+    /// Number of characters in its sentences.
     pub(crate) chars: usize,
 }
 
-/// What programs that review leave in their texts.
+/// Marks that review programs leave in their texts.
 const MACHINE: &[&str] =
     &["<!--", "🤖", "<details>", "<summary>", "📝 committable", "![low]", "![medium]", "![high]"];
 
-/// How a writer says that it is a trifle.
+/// Words with which an author marks a nit.
 const NITS: &[&str] =
     &["nit", "nits", "nitpick", "minor", "style nit", "micro-nit", "tiny nit", "super nit", "_nit_"];
 
-impl Said {
-    pub(crate) fn of(body: &str) -> Self {
+impl RemarkText {
+    pub(crate) fn parse(body: &str) -> Self {
         let lower = body.to_lowercase();
-        let mut said = Self { machine: MACHINE.iter().any(|mark| lower.contains(mark)), ..Self::default() };
+        let mut said =
+            Self { has_bot_marks: MACHINE.iter().any(|mark| lower.contains(mark)), ..Self::default() };
         let mut fence: Option<&str> = None;
         let mut paragraph = String::new();
         for line in body.lines().map(str::trim) {
@@ -44,16 +46,18 @@ impl Said {
                 (Some(open), Some(mark)) if open == mark => fence = None,
                 (Some(_), _) => {}
                 (None, Some(mark)) => {
-                    said.suggestion |= line.contains("suggestion");
-                    said.code |= !line.contains("suggestion");
+                    said.has_suggestion |= line.contains("suggestion");
+                    said.has_code |= !line.contains("suggestion");
                     fence = Some(mark);
-                    said.take(&mut paragraph);
+                    said.push_paragraph(&mut paragraph);
                 }
-                (None, None) if line.is_empty() || line.starts_with('>') => said.take(&mut paragraph),
+                (None, None) if line.is_empty() || line.starts_with('>') => {
+                    said.push_paragraph(&mut paragraph)
+                }
                 (None, None) => {
                     let item = line.trim_start_matches(['-', '*', '#', '+']);
                     if item.len() < line.len() && item.starts_with(' ') {
-                        said.take(&mut paragraph);
+                        said.push_paragraph(&mut paragraph);
                     }
                     let words = if item.starts_with(' ') { item } else { line };
                     paragraph.push_str(words.trim());
@@ -61,16 +65,16 @@ impl Said {
                 }
             }
         }
-        said.take(&mut paragraph);
+        said.push_paragraph(&mut paragraph);
         said
     }
 
-    fn take(&mut self, paragraph: &mut String) {
+    fn push_paragraph(&mut self, paragraph: &mut String) {
         let text = std::mem::take(paragraph);
-        for sentence in sentences(text.trim()) {
-            let (nit, sentence) = without_nit(&sentence);
-            let sentence = unmarked(&sentence);
-            self.nit |= nit;
+        for sentence in split_sentences(text.trim()) {
+            let (nit, sentence) = strip_nit(&sentence);
+            let sentence = strip_markup(&sentence);
+            self.is_nit |= nit;
             if sentence.chars().any(char::is_alphanumeric) && self.sentences.len() < SENTENCES_MAX {
                 self.chars += sentence.chars().count();
                 self.sentences.push(sentence);
@@ -79,8 +83,9 @@ impl Said {
     }
 }
 
-/// Cuts a paragraph behind `.`, `!`, `?` and `;`-free ends, never within backticks or brackets, nor behind `e.g.`.
-fn sentences(paragraph: &str) -> Vec<String> {
+/// Splits a paragraph after `.`, `!` and `?`, but not within backticks or brackets, nor after abbreviations
+/// such as `e.g.`.
+fn split_sentences(paragraph: &str) -> Vec<String> {
     let mut found = Vec::new();
     let (mut from, mut quoted, mut depth) = (0, false, 0usize);
     let mut chars = paragraph.char_indices().peekable();
@@ -91,7 +96,7 @@ fn sentences(paragraph: &str) -> Vec<String> {
             ')' | ']' => depth = depth.saturating_sub(1),
             '.' | '!' | '?' if !quoted && depth == 0 => {
                 let ends = chars.peek().is_none_or(|(_, next)| next.is_whitespace());
-                if ends && !abbreviates(&paragraph[from..=at]) {
+                if ends && !ends_with_abbreviation(&paragraph[from..=at]) {
                     found.push(paragraph[from..=at].trim().to_owned());
                     from = at + c.len_utf8();
                 }
@@ -104,20 +109,21 @@ fn sentences(paragraph: &str) -> Vec<String> {
     found
 }
 
-/// What a sentence says before it goes on to reason: its head up to a dash, a semicolon, or "I" after a comma.
-pub(crate) fn head(sentence: &str) -> &str {
+/// Returns the part of a sentence before its reasons: up to a dash, a semicolon, or "I" after a comma.
+pub(crate) fn main_clause(sentence: &str) -> &str {
     let ends =
         [" -- ", " - ", " – ", " — ", "; ", ", I "].into_iter().filter_map(|mark| sentence.find(mark)).min();
     ends.map_or(sentence, |end| &sentence[..end])
 }
 
-fn abbreviates(text: &str) -> bool {
+fn ends_with_abbreviation(text: &str) -> bool {
     let lower = text.to_lowercase();
     ["e.g.", "i.e.", "etc.", "vs.", "cf.", "incl.", "approx.", "resp."].iter().any(|end| lower.ends_with(end))
 }
 
-/// A sentence without the mark of a trifle and the name that it is addressed to.
-fn without_nit(sentence: &str) -> (bool, String) {
+/// Returns the sentence without the mark of a nit and without the name that it addresses, and whether it had
+/// the mark.
+fn strip_nit(sentence: &str) -> (bool, String) {
     let mut rest = sentence.trim();
     let mut nit = false;
     while let Some(named) = rest.strip_prefix('@') {
@@ -136,12 +142,12 @@ fn without_nit(sentence: &str) -> (bool, String) {
     (nit, rest.trim().to_owned())
 }
 
-/// A sentence as it is read aloud: a link is its words, and what is emphasised is said like the rest.
-fn unmarked(sentence: &str) -> String {
-    static LINK: LazyLock<Regex> = LazyLock::new(|| regex(r"!?\[([^\[\]]*)\]\([^()\s]*\)"));
-    // Marks stand at the edges of words; within one they are of an identifier.
+/// Returns the sentence as it is read aloud: the words of links, and emphasised words without their marks.
+fn strip_markup(sentence: &str) -> String {
+    static LINK: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"!?\[([^\[\]]*)\]\([^()\s]*\)"));
+    // Emphasis marks are at the edges of words; marks within a word belong to an identifier.
     static STRESSED: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(^|[\s(,])(\*\*|\*|_)(\w(?:[^*_`]*\w)?)(\*\*|\*|_)([\s.,;:!?)]|$)"));
+        LazyLock::new(|| compile_regex(r"(^|[\s(,])(\*\*|\*|_)(\w(?:[^*_`]*\w)?)(\*\*|\*|_)([\s.,;:!?)]|$)"));
     let linked = LINK.replace_all(sentence, "$1");
     let plain = STRESSED.replace_all(&linked, |found: &Captures<'_>| {
         if found[2] == found[4] {
@@ -153,12 +159,12 @@ fn unmarked(sentence: &str) -> String {
     plain.into_owned()
 }
 
-fn regex(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a pattern of ours compiles: a test reads with each")
+fn compile_regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("constant patterns compile, as a test verifies")
 }
 
-/// The words of a sentence in lower case, code and punctuation at their edges left out.
-pub(crate) fn words(sentence: &str) -> Vec<String> {
+/// Returns the words of a sentence in lower case, without punctuation at their edges.
+pub(crate) fn lowercase_words(sentence: &str) -> Vec<String> {
     let lower = sentence.to_lowercase().replace('’', "'");
     lower
         .split_whitespace()
@@ -172,17 +178,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_quoted_or_shown_was_not_said_by_the_writer() {
-        let said = Said::of(
+    fn quotations_and_code_blocks_are_not_sentences_of_the_author() {
+        let said = RemarkText::parse(
             "> Always do it\n\nnit: Use `a.b` here. See e.g. x.\n```suggestion\nNever do it.\n```\nThanks!",
         );
         assert_eq!(said.sentences, ["Use `a.b` here.", "See e.g. x.", "Thanks!"]);
-        assert!(said.suggestion && said.nit && !said.code && !said.machine);
+        assert!(said.has_suggestion && said.is_nit && !said.has_code && !said.has_bot_marks);
     }
 
     #[test]
-    fn links_and_stress_are_read_and_identifiers_are_left_alone() {
-        let said = Said::of(
+    fn links_and_emphasis_are_unwrapped_and_identifiers_are_kept() {
+        let said = RemarkText::parse(
             "Use [the docs](https://a.test/b). Logs should _not_ be **very long**. Keep `a_b`, snake_case_x and *args.",
         );
         let read = ["Use the docs.", "Logs should not be very long.", "Keep `a_b`, snake_case_x and *args."];
@@ -190,8 +196,8 @@ mod tests {
     }
 
     #[test]
-    fn an_unclosed_fence_swallows_the_rest_and_a_list_has_one_sentence_an_item() {
-        assert!(Said::of("```\nAlways do it.").sentences.is_empty());
-        assert_eq!(Said::of("- Use a\n- Use b").sentences, ["Use a", "Use b"]);
+    fn an_unclosed_fence_hides_the_rest_and_list_items_are_sentences() {
+        assert!(RemarkText::parse("```\nAlways do it.").sentences.is_empty());
+        assert_eq!(RemarkText::parse("- Use a\n- Use b").sentences, ["Use a", "Use b"]);
     }
 }

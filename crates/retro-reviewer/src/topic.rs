@@ -1,6 +1,6 @@
-//! What a rule is about, in one word: contradiction stays within it.
+//! Assigns a rule to a topic in one word. Only rules of the same topic can contradict each other.
 
-/// Topics in the order in which they are looked for, with the beginnings of the words that tell of them.
+/// Topics in the order in which they are tried, each with the word beginnings that indicate it.
 const TOPICS: &[(&str, &[&str])] = &[
     ("tests", &["test", "assert", "mock", "fixture", "spec", "snapshot"]),
     ("logging", &["log", "logging", "logger", "trace", "tracing"]),
@@ -23,8 +23,8 @@ const TOPICS: &[(&str, &[&str])] = &[
     ("interface", &["api", "endpoint", "route", "component", "prop", "css", "html"]),
 ];
 
-/// The topic of a sentence; `code` when nothing tells.
-pub(crate) fn of(sentence: &str) -> &'static str {
+/// Returns the topic of a sentence; `code` when no word indicates one.
+pub(crate) fn topic_of(sentence: &str) -> &'static str {
     let lower = sentence.to_lowercase();
     let begins = |start: &&str| {
         lower
@@ -40,8 +40,11 @@ mod tests {
 
     #[test]
     fn opposite_rules_have_one_topic() {
-        assert_eq!((of("Always use mocks in tests"), of("Never use mocks in tests")), ("tests", "tests"));
-        assert_eq!(of("Prefer `a` over `b`"), "code");
-        assert_eq!(of("Catalogue the rest"), "code", "log does not begin a word here");
+        assert_eq!(
+            (topic_of("Always use mocks in tests"), topic_of("Never use mocks in tests")),
+            ("tests", "tests")
+        );
+        assert_eq!(topic_of("Prefer `a` over `b`"), "code");
+        assert_eq!(topic_of("Catalogue the rest"), "code", "`log` is not at the start of a word");
     }
 }

@@ -11,43 +11,44 @@ use retro_core::id::{Ordinal, RetrospectiveId, Tenant};
 use retro_core::message::{Message, Notice};
 use retro_core::retrospective::Retrospective;
 use retro_core::{investigate, sample};
-use retro_events::{Consumer, Delivery, Verdict, subject};
-use retro_store::{SamplerStore, Sampling, Step, StoreError};
-use retro_trace::{Cause, Kind, LINKS_MAX, Work};
-use retro_watchdog::caught;
+use retro_events::{Consumer, Delivery, HandlerOutcome, subject};
+use retro_store::{CommitResult, DrawnSample, SamplerStore, StoreError};
+use retro_trace::{Kind, LINKS_MAX, Span, SpanParent};
+use retro_watchdog::catch_panic;
 use tokio::sync::Notify;
 use tracing::{debug, error, info};
 
-pub use manual::Manual;
+pub use manual::ManualRetrospectives;
 
-/// How long a message waits when the database is away.
-const STORE_AWAY: Duration = Duration::from_secs(2);
-/// A retrospective that is due for longer has lost its wake-up.
+/// Delay before a message is tried again when the database is unavailable.
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
+/// Seconds after which a retrospective that is still due has lost its wake-up message.
 const OVERDUE_S: u64 = 5;
-/// Retrospectives taken up in one sweep.
+/// Retrospectives sampled in one sweep.
 const SAMPLES_PER_SWEEP: u32 = 100;
 
-/// Draws samples.
+/// Draws the samples of retrospectives.
 pub struct Sampler {
     store: Arc<dyn SamplerStore>,
     outbox: Arc<Notify>,
 }
 
 impl Sampler {
-    /// A sampler over its port; `outbox` is rung when there may be something to send.
+    /// Creates a sampler over its port; it notifies `outbox` when there may be messages to send.
     pub fn new(store: Arc<dyn SamplerStore>, outbox: Arc<Notify>) -> Self {
         Self { store, outbox }
     }
 
-    /// Samples what a lost wake-up left. Returns how many retrospectives were taken up.
+    /// Samples retrospectives whose wake-up message was lost. Returns the number processed.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
-        let overdue = self.store.overdue_samples(OVERDUE_S, SAMPLES_PER_SWEEP).await?;
+        let overdue = self.store.list_overdue_samples(OVERDUE_S, SAMPLES_PER_SWEEP).await?;
         for (tenant, id) in &overdue {
             info!(retrospective.id = %id, "retrospective {id} was due without a wake-up");
-            let opened = self.store.trace_of_retrospective(tenant, *id).await.unwrap_or_default();
-            let work = Work::begin("sweep samples", Kind::Internal, Cause::of(opened.as_ref(), false));
-            // What is wrong with one is no reason to leave the others.
-            match caught(work.around(self.sample(tenant, *id, &work))).await {
+            let opened = self.store.find_retrospective_trace(tenant, *id).await.unwrap_or_default();
+            let work =
+                Span::start("sweep samples", Kind::Internal, SpanParent::from_trace(opened.as_ref(), false));
+            // One that fails must not keep the sweep from the others.
+            match catch_panic(work.instrument(self.sample_retrospective(tenant, *id, &work))).await {
                 Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
                 Ok(Err(problem)) => {
                     error!(retrospective.id = %id, "retrospective {id} cannot be sampled: {problem}")
@@ -61,10 +62,15 @@ impl Sampler {
         Ok(overdue.len())
     }
 
-    async fn sample(&self, tenant: &Tenant, id: RetrospectiveId, work: &Work) -> Result<Step, StoreError> {
-        let step = self.store.sample(tenant, id, &draw).await?;
-        work.note("retro.retrospective.id", id.to_string());
-        if step == Step::Done {
+    async fn sample_retrospective(
+        &self,
+        tenant: &Tenant,
+        id: RetrospectiveId,
+        work: &Span,
+    ) -> Result<CommitResult, StoreError> {
+        let step = self.store.draw_sample(tenant, id, &draw_sample).await?;
+        work.set_attribute("retro.retrospective.id", id.to_string());
+        if step == CommitResult::Done {
             info!(%tenant, retrospective.id = %id, "sampled retrospective {id}");
             self.outbox.notify_one();
             if work.is_recording() {
@@ -74,19 +80,19 @@ impl Sampler {
         Ok(step)
     }
 
-    /// Links to what caused the other runs of the window.
-    async fn link_window(&self, tenant: &Tenant, id: RetrospectiveId, work: &Work) {
-        match self.store.traces_of_window(tenant, id, LINKS_MAX as u32).await {
-            Ok(traces) => traces.iter().for_each(|trace| work.link(trace, "window")),
+    /// Links the span to the causes of the window's other runs.
+    async fn link_window(&self, tenant: &Tenant, id: RetrospectiveId, work: &Span) {
+        match self.store.list_window_traces(tenant, id, LINKS_MAX as u32).await {
+            Ok(traces) => traces.iter().for_each(|trace| work.add_link(trace, "window")),
             Err(problem) => debug!("the sampling of {id} is not linked to its runs: {problem}"),
         }
     }
 }
 
-fn draw(retrospective: &Retrospective, window: Vec<Ordinal>) -> Sampling {
-    let sample = sample::draw(retrospective.id, window, &retrospective.policy);
-    let first = investigate::next(&sample, &[]);
-    Sampling { sample, first }
+fn draw_sample(retrospective: &Retrospective, window: Vec<Ordinal>) -> DrawnSample {
+    let sample = sample::draw_sample(retrospective.id, window, &retrospective.policy);
+    let first = investigate::decide_next_stage(&sample, &[]);
+    DrawnSample { sample, first }
 }
 
 #[async_trait]
@@ -95,15 +101,15 @@ impl Consumer for Sampler {
         "sampler"
     }
 
-    async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
+    async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
         let mut verdicts = Vec::with_capacity(batch.len());
         for delivery in batch {
-            let work = retro_trace::process(delivery, self.name(), subject::RETROSPECTIVE_DUE);
-            let verdict = match delivery.message() {
-                Ok(message) => work.around(self.answer(&message, &work)).await,
-                Err(rejection) => Verdict::DeadLetter(rejection),
+            let work = retro_trace::start_process_span(delivery, self.name(), subject::RETROSPECTIVE_DUE);
+            let verdict = match delivery.parse_message() {
+                Ok(message) => work.instrument(self.handle_message(&message, &work)).await,
+                Err(rejection) => HandlerOutcome::DeadLetter(rejection),
             };
-            retro_trace::answered(&work, &verdict);
+            retro_trace::record_outcome(&work, &verdict);
             verdicts.push(verdict);
         }
         verdicts
@@ -111,24 +117,28 @@ impl Consumer for Sampler {
 }
 
 impl Sampler {
-    async fn answer(&self, message: &Message, work: &Work) -> Verdict {
+    async fn handle_message(&self, message: &Message, work: &Span) -> HandlerOutcome {
         let Notice::RetrospectiveDue { retrospective } = message.notice else {
             let detail = format!("the sampler was sent {}", message.notice.kind());
-            return Verdict::DeadLetter(Rejection::at(Code::FieldInvalid, "notice", detail));
+            return HandlerOutcome::DeadLetter(Rejection::of_field(Code::FieldInvalid, "notice", detail));
         };
-        match self.sample(&message.tenant, retrospective, work).await {
-            Ok(Step::Done) => Verdict::Done,
-            Ok(Step::AlreadyDone) => {
+        match self.sample_retrospective(&message.tenant, retrospective, work).await {
+            Ok(CommitResult::Done) => HandlerOutcome::Done,
+            Ok(CommitResult::AlreadyDone) => {
                 debug!(retrospective.id = %retrospective, "retrospective {retrospective} has its sample already");
-                Verdict::Known
+                HandlerOutcome::Duplicate
             }
-            Ok(Step::Unknown) => Verdict::DeadLetter(Rejection::at(
+            Ok(CommitResult::NotFound) => HandlerOutcome::DeadLetter(Rejection::of_field(
                 Code::UnknownReference,
                 "notice.retrospective",
                 format!("there is no retrospective {retrospective} in tenant {}", message.tenant),
             )),
-            Err(StoreError::Unavailable(reason)) => Verdict::Snooze { wait: STORE_AWAY, reason },
-            Err(problem) => Verdict::RetryAfter { wait: STORE_AWAY, reason: problem.to_string() },
+            Err(StoreError::Unavailable(reason)) => {
+                HandlerOutcome::Snooze { wait: STORE_RETRY_DELAY, reason }
+            }
+            Err(problem) => {
+                HandlerOutcome::RetryAfter { wait: STORE_RETRY_DELAY, reason: problem.to_string() }
+            }
         }
     }
 }

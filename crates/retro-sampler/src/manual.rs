@@ -1,25 +1,25 @@
-//! Manual retrospectives: nothing is drawn, the sample is what a person names.
+//! Manual retrospectives: the sample is the runs that a person names.
 
 use std::sync::Arc;
 
 use retro_core::id::{RetrospectiveId, WorkflowKey};
-use retro_core::manual::{Asked, NamedRun, Untriggered, trigger};
+use retro_core::manual::{ManualRequest, NamedRun, TriggerError, trigger_retrospective};
 use retro_core::policy::Policies;
 use retro_core::time::Clock;
-use retro_store::{ManualStore, Step, StoreError};
+use retro_store::{CommitResult, ManualStore, StoreError};
 use tokio::sync::Notify;
 use tracing::info;
 
 /// Opens manual retrospectives.
-pub struct Manual {
+pub struct ManualRetrospectives {
     store: Arc<dyn ManualStore>,
     policies: Arc<dyn Policies>,
     clock: Arc<dyn Clock>,
     outbox: Arc<Notify>,
 }
 
-impl Manual {
-    /// Over its ports; `outbox` is rung when there may be something to send.
+impl ManualRetrospectives {
+    /// Creates it over its ports; it notifies `outbox` when there may be messages to send.
     pub fn new(
         store: Arc<dyn ManualStore>,
         policies: Arc<dyn Policies>,
@@ -29,24 +29,27 @@ impl Manual {
         Self { store, policies, clock, outbox }
     }
 
-    /// Opens a retrospective over the named runs; the same request opens one. Returns its id, and whether it was
-    /// opened now; the inner error says why it was not.
+    /// Opens a retrospective over the named runs; repeating the request opens no second one. Returns the id, and
+    /// whether it was opened now. The inner error is the reason for a refusal.
     pub async fn trigger(
         &self,
         key: &WorkflowKey,
-        asked: &Asked,
-    ) -> Result<Result<(RetrospectiveId, Step), Untriggered>, StoreError> {
-        if let Err(untriggered) = asked.check() {
+        asked: &ManualRequest,
+    ) -> Result<Result<(RetrospectiveId, CommitResult), TriggerError>, StoreError> {
+        // Checked before the transaction: an invalid request must not wait for a lock.
+        if let Err(untriggered) = asked.validate() {
             return Ok(Err(untriggered));
         }
         let now = self.clock.now();
-        let decide = |known: &[NamedRun]| trigger(key, asked, known, &self.policies.of(key), now);
-        let step = match self.store.trigger(key, asked, &decide).await? {
+        let decide = |known: &[NamedRun]| {
+            trigger_retrospective(key, asked, known, &self.policies.policy_for(key), now)
+        };
+        let step = match self.store.trigger_retrospective(key, asked, &decide).await? {
             Ok(step) => step,
             Err(untriggered) => return Ok(Err(untriggered)),
         };
-        let id = RetrospectiveId::manual(key, &asked.request);
-        if step == Step::Done {
+        let id = RetrospectiveId::of_request(key, &asked.request);
+        if step == CommitResult::Done {
             info!(tenant = %key.tenant, retrospective.id = %id, "opened manual retrospective {id}");
             self.outbox.notify_one();
         }

@@ -1,22 +1,25 @@
-//! One spelling for everything that reads alike.
+//! Folds a text to one canonical spelling.
 //!
-//! An attacker has a thousand spellings of a word, a pattern has one. So letters are folded before anything is matched:
-//! compatibility forms to plain ones, marks off, lower case, look-alikes of other alphabets to Latin, and what cannot be
-//! seen goes. Patterns then look at one of three views of the folded text, whichever makes them simple:
+//! An attacker can spell a word in a thousand ways, but a pattern has one spelling. So letters are folded
+//! before anything is matched: compatibility forms become plain letters, combining marks are removed, letters
+//! become lower case, look-alikes of other alphabets become Latin letters, and invisible characters are
+//! removed. Patterns then match one of three views of the folded text:
 //!
 //! - [`View::Plain`] keeps punctuation: for commands, addresses and markup;
-//! - [`View::Words`] has words and single spaces and nothing else: punctuation or a line break between two words
-//!   changes nothing;
-//! - [`View::Sentences`] is the same with ` | ` where a sentence or a line begins: for what is commanded.
+//! - [`View::Words`] has only words and single spaces, so punctuation or a line break between two words changes
+//!   nothing;
+//! - [`View::Sentences`] is the same with ` | ` at the start of each sentence and line: for commands to the
+//!   reader.
 //!
-//! Every byte of a view knows where it came from, so that a person is shown the text as it was written.
+//! Every byte of a view is mapped to its source, so that people are shown the text as it was written.
 
 use std::ops::Range;
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
-/// Look-alikes of Latin letters, lower case: Cyrillic, Greek, Armenian, and a few of the phonetic alphabet. Only what is
-/// hard to tell apart at a glance; typographic quotes are folded too, since patterns know one kind.
+/// Look-alikes of Latin letters, lower case: Cyrillic, Greek, Armenian, and some letters of the phonetic
+/// alphabet. Only letters that are hard to distinguish at a glance. Typographic quotation marks are folded too,
+/// because patterns use only one kind.
 const LOOK_ALIKES: &[(&str, char)] = &[
     ("аαɑ", 'a'),
     ("ьв", 'b'),
@@ -48,7 +51,7 @@ const LOOK_ALIKES: &[(&str, char)] = &[
     ("“”″", '"'),
 ];
 
-/// Characters that take no room: a reader does not see that they are there.
+/// Returns whether a character has no visible form.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(
         u32::from(c),
@@ -58,7 +61,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
     )
 }
 
-/// The Latin letter that this one of another alphabet looks like.
+/// Returns the Latin letter that a letter of another alphabet looks like.
 pub(crate) fn look_alike(c: char) -> Option<char> {
     if c.is_ascii() && c != '`' {
         return None;
@@ -66,12 +69,12 @@ pub(crate) fn look_alike(c: char) -> Option<char> {
     LOOK_ALIKES.iter().find(|(from, _)| from.contains(c)).map(|(_, to)| *to)
 }
 
-/// A text in the one spelling that patterns are written in. Folding it again changes nothing.
-pub fn fold(text: &str) -> String {
-    Views::of(text).plain.text
+/// Folds a text to the spelling in which patterns are written. Folding is idempotent.
+pub fn fold_text(text: &str) -> String {
+    FoldedViews::new(text).plain.text
 }
 
-/// Which form of a text a pattern is matched against.
+/// Form of a text that a pattern is matched against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
     Plain,
@@ -79,37 +82,38 @@ pub(crate) enum View {
     Sentences,
 }
 
-/// A folded text, and for each of its bytes the first byte of the character that it came from.
+/// Folded text with the source of each of its bytes: the first byte of the original character.
 #[derive(Debug, Default)]
 pub(crate) struct Folded {
     pub(crate) text: String,
-    from: Vec<usize>,
+    sources: Vec<usize>,
 }
 
 impl Folded {
     fn push(&mut self, c: char, from: usize) {
         self.text.push(c);
-        self.from.extend(std::iter::repeat_n(from, c.len_utf8()));
+        self.sources.extend(std::iter::repeat_n(from, c.len_utf8()));
     }
 
-    /// Where a match stands in the text as it came; the last character is whole once a reason widens it.
-    pub(crate) fn origin(&self, at: Range<usize>) -> Range<usize> {
-        let start = self.from.get(at.start).copied().unwrap_or_default();
-        let last = at.end.checked_sub(1).and_then(|last| self.from.get(last)).copied().unwrap_or(start);
+    /// Returns the range of a match in the original text. The range may end within a character; a reason widens
+    /// it.
+    pub(crate) fn source_range(&self, at: Range<usize>) -> Range<usize> {
+        let start = self.sources.get(at.start).copied().unwrap_or_default();
+        let last = at.end.checked_sub(1).and_then(|last| self.sources.get(last)).copied().unwrap_or(start);
         start..last.max(start) + 1
     }
 }
 
 /// The three views of one text.
 #[derive(Debug, Default)]
-pub(crate) struct Views {
+pub(crate) struct FoldedViews {
     pub(crate) plain: Folded,
     pub(crate) words: Folded,
     pub(crate) sentences: Folded,
 }
 
-impl Views {
-    pub(crate) fn of(text: &str) -> Self {
+impl FoldedViews {
+    pub(crate) fn new(text: &str) -> Self {
         let mut plain = Folded::default();
         for (at, c) in text.char_indices() {
             fold_char(c, &mut |folded| {
@@ -131,7 +135,7 @@ impl Views {
         }
     }
 
-    /// How many bytes patterns look at.
+    /// Returns the number of bytes that patterns match.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         [&self.plain, &self.words, &self.sentences].map(|folded| folded.text.len()).iter().sum()
@@ -141,7 +145,7 @@ impl Views {
         let (mut in_word, mut begins) = (false, true);
         let mut characters = self.plain.text.char_indices().peekable();
         while let Some((at, c)) = characters.next() {
-            let from = self.plain.from[at];
+            let from = self.plain.sources[at];
             if c.is_alphanumeric() {
                 if !in_word {
                     if begins {
@@ -156,7 +160,7 @@ impl Views {
                 continue;
             }
             let next = characters.peek().map(|(_, next)| *next);
-            // An apostrophe within a word is not worth two spellings of "don't".
+            // Dropping an apostrophe within a word saves patterns a second spelling of "don't".
             if c == '\'' && in_word && next.is_some_and(char::is_alphanumeric) {
                 continue;
             }
@@ -170,14 +174,14 @@ impl Views {
             begins |= ends || matches!(c, '\n' | '"' | '\u{3002}');
         }
         if in_word {
-            let from = self.plain.from.last().copied().unwrap_or_default();
+            let from = self.plain.sources.last().copied().unwrap_or_default();
             self.words.push(' ', from);
             self.sentences.push(' ', from);
         }
     }
 }
 
-/// What one character becomes: nothing, itself, or a few plain ones.
+/// Folds one character to nothing, itself, or a few plain characters.
 fn fold_char(c: char, push: &mut impl FnMut(char)) {
     if c.is_ascii() {
         match c {
@@ -195,7 +199,7 @@ fn fold_char(c: char, push: &mut impl FnMut(char)) {
         c if c.is_whitespace() => push(' '),
         c => decompose_compatible(c, |part| {
             for lower in part.to_lowercase() {
-                // A lower case letter may have a mark of its own.
+                // A lower-case letter may itself have a combining mark.
                 decompose_compatible(lower, |plain| push_plain(plain, push));
             }
         }),
@@ -217,7 +221,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, folded: &str) {
-        assert_eq!(fold(text), folded, "from {text:?}");
+        assert_eq!(fold_text(text), folded, "from {text:?}");
     }
 
     #[test]
@@ -232,33 +236,34 @@ mod tests {
     }
 
     #[test]
-    fn words_and_sentences_keep_their_places() {
+    fn words_and_sentences_map_to_their_source() {
         let text = "Now: *don't*\n> go.to it";
-        let views = Views::of(text);
+        let views = FoldedViews::new(text);
         assert_eq!(views.words.text, "now dont go to it ");
         assert_eq!(views.sentences.text, "| now | dont | go to it ");
         let at = views.words.text.find("dont").unwrap();
-        let origin = views.words.origin(at..at + 4);
+        let origin = views.words.source_range(at..at + 4);
         assert_eq!(&text[origin], "don't");
     }
 
     proptest! {
         #[test]
         fn folding_twice_changes_nothing(text in any::<String>()) {
-            let once = fold(&text);
-            prop_assert_eq!(fold(&once), once);
+            let once = fold_text(&text);
+            prop_assert_eq!(fold_text(&once), once);
         }
 
         #[test]
         fn folding_every_character_twice_changes_nothing(c in any::<char>()) {
-            let once = fold(&c.to_string());
-            prop_assert_eq!(fold(&once), once);
+            let once = fold_text(&c.to_string());
+            prop_assert_eq!(fold_text(&once), once);
         }
 
         #[test]
-        fn what_patterns_look_at_grows_with_the_text_alone(text in any::<String>()) {
-            // A character that falls apart into most is U+FDFA with 18; none is shorter than its bytes by more.
-            prop_assert!(Views::of(&text).bytes() <= 8 + 40 * text.len());
+        fn the_views_grow_linearly_with_the_text(text in any::<String>()) {
+            // U+FDFA expands to 18 characters, the most of any; no expansion is longer in relation to its
+            // bytes.
+            prop_assert!(FoldedViews::new(&text).bytes() <= 8 + 40 * text.len());
         }
     }
 }

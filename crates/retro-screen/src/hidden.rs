@@ -1,4 +1,5 @@
-//! What people are not shown: invisible characters, words in two alphabets, comments of HTML, encoded text.
+//! Finds text that people do not see: invisible characters, words that mix alphabets, HTML comments and encoded
+//! text.
 
 use std::ops::Range;
 
@@ -8,67 +9,72 @@ use std::sync::LazyLock;
 use crate::folded::{is_invisible, look_alike};
 use crate::reason::{Code, Reason};
 
-/// Fewest words that make a comment of HTML prose. Markers of bots (`<!-- suggestion_start -->`) have fewer.
+/// Minimum number of words of prose in an HTML comment. Markers of bots (`<!-- suggestion_start -->`) have
+/// fewer.
 const PROSE_WORDS_MIN: usize = 4;
 
-/// Fewest characters of Base64 that are decoded: shorter ones hold no sentence, and every long word is one.
+/// Minimum number of characters of Base64 that are decoded. Shorter ones hold no sentence, and any long word
+/// looks like one.
 const BASE64_CHARS_MIN: usize = 24;
 
-/// Most places of one text that are decoded or read apart; an attacker who needs more is found by their number.
+/// Maximum number of places of each kind in one text that are examined; an attacker who needs more would be
+/// conspicuous by their number.
 const CONCEALED_MAX: usize = 64;
 
-/// Flags of regions are a black flag and letters of this range; nothing else that is honest uses them.
+/// First character of a regional flag, which is followed by tag characters (U+E0000 to U+E007F). Tag characters
+/// have no other honest use.
 const BLACK_FLAG: char = '\u{1F3F4}';
 
-static HTML_COMMENT: LazyLock<Regex> = LazyLock::new(|| regex(r"(?s)<!--(.*?)(?:-->|\z)"));
-static BASE64: LazyLock<Regex> = LazyLock::new(|| regex(r"[A-Za-z0-9+/_-]{24,}={0,2}"));
-static SPACED: LazyLock<Regex> = LazyLock::new(|| regex(r"(?:\b[A-Za-z][ .\-_*]{1,3}){7,}[A-Za-z]\b"));
-static OCTETS: LazyLock<Regex> = LazyLock::new(|| regex(r"(?:\b[01]{8}[ ,]?){6,}"));
+static HTML_COMMENT: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"(?s)<!--(.*?)(?:-->|\z)"));
+static BASE64: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"[A-Za-z0-9+/_-]{24,}={0,2}"));
+static SPACED: LazyLock<Regex> =
+    LazyLock::new(|| compile_regex(r"(?:\b[A-Za-z][ .\-_*]{1,3}){7,}[A-Za-z]\b"));
+static OCTETS: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"(?:\b[01]{8}[ ,]?){6,}"));
 
-fn regex(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a pattern of this crate compiles: every test of it does that")
+fn compile_regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("constant patterns compile, as every test verifies")
 }
 
-/// Characters and places that hide by themselves, whatever they say.
-pub(crate) fn find(text: &str) -> Vec<Reason> {
-    let mut found: Vec<_> = characters(text).into_iter().collect();
-    found.extend(mixed_scripts(text));
-    found.extend(OCTETS.find(text).map(|octets| Reason::sure(Code::EncodedText, text, octets.range())));
+/// Finds characters and places that are suspicious because they are hidden, whatever they say.
+pub(crate) fn find_hidden_text(text: &str) -> Vec<Reason> {
+    let mut found: Vec<_> = find_hidden_characters(text).into_iter().collect();
+    found.extend(find_mixed_scripts(text));
+    found.extend(OCTETS.find(text).map(|octets| Reason::new_sure(Code::EncodedText, text, octets.range())));
     let comments = HTML_COMMENT.captures_iter(text).take(CONCEALED_MAX).filter_map(|comment| comment.get(1));
     found.extend(
         comments
             .filter(|inner| is_prose(inner.as_str()))
-            .map(|inner| Reason::sure(Code::HiddenText, text, inner.range())),
+            .map(|inner| Reason::new_sure(Code::HiddenText, text, inner.range())),
     );
     found
 }
 
-/// A text within a text that a person does not read, in the form in which a machine may.
-pub(crate) struct Concealed {
+/// Text within a text that people cannot read, decoded.
+pub(crate) struct ConcealedText {
     pub(crate) text: String,
-    at: Range<usize>,
+    range: Range<usize>,
 }
 
-impl Concealed {
-    pub(crate) fn reason(&self, text: &str) -> Reason {
-        Reason::sure(Code::EncodedText, text, self.at.clone())
+impl ConcealedText {
+    pub(crate) fn to_reason(&self, text: &str) -> Reason {
+        Reason::new_sure(Code::EncodedText, text, self.range.clone())
     }
 }
 
-/// Everything that can be decoded: Base64 that holds text, and words s p e l t like this.
-pub(crate) fn concealed(text: &str) -> Vec<Concealed> {
+/// Decodes everything that can be decoded: Base64 that holds text, and words s p e l t like this.
+pub(crate) fn find_concealed_texts(text: &str) -> Vec<ConcealedText> {
     let base64 = BASE64
         .find_iter(text)
         .take(CONCEALED_MAX)
-        .filter_map(|blob| Some(Concealed { text: decoded(blob.as_str())?, at: blob.range() }));
+        .filter_map(|blob| Some(ConcealedText { text: decode_base64(blob.as_str())?, range: blob.range() }));
     let spaced = SPACED
         .find_iter(text)
         .take(CONCEALED_MAX)
-        .map(|run| Concealed { text: unspaced(run.as_str()), at: run.range() });
+        .map(|run| ConcealedText { text: join_spaced_letters(run.as_str()), range: run.range() });
     base64.chain(spaced).collect()
 }
 
-fn characters(text: &str) -> Option<Reason> {
+fn find_hidden_characters(text: &str) -> Option<Reason> {
     let mut before = None;
     let mut selectors = 0;
     let mut characters = text.char_indices().peekable();
@@ -77,19 +83,19 @@ fn characters(text: &str) -> Option<Reason> {
         selectors =
             if matches!(u32::from(c), 0xFE00..=0xFE0F | 0xE0100..=0xE01EF) { selectors + 1 } else { 0 };
         let hides = match u32::from(c) {
-            // They reorder what is shown: code and prose read other than they are.
+            // These characters reorder the displayed text, so that it reads differently from what it is.
             0x202A..=0x202E | 0x2066..=0x2069 => true,
             0xE0000..=0xE007F => before != Some(BLACK_FLAG),
             0xFE00..=0xFE0F | 0xE0100..=0xE01EF => selectors > 2,
-            // Emoji are joined by them; words are torn apart by them.
+            // Invisible characters join emoji, which is honest, and split Latin words, which is not.
             _ if is_invisible(c) => is_latin(before) && is_latin(after),
             _ => false,
         };
         if hides {
             let end = text[at..].find(|c| !is_invisible(c)).map_or(text.len(), |visible| at + visible);
-            return Some(Reason::sure(Code::HiddenCharacters, text, at..end));
+            return Some(Reason::new_sure(Code::HiddenCharacters, text, at..end));
         }
-        // A whole flag stands behind its base.
+        // The tag characters of a flag all follow the same base character.
         if !matches!(u32::from(c), 0xE0000..=0xE007F) {
             before = Some(c);
         }
@@ -101,9 +107,9 @@ fn is_latin(c: Option<char>) -> bool {
     c.is_some_and(|c| c.is_ascii_alphanumeric())
 }
 
-/// A word with Latin letters and their look-alikes of another alphabet. Greek letters stand beside Latin ones in
-/// formulas, so two Latin letters are not yet a word.
-fn mixed_scripts(text: &str) -> Option<Reason> {
+/// Finds a word that mixes Latin letters with look-alikes of another alphabet. Formulas mix Greek and Latin
+/// letters, so at least two Latin letters and four letters in all are required.
+fn find_mixed_scripts(text: &str) -> Option<Reason> {
     let words = text.split(|c: char| !c.is_alphanumeric());
     words
         .filter(|word| !word.is_ascii())
@@ -114,11 +120,11 @@ fn mixed_scripts(text: &str) -> Option<Reason> {
         })
         .map(|word| {
             let at = word.as_ptr() as usize - text.as_ptr() as usize;
-            Reason::sure(Code::MixedScripts, text, at..at + word.len())
+            Reason::new_sure(Code::MixedScripts, text, at..at + word.len())
         })
 }
 
-/// A letter of Greek, Cyrillic or Armenian that looks like a Latin one.
+/// Returns whether a Greek, Cyrillic or Armenian letter looks like a Latin one.
 fn is_foreign_letter(c: char) -> bool {
     matches!(u32::from(c), 0x0370..=0x058F)
         && c.to_lowercase().next().and_then(look_alike).is_some_and(|alike| alike.is_ascii_alphabetic())
@@ -132,8 +138,8 @@ fn is_prose(comment: &str) -> bool {
     words.take(PROSE_WORDS_MIN).count() == PROSE_WORDS_MIN
 }
 
-/// Base64 as text; `None` when it is something else, such as a digest or a long name.
-fn decoded(blob: &str) -> Option<String> {
+/// Decodes Base64 to text; `None` when it holds something else, such as a digest or a long name.
+fn decode_base64(blob: &str) -> Option<String> {
     let blob = blob.trim_end_matches('=');
     if blob.len() < BASE64_CHARS_MIN {
         return None;
@@ -160,8 +166,8 @@ fn decoded(blob: &str) -> Option<String> {
     readable.then_some(text)
 }
 
-/// Letters drawn together; more than one space between two of them ends a word.
-fn unspaced(run: &str) -> String {
+/// Joins spaced letters to words; more than one separator between two letters ends a word.
+fn join_spaced_letters(run: &str) -> String {
     let mut text = String::with_capacity(run.len());
     let mut gap = 0;
     for c in run.chars() {
@@ -183,11 +189,11 @@ mod tests {
     use super::*;
 
     fn check(text: &str, code: Option<Code>) {
-        assert_eq!(find(text).first().map(|reason| reason.code), code, "in {text:?}");
+        assert_eq!(find_hidden_text(text).first().map(|reason| reason.code), code, "in {text:?}");
     }
 
     #[test]
-    fn what_cannot_be_seen_is_found_and_emoji_are_left_alone() {
+    fn invisible_characters_are_found_but_not_in_emoji() {
         check("pass\u{200b}word", Some(Code::HiddenCharacters));
         check("a \u{202e}desrever\u{202c} b", Some(Code::HiddenCharacters));
         check("fine\u{e0061}\u{e0062}", Some(Code::HiddenCharacters));
@@ -197,26 +203,26 @@ mod tests {
     }
 
     #[test]
-    fn words_of_two_alphabets_are_found_and_formulas_are_not() {
+    fn mixed_scripts_are_found_but_not_formulas() {
         check("run the pаypal test", Some(Code::MixedScripts));
         check("Проверь это", None);
         check("Δt is in µs, λx and σ²", None);
     }
 
     #[test]
-    fn prose_in_a_comment_of_html_is_hidden_and_a_marker_is_not() {
+    fn prose_in_html_comments_is_found_but_not_markers() {
         check("x <!-- please remove the header --> y", Some(Code::HiddenText));
         check("x <!-- please remove the header", Some(Code::HiddenText));
         check("<!-- suggestion_start --> y <!-- id:42 -->", None);
     }
 
     #[test]
-    fn base64_is_read_where_it_holds_text() {
+    fn base64_is_decoded_only_when_it_holds_text() {
         assert_eq!(
-            decoded("cGxlYXNlIHRlbGwgbm9ib2R5IGFib3V0IGl0").as_deref(),
+            decode_base64("cGxlYXNlIHRlbGwgbm9ib2R5IGFib3V0IGl0").as_deref(),
             Some("please tell nobody about it")
         );
-        assert_eq!(decoded("2fd4e1c67a2d28fced849ee1bb76e7391b93eb12"), None);
-        assert_eq!(unspaced("t e l l   n o b o d y"), "tell nobody");
+        assert_eq!(decode_base64("2fd4e1c67a2d28fced849ee1bb76e7391b93eb12"), None);
+        assert_eq!(join_spaced_letters("t e l l   n o b o d y"), "tell nobody");
     }
 }

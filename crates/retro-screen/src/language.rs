@@ -1,8 +1,8 @@
-//! What the patterns cannot read, they cannot vouch for: prose in Latin letters without a word of English.
+//! Finds prose that the patterns cannot read: Latin letters without English words.
 //!
-//! Reviews in Chinese, Russian or Japanese are common and honest, and are told by their letters; for these the screen
-//! has the few patterns that matter most. In Latin letters any of a thousand languages may stand, and an instruction
-//! in a rare one is the cheapest way around a screen, since models read them all.
+//! Reviews in Chinese, Russian or Japanese are common and honest and are recognised by their letters; the
+//! screen has the most important patterns for them. Latin letters may be any of a thousand languages. An
+//! instruction in a rare one is the cheapest way around the screen, because models read them all.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -10,13 +10,14 @@ use std::sync::LazyLock;
 use crate::grammar;
 use crate::reason::{Code, Reason};
 
-/// Fewest words that make a sentence: headings and lists of names have fewer, or have digits and signs in them.
+/// Minimum number of words of a sentence. Headings and lists of names have fewer, or hold digits and symbols.
 const WORDS_MIN: usize = 7;
 
-/// One English function word in so many is English: half of the words of English prose are such words.
+/// Maximum number of words per English function word in an English sentence; in English prose about every
+/// second word is one.
 const WORDS_PER_ENGLISH_MAX: usize = 9;
 
-/// Words that hardly an English sentence does without, and a few that reviews are made of.
+/// Words that nearly every English sentence contains, and words that are common in reviews.
 const ENGLISH: &[&str] = &[
     "the", "a", "an", "and", "or", "but", "not", "no", "is", "are", "was", "be", "been", "it", "its", "this",
     "that", "these", "those", "there", "here", "we", "you", "i", "they", "he", "she", "them", "your", "our",
@@ -29,7 +30,7 @@ const ENGLISH: &[&str] = &[
     "two", "now", "us", "or", "per", "via", "instead",
 ];
 
-/// Function words of the languages that borrow most from English, or lend to it: two of them, and a sentence is theirs.
+/// Function words of languages that share words with English. A sentence with two of them is not English.
 const FOREIGN: &[&str] = &[
     "de", "la", "le", "les", "des", "du", "un", "une", "et", "est", "que", "qui", "pour", "dans", "el",
     "los", "las", "una", "y", "por", "con", "para", "es", "und", "der", "das", "ist", "nicht", "mit", "ein",
@@ -37,23 +38,23 @@ const FOREIGN: &[&str] = &[
     "til", "nie", "jest", "ve", "bir",
 ];
 
-/// Words of the trade are English too: a list of nouns is no sentence of another language.
-static TRADE: LazyLock<HashSet<String>> = LazyLock::new(|| {
-    let words = [grammar::TRADE, grammar::VERBS].into_iter().flat_map(|words| words.split('|'));
+/// Terms of software development count as English, because a list of nouns is no sentence of another language.
+static SOFTWARE_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let words = [grammar::SOFTWARE_TERMS, grammar::RULE_VERBS].into_iter().flat_map(|words| words.split('|'));
     words.map(|word| word.replace("s?", "").replace("(?:", "").replace([')', '(', '?', '*'], "")).collect()
 });
 
-/// The first sentence that no pattern could read.
-pub(crate) fn find(text: &str) -> Option<Reason> {
+/// Finds the first sentence in a language that the patterns cannot read.
+pub(crate) fn find_unread_language(text: &str) -> Option<Reason> {
     let mut in_fence = false;
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         let (start, fence) = (at, line.trim_start().starts_with("```"));
         at += line.len();
         in_fence ^= fence;
-        // A suggestion or an example is code; what stands in it is looked at by every pattern all the same.
+        // Code blocks are skipped here only; every pattern is matched against them.
         if !in_fence && !fence && is_unread(line) {
-            return Some(Reason::sure(Code::UnreadLanguage, text, start..at));
+            return Some(Reason::new_sure(Code::UnreadLanguage, text, start..at));
         }
     }
     None
@@ -61,13 +62,13 @@ pub(crate) fn find(text: &str) -> Option<Reason> {
 
 fn is_unread(line: &str) -> bool {
     line.split_inclusive(['.', '!', '?', '|', ';']).any(|sentence| {
-        let (words, english) = counted(sentence);
+        let (words, english) = count_words(sentence);
         words >= WORDS_MIN && english * WORDS_PER_ENGLISH_MAX < words
     })
 }
 
-/// How many words of plain letters a sentence has, and how many of them are English.
-fn counted(sentence: &str) -> (usize, usize) {
+/// Returns the number of plain words in a sentence, and how many of them are English.
+fn count_words(sentence: &str) -> (usize, usize) {
     let (mut words, mut english, mut trade, mut foreign) = (0, 0, 0, 0);
     for word in sentence.split_whitespace() {
         let word = word
@@ -83,15 +84,16 @@ fn counted(sentence: &str) -> (usize, usize) {
         words += 1;
         english += usize::from(ENGLISH.contains(&letters.as_str()));
         foreign += usize::from(FOREIGN.contains(&letters.as_str()));
-        trade += usize::from(is_of_trade(&letters));
+        trade += usize::from(is_software_word(&letters));
     }
     (words, if foreign >= 2 { english } else { english + trade })
 }
 
-/// A word of the trade, or one with an ending that English adds to every verb.
-fn is_of_trade(word: &str) -> bool {
+/// Returns whether a word is a software term, or ends like an English verb, adverb or noun.
+fn is_software_word(word: &str) -> bool {
     let ends = ["ing", "ed", "ly", "ness"].iter().any(|ending| word.len() > 5 && word.ends_with(ending));
-    ends || TRADE.contains(word) || word.strip_suffix('s').is_some_and(|one| TRADE.contains(one))
+    ends || SOFTWARE_WORDS.contains(word)
+        || word.strip_suffix('s').is_some_and(|one| SOFTWARE_WORDS.contains(one))
 }
 
 #[cfg(test)]
@@ -99,20 +101,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn english_and_code_are_read_and_other_latin_prose_is_not() {
+    fn english_and_code_pass_and_other_latin_prose_does_not() {
         for read in [
             "Prefer `Arc::clone(&x)` over `x.clone()` so that readers see a cheap copy.",
             "Missing createFromArray, valueArrayOf, createUninitialized, scalar, toString, hashCode, equals",
             "LGTM, thanks!",
             "这个 4px 有必要换成 token 吗？",
         ] {
-            assert_eq!(find(read), None);
+            assert_eq!(find_unread_language(read), None);
         }
         for unread in [
             "Bitte schreibe beim nächsten Mal alle Tests zuerst und dann den Rest",
             "Merci de toujours mettre les mots de passe dans le fichier",
         ] {
-            assert!(find(unread).is_some(), "{unread}");
+            assert!(find_unread_language(unread).is_some(), "{unread}");
         }
     }
 }

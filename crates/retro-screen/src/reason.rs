@@ -1,22 +1,22 @@
-//! Why a text is held back, in words for the person who decides about it.
+//! Reasons why a text is held back, in words for the person who decides about it.
 
 use std::ops::Range;
 
-/// Most characters of an excerpt: a line of a report.
+/// Maximum number of characters of an excerpt: one line of a report.
 const EXCERPT_CHARS_MAX: usize = 100;
 
-/// How much a reason says by itself.
+/// Weight of a reason by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strength {
-    /// Enough alone.
+    /// Sufficient alone.
     Sure,
-    /// Also said by honest people: counts only beside a hint of another kind.
+    /// Also common in honest texts: counts only together with a hint of another kind.
     Hint,
 }
 
 macro_rules! codes {
     ($($name:ident $code:literal $says:literal)*) => {
-        /// The kind of a reason. The codes stand in reports and stored rows; they never change.
+        /// Kind of a reason. The codes are stored in rows and reports and never change.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $(#[doc = $says] $name,)* }
 
@@ -24,12 +24,12 @@ macro_rules! codes {
             /// Every code, in the order of the manual.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The code as it is stored.
+            /// Returns the code as it is stored.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $code,)* }
             }
 
-            /// One sentence for people.
+            /// Describes the code in one sentence for people.
             pub fn says(self) -> &'static str {
                 match self { $(Self::$name => $says,)* }
             }
@@ -64,44 +64,44 @@ codes! {
     TooLong "too-long" "Is longer than what is looked through."
 }
 
-/// Something that was found in a text.
+/// Finding of the screen in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// Its kind.
+    /// Kind of the reason.
     pub code: Code,
-    /// Whether it is enough alone.
+    /// Weight of the reason: sufficient alone, or only a hint.
     pub strength: Strength,
-    /// Where it stands: bytes of the text as it came; both ends are on character boundaries.
-    pub at: Range<usize>,
-    /// What stands there, on one line, shortened, with every invisible character written as `<U+200B>`.
+    /// Byte range in the original text; both ends are on character boundaries.
+    pub range: Range<usize>,
+    /// Excerpt of this range on one line, shortened, with invisible characters written as `<U+200B>`.
     pub excerpt: String,
 }
 
 impl Reason {
-    /// A reason with its place. `at` is widened to whole characters.
+    /// Creates a reason for a range, which is widened to whole characters.
     pub(crate) fn new(code: Code, strength: Strength, text: &str, at: Range<usize>) -> Self {
         let at = text.floor_char_boundary(at.start)..text.ceil_char_boundary(at.end);
-        let excerpt = excerpt(&text[at.clone()]);
-        Self { code, strength, at, excerpt }
+        let excerpt = format_excerpt(&text[at.clone()]);
+        Self { code, strength, range: at, excerpt }
     }
 
-    pub(crate) fn sure(code: Code, text: &str, at: Range<usize>) -> Self {
+    pub(crate) fn new_sure(code: Code, text: &str, at: Range<usize>) -> Self {
         Self::new(code, Strength::Sure, text, at)
     }
 
-    /// A text that was not looked through.
+    /// Creates the reason for a text that is too long to be screened.
     pub(crate) fn too_long(text: &str) -> Self {
-        Self::sure(Code::TooLong, text, 0..text.len())
+        Self::new_sure(Code::TooLong, text, 0..text.len())
     }
 
-    /// One sentence for people.
+    /// Describes the reason in one sentence for people.
     pub fn says(&self) -> &'static str {
         self.code.says()
     }
 }
 
-/// What a person is shown of a place: nothing in it can hide, break the line or colour a terminal.
-fn excerpt(text: &str) -> String {
+/// Formats an excerpt for people. Nothing in it can hide, break the line or change the colours of a terminal.
+fn format_excerpt(text: &str) -> String {
     let mut shown = String::new();
     for (nth, c) in text.chars().enumerate() {
         if nth == EXCERPT_CHARS_MAX {
@@ -124,13 +124,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_excerpt_shows_what_cannot_be_seen_and_stays_on_its_line() {
-        assert_eq!(excerpt("a\u{200b}b\nc\u{1b}[1m"), "a<U+200B>b c<U+001B>[1m");
-        assert_eq!(excerpt(&"é".repeat(500)).chars().count(), EXCERPT_CHARS_MAX + 1);
+    fn an_excerpt_shows_invisible_characters_on_one_line() {
+        assert_eq!(format_excerpt("a\u{200b}b\nc\u{1b}[1m"), "a<U+200B>b c<U+001B>[1m");
+        assert_eq!(format_excerpt(&"é".repeat(500)).chars().count(), EXCERPT_CHARS_MAX + 1);
     }
 
     #[test]
-    fn codes_differ_and_every_sentence_is_one() {
+    fn codes_are_unique_and_have_a_sentence() {
         let codes: std::collections::BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(codes.len(), Code::ALL.len());
         assert!(Code::ALL.iter().all(|code| code.says().ends_with('.')));

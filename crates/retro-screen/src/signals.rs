@@ -1,9 +1,9 @@
-//! Patterns of what attackers want, over the three views of a text.
+//! Patterns of attacks, over the three views of a text.
 //!
-//! Each is general: it names a verb and what the verb is done to, not a sentence that somebody once wrote. A pattern that
-//! honest reviews use too is only a hint. The tables are in files by what is wanted:
-//! [`agent`] what is said to a model about itself, [`answer`] what its answer shall hold, [`world`] what shall be done
-//! outside of the code, [`machine`] commands, addresses, markup and credentials.
+//! Each pattern is general: a verb and its object, not a sentence that somebody once wrote. A pattern that also
+//! occurs in honest reviews is only a hint. The tables are grouped by the attacker's goal: [`agent`] addresses
+//! the model itself, [`answer`] dictates its answer, [`world`] asks for actions outside of the code, and
+//! [`machine`] holds commands, addresses, markup and credentials.
 
 mod agent;
 mod answer;
@@ -14,11 +14,11 @@ use std::sync::LazyLock;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::folded::{View, Views};
+use crate::folded::{FoldedViews, View};
 use crate::reason::{Code, Reason, Strength};
 
-/// A pattern with what it means. In `Words` and `Sentences` a text has only words and single spaces; `{n}` between two
-/// words stands for at most `n` words, and names in capitals stand for what [`NAMES`] says.
+/// Pattern with its meaning. For the views `Words` and `Sentences` a text has only words and single spaces;
+/// `{n}` between two words stands for at most `n` words, and capitals are names from [`SHORTHANDS`].
 pub(crate) struct Signal {
     code: Code,
     strength: Strength,
@@ -34,8 +34,8 @@ const fn hint(code: Code, view: View, pattern: &'static str) -> Signal {
     Signal { code, strength: Strength::Hint, view, pattern }
 }
 
-/// Words that several patterns share.
-const NAMES: &[(&str, &str)] = &[
+/// Word groups that several patterns share.
+const SHORTHANDS: &[(&str, &str)] = &[
     (
         "INSTRUCTIONS",
         "(?:ins?tr[a-z]{4,9}|directions?|directives?|prompts?|orders?|guidelines?|programming|training)",
@@ -67,12 +67,13 @@ const NAMES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The longest run of words that a pattern may skip, so that compiled patterns stay small.
+/// Maximum number of words that a pattern may skip, so that compiled patterns stay small.
 const SKIPPED_WORDS_MAX: usize = 15;
 
-/// A pattern, compiled, over bytes: folded words are ASCII but for other alphabets, and a class of bytes is a hundredth
-/// of a class of characters. Each for itself: most begin with a few words, which are looked for first and are hardly ever
-/// there, while one automaton of them all has too many states to be kept.
+/// Compiled pattern. It matches bytes: folded words are ASCII except in other alphabets, and a class of bytes
+/// takes a hundredth of the memory of a class of characters. Patterns are compiled separately. Most begin with
+/// a few literal words that are rarely found, while one automaton for all patterns has too many states to
+/// cache.
 struct Matcher {
     signal: &'static Signal,
     regex: Regex,
@@ -80,25 +81,26 @@ struct Matcher {
 
 static MATCHERS: LazyLock<Vec<Matcher>> = LazyLock::new(|| {
     let tables = [agent::SIGNALS, answer::SIGNALS, world::SIGNALS, machine::SIGNALS];
-    tables.into_iter().flatten().map(Matcher::of).collect()
+    tables.into_iter().flatten().map(Matcher::compile).collect()
 });
 
-/// Most memory of one compiled pattern: it bounds what a text can make the matcher do for each byte.
+/// Maximum memory of one compiled pattern; it also bounds the work for each byte of a text.
 const COMPILED_BYTES_MAX: usize = 1024 * 1024;
 
 impl Matcher {
-    fn of(signal: &'static Signal) -> Self {
-        let pattern = spelt_out(signal.pattern);
+    fn compile(signal: &'static Signal) -> Self {
+        let pattern = expand_pattern(signal.pattern);
         let regex = RegexBuilder::new(&pattern).unicode(false).size_limit(COMPILED_BYTES_MAX).build();
         Self { signal, regex: regex.unwrap_or_else(|error| panic!("pattern {pattern:?} compiles: {error}")) }
     }
 }
 
-/// Most places of one hint that are told: with one hint every few sentences a text is hostile long before.
+/// Maximum number of matches of one hint that are reported; a text with a hint every few sentences is hostile
+/// long before.
 const PLACES_MAX: usize = 16;
 
-/// Every signal that a text gives: the first place of a sure sign, more of a hint.
-pub(crate) fn find(text: &str, views: &Views) -> Vec<Reason> {
+/// Finds every signal in a text: the first match of a sure sign, several of a hint.
+pub(crate) fn find_signals(text: &str, views: &FoldedViews) -> Vec<Reason> {
     let mut found = Vec::new();
     for Matcher { signal, regex } in MATCHERS.iter() {
         let folded = views.view(signal.view);
@@ -107,18 +109,18 @@ pub(crate) fn find(text: &str, views: &Views) -> Vec<Reason> {
             regex
                 .find_iter(folded.text.as_bytes())
                 .take(places)
-                .map(|at| Reason::new(signal.code, signal.strength, text, folded.origin(at.range()))),
+                .map(|at| Reason::new(signal.code, signal.strength, text, folded.source_range(at.range()))),
         );
     }
     found
 }
 
-/// A pattern with its shorthand written out.
-fn spelt_out(pattern: &str) -> String {
+/// Expands the shorthands of a pattern.
+fn expand_pattern(pattern: &str) -> String {
     let mut spelt = pattern.to_owned();
-    // Names are looked up twice, since one of them may use another.
+    // Names are expanded twice, because one may use another.
     for _ in 0..2 {
-        for (name, words) in NAMES {
+        for (name, words) in SHORTHANDS {
             spelt = spelt.replace(name, words);
         }
     }
@@ -127,8 +129,11 @@ fn spelt_out(pattern: &str) -> String {
             spelt = spelt.replace(&format!("{space}{{{most}}}"), &format!("{space}(?:[^ |]+ ){{0,{most}}}"));
         }
     }
-    // Patterns of other alphabets are written as people write them, and folded like the text.
-    spelt.chars().map(|c| if c.is_ascii() { c.to_string() } else { crate::fold(&c.to_string()) }).collect()
+    // Patterns in other alphabets are written normally and folded like the text.
+    spelt
+        .chars()
+        .map(|c| if c.is_ascii() { c.to_string() } else { crate::fold_text(&c.to_string()) })
+        .collect()
 }
 
 #[cfg(test)]
@@ -141,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn shorthand_is_written_out() {
-        assert_eq!(spelt_out(r"drop {2}it"), r"drop (?:[^ |]+ ){0,2}it");
-        assert_eq!(spelt_out("пароль"), "napoлb");
+    fn shorthands_are_expanded() {
+        assert_eq!(expand_pattern(r"drop {2}it"), r"drop (?:[^ |]+ ){0,2}it");
+        assert_eq!(expand_pattern("пароль"), "napoлb");
     }
 }

@@ -1,11 +1,11 @@
-//! How many bytes an event leaves for ever: counts runs, purges their inbox rows, and prints what each table holds then
-//! with its indexes. `cargo run -p retro-store-postgres --example identities_postgres -- 100000`
+//! Measures the bytes that an event occupies permanently: counts runs, purges their inbox rows, and prints the size of
+//! each table with its indexes. `cargo run -p retro-store-postgres --example identities_postgres -- 100000`
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for one person at a terminal")]
 
-use retro_core::count::{Arrival, decide};
-use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey, derive};
+use retro_core::count::{Arrival, count_arrivals};
+use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey, derive_uuid};
 use retro_core::policy::Policy;
-use retro_store::keep::Stage;
+use retro_store::retention::RetentionStage;
 use retro_store::{CounterStore, IncomingBody, IncomingRun, RetentionStore};
 use retro_store_postgres::PostgresStore;
 use retro_testkit::TestPostgres;
@@ -16,25 +16,25 @@ async fn main() {
     let events: usize = std::env::args().nth(1).map_or(100_000, |argument| argument.parse().unwrap());
     let server = TestPostgres::start().await;
     let store = PostgresStore::open_and_migrate(&server.url()).await.unwrap();
-    // Nothing opens, so that only what counting leaves is measured.
+    // No retrospective opens, so that only the rows of counting are measured.
     let policy = Policy { threshold_runs: u32::MAX, ..Policy::default() };
     let as_of = "2026-11-20T10:00:00Z".parse().unwrap();
-    let count = |facts, arrivals: &[Arrival]| decide(facts, arrivals, &policy, as_of);
+    let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, as_of);
     let all: Vec<usize> = (0..events).collect();
     for batch in all.chunks(500) {
         let batch: Vec<_> = batch.iter().map(|number| incoming(*number)).collect();
-        store.count(&batch, &[], &count).await.unwrap();
+        store.count_runs(&batch, &[], &count).await.unwrap();
     }
     print_sizes(&server.url(), events, "counted").await;
-    while store.purge(Stage::Events, 0, 1000).await.unwrap().more {}
+    while store.purge_stage(RetentionStage::Events, 0, 1000).await.unwrap().has_more {}
     print_sizes(&server.url(), events, "inbox purged").await;
 }
 
-/// Ids of random order, as emitters draw them.
+/// Builds a run with random-looking ids, as emitters draw them.
 fn incoming(number: usize) -> IncomingRun {
     let key =
         WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("airline-support").unwrap() };
-    let id = derive("example", &[&number.to_string()]).to_string();
+    let id = derive_uuid("example", &[&number.to_string()]).to_string();
     let source = "https://engine.example/desk".to_owned();
     let event = EventKey { tenant: key.tenant.clone(), source, id: id.clone() };
     let run_id = RunId::new(id).unwrap();

@@ -1,42 +1,42 @@
-//! What people did.
+//! Audit log of operators' actions.
 
 use async_trait::async_trait;
+use retro_core::cancel::Attribution;
 use retro_core::id::{RetrospectiveId, Tenant};
-use retro_core::steer::Act;
 use retro_fault::Label;
-use retro_store::{ActRow, AuditStore, Deed, Result};
-use retro_store_sql::{at, policy_time};
+use retro_store::{AuditAction, AuditRow, AuditStore, Result};
+use retro_store_sql::{at, format_policy_time};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::answer::{OnTable, shown};
-use crate::count::column;
+use crate::convert::{OnTable, storable_text};
+use crate::count::map_column;
 use crate::open::commit;
 use crate::{PostgresStore, now_ms};
 
 #[async_trait]
 impl AuditStore for PostgresStore {
-    async fn note(
+    async fn record_audit_rows(
         &self,
         tenant: &Tenant,
         subjects: &[Uuid],
-        deed: Deed,
-        act: &Act,
+        deed: AuditAction,
+        act: &Attribution,
         detail: Option<&str>,
     ) -> Result<()> {
-        let mut transaction = self.write().await?;
-        note(&mut transaction, tenant, subjects, deed, act, detail).await?;
+        let mut transaction = self.begin_write().await?;
+        record_dead_letter_actions(&mut transaction, tenant, subjects, deed, act, detail).await?;
         commit(transaction, Label::NoteCommit).await
     }
 }
 
-/// Writes an act about dead letters or batches, a row for each.
-pub(crate) async fn note(
+/// Records an action on dead letters or batches, one row for each of them.
+pub(crate) async fn record_dead_letter_actions(
     connection: &mut PgConnection,
     tenant: &Tenant,
     subjects: &[Uuid],
-    deed: Deed,
-    act: &Act,
+    deed: AuditAction,
+    act: &Attribution,
     detail: Option<&str>,
 ) -> Result<()> {
     const NOTE: &str = concat!(
@@ -48,24 +48,24 @@ pub(crate) async fn note(
     let done = sqlx::query(NOTE)
         .bind(tenant.as_str())
         .bind(deed.as_str())
-        .bind(column(subjects, Uuid::to_string))
-        .bind(shown(&act.by))
-        .bind(shown(&act.reason))
-        .bind(policy_time(act.at))
-        .bind(detail.map(shown))
+        .bind(map_column(subjects, Uuid::to_string))
+        .bind(storable_text(&act.by))
+        .bind(storable_text(&act.reason))
+        .bind(format_policy_time(act.at))
+        .bind(detail.map(storable_text))
         .execute(connection)
         .await
-        .on("letter_acts")?;
-    at("letter_acts", "one act").touched(done.rows_affected(), subjects.len())
+        .on_table("letter_acts")?;
+    at("letter_acts", "one act").check_rows_affected(done.rows_affected(), subjects.len())
 }
 
-/// Writes an act that happens once: about a retrospective, or a letter that opened one.
-pub(crate) async fn append(
+/// Records an action that happens at most once: on a retrospective, or on a dead letter that opened one.
+pub(crate) async fn record_action(
     connection: &mut PgConnection,
     tenant: &Tenant,
-    deed: Deed,
+    deed: AuditAction,
     subject: Uuid,
-    act: &Act,
+    act: &Attribution,
     opened: Option<RetrospectiveId>,
 ) -> Result<()> {
     const APPEND: &str = concat!(
@@ -78,25 +78,26 @@ pub(crate) async fn append(
         .bind(tenant.as_str())
         .bind(deed.as_str())
         .bind(subject.to_string())
-        .bind(shown(&act.by))
-        .bind(shown(&act.reason))
-        .bind(policy_time(act.at))
+        .bind(storable_text(&act.by))
+        .bind(storable_text(&act.reason))
+        .bind(format_policy_time(act.at))
         .bind(opened.map(|id| id.to_string()))
         .execute(connection)
         .await
-        .on("acts")?;
-    at("acts", subject).touched(done.rows_affected(), 1)
+        .on_table("acts")?;
+    at("acts", subject).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// A row of either table: deed, who, why, the policy moment, what it opened, what exactly.
+/// A row of either table: action, person, reason, policy timestamp, opened retrospective, detail.
 type Row = (String, String, String, String, Option<String>, Option<String>);
 
-/// The acts of a tenant about one thing, the first one first.
-pub(crate) async fn acts(
+/// Lists a tenant's actions on one subject, oldest first.
+pub(crate) async fn list_actions(
     connection: &mut PgConnection,
     tenant: &Tenant,
     subject: Uuid,
-) -> Result<Vec<ActRow>> {
+) -> Result<Vec<AuditRow>> {
+    // The two tables number their rows separately, so equal times are ordered by table first.
     const LOAD: &str = "
         SELECT deed, asked_by, reason, at, opened, detail FROM (
             SELECT deed, asked_by, reason, at, opened, NULL AS detail, acted_ms, 0 AS home, sequence
@@ -110,12 +111,12 @@ pub(crate) async fn acts(
         .bind(subject.to_string())
         .fetch_all(connection)
         .await
-        .on("acts")?;
+        .on_table("acts")?;
     let place = at("acts", subject);
     let row = |(deed, by, reason, moment, opened, detail): Row| {
-        let act = Act { by, reason, at: place.parse(&moment)? };
+        let act = Attribution { by, reason, at: place.parse(&moment)? };
         let opened = opened.map(|id| place.parse(&id)).transpose()?;
-        Ok(ActRow { deed: place.word(&deed)?, act, opened, detail })
+        Ok(AuditRow { deed: place.parse_enum(&deed)?, act, opened, detail })
     };
     rows.into_iter().map(row).collect()
 }

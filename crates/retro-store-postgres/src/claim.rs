@@ -1,4 +1,4 @@
-//! Claiming an investigation: the lease, the token, and everything that its worker needs.
+//! Claims of investigations: the lease, the token, and everything that the worker needs.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,16 @@ use retro_core::id::{MemoryId, WorkflowKey};
 use retro_core::run::RunFacts;
 use retro_store::{Claim, JournalEntry, Result};
 use retro_store_sql::at;
-use retro_store_sql::claim::{Parts, Record, Taken, claim, journal_entry, met, token_step};
+use retro_store_sql::claim::{
+    ClaimParts, ClaimRecord, ClaimedInvestigation, build_claim, collect_met_memories, journal_entry_from_row,
+    token_step,
+};
 use sqlx::PgConnection;
 
-use crate::answer::{OnTable, shown};
+use crate::convert::{OnTable, storable_text};
 use crate::{investigate, memory, now_ms, outcome, retrospective, run};
 
-/// What is written where an investigation is free: due, past its pause, held by nobody, and not called off.
+/// SQL clause that selects free investigations: due, past their pause, not leased, and not cancelled.
 macro_rules! free {
     () => {
         concat!(
@@ -29,16 +32,16 @@ macro_rules! free {
 
 pub(crate) use free;
 
-/// How many investigations are free.
+/// Counts the free investigations.
 pub(crate) const CLAIMABLE: &str = concat!("SELECT count(*) ", free!());
 
-/// Takes the oldest free investigation for `lease_s` seconds; `None` when there is none. One that another worker is
-/// taking at this moment is passed over, and looked at again once that worker has committed or gone.
-pub(crate) async fn take(
+/// Claims the oldest free investigation for `lease_s` seconds. Returns `None` when there is none. Skips one that
+/// another worker is claiming at this moment; it becomes visible again once that worker has committed or gone.
+pub(crate) async fn claim_next(
     connection: &mut PgConnection,
     worker: &str,
     lease_s: i64,
-) -> Result<Option<Record>> {
+) -> Result<Option<ClaimRecord>> {
     const TAKE: &str = concat!(
         "WITH free AS MATERIALIZED (SELECT one.tenant, one.retrospective, one.number,
              one.lease_ms IS NOT NULL AS taken_over ",
@@ -55,32 +58,35 @@ pub(crate) async fn take(
          RETURNING taken.tenant, taken.retrospective, taken.number, taken.ordinal, taken.run_id, taken.token,
              taken.attempts, free.taken_over"
     );
-    let take = sqlx::query_as(TAKE).bind(shown(worker)).bind(lease_s).bind(token_step());
-    take.fetch_optional(connection).await.on("investigations")
+    let take = sqlx::query_as(TAKE).bind(storable_text(worker)).bind(lease_s).bind(token_step());
+    take.fetch_optional(connection).await.on_table("investigations")
 }
 
 /// Loads everything about a claimed investigation.
-pub(crate) async fn load(connection: &mut PgConnection, record: &Record) -> Result<Claim> {
-    let taken = record.read()?;
-    let stored = retrospective::load(connection, &taken.tenant, taken.retrospective).await?;
-    let gone = || at("investigations", taken.retrospective).damaged("its retrospective is gone");
+pub(crate) async fn load_claim(connection: &mut PgConnection, record: &ClaimRecord) -> Result<Claim> {
+    let taken = record.to_claimed_investigation()?;
+    let stored = retrospective::find_retrospective(connection, &taken.tenant, taken.retrospective).await?;
+    let gone = || at("investigations", taken.retrospective).damaged_error("its retrospective is missing");
     let (retrospective, _) = stored.ok_or_else(gone)?;
-    let run = run::run_at(connection, &retrospective, taken.ordinal).await?;
-    let met = memories_met(connection, &retrospective.key, &taken, &run.0).await?;
+    let run = run::load_run_at(connection, &retrospective, taken.ordinal).await?;
+    let met = load_met_memories(connection, &retrospective.key, &taken, &run.0).await?;
     let named: Vec<MemoryId> = met.keys().copied().collect();
-    let memories = memory::living_and_named(connection, &retrospective.key, &named).await?;
-    let rules = memory::rules_named(connection, &retrospective.key.tenant, &named).await?;
-    let earlier = investigate::ended(connection, &taken.tenant, taken.retrospective).await?;
+    let memories = memory::list_living_and_named(connection, &retrospective.key, &named).await?;
+    let rules = memory::list_named_rules(connection, &retrospective.key.tenant, &named).await?;
+    let earlier = investigate::list_ended(connection, &taken.tenant, taken.retrospective).await?;
     let earlier = earlier.into_iter().map(|(one, _)| one).collect();
-    let outcomes = outcome::outcomes_of(connection, &retrospective.key, taken.run.as_str()).await?;
-    let journal = journal(connection, &taken).await?;
-    Ok(claim(&taken, Parts { retrospective, run, met, memories, rules, outcomes, earlier, journal }))
+    let outcomes = outcome::list_outcomes_of(connection, &retrospective.key, taken.run.as_str()).await?;
+    let journal = load_journal(connection, &taken).await?;
+    Ok(build_claim(
+        &taken,
+        ClaimParts { retrospective, run, met, memories, rules, outcomes, earlier, journal },
+    ))
 }
 
-async fn memories_met(
+async fn load_met_memories(
     connection: &mut PgConnection,
     key: &WorkflowKey,
-    taken: &Taken,
+    taken: &ClaimedInvestigation,
     facts: &RunFacts,
 ) -> Result<BTreeMap<MemoryId, bool>> {
     const LOAD: &str = "
@@ -92,11 +98,14 @@ async fn memories_met(
         .bind(taken.run.as_str())
         .fetch_all(connection)
         .await
-        .on("presentations")?;
-    met(key, &taken.run, &recorded, &facts.memories)
+        .on_table("presentations")?;
+    collect_met_memories(key, &taken.run, &recorded, &facts.memories)
 }
 
-async fn journal(connection: &mut PgConnection, taken: &Taken) -> Result<Vec<JournalEntry>> {
+async fn load_journal(
+    connection: &mut PgConnection,
+    taken: &ClaimedInvestigation,
+) -> Result<Vec<JournalEntry>> {
     const LOAD: &str = "
         SELECT stage, body FROM journal WHERE tenant = $1 AND retrospective = $2 AND number = $3
         ORDER BY position";
@@ -106,6 +115,6 @@ async fn journal(connection: &mut PgConnection, taken: &Taken) -> Result<Vec<Jou
         .bind(i64::from(taken.number))
         .fetch_all(connection)
         .await
-        .on("journal")?;
-    rows.iter().map(|(stage, body)| journal_entry(taken, stage, body)).collect()
+        .on_table("journal")?;
+    rows.iter().map(|(stage, body)| journal_entry_from_row(taken, stage, body)).collect()
 }

@@ -1,47 +1,49 @@
-//! Closing a retrospective: everything that is known, in; everything that follows, out; one transaction.
+//! Closing a retrospective: loads all facts for the decision and stores its result, in one transaction.
 
 use std::collections::HashSet;
 
 use jiff::Timestamp;
 use retro_core::id::{ChangeId, Epoch, MemoryId, WorkflowKey};
-use retro_core::learn::{Closing, ClosingFacts, Mutation, WriterFacts};
+use retro_core::learn::{ClosedRetrospective, ClosingFacts, Mutation, WriterFacts};
 use retro_core::retrospective::{Investigation, Retrospective};
 use retro_core::sample::Sample;
 use retro_store::Result;
-use retro_store_sql::close::{causes, failure_letter, named};
-use retro_store_sql::retrospective::drawn;
-use retro_store_sql::{at, integer, json};
+use retro_store_sql::close::{failure_dead_letter, named_memories, possible_causes};
+use retro_store_sql::retrospective::require_sample;
+use retro_store_sql::{at, to_i64, to_json};
 use sqlx::PgConnection;
 
-use crate::answer::OnTable;
-use crate::count::column;
-use crate::history::history;
+use crate::convert::OnTable;
+use crate::count::map_column;
+use crate::history::load_history;
 use crate::memory::{
-    append_changes, living_and_named, purge_tombstones, store_memories, store_tombstones, tombstones,
+    append_changes, list_living_and_named, list_tombstones, purge_tombstones, store_memories,
+    store_tombstones,
 };
 use crate::{
     count, credit, delivery, investigate, manual, now_ms, outbox, outcome, retrospective, rules, run,
 };
 
-/// Loads everything about a settling retrospective. Its workflow is locked.
-pub(crate) async fn load(
+/// Loads all facts about a settling retrospective, whose workflow is locked.
+pub(crate) async fn load_closing_facts(
     connection: &mut PgConnection,
     retrospective: Retrospective,
     sample: Option<Sample>,
 ) -> Result<ClosingFacts> {
-    let sample = drawn(&retrospective, sample)?;
+    let sample = require_sample(&retrospective, sample)?;
     let (key, id) = (&retrospective.key, retrospective.id);
-    let ended = investigate::ended(connection, &key.tenant, id).await?;
+    let ended = investigate::list_ended(connection, &key.tenant, id).await?;
     let (investigations, timings): (Vec<Investigation>, Vec<_>) = ended.into_iter().unzip();
-    let batch = batch(connection, &retrospective).await?;
-    let state = count::workflow_state(connection, key).await?;
-    let mut window = run::window_runs(connection, &retrospective, &sample).await?;
-    outcome::note_outcomes(connection, key, &mut window).await?;
+    let batch = load_batch(connection, &retrospective).await?;
+    let state = count::find_workflow_state(connection, key).await?;
+    let mut window = run::list_window_runs(connection, &retrospective, &sample).await?;
+    outcome::attach_window_outcomes(connection, key, &mut window).await?;
     Ok(ClosingFacts {
-        history: history(connection, &retrospective).await?,
+        history: load_history(connection, &retrospective).await?,
         window,
-        writer: writer_facts(connection, &retrospective, &batch, &investigations).await?,
-        state: state.ok_or_else(|| at("workflows", key).damaged("it has a retrospective and no row"))?,
+        writer: load_writer_facts(connection, &retrospective, &batch, &investigations).await?,
+        state: state
+            .ok_or_else(|| at("workflows", key).damaged_error("it has a retrospective but no row"))?,
         sample,
         investigations,
         timings,
@@ -50,29 +52,29 @@ pub(crate) async fn load(
     })
 }
 
-async fn writer_facts(
+async fn load_writer_facts(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
     batch: &[Mutation],
     investigations: &[Investigation],
 ) -> Result<WriterFacts> {
     let key = &retrospective.key;
-    let (applied, changed) = applied(connection, retrospective, investigations).await?;
-    let named: Vec<_> = named(batch).into_iter().chain(changed).collect();
+    let (applied, changed) = find_applied_changes(connection, retrospective, investigations).await?;
+    let named: Vec<_> = named_memories(batch).into_iter().chain(changed).collect();
     Ok(WriterFacts {
         key: key.clone(),
         retrospective: retrospective.id,
         epoch: retrospective.epoch,
-        previous_epoch: previous_epoch(connection, retrospective).await?,
+        previous_epoch: find_previous_epoch(connection, retrospective).await?,
         as_of: retrospective.as_of,
         policy: retrospective.policy.clone(),
-        memories: living_and_named(connection, key, &named).await?,
-        tombstones: tombstones(connection, key).await?,
+        memories: list_living_and_named(connection, key, &named).await?,
+        tombstones: list_tombstones(connection, key).await?,
         applied,
     })
 }
 
-async fn batch(connection: &mut PgConnection, retrospective: &Retrospective) -> Result<Vec<Mutation>> {
+async fn load_batch(connection: &mut PgConnection, retrospective: &Retrospective) -> Result<Vec<Mutation>> {
     const LOAD: &str = "SELECT mutations FROM mutation_batches WHERE tenant = $1 AND retrospective = $2";
     let place = at("mutation_batches.mutations", retrospective.id);
     let stored: Option<String> = sqlx::query_scalar(LOAD)
@@ -80,12 +82,12 @@ async fn batch(connection: &mut PgConnection, retrospective: &Retrospective) -> 
         .bind(retrospective.id.to_string())
         .fetch_optional(connection)
         .await
-        .on("mutation_batches")?;
-    place.json(&stored.ok_or_else(|| place.damaged("it is settling and has no batch"))?)
+        .on_table("mutation_batches")?;
+    place.parse_json(&stored.ok_or_else(|| place.damaged_error("it is settling but has no batch"))?)
 }
 
-/// The last retrospective before this one that ended in a success.
-async fn previous_epoch(
+/// Finds the last successful retrospective before this one.
+async fn find_previous_epoch(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
 ) -> Result<Option<Epoch>> {
@@ -95,25 +97,26 @@ async fn previous_epoch(
     let epoch: Option<i64> = sqlx::query_scalar(LAST)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.key.workflow.as_str())
-        .bind(integer(retrospective.epoch))
+        .bind(to_i64(retrospective.epoch))
         .fetch_one(connection)
         .await
-        .on("retrospectives")?;
-    epoch.map(|epoch| at("retrospectives.epoch", &retrospective.key).unsigned(epoch)).transpose()
+        .on_table("retrospectives")?;
+    epoch.map(|epoch| at("retrospectives.epoch", &retrospective.key).parse_unsigned(epoch)).transpose()
 }
 
-/// What this retrospective or one of its runs has caused already: it never happens again. With the memories that it
-/// was about.
-async fn applied(
+/// Returns the changes that this retrospective or one of its runs has caused already, which must not happen again, and
+/// their memories.
+async fn find_applied_changes(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
     investigations: &[Investigation],
 ) -> Result<(HashSet<ChangeId>, Vec<MemoryId>)> {
-    caused(connection, &retrospective.key, &causes(retrospective, investigations)).await
+    find_changes_caused_by(connection, &retrospective.key, &possible_causes(retrospective, investigations))
+        .await
 }
 
-/// The changes of a workflow that have one of these causes, and the memories that they are about.
-pub(crate) async fn caused(
+/// Returns the changes of a workflow that have one of these causes, and the memories that they changed.
+pub(crate) async fn find_changes_caused_by(
     connection: &mut PgConnection,
     key: &WorkflowKey,
     causes: &[(&'static str, String)],
@@ -124,22 +127,22 @@ pub(crate) async fn caused(
     let rows: Vec<(String, String)> = sqlx::query_as(CAUSED)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(column(causes, |(kind, _)| *kind))
-        .bind(column(causes, |(_, id)| id.as_str()))
+        .bind(map_column(causes, |(kind, _)| *kind))
+        .bind(map_column(causes, |(_, id)| id.as_str()))
         .fetch_all(connection)
         .await
-        .on("changes")?;
+        .on_table("changes")?;
     let ids = rows.iter().map(|(id, _)| at("changes.id", key).parse(id)).collect::<Result<_>>()?;
     let memories =
         rows.iter().map(|(_, memory)| at("changes.memory", key).parse(memory)).collect::<Result<_>>()?;
     Ok((ids, memories))
 }
 
-/// Stores everything that closing a retrospective does.
-pub(crate) async fn store(
+/// Stores the results of closing a retrospective.
+pub(crate) async fn store_closing(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
-    closing: &Closing,
+    closing: &ClosedRetrospective,
     now: Timestamp,
 ) -> Result<()> {
     let (key, applied) = (&retrospective.key, &closing.applied);
@@ -148,19 +151,19 @@ pub(crate) async fn store(
     purge_tombstones(connection, key, &applied.expired).await?;
     store_tombstones(connection, key, &applied.tombstones).await?;
     store_report(connection, retrospective, closing).await?;
-    credit::remember(connection, key, &closing.report).await?;
+    credit::record_applied(connection, key, &closing.report).await?;
     manual::store_proposals(connection, key, &closing.proposals).await?;
-    rules::put(connection, &closing.rules).await?;
-    retrospective::move_on(connection, retrospective, closing.retrospective).await?;
-    count::set_workflow_state(connection, key, &closing.state).await?;
+    rules::insert_batches(connection, &closing.rules).await?;
+    retrospective::set_state(connection, retrospective, closing.retrospective_state).await?;
+    count::set_workflow_state(connection, key, &closing.workflow_state).await?;
     let opened: Vec<_> = closing.opened.iter().map(|opening| &opening.retrospective).collect();
-    retrospective::open(connection, &opened).await?;
+    retrospective::insert_opened(connection, &opened).await?;
     let next = closing.opened.iter().map(|opening| &opening.message);
-    outbox::put(connection, closing.messages.iter().chain(next)).await?;
+    outbox::enqueue_messages(connection, closing.messages.iter().chain(next)).await?;
     match &closing.failure {
         Some(rejection) => {
-            let letter = failure_letter(retrospective, rejection, closing.report.total.attempts, now);
-            delivery::bury(connection, &letter).await.map(|_| ())
+            let letter = failure_dead_letter(retrospective, rejection, closing.report.total.attempts, now);
+            delivery::store_dead_letter(connection, &letter).await.map(|_| ())
         }
         None => Ok(()),
     }
@@ -169,7 +172,7 @@ pub(crate) async fn store(
 async fn store_report(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
-    closing: &Closing,
+    closing: &ClosedRetrospective,
 ) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO reports (tenant, retrospective, report, written_ms) VALUES ($1, $2, $3, ",
@@ -179,9 +182,9 @@ async fn store_report(
     let done = sqlx::query(STORE)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.id.to_string())
-        .bind(json(&closing.report))
+        .bind(to_json(&closing.report))
         .execute(connection)
         .await
-        .on("reports")?;
-    at("reports", retrospective.id).touched(done.rows_affected(), 1)
+        .on_table("reports")?;
+    at("reports", retrospective.id).check_rows_affected(done.rows_affected(), 1)
 }

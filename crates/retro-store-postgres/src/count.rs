@@ -1,38 +1,40 @@
-//! Counting a batch: what is known is loaded, the decision is taken, and its effects are stored, by a dozen
-//! statements however large the batch is.
+//! Counting a batch: loads the known state, decides, and stores the effects, with a dozen statements whatever the size
+//! of the batch.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use retro_core::count::{Arrival, Counted, Facts};
+use retro_core::count::{Arrival, ArrivalDecision, CountingFacts};
 use retro_core::id::{EventKey, WorkflowKey};
-use retro_core::keep::Seen;
+use retro_core::retention::SeenContent;
 use retro_core::retrospective::WorkflowState;
 use retro_fault::Label;
-use retro_store::count::Decide;
+use retro_store::count::DecideCount;
 use retro_store::{CounterStore, IncomingRun, Result, StoreError};
-use retro_store_sql::body::{Packed, pack};
-use retro_store_sql::count::{CONSUMER, Known, Plan, WorkflowRecord, in_order, plan};
-use retro_store_sql::{at, integer, policy_time, workflow_key};
+use retro_store_sql::body::{CompressedBodies, compress_bodies};
+use retro_store_sql::count::{
+    CONSUMER, CountSnapshot, WorkflowRecord, WritePlan, plan_writes, seen_in_request_order,
+};
+use retro_store_sql::{at, format_policy_time, parse_workflow_key, to_i64};
 use sqlx::PgConnection;
 
-use crate::answer::OnTable;
+use crate::convert::OnTable;
 use crate::open::commit;
 use crate::run::store_runs;
-use crate::{PostgresStore, keep, lock, now_ms, outbox, retrospective};
+use crate::{PostgresStore, lock, now_ms, outbox, retention, retrospective};
 
-/// How often a batch is begun anew because another one, of other workflows, stored one of its events meanwhile. What
-/// it lost to is committed by then and seen the next time, so each time needs yet another batch with the same ids.
+/// Attempts at a batch when a concurrent batch of other workflows stores one of its events first. The competitor has
+/// committed by then and is seen next time, so each further attempt takes yet another batch with the same ids.
 const BEGUN_MAX: u32 = 4;
 
 #[async_trait]
 impl CounterStore for PostgresStore {
-    async fn count(
+    async fn count_runs(
         &self,
         batch: &[IncomingRun],
         look_at: &[WorkflowKey],
-        decide: Decide<'_>,
-    ) -> Result<Vec<Counted>> {
-        let bodies = pack(batch)?;
+        decide: DecideCount<'_>,
+    ) -> Result<Vec<ArrivalDecision>> {
+        let bodies = compress_bodies(batch)?;
         let arrivals: Vec<Arrival> = batch.iter().map(|run| run.arrival.clone()).collect();
         for _ in 0..BEGUN_MAX {
             if let Some(counted) = self.count_once(batch, &bodies, &arrivals, look_at, decide).await? {
@@ -42,97 +44,107 @@ impl CounterStore for PostgresStore {
         Err(StoreError::Unavailable(format!("inbox: others stored events of this batch {BEGUN_MAX} times")))
     }
 
-    async fn seen(&self, events: &[EventKey]) -> Result<Vec<Option<Seen>>> {
+    async fn find_seen_events(&self, events: &[EventKey]) -> Result<Vec<Option<SeenContent>>> {
         let asked: Vec<&EventKey> = events.iter().collect();
-        let mut connection = self.reader().acquire().await.on("inbox")?;
-        in_order(events.len(), seen_events(&mut connection, CONSUMER, &asked).await?)
+        let mut connection = self.reader().acquire().await.on_table("inbox")?;
+        seen_in_request_order(events.len(), seen_events(&mut connection, CONSUMER, &asked).await?)
     }
 
-    async fn known(&self, arrivals: &[Arrival]) -> Result<Facts> {
+    async fn load_counting_facts(&self, arrivals: &[Arrival]) -> Result<CountingFacts> {
         let keys: Vec<&WorkflowKey> = arrivals.iter().map(|arrival| &arrival.key).collect();
-        Ok(look_up(&mut *self.snapshot().await?, arrivals, &keys).await?.facts)
+        Ok(add_known(&mut *self.begin_snapshot().await?, arrivals, &keys).await?.facts)
     }
 
-    async fn waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>> {
-        // The fullest first: below its threshold a window may wait for ever and must not stand in another's way.
+    async fn list_waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>> {
+        // Fullest window first: one below its threshold may wait forever and must not block the others.
         const WAITING: &str = "
             SELECT tenant, workflow FROM workflows
             WHERE NOT open AND counted > claimed AND (paused_until IS NULL OR paused_until <= $1)
             ORDER BY counted - claimed DESC, tenant, workflow LIMIT $2";
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
-            .bind(policy_time(now))
+            .bind(format_policy_time(now))
             .bind(i64::from(limit))
             .fetch_all(self.reader())
             .await
-            .on("workflows")?;
-        rows.iter().map(|(tenant, workflow)| workflow_key(tenant, workflow)).collect()
+            .on_table("workflows")?;
+        rows.iter().map(|(tenant, workflow)| parse_workflow_key(tenant, workflow)).collect()
     }
 }
 
 impl PostgresStore {
-    /// `None`, and nothing is stored, when another batch stored one of the events since they were looked up.
+    /// Counts a batch. Returns `None`, and stores nothing, when another batch has stored one of the events since they
+    /// were looked up.
     async fn count_once(
         &self,
         batch: &[IncomingRun],
-        bodies: &Packed,
+        bodies: &CompressedBodies,
         arrivals: &[Arrival],
         look_at: &[WorkflowKey],
-        decide: Decide<'_>,
-    ) -> Result<Option<Vec<Counted>>> {
-        let mut transaction = self.write().await?;
-        let known = load(&mut transaction, arrivals, look_at).await?;
+        decide: DecideCount<'_>,
+    ) -> Result<Option<Vec<ArrivalDecision>>> {
+        let mut transaction = self.begin_write().await?;
+        let known = load_snapshot(&mut transaction, arrivals, look_at).await?;
         let effects = decide(known.facts.clone(), arrivals);
-        let plan = plan(batch, bodies, known, &effects);
+        let plan = plan_writes(batch, bodies, known, &effects);
         if !store_events(&mut transaction, &plan.events).await? {
             return Ok(None);
         }
-        store(&mut transaction, &plan, bodies).await?;
+        store_plan(&mut transaction, &plan, bodies).await?;
         let opened: Vec<_> = effects.opened.iter().map(|opening| &opening.retrospective).collect();
-        retrospective::open(&mut transaction, &opened).await?;
-        outbox::put(&mut transaction, effects.opened.iter().map(|opening| &opening.message)).await?;
+        retrospective::insert_opened(&mut transaction, &opened).await?;
+        outbox::enqueue_messages(&mut transaction, effects.opened.iter().map(|opening| &opening.message))
+            .await?;
         commit(transaction, Label::CountCommit).await?;
-        Ok(Some(effects.counted))
+        Ok(Some(effects.decisions))
     }
 }
 
-/// Locks the workflows, then loads what is known about them, their runs and their events.
-async fn load(connection: &mut PgConnection, arrivals: &[Arrival], look_at: &[WorkflowKey]) -> Result<Known> {
+/// Locks the workflows, then loads the known state of them, their runs and their events.
+async fn load_snapshot(
+    connection: &mut PgConnection,
+    arrivals: &[Arrival],
+    look_at: &[WorkflowKey],
+) -> Result<CountSnapshot> {
     let mut of_batch: Vec<&WorkflowKey> = arrivals.iter().map(|arrival| &arrival.key).collect();
     of_batch.sort_unstable();
     of_batch.dedup();
     let others: Vec<&WorkflowKey> =
         look_at.iter().filter(|key| of_batch.binary_search(key).is_err()).collect();
-    lock::workflows(connection, &of_batch, &others).await?;
+    lock::lock_workflows(connection, &of_batch, &others).await?;
     of_batch.extend(others);
-    look_up(connection, arrivals, &of_batch).await
+    add_known(connection, arrivals, &of_batch).await
 }
 
-async fn look_up(
+async fn add_known(
     connection: &mut PgConnection,
     arrivals: &[Arrival],
     keys: &[&WorkflowKey],
-) -> Result<Known> {
-    let mut known = Known::default();
+) -> Result<CountSnapshot> {
+    let mut known = CountSnapshot::default();
     known_events(connection, arrivals, &mut known).await?;
     known_runs(connection, arrivals, &mut known).await?;
     known_workflows(connection, keys, &mut known).await?;
     Ok(known)
 }
 
-async fn known_events(connection: &mut PgConnection, arrivals: &[Arrival], known: &mut Known) -> Result<()> {
+async fn known_events(
+    connection: &mut PgConnection,
+    arrivals: &[Arrival],
+    known: &mut CountSnapshot,
+) -> Result<()> {
     let events: Vec<&EventKey> = arrivals.iter().map(|arrival| &arrival.event).collect();
     let seen = seen_events(connection, CONSUMER, &events).await?;
-    seen.into_iter().try_for_each(|(index, seen)| known.event(arrivals, index, seen))
+    seen.into_iter().try_for_each(|(index, seen)| known.add_event(arrivals, index, seen))
 }
 
-/// What a consumer remembers of events: the place of each that was seen among those asked for, and of its content. Looks each up by
-/// the inbox's key. `LATERAL … OFFSET 0` leaves no other way: a plain join that was planned while the table was small is
-/// kept, and reads the whole inbox for every batch until the server has looked at its size.
+/// Returns the events that a consumer has seen: their index in `events`, and the stored content. `LATERAL … OFFSET 0`
+/// forces one index lookup per event: a plain join that was planned while the table was small is cached, and would scan
+/// the whole inbox for every batch until the server has analysed it.
 pub(crate) async fn seen_events(
     connection: &mut PgConnection,
     consumer: &str,
     events: &[&EventKey],
-) -> Result<Vec<(i64, Seen)>> {
+) -> Result<Vec<(i64, SeenContent)>> {
     const SEEN: &str = "
         SELECT asked.place - 1, inbox.content_hash
         FROM unnest($2::text[], $3::bytea[], $4::bytea[]) WITH ORDINALITY AS asked (tenant, source, id, place)
@@ -143,19 +155,25 @@ pub(crate) async fn seen_events(
     }
     let rows: Vec<(i64, String)> = sqlx::query_as(SEEN)
         .bind(consumer)
-        .bind(column(events, |event| event.tenant.as_str()))
-        .bind(column(events, |event| event.source.as_bytes()))
-        .bind(column(events, |event| event.id.as_bytes()))
+        .bind(map_column(events, |event| event.tenant.as_str()))
+        .bind(map_column(events, |event| event.source.as_bytes()))
+        .bind(map_column(events, |event| event.id.as_bytes()))
         .fetch_all(&mut *connection)
         .await
-        .on("inbox")?;
-    let whole = rows.into_iter().map(|(index, hash)| (index, Seen::Whole(hash)));
-    // In this order: an event that is purged between the two questions is found by the second.
-    let purged = keep::purged_events(connection, consumer, events).await?;
-    Ok(whole.chain(purged.into_iter().map(|(index, content)| (index, Seen::Purged(content)))).collect())
+        .on_table("inbox")?;
+    let whole = rows.into_iter().map(|(index, hash)| (index, SeenContent::Full(hash)));
+    // Keep this order: an event that is purged between the two queries is found by the second.
+    let purged = retention::purged_events(connection, consumer, events).await?;
+    Ok(whole
+        .chain(purged.into_iter().map(|(index, content)| (index, SeenContent::Purged(content))))
+        .collect())
 }
 
-async fn known_runs(connection: &mut PgConnection, arrivals: &[Arrival], known: &mut Known) -> Result<()> {
+async fn known_runs(
+    connection: &mut PgConnection,
+    arrivals: &[Arrival],
+    known: &mut CountSnapshot,
+) -> Result<()> {
     const KNOWN: &str = "
         SELECT asked.place - 1, runs.number, runs.ordinal, runs.attempt
         FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS asked (tenant, workflow, run, place)
@@ -165,35 +183,35 @@ async fn known_runs(connection: &mut PgConnection, arrivals: &[Arrival], known: 
         return Ok(());
     }
     let rows: Vec<(i64, i64, Option<i64>, i64)> = sqlx::query_as(KNOWN)
-        .bind(column(arrivals, |arrival| arrival.key.tenant.as_str()))
-        .bind(column(arrivals, |arrival| arrival.key.workflow.as_str()))
-        .bind(column(arrivals, |arrival| arrival.run.run_id.as_str()))
+        .bind(map_column(arrivals, |arrival| arrival.key.tenant.as_str()))
+        .bind(map_column(arrivals, |arrival| arrival.key.workflow.as_str()))
+        .bind(map_column(arrivals, |arrival| arrival.run.run_id.as_str()))
         .fetch_all(connection)
         .await
-        .on("runs")?;
-    rows.into_iter().try_for_each(|row| known.run(arrivals, row))
+        .on_table("runs")?;
+    rows.into_iter().try_for_each(|row| known.add_run(arrivals, row))
 }
 
-/// A row that is only a lock (see [`lock`]) is not known.
+/// Adds the known workflows. A row that is only a lock (see [`lock`]) is not known.
 async fn known_workflows(
     connection: &mut PgConnection,
     keys: &[&WorkflowKey],
-    known: &mut Known,
+    known: &mut CountSnapshot,
 ) -> Result<()> {
     const KNOWN: &str = "
         SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until FROM workflows
         WHERE (tenant, workflow) IN (SELECT * FROM unnest($1::text[], $2::text[])) AND recorded > 0";
     let rows: Vec<WorkflowRecord> = sqlx::query_as(KNOWN)
-        .bind(column(keys, |key| key.tenant.as_str()))
-        .bind(column(keys, |key| key.workflow.as_str()))
+        .bind(map_column(keys, |key| key.tenant.as_str()))
+        .bind(map_column(keys, |key| key.workflow.as_str()))
         .fetch_all(connection)
         .await
-        .on("workflows")?;
-    rows.into_iter().try_for_each(|row| known.workflow(row))
+        .on_table("workflows")?;
+    rows.into_iter().try_for_each(|row| known.add_workflow(row))
 }
 
-/// Stores events in the order of their keys, so that two batches wait for each other in one direction only. Returns
-/// false when one of them is there by now.
+/// Stores events in the order of their keys, so that concurrent batches wait for each other in one direction only.
+/// Returns false when one of them has been stored meanwhile.
 async fn store_events(connection: &mut PgConnection, events: &[&Arrival]) -> Result<bool> {
     const STORE: &str = concat!(
         "INSERT INTO inbox (consumer, tenant, source, event_id, content_hash, received_ms)
@@ -207,24 +225,29 @@ async fn store_events(connection: &mut PgConnection, events: &[&Arrival]) -> Res
     }
     let done = sqlx::query(STORE)
         .bind(CONSUMER)
-        .bind(column(events, |arrival| arrival.event.tenant.as_str()))
-        .bind(column(events, |arrival| arrival.event.source.as_bytes()))
-        .bind(column(events, |arrival| arrival.event.id.as_bytes()))
-        .bind(column(events, |arrival| arrival.content_hash.as_str()))
+        .bind(map_column(events, |arrival| arrival.event.tenant.as_str()))
+        .bind(map_column(events, |arrival| arrival.event.source.as_bytes()))
+        .bind(map_column(events, |arrival| arrival.event.id.as_bytes()))
+        .bind(map_column(events, |arrival| arrival.content_hash.as_str()))
         .execute(connection)
         .await
-        .on("inbox")?;
+        .on_table("inbox")?;
     Ok(done.rows_affected() == events.len() as u64)
 }
 
-async fn store(connection: &mut PgConnection, plan: &Plan<'_>, bodies: &Packed) -> Result<()> {
+async fn store_plan(
+    connection: &mut PgConnection,
+    plan: &WritePlan<'_>,
+    bodies: &CompressedBodies,
+) -> Result<()> {
     store_workflows(connection, plan).await?;
     store_runs(connection, &plan.runs, &bodies.bytes).await
 }
 
-/// Stores the states of workflows, with the last place of arrival given in each and the events that it had now. Their rows are there and locked.
-async fn store_workflows(connection: &mut PgConnection, plan: &Plan<'_>) -> Result<()> {
-    let Plan { states, recorded, events_of, .. } = plan;
+/// Stores the states of workflows, with the last arrival number given in each and the number of new events. Their rows
+/// exist and are locked.
+async fn store_workflows(connection: &mut PgConnection, plan: &WritePlan<'_>) -> Result<()> {
+    let WritePlan { states, recorded, events_of, .. } = plan;
     const STORE: &str = "
         UPDATE workflows SET recorded = new.recorded, counted = new.counted, claimed = new.claimed,
             epoch = new.epoch, open = new.open, failures = new.failures, paused_until = new.paused_until,
@@ -238,33 +261,33 @@ async fn store_workflows(connection: &mut PgConnection, plan: &Plan<'_>) -> Resu
     }
     let rows: Vec<(&WorkflowKey, &WorkflowState)> = states.iter().collect();
     let done = sqlx::query(STORE)
-        .bind(column(&rows, |(key, _)| key.tenant.as_str()))
-        .bind(column(&rows, |(key, _)| key.workflow.as_str()))
-        .bind(column(&rows, |(key, _)| integer(recorded.get(key).copied().unwrap_or_default())))
-        .bind(column(&rows, |(_, state)| integer(state.counted)))
-        .bind(column(&rows, |(_, state)| integer(state.claimed)))
-        .bind(column(&rows, |(_, state)| integer(state.epoch)))
-        .bind(column(&rows, |(_, state)| state.open))
-        .bind(column(&rows, |(_, state)| i64::from(state.failures)))
-        .bind(column(&rows, |(_, state)| state.paused_until.map(policy_time)))
-        .bind(column(&rows, |(key, _)| integer(events_of.get(key).copied().unwrap_or_default())))
+        .bind(map_column(&rows, |(key, _)| key.tenant.as_str()))
+        .bind(map_column(&rows, |(key, _)| key.workflow.as_str()))
+        .bind(map_column(&rows, |(key, _)| to_i64(recorded.get(key).copied().unwrap_or_default())))
+        .bind(map_column(&rows, |(_, state)| to_i64(state.counted)))
+        .bind(map_column(&rows, |(_, state)| to_i64(state.claimed)))
+        .bind(map_column(&rows, |(_, state)| to_i64(state.epoch)))
+        .bind(map_column(&rows, |(_, state)| state.open))
+        .bind(map_column(&rows, |(_, state)| i64::from(state.failures)))
+        .bind(map_column(&rows, |(_, state)| state.paused_until.map(format_policy_time)))
+        .bind(map_column(&rows, |(key, _)| to_i64(events_of.get(key).copied().unwrap_or_default())))
         .execute(connection)
         .await
-        .on("workflows")?;
-    at("workflows", "a batch").touched(done.rows_affected(), states.len())
+        .on_table("workflows")?;
+    at("workflows", "a batch").check_rows_affected(done.rows_affected(), states.len())
 }
 
-/// Loads the state of one workflow.
-pub(crate) async fn workflow_state(
+/// Finds the state of one workflow.
+pub(crate) async fn find_workflow_state(
     connection: &mut PgConnection,
     key: &WorkflowKey,
 ) -> Result<Option<WorkflowState>> {
-    let mut known = Known::default();
+    let mut known = CountSnapshot::default();
     known_workflows(connection, &[key], &mut known).await?;
     Ok(known.facts.workflows.remove(key))
 }
 
-/// Stores the state of a workflow that is there; the runs recorded stay.
+/// Updates the state of an existing workflow; the number of recorded runs stays.
 pub(crate) async fn set_workflow_state(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -276,19 +299,19 @@ pub(crate) async fn set_workflow_state(
     let done = sqlx::query(STORE)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(integer(state.counted))
-        .bind(integer(state.claimed))
-        .bind(integer(state.epoch))
+        .bind(to_i64(state.counted))
+        .bind(to_i64(state.claimed))
+        .bind(to_i64(state.epoch))
         .bind(state.open)
         .bind(i64::from(state.failures))
-        .bind(state.paused_until.map(policy_time))
+        .bind(state.paused_until.map(format_policy_time))
         .execute(connection)
         .await
-        .on("workflows")?;
-    at("workflows", key).touched(done.rows_affected(), 1)
+        .on_table("workflows")?;
+    at("workflows", key).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// One column of rows, as an array to be taken apart by `unnest`.
-pub(crate) fn column<'a, T, C>(rows: &'a [T], of: impl Fn(&'a T) -> C) -> Vec<C> {
+/// Returns one column of some rows, as an array for `unnest`.
+pub(crate) fn map_column<'a, T, C>(rows: &'a [T], of: impl Fn(&'a T) -> C) -> Vec<C> {
     rows.iter().map(of).collect()
 }

@@ -1,33 +1,35 @@
-//! Late credit: which memories were applied in which run, and what waits for the writer.
+//! Late credit: which memories were applied in which runs, and which credits are due.
 
 use retro_core::id::{MemoryId, WorkflowKey};
-use retro_core::memory::Cause;
-use retro_core::outcome::{CreditFacts, Credited, PullRequestEnd, PullRequestRef, Use, uses};
+use retro_core::memory::ChangeCause;
+use retro_core::outcome::{
+    CreditFacts, MemoryApplication, OutcomeCredit, PullRequestEnd, PullRequestRef, list_memory_applications,
+};
 use retro_core::report::Report;
 use retro_store::Result;
-use retro_store_sql::memory::cause;
-use retro_store_sql::track::{due as message, pull_request};
-use retro_store_sql::{at, integer, workflow_key};
+use retro_store_sql::memory::cause_columns;
+use retro_store_sql::track::{outcomes_due_message as message, pull_request_from_row};
+use retro_store_sql::{at, parse_workflow_key, to_i64};
 use sqlx::PgConnection;
 
-use crate::answer::OnTable;
-use crate::count::column;
-use crate::memory::{append_changes, living_and_named, store_memories};
+use crate::convert::OnTable;
+use crate::count::map_column;
+use crate::memory::{append_changes, list_living_and_named, store_memories};
 use crate::{close, now_ms, outbox, track};
 
-/// A credit that waits: at most so many uses of it, and whether others come after them.
-pub(crate) struct Due {
+/// A due credit: its next uses of memories, and whether more follow.
+pub(crate) struct DueCredit {
     pub(crate) facts: CreditFacts,
     more: bool,
 }
 
-/// Loads the next part of a credit that waits, at most `limit` uses; `None` when it does not.
-pub(crate) async fn load(
+/// Loads the next part of a due credit, at most `limit` uses. Returns `None` when no credit is due.
+pub(crate) async fn load_due_credit(
     connection: &mut PgConnection,
     key: &WorkflowKey,
     pull_request: &PullRequestRef,
     limit: u32,
-) -> Result<Option<Due>> {
+) -> Result<Option<DueCredit>> {
     const WAITS: &str = "
         SELECT after_run, after_memory FROM credits_due
         WHERE tenant = $1 AND workflow = $2 AND repo = $3 AND number = $4";
@@ -35,41 +37,41 @@ pub(crate) async fn load(
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
         .bind(&pull_request.repo)
-        .bind(integer(pull_request.number))
+        .bind(to_i64(pull_request.number))
         .fetch_optional(&mut *connection)
         .await
-        .on("credits_due")?;
+        .on_table("credits_due")?;
     let Some(after) = waits else { return Ok(None) };
-    let mut uses = uses_behind(connection, key, pull_request, &after, limit).await?;
+    let mut uses = list_uses_after(connection, key, pull_request, &after, limit).await?;
     let more = uses.len() > limit as usize;
     uses.truncate(limit as usize);
     let named: Vec<MemoryId> = uses.iter().map(|one| one.memory).collect();
     let causes = uses.iter().map(|one| {
         let end = PullRequestEnd::Merged;
-        cause(&Cause::Outcome { workflow: key.workflow.clone(), run: one.run.clone(), end })
+        cause_columns(&ChangeCause::Outcome { workflow: key.workflow.clone(), run: one.run.clone(), end })
     });
     let causes: Vec<_> = causes.collect();
-    let (applied, _) = close::caused(connection, key, &causes).await?;
-    let known = track::known(connection, &key.tenant, pull_request).await?;
+    let (applied, _) = close::find_changes_caused_by(connection, key, &causes).await?;
+    let known = track::find_pull_request_facts(connection, &key.tenant, pull_request).await?;
     let facts = CreditFacts {
         key: key.clone(),
         pull_request: pull_request.clone(),
         facts: known.unwrap_or_default(),
-        memories: living_and_named(connection, key, &named).await?,
-        uses,
+        memories: list_living_and_named(connection, key, &named).await?,
+        applications: uses,
         applied,
     };
-    Ok(Some(Due { facts, more }))
+    Ok(Some(DueCredit { facts, more }))
 }
 
-/// The uses after this run and memory, one more than `limit` of them where there are more.
-async fn uses_behind(
+/// Lists the uses after this run and memory: one more than `limit` when more follow.
+async fn list_uses_after(
     connection: &mut PgConnection,
     key: &WorkflowKey,
     pull_request: &PullRequestRef,
     after: &(String, String),
     limit: u32,
-) -> Result<Vec<Use>> {
+) -> Result<Vec<MemoryApplication>> {
     const USES: &str = "
         SELECT DISTINCT used.run_id, used.memory FROM run_links AS link
         JOIN memory_uses AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
@@ -81,52 +83,60 @@ async fn uses_behind(
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
         .bind(&pull_request.repo)
-        .bind(integer(pull_request.number))
+        .bind(to_i64(pull_request.number))
         .bind(&after.0)
         .bind(&after.1)
+        // One more than asked for shows whether more follow.
         .bind(i64::from(limit) + 1)
         .fetch_all(connection)
         .await
-        .on("memory_uses")?;
+        .on_table("memory_uses")?;
     let place = at("memory_uses", key);
-    let read =
-        |(run, memory): &(String, String)| Ok(Use { run: place.parse(run)?, memory: place.parse(memory)? });
+    let read = |(run, memory): &(String, String)| {
+        Ok(MemoryApplication { run: place.parse(run)?, memory: place.parse(memory)? })
+    };
     rows.iter().map(read).collect()
 }
 
-/// Stores what crediting does; nothing waits any more, or what comes after it, with a message for the next part.
-pub(crate) async fn store(connection: &mut PgConnection, due: &Due, credited: &Credited) -> Result<()> {
+/// Stores the results of crediting, and deletes the due credit, or moves it past this part and wakes the writer for the
+/// next.
+pub(crate) async fn store_credit(
+    connection: &mut PgConnection,
+    due: &DueCredit,
+    credited: &OutcomeCredit,
+) -> Result<()> {
     const DONE: &str = "
         DELETE FROM credits_due WHERE tenant = $1 AND workflow = $2 AND repo = $3 AND number = $4";
     const PART: &str = "
         UPDATE credits_due SET after_run = $5, after_memory = $6
         WHERE tenant = $1 AND workflow = $2 AND repo = $3 AND number = $4";
-    let CreditFacts { key, pull_request, uses, .. } = &due.facts;
+    let CreditFacts { key, pull_request, applications: uses, .. } = &due.facts;
     append_changes(connection, key, &credited.changes).await?;
     store_memories(connection, key, &credited.memories).await?;
-    outbox::put(connection, credited.messages.iter()).await?;
+    outbox::enqueue_messages(connection, credited.messages.iter()).await?;
     let of = |sql| {
         sqlx::query(sql)
             .bind(key.tenant.as_str())
             .bind(key.workflow.as_str())
             .bind(&pull_request.repo)
-            .bind(integer(pull_request.number))
+            .bind(to_i64(pull_request.number))
     };
+    // The position moves in the transaction that credits, so that no use is credited twice or skipped.
     let query = match uses.last().filter(|_| due.more) {
         None => of(DONE),
         Some(last) => {
             let because = format!("what comes after memory {} in run {}", last.memory, last.run);
             let next = message(&key.tenant, key.workflow.as_str(), pull_request.clone(), &because)?;
-            outbox::put(connection, std::iter::once(&next)).await?;
+            outbox::enqueue_messages(connection, std::iter::once(&next)).await?;
             of(PART).bind(last.run.as_str()).bind(last.memory.to_string())
         }
     };
-    let done = query.execute(connection).await.on("credits_due")?;
-    at("credits_due", key).touched(done.rows_affected(), 1)
+    let done = query.execute(connection).await.on_table("credits_due")?;
+    at("credits_due", key).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Credits that have waited for so long, the oldest first.
-pub(crate) async fn overdue(
+/// Lists the credits that have been due for at least `older_than_s` seconds, oldest first.
+pub(crate) async fn list_overdue(
     connection: &mut PgConnection,
     older_than_s: u64,
     limit: u32,
@@ -137,20 +147,20 @@ pub(crate) async fn overdue(
         " - $1 * 1000 ORDER BY due_ms, tenant, workflow, repo, number LIMIT $2"
     );
     let rows: Vec<(String, String, String, i64)> = sqlx::query_as(OVERDUE)
-        .bind(integer(older_than_s))
+        .bind(to_i64(older_than_s))
         .bind(i64::from(limit))
         .fetch_all(connection)
         .await
-        .on("credits_due")?;
+        .on_table("credits_due")?;
     let read = |(tenant, workflow, repo, number): (String, String, String, i64)| {
-        Ok((workflow_key(&tenant, &workflow)?, pull_request(repo, number)?))
+        Ok((parse_workflow_key(&tenant, &workflow)?, pull_request_from_row(repo, number)?))
     };
     rows.into_iter().map(read).collect()
 }
 
-/// Remembers what a closed retrospective found applied; where the pull request of such a run has ended before, credit
-/// is due.
-pub(crate) async fn remember(
+/// Records the memory uses that a closed retrospective found. Where the pull request of such a run has ended already,
+/// credit becomes due.
+pub(crate) async fn record_applied(
     connection: &mut PgConnection,
     key: &WorkflowKey,
     report: &Report,
@@ -159,6 +169,7 @@ pub(crate) async fn remember(
         INSERT INTO memory_uses (tenant, workflow, run_id, memory, retrospective)
         SELECT $1, $2, run_id, memory, $3 FROM unnest($4::text[], $5::text[]) AS new (run_id, memory)
         ON CONFLICT (tenant, workflow, run_id, memory) DO NOTHING";
+    // A new use may sort before the position reached: a partly processed credit starts over.
     const DUE: &str = concat!(
         "INSERT INTO credits_due (tenant, workflow, repo, number, due_ms)
          SELECT DISTINCT link.tenant, link.workflow, link.repo, link.number, ",
@@ -169,32 +180,32 @@ pub(crate) async fn remember(
          ON CONFLICT (tenant, workflow, repo, number) DO UPDATE SET after_run = '', after_memory = ''
              WHERE credits_due.after_run <> '' RETURNING repo, number"
     );
-    let used = uses(report);
+    let used = list_memory_applications(report);
     if used.is_empty() {
         return Ok(());
     }
-    let runs = column(&used, |one| one.run.as_str());
+    let runs = map_column(&used, |one| one.run.as_str());
     sqlx::query(STORE)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
         .bind(report.id.to_string())
         .bind(&runs)
-        .bind(column(&used, |one| one.memory.to_string()))
+        .bind(map_column(&used, |one| one.memory.to_string()))
         .execute(&mut *connection)
         .await
-        .on("memory_uses")?;
+        .on_table("memory_uses")?;
     let due: Vec<(String, i64)> = sqlx::query_as(DUE)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
         .bind(&runs)
         .fetch_all(&mut *connection)
         .await
-        .on("credits_due")?;
+        .on_table("credits_due")?;
     let because = format!("retrospective {}", report.id);
     let messages = due.into_iter().map(|(repo, number)| {
-        message(&key.tenant, key.workflow.as_str(), pull_request(repo, number)?, &because)
+        message(&key.tenant, key.workflow.as_str(), pull_request_from_row(repo, number)?, &because)
     });
     let messages = messages.collect::<Result<Vec<_>>>()?;
-    outbox::put(connection, messages.iter()).await?;
+    outbox::enqueue_messages(connection, messages.iter()).await?;
     Ok(())
 }

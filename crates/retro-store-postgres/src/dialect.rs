@@ -1,70 +1,70 @@
-//! What the sources of `retro-store-sql/ports`, which both databases compile, find different here.
+//! Definitions that the shared sources in `retro-store-sql/ports` need and that differ between the databases.
 
 pub(crate) use sqlx::{PgConnection as Connection, Postgres as Database};
 
 pub(crate) use crate::PostgresStore as Store;
-pub(crate) use crate::answer::{OnTable, shown};
+pub(crate) use crate::convert::{OnTable, storable_text};
 
-/// The database's clock as an SQL expression: Unix time in milliseconds, when the statement came. The same throughout
-/// one statement, so that it can bound an index; and not when the transaction began (`now()`), since a transaction may
-/// have waited for the lock of its workflow, and a lease is counted from when it is given.
+/// The database's clock as an SQL expression: Unix time in milliseconds when the statement arrived. It is constant
+/// throughout one statement, so it can bound an index scan. It is not the start of the transaction (`now()`), because a
+/// transaction may have waited for its workflow's lock, and a lease counts from when it is given.
 macro_rules! now_ms {
     () => {
         "floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
     };
 }
 
-/// The function that returns the larger of its arguments.
+/// SQL function that returns the larger of its arguments.
 macro_rules! greatest {
     () => {
         "greatest"
     };
 }
 
-/// The function that returns the smaller of its arguments.
+/// SQL function that returns the smaller of its arguments.
 macro_rules! least {
     () => {
         "least"
     };
 }
 
-/// Ends a question whose rows are kept from everybody else.
+/// End of a query that locks its rows.
 macro_rules! for_update {
     () => {
         " FOR UPDATE"
     };
 }
 
-/// Ends a question that passes over rows which somebody else keeps.
+/// End of a query that skips rows locked by others.
 macro_rules! skip_locked {
     () => {
         " FOR UPDATE SKIP LOCKED"
     };
 }
 
-/// Names the index of a table, for a planner that would take a worse one; this one has statistics.
+/// Names the index for a planner that would choose a worse one. Empty here: Postgres has statistics.
 macro_rules! by_index {
     ($name:literal) => {
         ""
     };
 }
 
-/// The column of `dead_letters` that grows with every row.
+/// Column of `dead_letters` that grows with every row.
 macro_rules! arrival {
     () => {
         "position"
     };
 }
 
-/// Ends a condition: to be one of the values of [`list`], a parameter.
+/// End of a condition: the value is one of those in the parameter, which [`list_parameter`] builds.
 macro_rules! any_of {
     ($parameter:literal) => {
         concat!(" = ANY (", $parameter, ")")
     };
 }
 
-/// Values as one parameter, for [`any_of`].
-pub(crate) fn list(values: &[impl ToString]) -> Vec<String> {
+/// Builds one parameter from several values, for [`any_of`].
+pub(crate) fn list_parameter(values: &[impl ToString]) -> Vec<String> {
     values.iter().map(ToString::to_string).collect()
 }
 

@@ -3,15 +3,15 @@
 use retro_core::id::{MemoryId, Tenant, WorkflowKey};
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_store::Result;
-use retro_store_sql::memory::{cause, once, read_memory, read_tombstone};
-use retro_store_sql::{at, json, policy_time};
+use retro_store_sql::memory::{cause_columns, changes_to_append, parse_memory, parse_tombstone};
+use retro_store_sql::{at, format_policy_time, to_json};
 use sqlx::PgConnection;
 
-use crate::answer::{OnTable, shown};
-use crate::count::column;
+use crate::convert::{OnTable, storable_text};
+use crate::count::map_column;
 
-/// The living memories of a workflow and those of its memories that are named, whatever their status; by id.
-pub(crate) async fn living_and_named(
+/// Lists the living memories of a workflow and the named ones of any status, by id.
+pub(crate) async fn list_living_and_named(
     connection: &mut PgConnection,
     key: &WorkflowKey,
     named: &[MemoryId],
@@ -27,15 +27,15 @@ pub(crate) async fn living_and_named(
     let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(column(named, MemoryId::to_string))
+        .bind(map_column(named, MemoryId::to_string))
         .fetch_all(connection)
         .await
-        .on("memories")?;
-    rows.iter().map(|(id, memory)| read_memory(id, memory)).collect()
+        .on_table("memories")?;
+    rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Those of the memories named that are rules of repositories, whatever their status.
-pub(crate) async fn rules_named(
+/// Lists the named memories that are repository rules, whatever their status.
+pub(crate) async fn list_named_rules(
     connection: &mut PgConnection,
     tenant: &Tenant,
     named: &[MemoryId],
@@ -45,14 +45,14 @@ pub(crate) async fn rules_named(
         WHERE tenant = $1 AND id = ANY($2::text[]) AND scope_kind = 'repository' ORDER BY id";
     let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
-        .bind(column(named, MemoryId::to_string))
+        .bind(map_column(named, MemoryId::to_string))
         .fetch_all(connection)
         .await
-        .on("memories")?;
-    rows.iter().map(|(id, memory)| read_memory(id, memory)).collect()
+        .on_table("memories")?;
+    rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Appends changes, in their order. Fails on one that has happened before: it would stand twice in its memory.
+/// Appends changes, in their order. Fails on a duplicate, which would count twice in its memory.
 pub(crate) async fn append_changes(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -64,27 +64,28 @@ pub(crate) async fn append_changes(
         FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
             WITH ORDINALITY AS new (id, memory, kind, cause, cause_id, retrospective, change, place)
         ORDER BY place";
-    let changes = &*once(changes);
+    let changes = &*changes_to_append(changes);
     if changes.is_empty() {
         return Ok(());
     }
     let done = sqlx::query(APPEND)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(column(changes, |change| change.id.to_string()))
-        .bind(column(changes, |change| change.memory.to_string()))
-        .bind(column(changes, |change| change.effect.kind()))
-        .bind(column(changes, |change| cause(&change.cause).0))
-        .bind(column(changes, |change| shown(&cause(&change.cause).1).into_owned()))
-        .bind(column(changes, |change| change.retrospective.map(|id| id.to_string())))
-        .bind(column(changes, json))
+        .bind(map_column(changes, |change| change.id.to_string()))
+        .bind(map_column(changes, |change| change.memory.to_string()))
+        .bind(map_column(changes, |change| change.effect.kind()))
+        .bind(map_column(changes, |change| cause_columns(&change.cause).0))
+        .bind(map_column(changes, |change| storable_text(&cause_columns(&change.cause).1).into_owned()))
+        .bind(map_column(changes, |change| change.retrospective.map(|id| id.to_string())))
+        .bind(map_column(changes, to_json))
         .execute(connection)
         .await
-        .on("changes")?;
-    at("changes", key).touched(done.rows_affected(), changes.len())
+        .on_table("changes")?;
+    at("changes", key).check_rows_affected(done.rows_affected(), changes.len())
 }
 
-/// Stores memories as they are now. One of another workflow under the same id is left alone, and an error.
+/// Inserts or updates memories. Fails when a memory with the same id belongs to another workflow; that one stays
+/// unchanged.
 pub(crate) async fn store_memories(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -107,18 +108,18 @@ pub(crate) async fn store_memories(
     let done = sqlx::query(STORE)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(column(memories, |memory| memory.id.to_string()))
-        .bind(column(memories, |memory| memory.scope.kind()))
-        .bind(column(memories, |memory| memory.scope.key()))
-        .bind(column(memories, |memory| memory.scope.step().map(|step| step.as_str())))
-        .bind(column(memories, |memory| memory.status.as_str()))
-        .bind(column(memories, |memory| i64::from(memory.weight.get())))
-        .bind(column(memories, json))
-        .bind(column(memories, |memory| policy_time(memory.changed_at)))
+        .bind(map_column(memories, |memory| memory.id.to_string()))
+        .bind(map_column(memories, |memory| memory.scope.kind()))
+        .bind(map_column(memories, |memory| memory.scope.storage_key()))
+        .bind(map_column(memories, |memory| memory.scope.step().map(|step| step.as_str())))
+        .bind(map_column(memories, |memory| memory.status.as_str()))
+        .bind(map_column(memories, |memory| i64::from(memory.weight.get())))
+        .bind(map_column(memories, to_json))
+        .bind(map_column(memories, |memory| format_policy_time(memory.changed_at)))
         .execute(connection)
         .await
-        .on("memories")?;
-    at("memories", key).touched(done.rows_affected(), memories.len())
+        .on_table("memories")?;
+    at("memories", key).check_rows_affected(done.rows_affected(), memories.len())
 }
 
 /// Stores new tombstones.
@@ -137,13 +138,13 @@ pub(crate) async fn store_tombstones(
     let done = sqlx::query(STORE)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(column(tombstones, |stone| stone.memory.to_string()))
-        .bind(column(tombstones, |stone| policy_time(stone.until)))
-        .bind(column(tombstones, json))
+        .bind(map_column(tombstones, |stone| stone.memory.to_string()))
+        .bind(map_column(tombstones, |stone| format_policy_time(stone.until)))
+        .bind(map_column(tombstones, to_json))
         .execute(connection)
         .await
-        .on("tombstones")?;
-    at("tombstones", key).touched(done.rows_affected(), tombstones.len())
+        .on_table("tombstones")?;
+    at("tombstones", key).check_rows_affected(done.rows_affected(), tombstones.len())
 }
 
 /// Purges the tombstones of these memories.
@@ -160,15 +161,18 @@ pub(crate) async fn purge_tombstones(
     let done = sqlx::query(PURGE)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(column(expired, MemoryId::to_string))
+        .bind(map_column(expired, MemoryId::to_string))
         .execute(connection)
         .await
-        .on("tombstones")?;
-    at("tombstones", key).touched(done.rows_affected(), expired.len())
+        .on_table("tombstones")?;
+    at("tombstones", key).check_rows_affected(done.rows_affected(), expired.len())
 }
 
-/// The tombstones of a workflow, by memory; expired ones included.
-pub(crate) async fn tombstones(connection: &mut PgConnection, key: &WorkflowKey) -> Result<Vec<Tombstone>> {
+/// Lists the tombstones of a workflow by memory, expired ones included.
+pub(crate) async fn list_tombstones(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+) -> Result<Vec<Tombstone>> {
     const LOAD: &str =
         "SELECT memory, tombstone FROM tombstones WHERE tenant = $1 AND workflow = $2 ORDER BY memory";
     let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
@@ -176,6 +180,6 @@ pub(crate) async fn tombstones(connection: &mut PgConnection, key: &WorkflowKey)
         .bind(key.workflow.as_str())
         .fetch_all(connection)
         .await
-        .on("tombstones")?;
-    rows.iter().map(|(memory, tombstone)| read_tombstone(memory, tombstone)).collect()
+        .on_table("tombstones")?;
+    rows.iter().map(|(memory, tombstone)| parse_tombstone(memory, tombstone)).collect()
 }

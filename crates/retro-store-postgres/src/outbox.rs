@@ -1,31 +1,34 @@
-//! Messages that wait to be sent.
+//! The outbox: messages to be sent.
 
 use async_trait::async_trait;
 use retro_core::id::MessageId;
 use retro_core::message::Message;
 use retro_fault::Label;
 use retro_store::{OutboxStore, Result};
-use retro_store_sql::{at, json, trace};
+use retro_store_sql::{at, to_json, trace};
 use sqlx::PgConnection;
 
-use crate::answer::OnTable;
-use crate::count::column;
+use crate::convert::OnTable;
+use crate::count::map_column;
 use crate::open::commit;
 use crate::{PostgresStore, now_ms};
 
 #[async_trait]
 impl OutboxStore for PostgresStore {
-    async fn unsent(&self, limit: u32) -> Result<Vec<Message>> {
+    async fn list_unsent_messages(&self, limit: u32) -> Result<Vec<Message>> {
         const UNSENT: &str = "
             SELECT id, tenant, workflow, notice, trace FROM outbox WHERE sent_ms IS NULL ORDER BY sequence LIMIT $1";
-        let rows: Vec<Row> =
-            sqlx::query_as(UNSENT).bind(i64::from(limit)).fetch_all(self.reader()).await.on("outbox")?;
-        rows.iter().map(read).collect()
+        let rows: Vec<Row> = sqlx::query_as(UNSENT)
+            .bind(i64::from(limit))
+            .fetch_all(self.reader())
+            .await
+            .on_table("outbox")?;
+        rows.iter().map(message_from_row).collect()
     }
 
     async fn mark_sent(&self, ids: &[MessageId]) -> Result<()> {
-        // Fewer rows than ids are no error: a relay beside this one may have marked them. One that is marking a row at
-        // this moment is not waited for: were it to fail, the message would be sent again under the same id.
+        // Fewer rows than ids are no error: another relay may have marked them. A row that another relay is marking
+        // right now is skipped; should that relay fail, the message is sent again under the same id.
         const MARK: &str = concat!(
             "UPDATE outbox SET sent_ms = ",
             now_ms!(),
@@ -35,9 +38,9 @@ impl OutboxStore for PostgresStore {
         if ids.is_empty() {
             return Ok(());
         }
-        let mut transaction = self.write().await?;
-        let marked = sqlx::query(MARK).bind(column(ids, MessageId::to_string));
-        marked.execute(&mut *transaction).await.on("outbox")?;
+        let mut transaction = self.begin_write().await?;
+        let marked = sqlx::query(MARK).bind(map_column(ids, MessageId::to_string));
+        marked.execute(&mut *transaction).await.on_table("outbox")?;
         commit(transaction, Label::RelayMarkCommit).await
     }
 }
@@ -45,19 +48,19 @@ impl OutboxStore for PostgresStore {
 /// Id, tenant, workflow, notice and trace.
 type Row = (String, String, String, String, Option<String>);
 
-fn read((id, tenant, workflow, notice, trace): &Row) -> Result<Message> {
+fn message_from_row((id, tenant, workflow, notice, trace): &Row) -> Result<Message> {
     let place = at("outbox.notice", id);
     Ok(Message {
         id: place.parse(id)?,
         tenant: place.parse(tenant)?,
         workflow: place.parse(workflow)?,
-        notice: place.json(notice)?,
-        trace: trace::read(trace.as_deref()),
+        notice: place.parse_json(notice)?,
+        trace: trace::parse_trace(trace.as_deref()),
     })
 }
 
-/// Puts messages behind those that wait. One with the id of an earlier one is that message, and is left alone.
-pub(crate) async fn put<'a>(
+/// Appends messages to the outbox. One whose id exists already is the same message and is skipped.
+pub(crate) async fn enqueue_messages<'a>(
     connection: &mut PgConnection,
     messages: impl Iterator<Item = &'a Message>,
 ) -> Result<()> {
@@ -77,14 +80,14 @@ pub(crate) async fn put<'a>(
         return Ok(());
     }
     sqlx::query(PUT)
-        .bind(column(&messages, |message| message.id.to_string()))
-        .bind(column(&messages, |message| message.tenant.as_str()))
-        .bind(column(&messages, |message| message.workflow.as_str()))
-        .bind(column(&messages, |message| message.notice.kind()))
-        .bind(column(&messages, |message| json(&message.notice)))
-        .bind(trace::current())
+        .bind(map_column(&messages, |message| message.id.to_string()))
+        .bind(map_column(&messages, |message| message.tenant.as_str()))
+        .bind(map_column(&messages, |message| message.workflow.as_str()))
+        .bind(map_column(&messages, |message| message.notice.kind()))
+        .bind(map_column(&messages, |message| to_json(&message.notice)))
+        .bind(trace::current_trace())
         .execute(connection)
         .await
-        .on("outbox")?;
+        .on_table("outbox")?;
     Ok(())
 }

@@ -1,24 +1,29 @@
-//! Recalling: the memories of a step, which runs met them, and which memory somebody names.
+//! Reading memories for agents: candidates of a step, presentations to runs, and lookups by name.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
-use retro_core::recall::Candidate;
+use retro_core::recall::RecallCandidate;
 use retro_core::review::Repository;
 use retro_fault::Label;
-use retro_store::{NameStore, RecallStore, Result};
+use retro_store::{MemoryRefStore, RecallStore, Result};
 use retro_store_sql::at;
-use retro_store_sql::memory::read_memory;
+use retro_store_sql::memory::parse_memory;
 use sqlx::PgConnection;
 
-use crate::answer::OnTable;
-use crate::count::column;
+use crate::convert::OnTable;
+use crate::count::map_column;
 use crate::open::commit;
 use crate::{PostgresStore, now_ms};
 
 #[async_trait]
 impl RecallStore for PostgresStore {
-    async fn candidates(&self, key: &WorkflowKey, step: &Step, weight_min: u16) -> Result<Vec<Candidate>> {
+    async fn load_candidates(
+        &self,
+        key: &WorkflowKey,
+        step: &Step,
+        weight_min: u16,
+    ) -> Result<Vec<RecallCandidate>> {
         const LOAD: &str = "
             SELECT memories.id, memories.memory, coalesce(memory_use.presentations, 0) FROM memories
             LEFT JOIN memory_use ON memory_use.tenant = memories.tenant AND memory_use.memory = memories.id
@@ -32,15 +37,20 @@ impl RecallStore for PostgresStore {
             .bind(i64::from(weight_min))
             .fetch_all(self.reader())
             .await
-            .on("memories")?;
+            .on_table("memories")?;
         let candidate = |(id, memory, count): &(String, String, i64)| {
-            let presentations = at("memory_use.presentations", id).unsigned(*count)?;
-            Ok(Candidate { memory: read_memory(id, memory)?, presentations })
+            let presentations = at("memory_use.presentations", id).parse_unsigned(*count)?;
+            Ok(RecallCandidate { memory: parse_memory(id, memory)?, presentations })
         };
         rows.iter().map(candidate).collect()
     }
 
-    async fn rules(&self, tenant: &Tenant, repo: &Repository, weight_min: u16) -> Result<Vec<Candidate>> {
+    async fn load_rule_candidates(
+        &self,
+        tenant: &Tenant,
+        repo: &Repository,
+        weight_min: u16,
+    ) -> Result<Vec<RecallCandidate>> {
         const LOAD: &str = "
             SELECT memories.id, memories.memory, coalesce(memory_use.presentations, 0) FROM memories
             LEFT JOIN memory_use ON memory_use.tenant = memories.tenant AND memory_use.memory = memories.id
@@ -49,14 +59,14 @@ impl RecallStore for PostgresStore {
             ORDER BY memories.weight DESC, memories.id";
         let rows: Vec<(String, String, i64)> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
-            .bind(repo.keeper(tenant).workflow.as_str())
+            .bind(repo.rule_scope(tenant).workflow.as_str())
             .bind(i64::from(weight_min))
             .fetch_all(self.reader())
             .await
-            .on("memories")?;
+            .on_table("memories")?;
         let candidate = |(id, memory, count): &(String, String, i64)| {
-            let presentations = at("memory_use.presentations", id).unsigned(*count)?;
-            Ok(Candidate { memory: read_memory(id, memory)?, presentations })
+            let presentations = at("memory_use.presentations", id).parse_unsigned(*count)?;
+            Ok(RecallCandidate { memory: parse_memory(id, memory)?, presentations })
         };
         rows.iter().map(candidate).collect()
     }
@@ -65,9 +75,10 @@ impl RecallStore for PostgresStore {
         if memories.is_empty() {
             return Ok(());
         }
-        let mut transaction = self.write().await?;
-        let first_time = present(&mut transaction, key, run, memories).await?;
-        count(&mut transaction, key, &first_time).await?;
+        let mut transaction = self.begin_write().await?;
+        // Presenting a memory to one run again must not count twice.
+        let first_time = record_presentations(&mut transaction, key, run, memories).await?;
+        count_presentations(&mut transaction, key, &first_time).await?;
         commit(transaction, Label::PresentedCommit).await
     }
 
@@ -80,7 +91,7 @@ impl RecallStore for PostgresStore {
              ON CONFLICT (tenant, workflow, run_id, memory) DO UPDATE SET read_ms = excluded.read_ms
              WHERE presentations.read_ms IS NULL"
         );
-        let mut transaction = self.write().await?;
+        let mut transaction = self.begin_write().await?;
         sqlx::query(READ)
             .bind(key.tenant.as_str())
             .bind(key.workflow.as_str())
@@ -88,44 +99,44 @@ impl RecallStore for PostgresStore {
             .bind(memory.to_string())
             .execute(&mut *transaction)
             .await
-            .on("presentations")?;
+            .on_table("presentations")?;
         commit(transaction, Label::ReadCommit).await
     }
 
-    async fn memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {
+    async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {
         const LOAD: &str = "SELECT memory FROM memories WHERE tenant = $1 AND id = $2";
         let row: Option<String> = sqlx::query_scalar(LOAD)
             .bind(tenant.as_str())
             .bind(id.to_string())
             .fetch_optional(self.reader())
             .await
-            .on("memories")?;
-        row.map(|memory| read_memory(&id.to_string(), &memory)).transpose()
+            .on_table("memories")?;
+        row.map(|memory| parse_memory(&id.to_string(), &memory)).transpose()
     }
 }
 
 #[async_trait]
-impl NameStore for PostgresStore {
-    async fn named(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
-        // A range of the primary key: ids are stored in lower case, so their text is ordered like their digits.
+impl MemoryRefStore for PostgresStore {
+    async fn find_memory_ids(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
+        // A range of the primary key: ids are stored in lower case, so their text order is the order of their digits.
         const NAMED: &str =
             "SELECT id FROM memories WHERE tenant = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT 2";
-        let (first, last) = name.range();
+        let (first, last) = name.id_range();
         let rows: Vec<String> = sqlx::query_scalar(NAMED)
             .bind(tenant.as_str())
             .bind(first.to_string())
             .bind(last.to_string())
             .fetch_all(self.reader())
             .await
-            .on("memories")?;
+            .on_table("memories")?;
         rows.iter().map(|id| at("memories.id", id).parse(id)).collect()
     }
 }
 
-/// Records presentations, and returns the memories that this run is now presented with for the first time, by id. What
-/// is no memory of this workflow is left out. Rows are written in the order of their ids, here and in [`count`], so that
-/// two answers at once wait for each other in one direction only.
-async fn present(
+/// Records presentations. Returns the memories that the run has been presented with for the first time, by id. Skips
+/// ids that are not memories of this workflow. Rows are written in the order of their ids, here and in
+/// [`count_presentations`], so that concurrent calls wait for each other in one direction only.
+async fn record_presentations(
     connection: &mut PgConnection,
     key: &WorkflowKey,
     run: &RunId,
@@ -145,13 +156,17 @@ async fn present(
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
         .bind(run.as_str())
-        .bind(column(memories, MemoryId::to_string))
+        .bind(map_column(memories, MemoryId::to_string))
         .fetch_all(connection)
         .await
-        .on("presentations")
+        .on_table("presentations")
 }
 
-async fn count(connection: &mut PgConnection, key: &WorkflowKey, memories: &[String]) -> Result<()> {
+async fn count_presentations(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+    memories: &[String],
+) -> Result<()> {
     const COUNT: &str = "
         INSERT INTO memory_use (tenant, memory, presentations)
         SELECT $1, memory, 1 FROM unnest($2::text[]) AS new (memory) ORDER BY memory COLLATE \"C\"
@@ -161,6 +176,6 @@ async fn count(connection: &mut PgConnection, key: &WorkflowKey, memories: &[Str
         .bind(memories)
         .execute(connection)
         .await
-        .on("memory_use")?;
-    at("memory_use", key).touched(done.rows_affected(), memories.len())
+        .on_table("memory_use")?;
+    at("memory_use", key).check_rows_affected(done.rows_affected(), memories.len())
 }

@@ -1,19 +1,19 @@
-//! Rows of `retrospectives`, for every part that works on one.
+//! Rows of `retrospectives`.
 
 use retro_core::id::{RetrospectiveId, Tenant};
-use retro_core::retrospective::{Retrospective, State};
+use retro_core::retrospective::{Retrospective, RetrospectiveState};
 use retro_core::sample::Sample;
 use retro_store::Result;
-use retro_store_sql::retrospective::Record;
-use retro_store_sql::{at, integer, json, policy_time, trace};
+use retro_store_sql::retrospective::RetrospectiveRecord;
+use retro_store_sql::{at, format_policy_time, to_i64, to_json, trace};
 use sqlx::PgConnection;
 
-use crate::answer::OnTable;
-use crate::count::column;
+use crate::convert::OnTable;
+use crate::count::map_column;
 use crate::{PostgresStore, lock, now_ms};
 
-/// Loads a retrospective; `None` when the tenant has no such one.
-pub(crate) async fn load(
+/// Finds a retrospective of the tenant.
+pub(crate) async fn find_retrospective(
     connection: &mut PgConnection,
     tenant: &Tenant,
     id: RetrospectiveId,
@@ -22,29 +22,29 @@ pub(crate) async fn load(
         SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample,
             asked
         FROM retrospectives WHERE tenant = $1 AND id = $2";
-    let row: Option<Record> = sqlx::query_as(LOAD)
+    let row: Option<RetrospectiveRecord> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
         .bind(id.to_string())
         .fetch_optional(connection)
         .await
-        .on("retrospectives")?;
-    row.map(|row| row.read()).transpose()
+        .on_table("retrospectives")?;
+    row.map(|row| row.to_retrospective()).transpose()
 }
 
-/// Loads a retrospective as it is once its workflow is locked; `None` when the tenant has no such one.
+/// Finds a retrospective of the tenant after locking its workflow.
 pub(crate) async fn load_locked(
     connection: &mut PgConnection,
     tenant: &Tenant,
     id: RetrospectiveId,
 ) -> Result<Option<(Retrospective, Option<Sample>)>> {
-    // Which workflow it is of never changes.
-    let Some((unlocked, _)) = load(connection, tenant, id).await? else { return Ok(None) };
-    lock::workflow(connection, &unlocked.key).await?;
-    load(connection, tenant, id).await
+    // The workflow of a proposal never changes, so it may be read before the lock.
+    let Some((unlocked, _)) = find_retrospective(connection, tenant, id).await? else { return Ok(None) };
+    lock::lock_workflow(connection, &unlocked.key).await?;
+    find_retrospective(connection, tenant, id).await
 }
 
-/// Stores retrospectives that have just been opened.
-pub(crate) async fn open(connection: &mut PgConnection, opened: &[&Retrospective]) -> Result<()> {
+/// Inserts newly opened retrospectives.
+pub(crate) async fn insert_opened(connection: &mut PgConnection, opened: &[&Retrospective]) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
              state, trace, opened_ms, state_ms)
@@ -68,30 +68,30 @@ pub(crate) async fn open(connection: &mut PgConnection, opened: &[&Retrospective
         return Ok(());
     }
     for retrospective in opened {
-        deal_ordinals(connection, retrospective).await?;
+        assign_ordinals(connection, retrospective).await?;
     }
     let done = sqlx::query(OPEN)
-        .bind(column(opened, |one| one.key.tenant.as_str()))
-        .bind(column(opened, |one| one.id.to_string()))
-        .bind(column(opened, |one| one.key.workflow.as_str()))
-        .bind(column(opened, |one| integer(one.epoch)))
-        .bind(column(opened, |one| integer(one.first)))
-        .bind(column(opened, |one| integer(one.last)))
-        .bind(column(opened, |one| policy_time(one.as_of)))
-        .bind(column(opened, |one| json(&one.policy)))
-        .bind(column(opened, |one| one.state.as_str()))
-        .bind(trace::current())
+        .bind(map_column(opened, |one| one.key.tenant.as_str()))
+        .bind(map_column(opened, |one| one.id.to_string()))
+        .bind(map_column(opened, |one| one.key.workflow.as_str()))
+        .bind(map_column(opened, |one| to_i64(one.epoch)))
+        .bind(map_column(opened, |one| to_i64(one.first)))
+        .bind(map_column(opened, |one| to_i64(one.last)))
+        .bind(map_column(opened, |one| format_policy_time(one.as_of)))
+        .bind(map_column(opened, |one| to_json(&one.policy)))
+        .bind(map_column(opened, |one| one.state.as_str()))
+        .bind(trace::current_trace())
         .execute(connection)
         .await
-        .on("retrospectives")?;
-    at("retrospectives", "a batch").touched(done.rows_affected(), opened.len())
+        .on_table("retrospectives")?;
+    at("retrospectives", "a batch").check_rows_affected(done.rows_affected(), opened.len())
 }
 
-/// Deals the ordinals of a window that is about to be claimed in the order of the intake stream. With several counters
-/// the order of counting is chance; this is not, so the same stream leaves the same windows (law 3). What was ever
-/// claimed or looked at keeps its ordinal, and so does everything while a manual retrospective is open, which names runs
-/// by it.
-async fn deal_ordinals(connection: &mut PgConnection, retrospective: &Retrospective) -> Result<()> {
+/// Reassigns the ordinals of a window about to be claimed in the order of the intake stream. With several counters the
+/// order of counting depends on timing; stream order does not, so the same stream yields the same windows (law 3). Runs
+/// that were ever claimed or investigated keep their ordinals. So do all runs while a manual retrospective is open,
+/// because it names runs by ordinal.
+async fn assign_ordinals(connection: &mut PgConnection, retrospective: &Retrospective) -> Result<()> {
     const DEAL: &str = "
         WITH looked_at AS (
             -- The newest epoch's window reaches furthest; a manual one has a negative number instead.
@@ -114,18 +114,18 @@ async fn deal_ordinals(connection: &mut PgConnection, retrospective: &Retrospect
             AND runs.ordinal <> placed.ordinal AND NOT EXISTS (
                 SELECT 1 FROM retrospectives WHERE tenant = $1 AND workflow = $2
                 AND state IN ('due', 'investigating', 'settling'))";
-    // In two steps, since no two runs may share an ordinal at any moment.
+    // Two steps, because no two runs may share an ordinal at any moment.
     const TURN: &str =
         "UPDATE runs SET ordinal = -ordinal WHERE tenant = $1 AND workflow = $2 AND ordinal < 0";
     let key = &retrospective.key;
     let dealt = sqlx::query(DEAL)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(integer(retrospective.first))
-        .bind(integer(retrospective.last))
+        .bind(to_i64(retrospective.first))
+        .bind(to_i64(retrospective.last))
         .execute(&mut *connection)
         .await
-        .on("runs")?;
+        .on_table("runs")?;
     if dealt.rows_affected() == 0 {
         return Ok(());
     }
@@ -134,14 +134,16 @@ async fn deal_ordinals(connection: &mut PgConnection, retrospective: &Retrospect
         .bind(key.workflow.as_str())
         .execute(connection)
         .await
-        .on("runs")?;
-    at("runs.ordinal", key)
-        .touched(turned.rows_affected(), usize::try_from(dealt.rows_affected()).unwrap_or(usize::MAX))
+        .on_table("runs")?;
+    at("runs.ordinal", key).check_rows_affected(
+        turned.rows_affected(),
+        usize::try_from(dealt.rows_affected()).unwrap_or(usize::MAX),
+    )
 }
 
-/// Stores a manual retrospective, under the lock of its workflow. Its number only keeps its key apart: it counts down
+/// Inserts a manual retrospective, under the lock of its workflow. Its epoch is only a unique number, counting down
 /// from -1 within the workflow.
-pub(crate) async fn open_manual(connection: &mut PgConnection, manual: &Retrospective) -> Result<()> {
+pub(crate) async fn insert_manual(connection: &mut PgConnection, manual: &Retrospective) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
              state, asked, trace, opened_ms, state_ms)
@@ -155,22 +157,22 @@ pub(crate) async fn open_manual(connection: &mut PgConnection, manual: &Retrospe
         .bind(manual.key.tenant.as_str())
         .bind(manual.id.to_string())
         .bind(manual.key.workflow.as_str())
-        .bind(policy_time(manual.as_of))
-        .bind(json(&manual.policy))
+        .bind(format_policy_time(manual.as_of))
+        .bind(to_json(&manual.policy))
         .bind(manual.state.as_str())
-        .bind(json(&manual.asked))
-        .bind(trace::current())
+        .bind(to_json(&manual.asked))
+        .bind(trace::current_trace())
         .execute(connection)
         .await
-        .on("retrospectives")?;
-    at("retrospectives", manual.id).touched(done.rows_affected(), 1)
+        .on_table("retrospectives")?;
+    at("retrospectives", manual.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Moves a retrospective from the state it was loaded in to another.
-pub(crate) async fn move_on(
+/// Moves a retrospective from its loaded state to another. Fails when the stored state differs.
+pub(crate) async fn set_state(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
-    to: State,
+    to: RetrospectiveState,
 ) -> Result<()> {
     const MOVE: &str = concat!(
         "UPDATE retrospectives SET state = $4, state_ms = ",
@@ -184,8 +186,8 @@ pub(crate) async fn move_on(
         .bind(to.as_str())
         .execute(connection)
         .await
-        .on("retrospectives")?;
-    at("retrospectives.state", retrospective.id).touched(done.rows_affected(), 1)
+        .on_table("retrospectives")?;
+    at("retrospectives.state", retrospective.id).check_rows_affected(done.rows_affected(), 1)
 }
 
 /// Stores the sample of a retrospective that has none.
@@ -199,37 +201,37 @@ pub(crate) async fn set_sample(
     let done = sqlx::query(SET)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.id.to_string())
-        .bind(json(sample))
+        .bind(to_json(sample))
         .execute(connection)
         .await
-        .on("retrospectives")?;
-    at("retrospectives.sample", retrospective.id).touched(done.rows_affected(), 1)
+        .on_table("retrospectives")?;
+    at("retrospectives.sample", retrospective.id).check_rows_affected(done.rows_affected(), 1)
 }
 
 impl PostgresStore {
-    /// Retrospectives that have been in `state` for so many seconds; the longest first.
-    pub(crate) async fn waiting_in(
+    /// Lists the retrospectives that have been in `state` for at least `older_than_s` seconds, longest first.
+    pub(crate) async fn list_waiting_in(
         &self,
-        state: State,
+        state: RetrospectiveState,
         older_than_s: u64,
         limit: u32,
     ) -> Result<Vec<(Tenant, RetrospectiveId)>> {
-        // The states stand in the text, or the partial index would not be used.
+        // The states are literals, because the planner would not use the partial index with a parameter alone.
         const WAITING: &str = concat!(
             "SELECT tenant, id FROM retrospectives WHERE state IN ('due', 'settling') AND state = $1
              AND state_ms <= ",
             now_ms!(),
             " - $2::bigint * 1000 ORDER BY state_ms, tenant, id LIMIT $3"
         );
-        // A thousand years: older than that is as old as can be, and the product stays within 64 bits.
+        // A thousand years in seconds: keeps the product with 1000 within 64 bits.
         const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
             .bind(state.as_str())
-            .bind(integer(older_than_s.min(AGE_MAX_S)))
+            .bind(to_i64(older_than_s.min(AGE_MAX_S)))
             .bind(i64::from(limit))
             .fetch_all(self.reader())
             .await
-            .on("retrospectives")?;
+            .on_table("retrospectives")?;
         let read = |(tenant, id): &(String, String)| {
             let place = at("retrospectives", id);
             Ok((place.parse(tenant)?, place.parse(id)?))

@@ -1,57 +1,60 @@
-//! What people say about pull requests: taking it, and what was decided about it.
+//! Review events: recording them, and storing the decisions about them.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::EventKey;
-use retro_core::keep::Seen;
+use retro_core::retention::SeenContent;
 use retro_core::review::{REMARKS_MAX, Remark, RemarkKey};
 use retro_fault::Label;
 use retro_store::review::{
-    Collected, Heard, OTHERS_MAX, PullRequestKey, ReviewerStore, Said, SettledReview, Taken,
+    NewReviewBatch, OTHER_REQUESTS_MAX, PullRequestKey, PullRequestReviews, ReviewEvent, ReviewEventKind,
+    ReviewEventResult, ReviewerStore,
 };
-use retro_store::{Result, Step};
-use retro_store_sql::review::{CONSUMER, collected, known, pull_request_key};
-use retro_store_sql::{at, integer, json, policy_time};
+use retro_store::{CommitResult, Result};
+use retro_store_sql::review::{
+    CONSUMER, classify_repeated_event, collected_from_rows, pull_request_key_from_row,
+};
+use retro_store_sql::{at, format_policy_time, to_i64, to_json};
 use sqlx::PgConnection;
 
-use crate::answer::{OnTable, shown};
-use crate::count::{column, seen_events};
+use crate::convert::{OnTable, storable_text};
+use crate::count::{map_column, seen_events};
 use crate::open::commit;
 use crate::{PostgresStore, now_ms, outbox};
 
 #[async_trait]
 impl ReviewerStore for PostgresStore {
-    async fn hear(&self, heard: &[Heard], wait_s: u64) -> Result<Vec<Taken>> {
-        let mut transaction = self.write().await?;
-        lock(&mut transaction, heard).await?;
+    async fn record_events(&self, heard: &[ReviewEvent], wait_s: u64) -> Result<Vec<ReviewEventResult>> {
+        let mut transaction = self.begin_write().await?;
+        lock_pull_requests(&mut transaction, heard).await?;
         let events: Vec<&EventKey> = heard.iter().map(|one| &one.event).collect();
-        let mut seen: Vec<Option<Seen>> = vec![None; heard.len()];
+        let mut seen: Vec<Option<SeenContent>> = vec![None; heard.len()];
         for (place, one) in seen_events(&mut transaction, CONSUMER, &events).await? {
-            seen[at("inbox", place).unsigned::<usize>(place)?] = Some(one);
+            seen[at("inbox", place).parse_unsigned::<usize>(place)?] = Some(one);
         }
         let mut taken = Vec::with_capacity(heard.len());
         for (one, seen) in heard.iter().zip(seen) {
             taken.push(match seen {
-                Some(seen) => known(one, seen),
-                None => take(&mut transaction, one, wait_s).await?,
+                Some(seen) => classify_repeated_event(one, seen),
+                None => record_event(&mut transaction, one, wait_s).await?,
             });
         }
         commit(transaction, Label::HearCommit).await?;
         Ok(taken)
     }
 
-    async fn due_reviews(&self, limit: u32) -> Result<Vec<PullRequestKey>> {
+    async fn list_due_reviews(&self, limit: u32) -> Result<Vec<PullRequestKey>> {
         const DUE: &str = concat!(
             "SELECT tenant, repo, number FROM reviews WHERE due_ms IS NOT NULL AND due_ms <= ",
             now_ms!(),
             " ORDER BY due_ms, tenant, repo, number LIMIT $1"
         );
         let rows: Vec<(String, String, i64)> =
-            sqlx::query_as(DUE).bind(i64::from(limit)).fetch_all(self.reader()).await.on("reviews")?;
-        rows.iter().map(pull_request_key).collect()
+            sqlx::query_as(DUE).bind(i64::from(limit)).fetch_all(self.reader()).await.on_table("reviews")?;
+        rows.iter().map(pull_request_key_from_row).collect()
     }
 
-    async fn collected(&self, key: &PullRequestKey) -> Result<Option<Collected>> {
+    async fn find_pull_request_reviews(&self, key: &PullRequestKey) -> Result<Option<PullRequestReviews>> {
         const REVIEW: &str =
             "SELECT revision, rounds, author FROM reviews WHERE tenant = $1 AND repo = $2 AND number = $3";
         const REMARKS: &str = "
@@ -65,15 +68,15 @@ impl ReviewerStore for PostgresStore {
             WHERE tenant = $1 AND repo = $2 AND request IS NOT NULL AND number <> $3 AND NOT deleted
             ORDER BY changed_at DESC, number, kind, remark_id LIMIT $4";
         let (tenant, repo) = (key.tenant.as_str(), key.pull_request.repo.as_str());
-        let number = integer(key.pull_request.number);
-        let mut snapshot = self.snapshot().await?;
+        let number = to_i64(key.pull_request.number);
+        let mut snapshot = self.begin_snapshot().await?;
         let review: Option<(i64, i64, Option<String>)> = sqlx::query_as(REVIEW)
             .bind(tenant)
             .bind(repo)
             .bind(number)
             .fetch_optional(&mut *snapshot)
             .await
-            .on("reviews")?;
+            .on_table("reviews")?;
         let Some(review) = review else { return Ok(None) };
         let remarks: Vec<(String, i64)> = sqlx::query_as(REMARKS)
             .bind(tenant)
@@ -81,60 +84,60 @@ impl ReviewerStore for PostgresStore {
             .bind(number)
             .fetch_all(&mut *snapshot)
             .await
-            .on("remarks")?;
+            .on_table("remarks")?;
         let resolved: Vec<String> = sqlx::query_scalar(RESOLVED)
             .bind(tenant)
             .bind(repo)
             .bind(number)
             .fetch_all(&mut *snapshot)
             .await
-            .on("review_threads")?;
+            .on_table("review_threads")?;
         let others: Vec<(String, String)> = sqlx::query_as(OTHERS)
             .bind(tenant)
             .bind(repo)
             .bind(number)
-            .bind(i64::from(OTHERS_MAX))
+            .bind(i64::from(OTHER_REQUESTS_MAX))
             .fetch_all(&mut *snapshot)
             .await
-            .on("remarks")?;
-        collected(key, review, &remarks, &resolved, &others).map(Some)
+            .on_table("remarks")?;
+        collected_from_rows(key, review, &remarks, &resolved, &others).map(Some)
     }
 
-    async fn settle_review(
+    async fn commit_review(
         &self,
         key: &PullRequestKey,
         revision: u64,
-        settled: Option<&SettledReview>,
-    ) -> Result<Step> {
+        settled: Option<&NewReviewBatch>,
+    ) -> Result<CommitResult> {
         const SETTLE: &str = "
             UPDATE reviews SET due_ms = NULL, rounds = rounds + $5
             WHERE tenant = $1 AND repo = $2 AND number = $3 AND revision = $4 AND due_ms IS NOT NULL";
-        let mut transaction = self.write().await?;
+        let mut transaction = self.begin_write().await?;
         let done = sqlx::query(SETTLE)
             .bind(key.tenant.as_str())
             .bind(key.pull_request.repo.as_str())
-            .bind(integer(key.pull_request.number))
-            .bind(integer(revision))
+            .bind(to_i64(key.pull_request.number))
+            .bind(to_i64(revision))
             .bind(i64::from(settled.is_some()))
             .execute(&mut *transaction)
             .await
-            .on("reviews")?;
+            .on_table("reviews")?;
         if done.rows_affected() == 0 {
-            return Ok(Step::AlreadyDone);
+            return Ok(CommitResult::AlreadyDone);
         }
         if let Some(settled) = settled {
             set_requests(&mut transaction, key, &settled.requests).await?;
             store_batch(&mut transaction, key, settled).await?;
-            outbox::put(&mut transaction, std::iter::once(&settled.message)).await?;
+            outbox::enqueue_messages(&mut transaction, std::iter::once(&settled.message)).await?;
         }
         commit(transaction, Label::ReviewCommit).await?;
-        Ok(Step::Done)
+        Ok(CommitResult::Done)
     }
 }
 
-/// Locks the pull requests that events speak of, in the order of their keys, so that two batches wait for each other in one
-/// direction only; one that nobody has spoken of gets its row first.
-async fn lock(connection: &mut PgConnection, heard: &[Heard]) -> Result<()> {
+/// Locks the pull requests of these events, in the order of their keys, so that concurrent batches wait for each other
+/// in one direction only. Inserts missing rows first.
+async fn lock_pull_requests(connection: &mut PgConnection, heard: &[ReviewEvent]) -> Result<()> {
     const MAKE: &str = "
         INSERT INTO reviews (tenant, repo, number, revision, rounds)
         SELECT DISTINCT tenant, repo, number, 0, 0 FROM unnest($1::text[], $2::text[], $3::bigint[])
@@ -144,9 +147,9 @@ async fn lock(connection: &mut PgConnection, heard: &[Heard]) -> Result<()> {
         SELECT FROM reviews WHERE (tenant, repo, number) IN
             (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]))
         ORDER BY tenant, repo, number FOR UPDATE";
-    let tenants = column(heard, |one| one.event.tenant.as_str());
-    let repos = column(heard, |one| one.pull_request.repo.as_str());
-    let numbers = column(heard, |one| integer(one.pull_request.number));
+    let tenants = map_column(heard, |one| one.event.tenant.as_str());
+    let repos = map_column(heard, |one| one.pull_request.repo.as_str());
+    let numbers = map_column(heard, |one| to_i64(one.pull_request.number));
     for statement in [MAKE, LOCK] {
         sqlx::query(statement)
             .bind(&tenants)
@@ -154,13 +157,17 @@ async fn lock(connection: &mut PgConnection, heard: &[Heard]) -> Result<()> {
             .bind(&numbers)
             .execute(&mut *connection)
             .await
-            .on("reviews")?;
+            .on_table("reviews")?;
     }
     Ok(())
 }
 
-/// Takes one event that is in no inbox row of before.
-async fn take(connection: &mut PgConnection, heard: &Heard, wait_s: u64) -> Result<Taken> {
+/// Records one event that was not in the inbox before this batch.
+async fn record_event(
+    connection: &mut PgConnection,
+    heard: &ReviewEvent,
+    wait_s: u64,
+) -> Result<ReviewEventResult> {
     const KEEP: &str = concat!(
         "INSERT INTO inbox (consumer, tenant, source, event_id, content_hash, received_ms) VALUES ($1, $2, $3, $4, $5, ",
         now_ms!(),
@@ -177,9 +184,9 @@ async fn take(connection: &mut PgConnection, heard: &Heard, wait_s: u64) -> Resu
         .bind(&heard.content_hash)
         .execute(&mut *connection)
         .await
-        .on("inbox")?;
+        .on_table("inbox")?;
     if kept.rows_affected() == 0 {
-        // The same event stands in this batch before.
+        // The same event occurs earlier in this batch.
         let hash: String = sqlx::query_scalar(KEPT)
             .bind(CONSUMER)
             .bind(event.tenant.as_str())
@@ -187,27 +194,27 @@ async fn take(connection: &mut PgConnection, heard: &Heard, wait_s: u64) -> Resu
             .bind(event.id.as_bytes())
             .fetch_one(connection)
             .await
-            .on("inbox")?;
-        return Ok(known(heard, Seen::Whole(hash)));
+            .on_table("inbox")?;
+        return Ok(classify_repeated_event(heard, SeenContent::Full(hash)));
     }
-    let told = author(connection, heard, wait_s).await?;
-    let taken = match &heard.said {
-        None => Taken::Nothing,
-        Some(Said::Remark { remark, thumbs_up, changed_at }) => {
-            say(connection, heard, remark, *thumbs_up, *changed_at).await?
+    let told = record_author(connection, heard, wait_s).await?;
+    let taken = match &heard.kind {
+        None => ReviewEventResult::Unchanged,
+        Some(ReviewEventKind::Remark { remark, thumbs_up, changed_at }) => {
+            store_remark(connection, heard, remark, *thumbs_up, *changed_at).await?
         }
-        Some(Said::Thread { first, resolved, at }) => {
-            thread(connection, heard, *first, *resolved, *at).await?
+        Some(ReviewEventKind::Thread { first_comment: first, resolved, at }) => {
+            store_thread(connection, heard, *first, *resolved, *at).await?
         }
     };
-    if taken == Taken::New {
-        due(connection, heard, wait_s).await?;
+    if taken == ReviewEventResult::Recorded {
+        schedule_review(connection, heard, wait_s).await?;
     }
-    Ok(if told && taken == Taken::Nothing { Taken::New } else { taken })
+    Ok(if told && taken == ReviewEventResult::Unchanged { ReviewEventResult::Recorded } else { taken })
 }
 
-/// Keeps who opened the pull request. Returns whether that was not known, and matters to a remark.
-async fn author(connection: &mut PgConnection, heard: &Heard, wait_s: u64) -> Result<bool> {
+/// Stores the author of the pull request. Returns true when the author was unknown and the pull request has remarks.
+async fn record_author(connection: &mut PgConnection, heard: &ReviewEvent, wait_s: u64) -> Result<bool> {
     const TELL: &str = concat!(
         "UPDATE reviews SET author = $4, revision = revision + 1, due_ms = CASE WHEN EXISTS (
              SELECT 1 FROM remarks WHERE remarks.tenant = $1 AND remarks.repo = $2 AND remarks.number = $3)
@@ -216,27 +223,27 @@ async fn author(connection: &mut PgConnection, heard: &Heard, wait_s: u64) -> Re
         " + $5 * 1000) ELSE due_ms END
          WHERE tenant = $1 AND repo = $2 AND number = $3 AND author IS NULL AND $4 IS NOT NULL"
     );
-    let (repo, number) = (heard.pull_request.repo.as_str(), integer(heard.pull_request.number));
+    let (repo, number) = (heard.pull_request.repo.as_str(), to_i64(heard.pull_request.number));
     let told = sqlx::query(TELL)
         .bind(heard.event.tenant.as_str())
         .bind(repo)
         .bind(number)
         .bind(&heard.author)
-        .bind(integer(wait_s))
+        .bind(to_i64(wait_s))
         .execute(connection)
         .await
-        .on("reviews")?;
+        .on_table("reviews")?;
     Ok(told.rows_affected() > 0)
 }
 
-/// Stores a remark as it is now, unless something newer is known of it.
-async fn say(
+/// Stores a remark, unless a newer version of it is known.
+async fn store_remark(
     connection: &mut PgConnection,
-    heard: &Heard,
+    heard: &ReviewEvent,
     remark: &Remark,
     thumbs_up: u64,
     changed_at: Timestamp,
-) -> Result<Taken> {
+) -> Result<ReviewEventResult> {
     const SAY: &str = concat!(
         "INSERT INTO remarks (tenant, repo, number, kind, remark_id, changed_at, remark, deleted, thumbs_up, stored_ms)
          SELECT $1, $2, $3, $4, $5, $6, $7, $9, $10, ",
@@ -254,23 +261,23 @@ async fn say(
         WHERE tenant = $1 AND repo = $2 AND number = $3 AND kind = $4 AND remark_id = $5";
     let (tenant, repo) = (heard.event.tenant.as_str(), heard.pull_request.repo.as_str());
     let (number, kind, id) =
-        (integer(heard.pull_request.number), remark.key.kind.as_str(), remark.key.id.to_string());
+        (to_i64(heard.pull_request.number), remark.key.kind.as_str(), remark.key.id.to_string());
     let said = sqlx::query(SAY)
         .bind(tenant)
         .bind(repo)
         .bind(number)
         .bind(kind)
         .bind(&id)
-        .bind(policy_time(changed_at))
-        .bind(json(remark))
+        .bind(format_policy_time(changed_at))
+        .bind(to_json(remark))
         .bind(REMARKS_MAX as i64)
         .bind(remark.deleted)
-        .bind(integer(thumbs_up))
+        .bind(to_i64(thumbs_up))
         .execute(&mut *connection)
         .await
-        .on("remarks")?;
+        .on_table("remarks")?;
     if said.rows_affected() > 0 {
-        return Ok(Taken::New);
+        return Ok(ReviewEventResult::Recorded);
     }
     let known: i64 = sqlx::query_scalar(KNOWN)
         .bind(tenant)
@@ -280,18 +287,18 @@ async fn say(
         .bind(&id)
         .fetch_one(connection)
         .await
-        .on("remarks")?;
-    Ok(if known > 0 { Taken::Nothing } else { Taken::Full })
+        .on_table("remarks")?;
+    Ok(if known > 0 { ReviewEventResult::Unchanged } else { ReviewEventResult::LimitReached })
 }
 
-/// Stores how a thread stands, unless something newer is known of it.
-async fn thread(
+/// Stores the state of a thread, unless a newer one is known.
+async fn store_thread(
     connection: &mut PgConnection,
-    heard: &Heard,
+    heard: &ReviewEvent,
     first: u64,
     resolved: bool,
     at: Timestamp,
-) -> Result<Taken> {
+) -> Result<ReviewEventResult> {
     const STAND: &str = "
         INSERT INTO review_threads (tenant, repo, number, first_id, resolved, changed_at)
         SELECT $1, $2, $3, $4, $5, $6
@@ -303,19 +310,19 @@ async fn thread(
     let done = sqlx::query(STAND)
         .bind(heard.event.tenant.as_str())
         .bind(heard.pull_request.repo.as_str())
-        .bind(integer(heard.pull_request.number))
+        .bind(to_i64(heard.pull_request.number))
         .bind(first.to_string())
         .bind(resolved)
-        .bind(policy_time(at))
+        .bind(format_policy_time(at))
         .bind(REMARKS_MAX as i64)
         .execute(connection)
         .await
-        .on("review_threads")?;
-    Ok(if done.rows_affected() > 0 { Taken::New } else { Taken::Nothing })
+        .on_table("review_threads")?;
+    Ok(if done.rows_affected() > 0 { ReviewEventResult::Recorded } else { ReviewEventResult::Unchanged })
 }
 
-/// The pull request is due after the wait, unless it is already.
-async fn due(connection: &mut PgConnection, heard: &Heard, wait_s: u64) -> Result<()> {
+/// Makes the review of a pull request due after the wait, unless it is due already.
+async fn schedule_review(connection: &mut PgConnection, heard: &ReviewEvent, wait_s: u64) -> Result<()> {
     const DUE: &str = concat!(
         "UPDATE reviews SET revision = revision + 1, due_ms = coalesce(due_ms, ",
         now_ms!(),
@@ -324,18 +331,18 @@ async fn due(connection: &mut PgConnection, heard: &Heard, wait_s: u64) -> Resul
     let done = sqlx::query(DUE)
         .bind(heard.event.tenant.as_str())
         .bind(heard.pull_request.repo.as_str())
-        .bind(integer(heard.pull_request.number))
-        .bind(integer(wait_s))
+        .bind(to_i64(heard.pull_request.number))
+        .bind(to_i64(wait_s))
         .execute(connection)
         .await
-        .on("reviews")?;
-    at("reviews", &heard.pull_request).touched(done.rows_affected(), 1)
+        .on_table("reviews")?;
+    at("reviews", &heard.pull_request).check_rows_affected(done.rows_affected(), 1)
 }
 
 async fn store_batch(
     connection: &mut PgConnection,
     key: &PullRequestKey,
-    settled: &SettledReview,
+    settled: &NewReviewBatch,
 ) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO rule_batches (tenant, id, workflow, repo, number, round, as_of, policy, review, mutations, state,
@@ -347,21 +354,21 @@ async fn store_batch(
     let done = sqlx::query(STORE)
         .bind(key.tenant.as_str())
         .bind(settled.id.to_string())
-        .bind(settled.keeper.workflow.as_str())
+        .bind(settled.rule_scope.workflow.as_str())
         .bind(key.pull_request.repo.as_str())
-        .bind(integer(key.pull_request.number))
-        .bind(integer(settled.round))
-        .bind(policy_time(settled.as_of))
-        .bind(json(&settled.policy))
-        .bind(json(&settled.review))
-        .bind(json(&settled.mutations))
+        .bind(to_i64(key.pull_request.number))
+        .bind(to_i64(settled.round))
+        .bind(format_policy_time(settled.as_of))
+        .bind(to_json(&settled.policy))
+        .bind(to_json(&settled.review))
+        .bind(to_json(&settled.mutations))
         .execute(connection)
         .await
-        .on("rule_batches")?;
-    at("rule_batches", settled.id).touched(done.rows_affected(), 1)
+        .on_table("rule_batches")?;
+    at("rule_batches", settled.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Keeps which of the remarks ask for something, and for what.
+/// Stores which remarks make a request, and its title.
 async fn set_requests(
     connection: &mut PgConnection,
     key: &PullRequestKey,
@@ -374,12 +381,12 @@ async fn set_requests(
     sqlx::query(SET)
         .bind(key.tenant.as_str())
         .bind(key.pull_request.repo.as_str())
-        .bind(integer(key.pull_request.number))
-        .bind(column(requests, |(remark, _)| remark.kind.as_str()))
-        .bind(column(requests, |(remark, _)| remark.id.to_string()))
-        .bind(column(requests, |(_, title)| shown(title).into_owned()))
+        .bind(to_i64(key.pull_request.number))
+        .bind(map_column(requests, |(remark, _)| remark.kind.as_str()))
+        .bind(map_column(requests, |(remark, _)| remark.id.to_string()))
+        .bind(map_column(requests, |(_, title)| storable_text(title).into_owned()))
         .execute(connection)
         .await
-        .on("remarks")?;
+        .on_table("remarks")?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Runs: narrow identities, facts, and bodies apart.
+//! Runs: narrow identities; facts and bodies in tables of their own.
 
 use retro_core::id::Ordinal;
 use retro_core::report::WindowRun;
@@ -8,16 +8,16 @@ use retro_core::sample::Sample;
 use retro_store::{Result, StoredBody};
 use retro_store_sql::body::{body_ref, stored_body};
 use retro_store_sql::count::RunWrite;
-use retro_store_sql::run::{whole, window_run};
-use retro_store_sql::{at, integer, json};
+use retro_store_sql::run::{check_window_complete, window_run_from_row};
+use retro_store_sql::{at, to_i64, to_json};
 use sqlx::PgConnection;
 
-use crate::answer::OnTable;
-use crate::count::column;
-use crate::follow::follow_again;
+use crate::convert::OnTable;
+use crate::count::map_column;
 use crate::now_ms;
+use crate::tracked_runs::rewind_tracking;
 
-/// Writes runs with their facts and bodies; a known run's are replaced. No run may stand twice in `writes`.
+/// Stores runs with their facts and bodies, replacing those of known runs. No run may occur twice in `writes`.
 pub(crate) async fn store_runs(
     connection: &mut PgConnection,
     writes: &[RunWrite<'_>],
@@ -30,7 +30,7 @@ pub(crate) async fn store_runs(
     store_facts(connection, writes).await?;
     forget_bodies(connection, writes).await?;
     store_bodies(connection, writes, bodies).await?;
-    follow_again(connection, writes).await
+    rewind_tracking(connection, writes).await
 }
 
 async fn store_identities(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {
@@ -44,17 +44,17 @@ async fn store_identities(connection: &mut PgConnection, writes: &[RunWrite<'_>]
          SET ordinal = excluded.ordinal, attempt = excluded.attempt"
     );
     let done = sqlx::query(STORE)
-        .bind(column(writes, RunWrite::tenant))
-        .bind(column(writes, RunWrite::workflow))
-        .bind(column(writes, |write| write.incoming.arrival.run.run_id.as_str()))
-        .bind(column(writes, |write| integer(write.number)))
-        .bind(column(writes, |write| write.ordinal.map(integer)))
-        .bind(column(writes, |write| i64::from(write.incoming.arrival.run.attempt)))
-        .bind(column(writes, |write| integer(write.incoming.position)))
+        .bind(map_column(writes, RunWrite::tenant))
+        .bind(map_column(writes, RunWrite::workflow))
+        .bind(map_column(writes, |write| write.incoming.arrival.run.run_id.as_str()))
+        .bind(map_column(writes, |write| to_i64(write.number)))
+        .bind(map_column(writes, |write| write.ordinal.map(to_i64)))
+        .bind(map_column(writes, |write| i64::from(write.incoming.arrival.run.attempt)))
+        .bind(map_column(writes, |write| to_i64(write.incoming.position)))
         .execute(connection)
         .await
-        .on("runs")?;
-    at("runs", "a batch").touched(done.rows_affected(), writes.len())
+        .on_table("runs")?;
+    at("runs", "a batch").check_rows_affected(done.rows_affected(), writes.len())
 }
 
 async fn store_facts(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {
@@ -68,20 +68,20 @@ async fn store_facts(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> 
          SET facts = excluded.facts, body = excluded.body, trace = excluded.trace, uncounted_ms = excluded.uncounted_ms"
     );
     let done = sqlx::query(STORE)
-        .bind(column(writes, RunWrite::tenant))
-        .bind(column(writes, RunWrite::workflow))
-        .bind(column(writes, |write| integer(write.number)))
-        .bind(column(writes, |write| json(&write.incoming.arrival.run)))
-        .bind(column(writes, |write| json(&body_ref(&write.incoming.body))))
-        .bind(column(writes, |write| write.ordinal.is_none()))
-        .bind(column(writes, RunWrite::trace))
+        .bind(map_column(writes, RunWrite::tenant))
+        .bind(map_column(writes, RunWrite::workflow))
+        .bind(map_column(writes, |write| to_i64(write.number)))
+        .bind(map_column(writes, |write| to_json(&write.incoming.arrival.run)))
+        .bind(map_column(writes, |write| to_json(&body_ref(&write.incoming.body))))
+        .bind(map_column(writes, |write| write.ordinal.is_none()))
+        .bind(map_column(writes, RunWrite::trace_text))
         .execute(connection)
         .await
-        .on("run_facts")?;
-    at("run_facts", "a batch").touched(done.rows_affected(), writes.len())
+        .on_table("run_facts")?;
+    at("run_facts", "a batch").check_rows_affected(done.rows_affected(), writes.len())
 }
 
-/// A known run may have had a body, and come without one now.
+/// Deletes the bodies of known runs, which may come without one now.
 async fn forget_bodies(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {
     const FORGET: &str = "
         DELETE FROM run_bodies USING unnest($1::text[], $2::text[], $3::bigint[]) AS known (tenant, workflow, number)
@@ -92,12 +92,12 @@ async fn forget_bodies(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -
         return Ok(());
     }
     sqlx::query(FORGET)
-        .bind(column(&known, |write| write.tenant()))
-        .bind(column(&known, |write| write.workflow()))
-        .bind(column(&known, |write| integer(write.number)))
+        .bind(map_column(&known, |write| write.tenant()))
+        .bind(map_column(&known, |write| write.workflow()))
+        .bind(map_column(&known, |write| to_i64(write.number)))
         .execute(connection)
         .await
-        .on("run_bodies")?;
+        .on_table("run_bodies")?;
     Ok(())
 }
 
@@ -111,18 +111,18 @@ async fn store_bodies(connection: &mut PgConnection, writes: &[RunWrite<'_>], bo
         return Ok(());
     }
     let done = sqlx::query(STORE)
-        .bind(column(&with_body, |(write, _)| write.tenant()))
-        .bind(column(&with_body, |(write, _)| write.workflow()))
-        .bind(column(&with_body, |(write, _)| integer(write.number)))
-        .bind(column(&with_body, |(_, (offset, length))| &bodies[*offset..offset + length]))
+        .bind(map_column(&with_body, |(write, _)| write.tenant()))
+        .bind(map_column(&with_body, |(write, _)| write.workflow()))
+        .bind(map_column(&with_body, |(write, _)| to_i64(write.number)))
+        .bind(map_column(&with_body, |(_, (offset, length))| &bodies[*offset..offset + length]))
         .execute(connection)
         .await
-        .on("run_bodies")?;
-    at("run_bodies", "a batch").touched(done.rows_affected(), with_body.len())
+        .on_table("run_bodies")?;
+    at("run_bodies", "a batch").check_rows_affected(done.rows_affected(), with_body.len())
 }
 
-/// The run of a window with this ordinal, and its body.
-pub(crate) async fn run_at(
+/// Loads the run of a window with this ordinal, and its body.
+pub(crate) async fn load_run_at(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
     ordinal: Ordinal,
@@ -137,16 +137,16 @@ pub(crate) async fn run_at(
     let row: Option<(String, String, Option<Vec<u8>>)> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(integer(ordinal))
+        .bind(to_i64(ordinal))
         .fetch_optional(connection)
         .await
-        .on("run_facts")?;
-    let (facts, body, stored) = row.ok_or_else(|| place.damaged("the run has no facts"))?;
-    Ok((place.json(&facts)?, stored_body(&body, stored.as_deref())))
+        .on_table("run_facts")?;
+    let (facts, body, stored) = row.ok_or_else(|| place.damaged_error("the run has no facts"))?;
+    Ok((place.parse_json(&facts)?, stored_body(&body, stored.as_deref())))
 }
 
-/// The ordinals of a retrospective's window, in order; fails when one is missing.
-pub(crate) async fn window_ordinals(
+/// Lists the ordinals of a retrospective's window, in order. Fails when one is missing.
+pub(crate) async fn list_window_ordinals(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
 ) -> Result<Vec<Ordinal>> {
@@ -156,23 +156,23 @@ pub(crate) async fn window_ordinals(
     let found: Vec<i64> = sqlx::query_scalar(LOAD)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.key.workflow.as_str())
-        .bind(integer(retrospective.first))
-        .bind(integer(retrospective.last))
+        .bind(to_i64(retrospective.first))
+        .bind(to_i64(retrospective.last))
         .fetch_all(connection)
         .await
-        .on("runs")?;
-    whole(retrospective, found.len())?;
-    found.into_iter().map(|ordinal| at("runs.ordinal", &retrospective.key).unsigned(ordinal)).collect()
+        .on_table("runs")?;
+    check_window_complete(retrospective, found.len())?;
+    found.into_iter().map(|ordinal| at("runs.ordinal", &retrospective.key).parse_unsigned(ordinal)).collect()
 }
 
-/// The runs of a retrospective's window, or those that a manual one was asked for; by ordinal. Fails when one is
-/// missing.
-pub(crate) async fn window_runs(
+/// Lists the runs of a retrospective's window, or those that a manual retrospective names, by ordinal. Fails when one
+/// is missing.
+pub(crate) async fn list_window_runs(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
     sample: &Sample,
 ) -> Result<Vec<WindowRun>> {
-    // The facts whole: Postgres reads no JSON that holds a NUL anywhere.
+    // Select the facts as a whole: Postgres cannot access parts of JSON that holds a NUL.
     const WINDOW: &str = "
         SELECT runs.ordinal, runs.run_id, run_facts.facts FROM runs
         JOIN run_facts USING (tenant, workflow, number)
@@ -186,10 +186,10 @@ pub(crate) async fn window_runs(
     let Retrospective { key, first, last, asked, .. } = retrospective;
     let of = |sql: &'static str| sqlx::query_as(sql).bind(key.tenant.as_str()).bind(key.workflow.as_str());
     let query = match asked {
-        None => of(WINDOW).bind(integer(*first)).bind(integer(*last)),
-        Some(_) => of(NAMED).bind(column(&sample.order, |ordinal| integer(*ordinal))),
+        None => of(WINDOW).bind(to_i64(*first)).bind(to_i64(*last)),
+        Some(_) => of(NAMED).bind(map_column(&sample.order, |ordinal| to_i64(*ordinal))),
     };
-    let rows: Vec<(i64, String, String)> = query.fetch_all(connection).await.on("run_facts")?;
-    whole(retrospective, rows.len())?;
-    rows.iter().map(|row| window_run(retrospective, row)).collect()
+    let rows: Vec<(i64, String, String)> = query.fetch_all(connection).await.on_table("run_facts")?;
+    check_window_complete(retrospective, rows.len())?;
+    rows.iter().map(|row| window_run_from_row(retrospective, row)).collect()
 }

@@ -1,52 +1,58 @@
-//! Following pull requests. A tenant's row in `tracked_tenants` is the lock of whoever does: taken first, and the rows of
-//! workflows after it. The writer takes only those, so nobody waits for each other.
+//! Tracking of pull requests. The tenant's row in `tracked_tenants` is the tracker's lock: it is taken first, and the
+//! rows of workflows after it. The writer takes only workflow rows, so the two cannot deadlock.
 
 use async_trait::async_trait;
 use retro_core::id::{EventKey, Tenant, Workflow, WorkflowKey};
-use retro_core::keep::{ContentDigest, EventDigest, Seen};
 use retro_core::outcome::{PullRequestFacts, PullRequestRef};
+use retro_core::retention::{ContentDigest, EventDigest, SeenContent};
 use retro_fault::Label;
-use retro_store::track::{Heard, TRACKER, Tracked, Trailer};
+use retro_store::track::{PullRequestEvent, TRACKER_CONSUMER, TrackResult, Trailer};
 use retro_store::{Result, TrackerStore};
-use retro_store_sql::track::{due as message, facts, pull_request, readings};
-use retro_store_sql::{at, integer, json, workflow_key};
+use retro_store_sql::track::{
+    outcomes_due_message as message, parse_pull_request_facts, pull_request_from_row, trailer_rows,
+};
+use retro_store_sql::{at, parse_workflow_key, to_i64, to_json};
 use sqlx::PgConnection;
 
-use crate::answer::OnTable;
-use crate::count::column;
+use crate::convert::OnTable;
+use crate::count::map_column;
 use crate::open::commit;
-use crate::{PostgresStore, follow, lock, now_ms, outbox};
+use crate::{PostgresStore, lock, now_ms, outbox, tracked_runs};
 
 #[async_trait]
 impl TrackerStore for PostgresStore {
-    async fn track(&self, heard: &Heard) -> Result<Tracked> {
-        let mut transaction = self.write().await?;
+    async fn record_pull_request_event(&self, heard: &PullRequestEvent) -> Result<TrackResult> {
+        let mut transaction = self.begin_write().await?;
         let tenant = &heard.event.tenant;
         lock_tenant(&mut transaction, tenant).await?;
-        if let Some(seen) = seen(&mut transaction, &heard.event).await? {
-            return Ok(if seen.is(&heard.content_hash) { Tracked::Before } else { Tracked::Conflict(seen) });
+        if let Some(seen) = find_seen_content(&mut transaction, &heard.event).await? {
+            return Ok(if seen.matches_hash(&heard.content_hash) {
+                TrackResult::Duplicate
+            } else {
+                TrackResult::Conflict(seen)
+            });
         }
         store_event(&mut transaction, heard).await?;
         let mut new = false;
         let mut touched = Vec::new();
         if let Some((pull_request, said)) = &heard.pull_request {
-            new |= grow(&mut transaction, tenant, pull_request, said).await?;
+            new |= merge_facts(&mut transaction, tenant, pull_request, said).await?;
             new |= store_commits(&mut transaction, tenant, pull_request, &heard.commits).await?;
             touched.push(pull_request.clone());
         }
         new |= store_trailers(&mut transaction, tenant, &heard.trailers).await?;
-        touched.extend(of_commits(&mut transaction, tenant, &heard.trailers).await?);
+        touched.extend(pull_requests_of_commits(&mut transaction, tenant, &heard.trailers).await?);
         if new {
             let because = format!("event {} of {}", heard.event.id, heard.event.source);
-            // Whoever closes a retrospective holds the same locks: one of the two sees what the other has stored.
+            // Closing a retrospective takes the same locks, so one of the two sees what the other has stored.
             lock_behind(&mut transaction, tenant, &touched).await?;
-            due(&mut transaction, tenant, None, &touched, &because).await?;
+            schedule_credits(&mut transaction, tenant, None, &touched, &because).await?;
         }
         commit(transaction, Label::TrackCommit).await?;
-        Ok(Tracked::Now)
+        Ok(TrackResult::Recorded)
     }
 
-    async fn unfollowed(&self, limit: u32) -> Result<Vec<WorkflowKey>> {
+    async fn list_untracked_workflows(&self, limit: u32) -> Result<Vec<WorkflowKey>> {
         const UNFOLLOWED: &str = "
             SELECT one.tenant, one.workflow FROM tracked_tenants JOIN workflows AS one USING (tenant)
             LEFT JOIN following AS reached ON reached.tenant = one.tenant AND reached.workflow = one.workflow
@@ -55,60 +61,62 @@ impl TrackerStore for PostgresStore {
             .bind(i64::from(limit))
             .fetch_all(self.reader())
             .await
-            .on("following")?;
-        rows.iter().map(|(tenant, workflow)| workflow_key(tenant, workflow)).collect()
+            .on_table("following")?;
+        rows.iter().map(|(tenant, workflow)| parse_workflow_key(tenant, workflow)).collect()
     }
 
-    async fn follow(&self, key: &WorkflowKey, limit: u32) -> Result<usize> {
-        let mut transaction = self.write().await?;
+    async fn track_runs(&self, key: &WorkflowKey, limit: u32) -> Result<usize> {
+        let mut transaction = self.begin_write().await?;
         lock_tenant(&mut transaction, &key.tenant).await?;
-        // Whoever counts or closes holds the same lock: what a higher attempt says is either read here or followed again.
-        lock::workflows(&mut transaction, &[], &[key]).await?;
-        let (reached, recorded) = follow::reached(&mut transaction, key).await?;
-        let runs = follow::runs_behind(&mut transaction, key, reached, limit).await?;
+        // Counting and closing take the same lock, so a higher attempt's references are either read here or tracked
+        // again.
+        lock::lock_workflows(&mut transaction, &[], &[key]).await?;
+        let (reached, recorded) = tracked_runs::load_position(&mut transaction, key).await?;
+        let runs = tracked_runs::list_runs_after(&mut transaction, key, reached, limit).await?;
         let whole = runs.len() == limit as usize;
         let last = runs.last().map_or(reached, |(number, _, _)| *number);
-        follow::store_runs(&mut transaction, key, &runs).await?;
-        // Runs whose details were purged are not among them: what was recorded is behind us all the same.
-        follow::reach(&mut transaction, key, if whole { last } else { recorded.max(last) }).await?;
-        let touched = follow::ended_behind(&mut transaction, key, &runs).await?;
+        tracked_runs::store_runs(&mut transaction, key, &runs).await?;
+        // Runs whose details were purged are not in the list; move past everything recorded all the same.
+        tracked_runs::store_position(&mut transaction, key, if whole { last } else { recorded.max(last) })
+            .await?;
+        let touched = tracked_runs::ended_pull_requests(&mut transaction, key, &runs).await?;
         if let Some((_, run, _)) = runs.last() {
             let because = format!("runs up to {run} of {key}");
-            due(&mut transaction, &key.tenant, Some(&key.workflow), &touched, &because).await?;
+            schedule_credits(&mut transaction, &key.tenant, Some(&key.workflow), &touched, &because).await?;
         }
         commit(transaction, Label::FollowCommit).await?;
         Ok(runs.len())
     }
 }
 
-/// What is remembered of an event.
-async fn seen(connection: &mut PgConnection, event: &EventKey) -> Result<Option<Seen>> {
+/// Finds the stored content of an event.
+async fn find_seen_content(connection: &mut PgConnection, event: &EventKey) -> Result<Option<SeenContent>> {
     const WHOLE: &str = "
         SELECT content_hash FROM inbox WHERE consumer = $1 AND tenant = $2 AND source = $3 AND event_id = $4";
     const PURGED: &str = "SELECT content FROM seen_events WHERE digest = $1";
     let whole: Option<String> = sqlx::query_scalar(WHOLE)
-        .bind(TRACKER)
+        .bind(TRACKER_CONSUMER)
         .bind(event.tenant.as_str())
         .bind(event.source.as_bytes())
         .bind(event.id.as_bytes())
         .fetch_optional(&mut *connection)
         .await
-        .on("inbox")?;
+        .on_table("inbox")?;
     if let Some(hash) = whole {
-        return Ok(Some(Seen::Whole(hash)));
+        return Ok(Some(SeenContent::Full(hash)));
     }
-    let digest = EventDigest::of(TRACKER, event).0.into_bytes().to_vec();
+    let digest = EventDigest::of_event(TRACKER_CONSUMER, event).0.into_bytes().to_vec();
     let purged: Option<Vec<u8>> =
-        sqlx::query_scalar(PURGED).bind(digest).fetch_optional(connection).await.on("seen_events")?;
+        sqlx::query_scalar(PURGED).bind(digest).fetch_optional(connection).await.on_table("seen_events")?;
     let content = |bytes: Vec<u8>| {
         let place = at("seen_events.content", &event.id);
-        let content: [u8; 8] = bytes.as_slice().try_into().map_err(|error| place.damaged(error))?;
-        Ok(Seen::Purged(ContentDigest(content)))
+        let content: [u8; 8] = bytes.as_slice().try_into().map_err(|error| place.damaged_error(error))?;
+        Ok(SeenContent::Purged(ContentDigest(content)))
     };
     purged.map(content).transpose()
 }
 
-async fn store_event(connection: &mut PgConnection, heard: &Heard) -> Result<()> {
+async fn store_event(connection: &mut PgConnection, heard: &PullRequestEvent) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO inbox (consumer, tenant, source, event_id, content_hash, received_ms)
          VALUES ($1, $2, $3, $4, $5, ",
@@ -116,30 +124,30 @@ async fn store_event(connection: &mut PgConnection, heard: &Heard) -> Result<()>
         ")"
     );
     let done = sqlx::query(STORE)
-        .bind(TRACKER)
+        .bind(TRACKER_CONSUMER)
         .bind(heard.event.tenant.as_str())
         .bind(heard.event.source.as_bytes())
         .bind(heard.event.id.as_bytes())
         .bind(&heard.content_hash)
         .execute(connection)
         .await
-        .on("inbox")?;
-    at("inbox", &heard.event.id).touched(done.rows_affected(), 1)
+        .on_table("inbox")?;
+    at("inbox", &heard.event.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Locks the row of a tenant until the transaction ends; it gets one when it has none.
+/// Locks the row of a tenant until the transaction ends, inserting it if needed.
 async fn lock_tenant(connection: &mut PgConnection, tenant: &Tenant) -> Result<()> {
     const MAKE: &str = "INSERT INTO tracked_tenants (tenant) VALUES ($1) ON CONFLICT DO NOTHING";
     const LOCK: &str = "SELECT FROM tracked_tenants WHERE tenant = $1 FOR UPDATE";
     for statement in [MAKE, LOCK] {
         let query = sqlx::query(statement).bind(tenant.as_str());
-        query.execute(&mut *connection).await.on("tracked_tenants")?;
+        query.execute(&mut *connection).await.on_table("tracked_tenants")?;
     }
     Ok(())
 }
 
-/// Adds to what is known of a pull request. Returns whether it ended otherwise than was known.
-async fn grow(
+/// Merges new facts into those of a pull request. Returns true when this changes how it ended.
+async fn merge_facts(
     connection: &mut PgConnection,
     tenant: &Tenant,
     pull_request: &PullRequestRef,
@@ -148,23 +156,23 @@ async fn grow(
     const STORE: &str = "
         INSERT INTO pull_requests (tenant, repo, number, ended, facts) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT (tenant, repo, number) DO UPDATE SET ended = excluded.ended, facts = excluded.facts";
-    let known = known(connection, tenant, pull_request).await?.unwrap_or_default();
-    let before = known.ends();
-    let known = known.join(said);
+    let known = find_pull_request_facts(connection, tenant, pull_request).await?.unwrap_or_default();
+    let before = known.credited_ends();
+    let known = known.merge_facts(said);
     sqlx::query(STORE)
         .bind(tenant.as_str())
         .bind(&pull_request.repo)
-        .bind(integer(pull_request.number))
-        .bind(!known.ends().is_empty())
-        .bind(json(&known))
+        .bind(to_i64(pull_request.number))
+        .bind(!known.credited_ends().is_empty())
+        .bind(to_json(&known))
         .execute(connection)
         .await
-        .on("pull_requests")?;
-    Ok(known.ends() != before)
+        .on_table("pull_requests")?;
+    Ok(known.credited_ends() != before)
 }
 
-/// What is known of a pull request; `None` when nothing was heard of it.
-pub(crate) async fn known(
+/// Finds the facts of a pull request. Returns `None` when no event of it has arrived.
+pub(crate) async fn find_pull_request_facts(
     connection: &mut PgConnection,
     tenant: &Tenant,
     pull_request: &PullRequestRef,
@@ -173,14 +181,14 @@ pub(crate) async fn known(
     let stored: Option<String> = sqlx::query_scalar(LOAD)
         .bind(tenant.as_str())
         .bind(&pull_request.repo)
-        .bind(integer(pull_request.number))
+        .bind(to_i64(pull_request.number))
         .fetch_optional(connection)
         .await
-        .on("pull_requests")?;
-    stored.map(|stored| facts(pull_request, &stored)).transpose()
+        .on_table("pull_requests")?;
+    stored.map(|stored| parse_pull_request_facts(pull_request, &stored)).transpose()
 }
 
-/// Returns whether one of them is new.
+/// Returns true when at least one of them is new.
 async fn store_commits(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -193,15 +201,15 @@ async fn store_commits(
     let done = sqlx::query(STORE)
         .bind(tenant.as_str())
         .bind(&pull_request.repo)
-        .bind(integer(pull_request.number))
+        .bind(to_i64(pull_request.number))
         .bind(commits)
         .execute(connection)
         .await
-        .on("pull_request_commits")?;
+        .on_table("pull_request_commits")?;
     Ok(done.rows_affected() > 0)
 }
 
-/// Returns whether one of them is new.
+/// Returns true when at least one of them is new.
 async fn store_trailers(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -213,25 +221,25 @@ async fn store_trailers(
         FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS new (commit_id, named, workflow, run_id)
         ON CONFLICT DO NOTHING";
     let read = |trailer: &Trailer| {
-        let (commit, named) = (trailer.commit.clone(), trailer.named.clone());
-        let read = readings(trailer).into_iter();
+        let (commit, named) = (trailer.commit.clone(), trailer.text.clone());
+        let read = trailer_rows(trailer).into_iter();
         read.map(move |(workflow, run)| [commit.clone(), named.clone(), workflow, run]).collect::<Vec<_>>()
     };
     let rows: Vec<[String; 4]> = trailers.iter().flat_map(read).collect();
     let stored = sqlx::query(STORE)
         .bind(tenant.as_str())
-        .bind(column(&rows, |row| row[0].as_str()))
-        .bind(column(&rows, |row| row[1].as_str()))
-        .bind(column(&rows, |row| row[2].as_str()))
-        .bind(column(&rows, |row| row[3].as_str()))
+        .bind(map_column(&rows, |row| row[0].as_str()))
+        .bind(map_column(&rows, |row| row[1].as_str()))
+        .bind(map_column(&rows, |row| row[2].as_str()))
+        .bind(map_column(&rows, |row| row[3].as_str()))
         .execute(connection)
         .await
-        .on("commit_trailers")?;
+        .on_table("commit_trailers")?;
     Ok(stored.rows_affected() > 0)
 }
 
-/// The pull requests of commits that name runs.
-async fn of_commits(
+/// Returns the pull requests of commits that name runs in their trailers.
+async fn pull_requests_of_commits(
     connection: &mut PgConnection,
     tenant: &Tenant,
     trailers: &[Trailer],
@@ -245,13 +253,13 @@ async fn of_commits(
         .bind(commits)
         .fetch_all(connection)
         .await
-        .on("pull_request_commits")?;
-    rows.into_iter().map(|(repo, number)| pull_request(repo, number)).collect()
+        .on_table("pull_request_commits")?;
+    rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
 }
 
-/// Asks the writer for credit wherever a memory was applied behind one of these pull requests that have ended, in runs of
-/// one workflow or of any. What waits for it already and is partly credited begins anew: it may be another end.
-async fn due(
+/// Makes credit due wherever a memory was applied in a run behind one of these pull requests that has ended, in one
+/// workflow or in all. A partly processed credit starts over, because the pull request may have ended differently.
+async fn schedule_credits(
     connection: &mut PgConnection,
     tenant: &Tenant,
     workflow: Option<&Workflow>,
@@ -275,19 +283,19 @@ async fn due(
         let workflows: Vec<String> = sqlx::query_scalar(DUE)
             .bind(tenant.as_str())
             .bind(&pull_request.repo)
-            .bind(integer(pull_request.number))
+            .bind(to_i64(pull_request.number))
             .bind(workflow.map(Workflow::as_str))
             .fetch_all(&mut *connection)
             .await
-            .on("credits_due")?;
+            .on_table("credits_due")?;
         let messages = workflows.iter().map(|one| message(tenant, one, pull_request.clone(), because));
         let messages = messages.collect::<Result<Vec<_>>>()?;
-        outbox::put(connection, messages.iter()).await?;
+        outbox::enqueue_messages(connection, messages.iter()).await?;
     }
     Ok(())
 }
 
-/// Locks the workflows of which runs belong to these pull requests, in the order of their keys.
+/// Locks the workflows whose runs belong to these pull requests, in the order of their keys.
 async fn lock_behind(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -300,12 +308,12 @@ async fn lock_behind(
         WHERE one.ended";
     let rows: Vec<String> = sqlx::query_scalar(BEHIND)
         .bind(tenant.as_str())
-        .bind(column(pull_requests, |one| one.repo.as_str()))
-        .bind(column(pull_requests, |one| integer(one.number)))
+        .bind(map_column(pull_requests, |one| one.repo.as_str()))
+        .bind(map_column(pull_requests, |one| to_i64(one.number)))
         .fetch_all(&mut *connection)
         .await
-        .on("run_links")?;
-    let keys = rows.iter().map(|workflow| workflow_key(tenant.as_str(), workflow));
+        .on_table("run_links")?;
+    let keys = rows.iter().map(|workflow| parse_workflow_key(tenant.as_str(), workflow));
     let keys = keys.collect::<Result<Vec<WorkflowKey>>>()?;
-    lock::workflows(connection, &[], &keys.iter().collect::<Vec<_>>()).await
+    lock::lock_workflows(connection, &[], &keys.iter().collect::<Vec<_>>()).await
 }

@@ -1,4 +1,4 @@
-//! Postgres passes the suite that every database behind the ports must pass, with two stores on one database.
+//! Runs the conformance suite of `retro-store` on Postgres, with two stores on one database.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use retro_store::conformance::Database;
 use retro_store_postgres::PostgresStore;
 use retro_testkit::TestPostgres;
 
-/// Two stores share nothing but the server, as two processes would.
+/// Opens two stores that share nothing but the server, as two processes would.
 async fn open() -> (Database, TestPostgres) {
     let server = TestPostgres::start().await;
     let one = PostgresStore::open_and_migrate(&server.url()).await.expect("a fresh database");

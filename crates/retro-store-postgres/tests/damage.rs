@@ -1,20 +1,19 @@
-//! What cannot be read is named, what stands in the way for a while is told apart from it, and neither stops what can go
-//! on.
+//! Damaged rows are reported by name and told apart from temporary errors; neither blocks the other rows.
 
 use jiff::Timestamp;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
-use retro_core::learn::Timing;
+use retro_core::learn::InvestigationTiming;
 use retro_core::retrospective::InvestigationResult;
-use retro_store::conformance::samples::sample;
+use retro_store::conformance::samples::sample_sql;
 use retro_store::{
-    AttemptStart, DeliveryStore, InvestigatorStore, MemoryFilter, OperatorStore, Position, RecallStore,
-    Redelivery, RetentionStore, RunFilter, SamplerStore, StoreError, StoredBody, keep,
+    AttemptStart, DeliveryPosition, DeliveryStore, InvestigatorStore, MemoryFilter, OperatorStore,
+    RecallStore, Redelivery, RetentionStore, RunFilter, SamplerStore, StoreError, StoredBody, retention,
 };
 use retro_store_postgres::{PostgresStore, migrate};
 use retro_testkit::TestPostgres;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-/// A database with the rows of a live system, and a connection that can do to them what no store would.
+/// A database with the rows of a live system, and a connection that can damage them as no store would.
 struct Sampled {
     server: TestPostgres,
     raw: PgConnection,
@@ -27,7 +26,7 @@ async fn sampled() -> Sampled {
     let mut raw = PgConnection::connect(&server.url()).await.expect("the database");
     let unhex = "CREATE FUNCTION unhex(text) RETURNS bytea LANGUAGE sql AS $$ SELECT decode($1, 'hex') $$";
     sqlx::raw_sql(unhex).execute(&mut raw).await.expect("legal SQL");
-    let rows = AssertSqlSafe(sample(1).expect("the first migration has rows"));
+    let rows = AssertSqlSafe(sample_sql(1).expect("the first migration has rows"));
     sqlx::raw_sql(rows).execute(&mut raw).await.expect("the samples");
     let store = PostgresStore::open(&server.url()).await.expect("a migrated database");
     Sampled { server, raw, store }
@@ -46,14 +45,14 @@ async fn a_row_that_cannot_be_read_is_named_with_table_column_and_key() {
     let mut world = sampled().await;
     let tenant = Tenant::default_tenant();
     let filter = MemoryFilter { limit: 1, ..Default::default() };
-    let memory = world.store.memories(&tenant, &filter).await.unwrap().remove(0);
+    let memory = world.store.list_memories(&tenant, &filter).await.unwrap().remove(0);
     world.spoil("UPDATE memories SET memory = (memory::jsonb - 'weight')::text").await;
-    let error = world.store.memories(&tenant, &filter).await.unwrap_err().to_string();
+    let error = world.store.list_memories(&tenant, &filter).await.unwrap_err().to_string();
     let named = format!("memories.memory of {} is damaged: missing field `weight`", memory.id);
     assert!(error.starts_with(&named), "{error}");
     world.spoil("UPDATE run_facts SET facts = '{'").await;
     let filter = RunFilter { limit: 1, ..Default::default() };
-    let error = world.store.runs(&tenant, &filter).await.unwrap_err();
+    let error = world.store.list_runs(&tenant, &filter).await.unwrap_err();
     assert!(
         matches!(&error, StoreError::Damaged { place, .. } if place.starts_with("run_facts.facts of default/")),
         "{error}"
@@ -78,21 +77,24 @@ async fn an_investigation_that_cannot_be_read_does_not_stop_the_ones_behind_it()
     let tenant = Tenant::new("acme").unwrap();
     let second = "00000000-0000-8000-8000-000000000001".parse().unwrap();
     let decide = |one: &retro_core::retrospective::Retrospective, window| {
-        let sample = retro_core::sample::draw(one.id, window, &one.policy);
-        let first = retro_core::investigate::next(&sample, &[]);
-        retro_store::Sampling { sample, first }
+        let sample = retro_core::sample::draw_sample(one.id, window, &one.policy);
+        let first = retro_core::investigate::decide_next_stage(&sample, &[]);
+        retro_store::DrawnSample { sample, first }
     };
-    world.store.sample(&tenant, second, &decide).await.unwrap();
+    world.store.draw_sample(&tenant, second, &decide).await.unwrap();
     world.spoil("UPDATE retrospectives SET policy = '{}broken' WHERE workflow = 'airline-support'").await;
-    let error = world.store.claim("tests", 60).await.unwrap_err();
+    let error = world.store.claim_investigation("tests", 60).await.unwrap_err();
     assert!(
         matches!(&error, StoreError::Damaged { place, .. } if place.starts_with("retrospectives.policy of ")),
         "{error}"
     );
-    let claim = world.store.claim("tests", 60).await.unwrap().expect("the one behind it");
+    let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("the one behind it");
     let workflow = Workflow::new("second").unwrap();
     assert_eq!(claim.retrospective.key, WorkflowKey { tenant, workflow });
-    assert!(world.store.claim("tests", 60).await.unwrap().is_none(), "the damaged one is set aside");
+    assert!(
+        world.store.claim_investigation("tests", 60).await.unwrap().is_none(),
+        "the damaged one is set aside"
+    );
 }
 
 #[tokio::test]
@@ -106,7 +108,7 @@ async fn a_body_that_cannot_be_read_is_gone_with_its_reason() {
         ("UPDATE run_facts SET body = 'nonsense'", "run_facts.body cannot be read"),
     ] {
         world.spoil(sql).await;
-        let claim = world.store.claim("tests", 0).await.unwrap().expect("one is due");
+        let claim = world.store.claim_investigation("tests", 0).await.unwrap().expect("one is due");
         assert!(matches!(&claim.body, StoredBody::Gone(told) if told.contains(reason)), "{:?}", claim.body);
     }
 }
@@ -114,14 +116,15 @@ async fn a_body_that_cannot_be_read_is_gone_with_its_reason() {
 #[tokio::test]
 async fn whoever_works_on_a_retrospective_that_is_called_off_is_fenced() {
     let mut world = sampled().await;
-    let claim = world.store.claim("tests", 60).await.unwrap().expect("one is due");
+    let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("one is due");
     world.spoil("UPDATE retrospectives SET state = 'cancelled' WHERE state = 'investigating'").await;
     let result = InvestigationResult::Failed { reason: "too late".to_owned() };
-    let decide = |_: &retro_store::Sequence| unreachable!("nothing is left to decide");
-    let answer = world.store.finish(&claim, &result, Timing::default(), &decide).await;
+    let decide = |_: &retro_store::InvestigationSequence| unreachable!("nothing is left to decide");
+    let answer =
+        world.store.finish_investigation(&claim, &result, InvestigationTiming::default(), &decide).await;
     assert!(matches!(answer, Err(StoreError::Fenced { .. })), "{answer:?}");
-    world.store.retry_later(&claim, 0, "a reason with a \0 in it").await.unwrap();
-    assert!(world.store.claim("tests", 60).await.unwrap().is_none(), "it is not due any more");
+    world.store.schedule_retry(&claim, 0, "a reason with a \0 in it").await.unwrap();
+    assert!(world.store.claim_investigation("tests", 60).await.unwrap().is_none(), "it is not due any more");
 }
 
 #[tokio::test]
@@ -129,13 +132,16 @@ async fn attempts_of_long_ago_are_forgotten() {
     const DAY_S: u64 = 24 * 3600;
     const AGE: &str = "UPDATE attempts SET last_ms = floor(extract(epoch FROM now()) * 1000)::bigint - ";
     let mut world = sampled().await;
-    let position = Position { consumer: "counter".into(), stream: "RETRO_RUNS".into(), sequence: 41 };
+    let position = DeliveryPosition { consumer: "counter".into(), stream: "RETRO_RUNS".into(), sequence: 41 };
     let message = Redelivery::new(position, b"a message", Timestamp::UNIX_EPOCH);
     world.spoil(format!("{AGE}23 * 3600 * 1000, attempts = 2")).await;
-    assert_eq!(world.store.purge(keep::Stage::Attempts, DAY_S, 100).await.unwrap().rows, 0);
+    assert_eq!(
+        world.store.purge_stage(retention::RetentionStage::Attempts, DAY_S, 100).await.unwrap().rows,
+        0
+    );
     assert_eq!(world.store.begin_attempt(&message, 5).await.unwrap(), AttemptStart::Begun(4));
     world.spoil(format!("{AGE}25 * 3600 * 1000")).await;
-    assert!(world.store.purge(keep::Stage::Attempts, DAY_S, 100).await.unwrap().rows > 0);
+    assert!(world.store.purge_stage(retention::RetentionStage::Attempts, DAY_S, 100).await.unwrap().rows > 0);
     assert_eq!(world.store.begin_attempt(&message, 5).await.unwrap(), AttemptStart::Begun(2));
 }
 
@@ -144,12 +150,12 @@ async fn a_lock_that_does_not_come_is_not_available_and_a_reader_does_not_need_i
     let mut world = sampled().await;
     let mut holding = world.raw.begin().await.unwrap();
     sqlx::query("SELECT FROM workflows FOR UPDATE").execute(&mut *holding).await.unwrap();
-    let before = world.store.health().await.unwrap().events_seen;
+    let before = world.store.load_health().await.unwrap().events_seen;
     sqlx::query("UPDATE workflows SET events = events + 7").execute(&mut *holding).await.unwrap();
     let tenant = Tenant::default_tenant();
-    assert_eq!(world.store.health().await.unwrap().events_seen, before, "what is committed");
+    assert_eq!(world.store.load_health().await.unwrap().events_seen, before, "what is committed");
     let memory =
-        world.store.memories(&tenant, &MemoryFilter { limit: 1, ..Default::default() }).await.unwrap();
+        world.store.list_memories(&tenant, &MemoryFilter { limit: 1, ..Default::default() }).await.unwrap();
     let decide = |_: &WorkflowKey, _: &retro_core::memory::Memory| unreachable!("the lock does not come");
     let answer = retro_store::WriterStore::delete_memory(&world.store, &tenant, memory[0].id, &decide).await;
     assert!(
@@ -157,18 +163,18 @@ async fn a_lock_that_does_not_come_is_not_available_and_a_reader_does_not_need_i
         "{answer:?}"
     );
     holding.rollback().await.unwrap();
-    assert!(world.store.memory(&tenant, memory[0].id).await.unwrap().is_some());
+    assert!(world.store.find_memory(&tenant, memory[0].id).await.unwrap().is_some());
 }
 
 #[tokio::test]
 async fn a_server_that_dies_is_not_available_and_nothing_is_lost() {
     let mut world = sampled().await;
-    let before = world.store.health().await.unwrap();
+    let before = world.store.load_health().await.unwrap();
     world.server.stop();
-    let answer = world.store.health().await;
+    let answer = world.store.load_health().await;
     assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
     world.server.start_again().await;
-    assert_eq!(world.store.health().await.unwrap(), before);
+    assert_eq!(world.store.load_health().await.unwrap(), before);
 }
 
 #[tokio::test]

@@ -1,13 +1,13 @@
-//! The database itself: addresses, migrating, opening, and waiting for it.
+//! The database: addresses, migrating, opening, and waiting for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use retro_store::{OperatorStore, SchemaStore, Store, StoreError};
-use retro_store_postgres::{PostgresStore, migrate, name};
+use retro_store_postgres::{PostgresStore, describe_address, migrate};
 use retro_testkit::TestPostgres;
 
-/// The names of the migrations that this program brings, in order.
+/// Lists the migrations of this program, in order.
 fn known() -> Vec<String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../migrations/postgres");
     let files =
@@ -28,7 +28,7 @@ async fn a_database_that_is_not_migrated_is_refused_with_what_to_do() {
     assert_eq!(migrate(&server.url()).await.unwrap(), known());
     assert_eq!(migrate(&server.url()).await.unwrap(), Vec::<String>::new());
     let store: Arc<dyn Store> = Arc::new(PostgresStore::open(&server.url()).await.unwrap());
-    assert_eq!(store.health().await.unwrap().migrations, known().len() as u64);
+    assert_eq!(store.load_health().await.unwrap().migrations, known().len() as u64);
 }
 
 #[tokio::test]
@@ -43,17 +43,17 @@ async fn several_programs_may_migrate_one_database_at_once() {
 #[tokio::test]
 async fn a_process_may_wait_for_a_server_that_goes_and_comes_back() {
     let mut server = TestPostgres::start().await;
-    let store = PostgresStore::lazy(&server.url()).unwrap();
-    assert_eq!(store.lacks().await.unwrap(), known());
+    let store = PostgresStore::open_lazily(&server.url()).unwrap();
+    assert_eq!(store.list_missing_migrations().await.unwrap(), known());
     migrate(&server.url()).await.unwrap();
-    assert_eq!(store.lacks().await.unwrap(), Vec::<String>::new());
-    assert_eq!(store.health().await.unwrap().events_seen, 0);
+    assert_eq!(store.list_missing_migrations().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.load_health().await.unwrap().events_seen, 0);
     server.stop();
-    let error = store.lacks().await.unwrap_err();
+    let error = store.list_missing_migrations().await.unwrap_err();
     assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("refused")), "{error}");
     server.start_again().await;
-    assert_eq!(store.lacks().await.unwrap(), Vec::<String>::new());
-    assert_eq!(store.health().await.unwrap().events_seen, 0, "the pool finds it, too");
+    assert_eq!(store.list_missing_migrations().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.load_health().await.unwrap().events_seen, 0, "the pool finds it, too");
 }
 
 #[tokio::test]
@@ -64,8 +64,8 @@ async fn an_error_never_shows_a_password() {
         (good.replace("/postgres", "/nowhere"), "database \"nowhere\" does not exist"),
         (good.replace("retro:", "nobody:"), "role \"nobody\" does not exist"),
         ("postgres://retro:hunter2@127.0.0.1:1/x".to_owned(), "refused"),
-        ("postgres://retro:hunter2@127.0.0.1:many/x".to_owned(), "cannot be read"),
-        ("hunter2".to_owned(), "cannot be read"),
+        ("postgres://retro:hunter2@127.0.0.1:many/x".to_owned(), "cannot be parsed"),
+        ("hunter2".to_owned(), "cannot be parsed"),
     ] {
         let opened = PostgresStore::open(&url).await.unwrap_err();
         let migrated = migrate(&url).await.unwrap_err();
@@ -73,7 +73,10 @@ async fn an_error_never_shows_a_password() {
             assert!(matches!(&error, StoreError::Unavailable(why) if why.contains(problem)), "{error}");
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
         }
-        assert!(!name(&url).contains("hunter2"), "{}", name(&url));
+        assert!(!describe_address(&url).contains("hunter2"), "{}", describe_address(&url));
     }
-    assert_eq!(name("postgres://u:hunter2@db.example:5433/retro"), "database retro at db.example:5433");
+    assert_eq!(
+        describe_address("postgres://u:hunter2@db.example:5433/retro"),
+        "database retro at db.example:5433"
+    );
 }

@@ -1,11 +1,11 @@
-//! Every migration is applied over rows that a live system would have, and every row can still be read.
+//! Applies every migration over sample rows of a live system, and reads every row afterwards.
 
-use retro_store::conformance::samples::{read_everything, sample};
+use retro_store::conformance::samples::{read_everything, sample_sql};
 use retro_store_postgres::PostgresStore;
 use retro_testkit::TestPostgres;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-/// The samples, which both databases read, write bytes with SQLite's word for it.
+/// The sample files are shared by both databases and write bytes in SQLite's notation.
 const UNHEX: &str =
     "CREATE FUNCTION unhex(text) RETURNS bytea LANGUAGE sql AS $$ SELECT decode($1, 'hex') $$";
 
@@ -17,7 +17,7 @@ async fn every_migration_applies_over_live_rows_and_every_row_can_be_read() {
     let migrator = sqlx::migrate!("../../migrations/postgres");
     for migration in migrator.iter() {
         migrator.run_to(migration.version, &mut connection).await.unwrap();
-        if let Some(sample) = sample(migration.version) {
+        if let Some(sample) = sample_sql(migration.version) {
             sqlx::raw_sql(AssertSqlSafe(sample)).execute(&mut connection).await.unwrap();
         }
     }

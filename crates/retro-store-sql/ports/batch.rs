@@ -1,20 +1,25 @@
-//! Batches of replays: which letters go next, and what came of each.
+//! Replay batches: picks the dead letters to send next and records the outcome of each.
 
-use crate::dialect::{Connection, OnTable, for_update, now_ms, shown};
-use crate::{audit, delivery, letter, replay, steer};
-use retro_core::id::{BatchId, DeadLetterId, Tenant};
-use retro_core::replay::{Next, Pace, Progress};
-use retro_core::steer::{Act, NotReopened};
+use crate::dialect::{Connection, OnTable, for_update, now_ms, storable_text};
+use crate::{audit, cancel, dead_letter, delivery, replay};
+use retro_core::cancel::{Attribution, ReopenError};
+use retro_core::id::{DeadLetterId, ReplayBatchId, Tenant};
+use retro_core::replay::{BatchAction, BatchProgress, ReplayPace};
+use retro_store::cancel::DecideReopen;
 use retro_store::replay::{
-    BatchCancelled, BatchLetter, BatchRow, BatchState, DecideNext, NewBatch, Replayed, is_followed,
+    CancelBatchResult, DecideBatchStep, NewReplayBatch, ReplayBatchItem, ReplayBatchRow, ReplayBatchState,
+    RequestReplayResult, is_reopenable,
 };
-use retro_store::steer::DecideReopen;
-use retro_store::{DeadLetter, Deed, LetterStatus, Reopened, Result};
+use retro_store::{AuditAction, DeadLetter, DeadLetterStatus, ReopenResult, Result};
 use retro_store_sql::replay::{BatchLetterRecord, BatchRecord};
-use retro_store_sql::{at, policy_time};
+use retro_store_sql::{at, format_policy_time};
 
-/// Stores a batch with the letters of the tenant, unless it is there.
-pub(crate) async fn start(connection: &mut Connection, tenant: &Tenant, new: &NewBatch) -> Result<BatchId> {
+/// Stores a batch with the tenant's dead letters, unless a batch with this id exists. Returns its id.
+pub(crate) async fn start_batch(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    new: &NewReplayBatch,
+) -> Result<ReplayBatchId> {
     const START: &str = concat!(
         "INSERT INTO replay_batches (id, tenant, asked, asked_by, reason, at, canary, rate_milli, failed_permille_max,
              state, next_ms, created_ms)
@@ -25,134 +30,146 @@ pub(crate) async fn start(connection: &mut Connection, tenant: &Tenant, new: &Ne
         ") ON CONFLICT (id) DO NOTHING"
     );
     let id = new.id(tenant);
-    let state = if new.pace.canary > 0 { BatchState::Canary } else { BatchState::Running };
+    let state = if new.pace.canary > 0 { ReplayBatchState::Canary } else { ReplayBatchState::Running };
     let done = sqlx::query(START)
         .bind(id.to_string())
         .bind(tenant.as_str())
-        .bind(shown(&new.asked))
-        .bind(shown(&new.act.by))
-        .bind(shown(&new.act.reason))
-        .bind(policy_time(new.act.at))
+        .bind(storable_text(&new.filter_text))
+        .bind(storable_text(&new.act.by))
+        .bind(storable_text(&new.act.reason))
+        .bind(format_policy_time(new.act.at))
         .bind(i64::from(new.pace.canary))
         .bind(i64::from(new.pace.rate_milli))
         .bind(i64::from(new.pace.failed_permille_max))
         .bind(state.as_str())
         .execute(&mut *connection)
         .await
-        .on("replay_batches")?;
+        .on_table("replay_batches")?;
     if done.rows_affected() == 1 {
-        letter::choose(connection, tenant, id, &new.letters).await?;
+        dead_letter::store_batch_dead_letters(connection, tenant, id, &new.dead_letters).await?;
     }
     Ok(id)
 }
 
-/// The batches that take up letters, the oldest first.
-pub(crate) async fn open(connection: &mut Connection) -> Result<Vec<BatchId>> {
+/// Lists the batches that still send dead letters, oldest first.
+pub(crate) async fn list_open_batches(connection: &mut Connection) -> Result<Vec<ReplayBatchId>> {
     const OPEN: &str =
         "SELECT id FROM replay_batches WHERE state IN ('canary', 'running') ORDER BY created_ms, id";
-    let rows: Vec<String> = sqlx::query_scalar(OPEN).fetch_all(connection).await.on("replay_batches")?;
+    let rows: Vec<String> =
+        sqlx::query_scalar(OPEN).fetch_all(connection).await.on_table("replay_batches")?;
     rows.iter().map(|id| at("replay_batches", id).parse(id)).collect()
 }
 
-/// Does what `next` says about a batch.
-pub(crate) async fn step(
+/// Carries out the decision of `next` for one batch. Returns `None` when the batch does not exist or has ended.
+pub(crate) async fn step_batch(
     connection: &mut Connection,
-    id: BatchId,
-    next: DecideNext<'_>,
+    id: ReplayBatchId,
+    next: DecideBatchStep<'_>,
     reopen: DecideReopen<'_>,
-) -> Result<Option<Next>> {
+) -> Result<Option<BatchAction>> {
     const CLOCK: &str =
         concat!("SELECT tenant, next_ms, ", now_ms!(), " FROM replay_batches WHERE id = $1", for_update!());
     let row: Option<(String, i64, i64)> = sqlx::query_as(CLOCK)
         .bind(id.to_string())
         .fetch_optional(&mut *connection)
         .await
-        .on("replay_batches")?;
+        .on_table("replay_batches")?;
     let Some((tenant, due, now)) = row else { return Ok(None) };
     let place = at("replay_batches", id);
     let tenant: Tenant = place.parse(&tenant)?;
-    let batch = load(connection, &tenant, id).await?.filter(|batch| batch.state.is_open());
+    let batch = find_batch(connection, &tenant, id).await?.filter(|batch| batch.state.is_open());
     let Some(batch) = batch else { return Ok(None) };
-    let decided = next(&batch.pace, &batch.progress, place.millis(due)?, place.millis(now)?);
+    let decided = next(&batch.pace, &batch.progress, place.parse_millis(due)?, place.parse_millis(now)?);
     match decided {
-        Next::Wait => {}
-        Next::Release(letters) => {
+        BatchAction::Wait => {}
+        BatchAction::Release(letters) => {
             let mut sent = 0;
-            for letter in waiting(connection, id, letters).await? {
-                sent += i64::from(take_up(connection, &tenant, &batch, letter, reopen).await?);
+            for letter in list_waiting(connection, id, letters).await? {
+                sent += i64::from(handle_dead_letter(connection, &tenant, &batch, letter, reopen).await?);
             }
-            move_on(connection, &batch, due.max(now) + sent * gap_ms(&batch.pace)).await?;
+            schedule_next(connection, &batch, due.max(now) + sent * gap_ms(&batch.pace)).await?;
         }
-        Next::Stop(why) => end(connection, id, BatchState::Stopped, &why.to_string()).await?,
-        Next::Done => end(connection, id, BatchState::Done, &summed(&batch.progress)).await?,
+        BatchAction::Stop(why) => {
+            end_batch(connection, id, ReplayBatchState::Stopped, &why.to_string()).await?
+        }
+        BatchAction::Done => {
+            end_batch(connection, id, ReplayBatchState::Done, &describe_progress(&batch.progress)).await?
+        }
     }
     Ok(Some(decided))
 }
 
-/// Takes up one letter; returns whether it counts against the pace.
-async fn take_up(
+/// Sends one dead letter again, or skips it. Returns whether it counts against the pace.
+async fn handle_dead_letter(
     connection: &mut Connection,
     tenant: &Tenant,
-    batch: &BatchRow,
-    (letter, chosen): (DeadLetterId, LetterStatus),
+    batch: &ReplayBatchRow,
+    (letter, chosen): (DeadLetterId, DeadLetterStatus),
     reopen: DecideReopen<'_>,
 ) -> Result<bool> {
     let stored = delivery::load_locked(connection, tenant, letter).await?;
-    let stored =
-        stored.ok_or_else(|| at("replay_batch_letters", letter).damaged("the letter is not there"))?;
+    let stored = stored
+        .ok_or_else(|| at("replay_batch_letters", letter).damaged_error("the dead letter is missing"))?;
+    // Its status changed since it was chosen: somebody else has acted on it.
     let (state, told) = if stored.status != chosen {
         ("skipped", format!("it was left alone: it is {} since it was chosen", stored.status.as_str()))
-    } else if is_followed(stored.letter.rejection.code) {
-        follow(connection, tenant, &stored, &batch.act, reopen).await?
+    } else if is_reopenable(stored.message.rejection.code) {
+        reopen_retrospective(connection, tenant, &stored, &batch.act, reopen).await?
     } else {
-        let how =
-            replay::How { tenant, version: None, act: &batch.act, batch: Some(batch.id), pace: &batch.pace };
-        match replay::send_again(connection, &stored, &how).await? {
-            Replayed::Now(_) => ("under_way", "it is being sent".to_owned()),
-            Replayed::Before(row) => {
+        let how = replay::ReplayOptions {
+            tenant,
+            version: None,
+            act: &batch.act,
+            batch: Some(batch.id),
+            pace: &batch.pace,
+        };
+        match replay::schedule_replay(connection, &stored, &how).await? {
+            RequestReplayResult::Scheduled(_) => ("under_way", "it is being sent".to_owned()),
+            RequestReplayResult::AlreadyRequested(row) => {
                 ("skipped", format!("it was left alone: {} replayed it before", row.act.by))
             }
-            Replayed::OtherWay | Replayed::NoVersion | Replayed::Unknown => {
-                ("skipped", "it was left alone: it cannot be sent".to_owned())
-            }
+            RequestReplayResult::ReopenInstead
+            | RequestReplayResult::UnknownVersion
+            | RequestReplayResult::NotFound => ("skipped", "it was left alone: it cannot be sent".to_owned()),
         }
     };
-    tell(connection, &batch.id.to_string(), &letter.to_string(), state, &told).await?;
+    set_dead_letter_state(connection, &batch.id.to_string(), &letter.to_string(), state, &told).await?;
     Ok(state != "skipped")
 }
 
-/// Opens what follows a failed retrospective.
-async fn follow(
+/// Reopens the failed retrospective that a dead letter is about. Returns the new state in the batch and a
+/// description.
+async fn reopen_retrospective(
     connection: &mut Connection,
     tenant: &Tenant,
     letter: &DeadLetter,
-    act: &Act,
+    act: &Attribution,
     reopen: DecideReopen<'_>,
 ) -> Result<(&'static str, String)> {
-    Ok(match steer::reopen(connection, tenant, letter.id, act, reopen).await? {
-        Reopened::Now(opened) => {
+    Ok(match cancel::reopen_failed_retrospective(connection, tenant, letter.id, act, reopen).await? {
+        ReopenResult::Opened(opened) => {
             ("handled", format!("retrospective {} of its workflow is open", opened.epoch))
         }
-        Reopened::Before { opened, .. } => {
+        ReopenResult::AlreadyReopened { opened, .. } => {
             ("skipped", format!("it was left alone: it opened retrospective {} before", opened.epoch))
         }
-        Reopened::Not(NotReopened::OneIsOpen { epoch }) => {
+        ReopenResult::Refused(ReopenError::OneIsOpen { epoch }) => {
             ("skipped", format!("it was left alone: retrospective {epoch} of its workflow is open already"))
         }
-        Reopened::Not(NotReopened::ClaimedSince { .. }) => {
+        ReopenResult::Refused(ReopenError::ClaimedSince { .. }) => {
             ("skipped", "it was left alone: a later retrospective has looked back at its runs".to_owned())
         }
-        Reopened::OtherCode(_) | Reopened::Unknown => {
+        ReopenResult::OtherCode(_) | ReopenResult::NotFound => {
             ("skipped", "it was left alone: it is not there".to_owned())
         }
     })
 }
 
-async fn waiting(
+async fn list_waiting(
     connection: &mut Connection,
-    id: BatchId,
+    id: ReplayBatchId,
     letters: u32,
-) -> Result<Vec<(DeadLetterId, LetterStatus)>> {
+) -> Result<Vec<(DeadLetterId, DeadLetterStatus)>> {
     const WAITING: &str = "
         SELECT letter, chosen FROM replay_batch_letters
         WHERE batch = $1 AND state = 'waiting' ORDER BY place LIMIT $2";
@@ -161,13 +178,13 @@ async fn waiting(
         .bind(i64::from(letters))
         .fetch_all(connection)
         .await
-        .on("replay_batch_letters")?;
+        .on_table("replay_batch_letters")?;
     let place = at("replay_batch_letters", id);
-    rows.iter().map(|(letter, chosen)| Ok((place.parse(letter)?, place.word(chosen)?))).collect()
+    rows.iter().map(|(letter, chosen)| Ok((place.parse(letter)?, place.parse_enum(chosen)?))).collect()
 }
 
-/// Says where a letter of a batch stands.
-pub(crate) async fn tell(
+/// Sets the state of a dead letter within its batch.
+pub(crate) async fn set_dead_letter_state(
     connection: &mut Connection,
     batch: &str,
     letter: &str,
@@ -180,61 +197,70 @@ pub(crate) async fn tell(
         .bind(batch)
         .bind(letter)
         .bind(state)
-        .bind(shown(told))
+        .bind(storable_text(told))
         .execute(connection)
         .await
-        .on("replay_batch_letters")?;
-    at("replay_batch_letters", letter).touched(done.rows_affected(), 1)
+        .on_table("replay_batch_letters")?;
+    at("replay_batch_letters", letter).check_rows_affected(done.rows_affected(), 1)
 }
 
-async fn move_on(connection: &mut Connection, batch: &BatchRow, next_ms: i64) -> Result<()> {
+async fn schedule_next(connection: &mut Connection, batch: &ReplayBatchRow, next_ms: i64) -> Result<()> {
     const MOVE: &str = "UPDATE replay_batches SET state = $2, next_ms = $3 WHERE id = $1";
     let canary = batch.progress.handled < batch.pace.canary;
-    let state = if canary { BatchState::Canary } else { BatchState::Running };
+    let state = if canary { ReplayBatchState::Canary } else { ReplayBatchState::Running };
     let done = sqlx::query(MOVE)
         .bind(batch.id.to_string())
         .bind(state.as_str())
         .bind(next_ms)
         .execute(connection)
         .await
-        .on("replay_batches")?;
-    at("replay_batches", batch.id).touched(done.rows_affected(), 1)
+        .on_table("replay_batches")?;
+    at("replay_batches", batch.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-async fn end(connection: &mut Connection, id: BatchId, state: BatchState, why: &str) -> Result<()> {
+async fn end_batch(
+    connection: &mut Connection,
+    id: ReplayBatchId,
+    state: ReplayBatchState,
+    why: &str,
+) -> Result<()> {
     const END: &str =
         concat!("UPDATE replay_batches SET state = $2, ended = $3, ended_ms = ", now_ms!(), " WHERE id = $1");
     let done = sqlx::query(END)
         .bind(id.to_string())
         .bind(state.as_str())
-        .bind(shown(why))
+        .bind(storable_text(why))
         .execute(connection)
         .await
-        .on("replay_batches")?;
-    at("replay_batches", id).touched(done.rows_affected(), 1)
+        .on_table("replay_batches")?;
+    at("replay_batches", id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Calls a batch off, unless it has ended.
-pub(crate) async fn cancel(
+/// Cancels a batch, unless it has ended.
+pub(crate) async fn cancel_batch(
     connection: &mut Connection,
     tenant: &Tenant,
-    id: BatchId,
-    act: &Act,
-) -> Result<BatchCancelled> {
+    id: ReplayBatchId,
+    act: &Attribution,
+) -> Result<CancelBatchResult> {
     const LOCK: &str = concat!("SELECT id FROM replay_batches WHERE id = $1", for_update!());
-    sqlx::query(LOCK).bind(id.to_string()).execute(&mut *connection).await.on("replay_batches")?;
-    let Some(batch) = load(connection, tenant, id).await? else { return Ok(BatchCancelled::Unknown) };
+    sqlx::query(LOCK).bind(id.to_string()).execute(&mut *connection).await.on_table("replay_batches")?;
+    let Some(batch) = find_batch(connection, tenant, id).await? else {
+        return Ok(CancelBatchResult::NotFound);
+    };
     if !batch.state.is_open() {
-        return Ok(BatchCancelled::Ended(batch));
+        return Ok(CancelBatchResult::AlreadyEnded(batch));
     }
     let why = format!("{} called it off: {}", act.by, act.reason);
-    end(connection, id, BatchState::Stopped, &why).await?;
-    audit::note(connection, tenant, &[id.0], Deed::Cancelled, act, None).await?;
-    let batch = load(connection, tenant, id).await?;
-    Ok(BatchCancelled::Now(batch.ok_or_else(|| at("replay_batches", id).damaged("it is gone"))?))
+    end_batch(connection, id, ReplayBatchState::Stopped, &why).await?;
+    audit::record_dead_letter_actions(connection, tenant, &[id.0], AuditAction::Cancelled, act, None).await?;
+    let batch = find_batch(connection, tenant, id).await?;
+    Ok(CancelBatchResult::Cancelled(
+        batch.ok_or_else(|| at("replay_batches", id).damaged_error("the row is missing"))?,
+    ))
 }
 
-/// The columns of a batch; its letters are counted by where they stand.
+/// Columns of a batch, with its dead letters counted by state.
 macro_rules! batch_columns {
     () => {
         "SELECT id, asked, asked_by, reason, at, canary, rate_milli, failed_permille_max, replay_batches.state,
@@ -248,7 +274,11 @@ macro_rules! batch_columns {
     };
 }
 
-async fn load(connection: &mut Connection, tenant: &Tenant, id: BatchId) -> Result<Option<BatchRow>> {
+async fn find_batch(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    id: ReplayBatchId,
+) -> Result<Option<ReplayBatchRow>> {
     const LOAD: &str = concat!(
         batch_columns!(),
         "WHERE replay_batches.tenant = $1 AND replay_batches.id = $2 GROUP BY replay_batches.id"
@@ -258,12 +288,16 @@ async fn load(connection: &mut Connection, tenant: &Tenant, id: BatchId) -> Resu
         .bind(id.to_string())
         .fetch_optional(connection)
         .await
-        .on("replay_batches")?;
-    row.map(|row| row.read()).transpose()
+        .on_table("replay_batches")?;
+    row.map(|row| row.to_batch_row()).transpose()
 }
 
-/// The tenant's batches, the newest first.
-pub(crate) async fn list(connection: &mut Connection, tenant: &Tenant, limit: u32) -> Result<Vec<BatchRow>> {
+/// Lists the tenant's batches, newest first.
+pub(crate) async fn list_batches(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    limit: u32,
+) -> Result<Vec<ReplayBatchRow>> {
     const LIST: &str = concat!(
         batch_columns!(),
         "WHERE replay_batches.tenant = $1 GROUP BY replay_batches.id
@@ -274,37 +308,38 @@ pub(crate) async fn list(connection: &mut Connection, tenant: &Tenant, limit: u3
         .bind(i64::from(limit))
         .fetch_all(connection)
         .await
-        .on("replay_batches")?;
-    rows.iter().map(BatchRecord::read).collect()
+        .on_table("replay_batches")?;
+    rows.iter().map(BatchRecord::to_batch_row).collect()
 }
 
-/// A batch with its letters.
-pub(crate) async fn whole(
+/// Finds a batch with its dead letters, those that are no longer waiting first.
+pub(crate) async fn find_with_dead_letters(
     connection: &mut Connection,
     tenant: &Tenant,
-    id: BatchId,
+    id: ReplayBatchId,
     limit: u32,
-) -> Result<Option<(BatchRow, Vec<BatchLetter>)>> {
+) -> Result<Option<(ReplayBatchRow, Vec<ReplayBatchItem>)>> {
     const LETTERS: &str = "
         SELECT place, letter, state, told FROM replay_batch_letters WHERE batch = $1
         ORDER BY state = 'waiting', place LIMIT $2";
-    let Some(batch) = load(connection, tenant, id).await? else { return Ok(None) };
+    let Some(batch) = find_batch(connection, tenant, id).await? else { return Ok(None) };
     let rows: Vec<BatchLetterRecord> = sqlx::query_as(LETTERS)
         .bind(id.to_string())
         .bind(i64::from(limit))
         .fetch_all(connection)
         .await
-        .on("replay_batch_letters")?;
-    let letters: Result<Vec<BatchLetter>> = rows.into_iter().map(BatchLetterRecord::read).collect();
+        .on_table("replay_batch_letters")?;
+    let letters: Result<Vec<ReplayBatchItem>> =
+        rows.into_iter().map(BatchLetterRecord::into_batch_letter).collect();
     Ok(Some((batch, letters?)))
 }
 
-/// The time between two letters, at least a millisecond.
-pub(crate) fn gap_ms(pace: &Pace) -> i64 {
-    i64::try_from(pace.gap().as_millis()).unwrap_or(i64::MAX).max(1)
+/// Interval between two dead letters in milliseconds, at least 1.
+pub(crate) fn gap_ms(pace: &ReplayPace) -> i64 {
+    i64::try_from(pace.send_interval().as_millis()).unwrap_or(i64::MAX).max(1)
 }
 
-fn summed(progress: &Progress) -> String {
-    let Progress { handled, failed, skipped, .. } = progress;
+fn describe_progress(progress: &BatchProgress) -> String {
+    let BatchProgress { handled, failed, skipped, .. } = progress;
     format!("{handled} handled, {failed} failed again, {skipped} left alone")
 }

@@ -1,16 +1,16 @@
-//! What went before in a workflow: what its runs took, and what earlier retrospectives saw.
+//! History of a workflow: the spending of its runs, and the investigated runs of earlier retrospectives.
 
-use retro_core::report::{HISTORY_RUNS_MAX, History, SIGHTINGS_MAX};
+use retro_core::report::{HISTORY_RUNS_MAX, INVESTIGATED_RUNS_MAX, WorkflowHistory};
 use retro_core::retrospective::Retrospective;
 use retro_store::Result;
-use retro_store_sql::integer;
-use retro_store_sql::run::{sighting, spent};
+use retro_store_sql::run::{investigated_run_from_row, spending_from_row};
+use retro_store_sql::to_i64;
 
 use crate::dialect::{Connection, OnTable};
 
-/// Everything about the workflow of a retrospective up to its window's end; nothing for a manual one, which was not drawn. Facts
-/// and findings that were purged are not in it.
-pub(crate) async fn history(connection: &mut Connection, of: &Retrospective) -> Result<History> {
+/// Loads the history of a retrospective's workflow up to the end of its window. Returns an empty history for a manual
+/// retrospective, whose runs are not a random sample. Purged facts and findings are not included.
+pub(crate) async fn load_history(connection: &mut Connection, of: &Retrospective) -> Result<WorkflowHistory> {
     const SPENT: &str = "
         SELECT runs.ordinal, run_facts.facts FROM runs
         JOIN run_facts USING (tenant, workflow, number)
@@ -27,28 +27,28 @@ pub(crate) async fn history(connection: &mut Connection, of: &Retrospective) -> 
             AND whole.asked IS NULL AND one.result IS NOT NULL
         ORDER BY whole.epoch DESC, one.number DESC LIMIT $4";
     if of.asked.is_some() {
-        return Ok(History::default());
+        return Ok(WorkflowHistory::default());
     }
     let (tenant, workflow) = (of.key.tenant.as_str(), of.key.workflow.as_str());
     let runs: Vec<(i64, String)> = sqlx::query_as(SPENT)
         .bind(tenant)
         .bind(workflow)
-        .bind(integer(of.last))
+        .bind(to_i64(of.last))
         .bind(i64::from(HISTORY_RUNS_MAX))
         .fetch_all(&mut *connection)
         .await
-        .on("run_facts")?;
+        .on_table("run_facts")?;
     let seen: Vec<(i64, i64, String, bool, String, String)> = sqlx::query_as(SEEN)
         .bind(tenant)
         .bind(workflow)
-        .bind(integer(of.epoch))
-        .bind(i64::from(SIGHTINGS_MAX))
+        .bind(to_i64(of.epoch))
+        .bind(i64::from(INVESTIGATED_RUNS_MAX))
         .fetch_all(&mut *connection)
         .await
-        .on("investigations")?;
-    let sightings = seen.iter().filter_map(|row| sighting(&of.key, row).transpose());
-    Ok(History {
-        spent: runs.iter().map(|row| spent(&of.key, row)).collect::<Result<_>>()?,
-        sightings: sightings.collect::<Result<_>>()?,
+        .on_table("investigations")?;
+    let sightings = seen.iter().filter_map(|row| investigated_run_from_row(&of.key, row).transpose());
+    Ok(WorkflowHistory {
+        spending: runs.iter().map(|row| spending_from_row(&of.key, row)).collect::<Result<_>>()?,
+        investigated_runs: sightings.collect::<Result<_>>()?,
     })
 }

@@ -1,33 +1,36 @@
-//! Investigations under a lease. Every write after the claim names its token, and a statement that touches no row
-//! because of it answers "fenced".
+//! Investigations under a lease. Every write after the claim carries the claim's token; a statement that matches no row
+//! because the token has moved on fails with [`StoreError::Fenced`].
 
 use async_trait::async_trait;
 use retro_core::id::{RetrospectiveId, Tenant};
-use retro_core::investigate::Next;
-use retro_core::learn::{Mutation, Timing};
-use retro_core::retrospective::{Investigation, InvestigationResult, Retrospective, State};
+use retro_core::investigate::NextStage;
+use retro_core::learn::{InvestigationTiming, Mutation};
+use retro_core::retrospective::{Investigation, InvestigationResult, Retrospective, RetrospectiveState};
 use retro_core::sample::Sample;
 use retro_fault::Label;
-use retro_store::investigate::Decide;
-use retro_store::{Claim, InvestigatorStore, JournalEntry, Result, Sequence, StoreError};
-use retro_store_sql::investigate::{Record, fenced, ordinal_at, seconds, unless_fenced};
-use retro_store_sql::retrospective::drawn;
-use retro_store_sql::step::journalling;
-use retro_store_sql::{at, integer, json, trace};
+use retro_store::investigate::DecideFollowUp;
+use retro_store::{Claim, InvestigationSequence, InvestigatorStore, JournalEntry, Result, StoreError};
+use retro_store_sql::commit_label::journal_commit_label;
+use retro_store_sql::investigate::{
+    InvestigationRecord, bounded_seconds, check_not_fenced, fenced_error, ordinal_at,
+};
+use retro_store_sql::retrospective::require_sample;
+use retro_store_sql::{at, to_i64, to_json, trace};
 
-use crate::dialect::{Connection, Database, OnTable, Store, for_update, greatest, now_ms, shown};
+use crate::dialect::{Connection, Database, OnTable, Store, for_update, greatest, now_ms, storable_text};
 use crate::open::commit;
 use crate::{claim, lock, outbox, retrospective};
 
 #[async_trait]
 impl InvestigatorStore for Store {
-    async fn claim(&self, worker: &str, lease_s: u64) -> Result<Option<Claim>> {
-        let mut transaction = self.write().await?;
-        let Some(taken) = claim::take(&mut transaction, worker, seconds(lease_s)).await? else {
+    async fn claim_investigation(&self, worker: &str, lease_s: u64) -> Result<Option<Claim>> {
+        let mut transaction = self.begin_write().await?;
+        let Some(taken) = claim::claim_next(&mut transaction, worker, bounded_seconds(lease_s)).await? else {
             return Ok(None);
         };
-        let loaded = claim::load(&mut transaction, &taken).await;
-        // The claim of what cannot be read stands, so that it does not stop the ones behind it.
+        let loaded = claim::load_claim(&mut transaction, &taken).await;
+        // Commit the claim of a damaged investigation too, or every worker would pick the same one first and never
+        // reach the others.
         if !matches!(loaded, Ok(_) | Err(StoreError::Damaged { .. })) {
             return loaded.map(Some);
         }
@@ -35,22 +38,25 @@ impl InvestigatorStore for Store {
         loaded.map(Some)
     }
 
-    async fn heartbeat(&self, claim: &Claim, lease_s: u64) -> Result<()> {
+    async fn extend_lease(&self, claim: &Claim, lease_s: u64) -> Result<()> {
         const HOLD: &str = concat!(
             "UPDATE investigations SET lease_ms = ",
             now_ms!(),
             " + CAST($5 AS BIGINT) * 1000
              WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL"
         );
-        let mut transaction = self.write().await?;
-        let done =
-            held(HOLD, claim).bind(seconds(lease_s)).execute(&mut *transaction).await.on("investigations")?;
-        unless_fenced(claim, done.rows_affected())?;
+        let mut transaction = self.begin_write().await?;
+        let done = bind_claim(HOLD, claim)
+            .bind(bounded_seconds(lease_s))
+            .execute(&mut *transaction)
+            .await
+            .on_table("investigations")?;
+        check_not_fenced(claim, done.rows_affected())?;
         commit(transaction, Label::HeartbeatCommit).await
     }
 
-    async fn journal(&self, claim: &Claim, entry: &JournalEntry) -> Result<()> {
-        // Locked until the row is written: nobody takes the claim over in between.
+    async fn append_journal(&self, claim: &Claim, entry: &JournalEntry) -> Result<()> {
+        // The row stays locked until the entry is written, so the claim cannot be taken over in between.
         const HELD: &str = concat!(
             "SELECT number FROM investigations
              WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL",
@@ -62,105 +68,112 @@ impl InvestigatorStore for Store {
             now_ms!(),
             ") ON CONFLICT (tenant, retrospective, number, stage) DO NOTHING"
         );
-        let mut transaction = self.write().await?;
-        let found = self::held(HELD, claim).fetch_all(&mut *transaction).await.on("investigations")?;
-        unless_fenced(claim, found.len() as u64)?;
-        self::held(WRITE, claim)
+        let mut transaction = self.begin_write().await?;
+        let found = bind_claim(HELD, claim).fetch_all(&mut *transaction).await.on_table("investigations")?;
+        check_not_fenced(claim, found.len() as u64)?;
+        bind_claim(WRITE, claim)
             .bind(entry.stage.as_str())
             .bind(entry.body.to_string())
             .execute(&mut *transaction)
             .await
-            .on("journal")?;
-        commit(transaction, journalling(entry.stage)).await
+            .on_table("journal")?;
+        commit(transaction, journal_commit_label(entry.stage)).await
     }
 
-    async fn retry_later(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()> {
-        // The token moves on here too: who gave a claim back can no longer write under it.
+    async fn schedule_retry(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()> {
+        // The token moves on here too, so that a worker that gave its claim back can no longer write under it.
         const GIVE_BACK: &str = concat!(
             "UPDATE investigations SET lease_ms = NULL, token = token + 1, problem = $6, not_before_ms = ",
             now_ms!(),
             " + CAST($5 AS BIGINT) * 1000
              WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL"
         );
-        let mut transaction = self.write().await?;
-        let done = held(GIVE_BACK, claim)
-            .bind(seconds(pause_s))
-            .bind(shown(reason))
+        let mut transaction = self.begin_write().await?;
+        let done = bind_claim(GIVE_BACK, claim)
+            .bind(bounded_seconds(pause_s))
+            .bind(storable_text(reason))
             .execute(&mut *transaction)
             .await
-            .on("investigations")?;
-        unless_fenced(claim, done.rows_affected())?;
+            .on_table("investigations")?;
+        check_not_fenced(claim, done.rows_affected())?;
         commit(transaction, Label::RetryCommit).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<()> {
+    async fn release_claim(&self, claim: &Claim) -> Result<()> {
         const RELEASE: &str = concat!(
             "UPDATE investigations SET lease_ms = NULL, token = token + 1, attempts = ",
             greatest!(),
             "(attempts - 1, 0)
              WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL"
         );
-        let mut transaction = self.write().await?;
-        let done = held(RELEASE, claim).execute(&mut *transaction).await.on("investigations")?;
-        unless_fenced(claim, done.rows_affected())?;
+        let mut transaction = self.begin_write().await?;
+        let done = bind_claim(RELEASE, claim).execute(&mut *transaction).await.on_table("investigations")?;
+        check_not_fenced(claim, done.rows_affected())?;
         commit(transaction, Label::ReleaseCommit).await
     }
 
-    async fn finish(
+    async fn finish_investigation(
         &self,
         claim: &Claim,
         result: &InvestigationResult,
-        timing: Timing,
-        decide: Decide<'_>,
+        timing: InvestigationTiming,
+        decide: DecideFollowUp<'_>,
     ) -> Result<()> {
         let (tenant, id) = (&claim.retrospective.key.tenant, claim.retrospective.id);
-        let mut transaction = self.write().await?;
-        lock::workflow(&mut transaction, &claim.retrospective.key).await?;
-        end(&mut transaction, claim, result, timing).await?;
-        let stored = retrospective::load(&mut transaction, tenant, id).await?;
-        let (retrospective, sample) = stored.ok_or_else(|| at("retrospectives", id).damaged("it is gone"))?;
-        if retrospective.state != State::Investigating {
-            return Err(fenced(claim));
+        let mut transaction = self.begin_write().await?;
+        lock::lock_workflow(&mut transaction, &claim.retrospective.key).await?;
+        end_investigation(&mut transaction, claim, result, timing).await?;
+        let stored = retrospective::find_retrospective(&mut transaction, tenant, id).await?;
+        let (retrospective, sample) =
+            stored.ok_or_else(|| at("retrospectives", id).damaged_error("the row is missing"))?;
+        // Cancelled meanwhile: a worker that finishes late must not move the retrospective on.
+        if retrospective.state != RetrospectiveState::Investigating {
+            return Err(fenced_error(claim));
         }
-        let sample = drawn(&retrospective, sample)?;
-        let ended = ended(&mut transaction, tenant, id).await?.into_iter().map(|(one, _)| one).collect();
-        let sequence = Sequence { retrospective, sample, ended };
+        let sample = require_sample(&retrospective, sample)?;
+        let ended = list_ended(&mut transaction, tenant, id).await?.into_iter().map(|(one, _)| one).collect();
+        let sequence = InvestigationSequence { retrospective, sample, ended };
         let finish = decide(&sequence);
-        let Sequence { retrospective, sample, .. } = sequence;
+        let InvestigationSequence { retrospective, sample, .. } = sequence;
         match finish.next {
-            Next::Investigate { number, at, replacement } => {
+            NextStage::Investigate { number, at, replacement } => {
                 add_investigation(&mut transaction, &retrospective, &sample, number, at, replacement).await?;
             }
-            Next::Settle => {
+            NextStage::Settle => {
                 store_batch(&mut transaction, &retrospective, &finish.batch).await?;
-                retrospective::move_on(&mut transaction, &retrospective, State::Settling).await?;
+                retrospective::set_state(&mut transaction, &retrospective, RetrospectiveState::Settling)
+                    .await?;
             }
         }
-        outbox::put(&mut transaction, std::iter::once(&finish.message)).await?;
+        outbox::enqueue_messages(&mut transaction, std::iter::once(&finish.message)).await?;
         commit(transaction, Label::FinishCommit).await
     }
 
-    async fn claimable(&self) -> Result<u64> {
+    async fn count_claimable(&self) -> Result<u64> {
         let count: i64 =
-            sqlx::query_scalar(claim::CLAIMABLE).fetch_one(self.reader()).await.on("investigations")?;
-        at("investigations", "claimable").unsigned(count)
+            sqlx::query_scalar(claim::CLAIMABLE).fetch_one(self.reader()).await.on_table("investigations")?;
+        at("investigations", "claimable").parse_unsigned(count)
     }
 }
 
 type Statement = sqlx::query::Query<'static, Database, <Database as sqlx::Database>::Arguments>;
 
-/// A statement whose first four parameters say which claim it is made under.
-fn held(sql: &'static str, claim: &Claim) -> Statement {
+/// Builds a statement whose first four parameters identify the claim.
+fn bind_claim(sql: &'static str, claim: &Claim) -> Statement {
     let Claim { retrospective, number, token, .. } = claim;
     sqlx::query(sql)
         .bind(retrospective.key.tenant.as_str().to_owned())
         .bind(retrospective.id.to_string())
         .bind(i64::from(*number))
-        .bind(integer(*token))
+        .bind(to_i64(*token))
 }
 
-/// Takes every unfinished investigation of a retrospective out of the hands of whoever holds it.
-pub(crate) async fn fence(connection: &mut Connection, tenant: &Tenant, id: RetrospectiveId) -> Result<()> {
+/// Fences every unfinished investigation of a retrospective: later writes under the present claims fail.
+pub(crate) async fn fence_investigations(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    id: RetrospectiveId,
+) -> Result<()> {
     const FENCE: &str = "
         UPDATE investigations SET lease_ms = NULL, token = token + 1
         WHERE tenant = $1 AND retrospective = $2 AND result IS NULL";
@@ -169,31 +182,31 @@ pub(crate) async fn fence(connection: &mut Connection, tenant: &Tenant, id: Retr
         .bind(id.to_string())
         .execute(connection)
         .await
-        .on("investigations")?;
+        .on_table("investigations")?;
     Ok(())
 }
 
-async fn end(
+async fn end_investigation(
     connection: &mut Connection,
     claim: &Claim,
     result: &InvestigationResult,
-    timing: Timing,
+    timing: InvestigationTiming,
 ) -> Result<()> {
     const END: &str = concat!(
         "UPDATE investigations SET lease_ms = NULL, ended_token = $4, result = $5, cost_usd = $6, ended_ms = ",
         now_ms!(),
         " WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL"
     );
-    let done = held(END, claim)
-        .bind(json(result))
+    let done = bind_claim(END, claim)
+        .bind(to_json(result))
         .bind(timing.cost_usd)
         .execute(connection)
         .await
-        .on("investigations")?;
-    unless_fenced(claim, done.rows_affected())
+        .on_table("investigations")?;
+    check_not_fenced(claim, done.rows_affected())
 }
 
-/// Makes the investigation of the run at place `at` (from 0) of the shuffled order due.
+/// Stores an investigation of the run at position `at` (from 0) of the shuffled order; it is due at once.
 pub(crate) async fn add_investigation(
     connection: &mut Connection,
     retrospective: &Retrospective,
@@ -216,16 +229,16 @@ pub(crate) async fn add_investigation(
         .bind(i64::from(number))
         .bind(replacement)
         .bind(retrospective.key.workflow.as_str())
-        .bind(integer(ordinal))
-        .bind(trace::current())
+        .bind(to_i64(ordinal))
+        .bind(trace::current_trace())
         .execute(connection)
         .await
-        .on("investigations")?;
+        .on_table("investigations")?;
     retro_store_sql::at("runs.ordinal", format!("{}, ordinal {ordinal}", retrospective.key))
-        .touched(done.rows_affected(), 1)
+        .check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Stores what the investigations ask of memory.
+/// Stores the mutations that the investigations ask for.
 pub(crate) async fn store_batch(
     connection: &mut Connection,
     retrospective: &Retrospective,
@@ -239,39 +252,39 @@ pub(crate) async fn store_batch(
     let done = sqlx::query(STORE)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.id.to_string())
-        .bind(json(&batch))
+        .bind(to_json(&batch))
         .execute(connection)
         .await
-        .on("mutation_batches")?;
-    at("mutation_batches", retrospective.id).touched(done.rows_affected(), 1)
+        .on_table("mutation_batches")?;
+    at("mutation_batches", retrospective.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// The investigations of a retrospective in sequence, ended or not, each with what it took so far.
-pub(crate) async fn all(
+/// Lists the investigations of a retrospective in sequence, ended or not, each with its timing so far.
+pub(crate) async fn list_investigations(
     connection: &mut Connection,
     tenant: &Tenant,
     id: RetrospectiveId,
-) -> Result<Vec<(Investigation, Timing)>> {
+) -> Result<Vec<(Investigation, InvestigationTiming)>> {
     const LOAD: &str = "
         SELECT retrospective, number, ordinal, run_id, replacement, result, attempts, claimed_ms, ended_ms,
             cost_usd
         FROM investigations WHERE tenant = $1 AND retrospective = $2 ORDER BY number";
-    let rows: Vec<Record> = sqlx::query_as(LOAD)
+    let rows: Vec<InvestigationRecord> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
         .bind(id.to_string())
         .fetch_all(connection)
         .await
-        .on("investigations")?;
-    rows.iter().map(Record::read).collect()
+        .on_table("investigations")?;
+    rows.iter().map(InvestigationRecord::to_investigation).collect()
 }
 
-/// Those of them that have ended.
-pub(crate) async fn ended(
+/// Lists the investigations of a retrospective that have ended, in sequence.
+pub(crate) async fn list_ended(
     connection: &mut Connection,
     tenant: &Tenant,
     id: RetrospectiveId,
-) -> Result<Vec<(Investigation, Timing)>> {
-    let mut all = all(connection, tenant, id).await?;
+) -> Result<Vec<(Investigation, InvestigationTiming)>> {
+    let mut all = list_investigations(connection, tenant, id).await?;
     all.retain(|(one, _)| one.result.is_some());
     Ok(all)
 }

@@ -1,23 +1,23 @@
-//! What was lost with the broker's streams, and what people say about it.
+//! Messages lost with the broker's streams, and their closing by operators.
 
-use retro_core::steer::Act;
+use retro_core::cancel::Attribution;
 use retro_fault::Label;
 use retro_store::Result;
 use retro_store::broker::{ClosedLoss, Loss, LossKey};
 use retro_store_sql::broker::{ClosedLossRecord, LossRecord};
-use retro_store_sql::{integer, policy_time};
+use retro_store_sql::{format_policy_time, to_i64};
 
 use crate::broker::handled_events;
-use crate::dialect::{Connection, OnTable, Store, shown};
+use crate::dialect::{Connection, OnTable, Store, storable_text};
 use crate::open::commit;
 
-/// Returns the open losses whose event has not come again since.
+/// Returns the open losses whose event has not been handled since.
 pub(crate) async fn load_open_losses(connection: &mut Connection) -> Result<Vec<Loss>> {
     const LOAD: &str = "
         SELECT stream, number, first_sequence, last_sequence, message FROM losses
         WHERE closed_by IS NULL ORDER BY stream, number, first_sequence";
-    let rows: Vec<LossRecord> = sqlx::query_as(LOAD).fetch_all(&mut *connection).await.on("losses")?;
-    let all = rows.into_iter().map(LossRecord::read).collect::<Result<Vec<Loss>>>()?;
+    let rows: Vec<LossRecord> = sqlx::query_as(LOAD).fetch_all(&mut *connection).await.on_table("losses")?;
+    let all = rows.into_iter().map(LossRecord::into_loss).collect::<Result<Vec<Loss>>>()?;
     let (unnamed, named): (Vec<Loss>, Vec<Loss>) = all.into_iter().partition(|loss| loss.message.is_none());
     let since = handled_events(connection, named.iter().filter_map(|loss| loss.message.as_ref())).await?;
     let mut left: Vec<Loss> =
@@ -27,33 +27,38 @@ pub(crate) async fn load_open_losses(connection: &mut Connection) -> Result<Vec<
     Ok(left)
 }
 
-/// Returns the losses that were closed.
+/// Returns the closed losses.
 pub(crate) async fn load_closed_losses(connection: &mut Connection) -> Result<Vec<ClosedLoss>> {
     const LOAD: &str = "
         SELECT stream, number, first_sequence, last_sequence, message, closed_by, closed_reason, closed_at FROM losses
         WHERE closed_by IS NOT NULL ORDER BY stream, number, first_sequence";
-    let rows: Vec<ClosedLossRecord> = sqlx::query_as(LOAD).fetch_all(connection).await.on("losses")?;
-    rows.into_iter().map(ClosedLossRecord::read).collect()
+    let rows: Vec<ClosedLossRecord> = sqlx::query_as(LOAD).fetch_all(connection).await.on_table("losses")?;
+    rows.into_iter().map(ClosedLossRecord::into_closed_loss).collect()
 }
 
-/// Closes the open ones of some losses.
-pub(crate) async fn close_losses(store: &Store, losses: &[LossKey], act: &Act) -> Result<Vec<LossKey>> {
+/// Closes those of the given losses that are open. Returns their keys.
+pub(crate) async fn close_losses(
+    store: &Store,
+    losses: &[LossKey],
+    act: &Attribution,
+) -> Result<Vec<LossKey>> {
     const CLOSE: &str = "
         UPDATE losses SET closed_by = $4, closed_reason = $5, closed_at = $6
         WHERE stream = $1 AND number = $2 AND first_sequence = $3 AND closed_by IS NULL";
-    let mut transaction = store.write().await?;
+    let mut transaction = store.begin_write().await?;
     let mut closed = Vec::new();
     for loss in losses {
         let done = sqlx::query(CLOSE)
             .bind(&loss.stream)
-            .bind(integer(loss.number))
-            .bind(integer(loss.first))
-            .bind(shown(&act.by))
-            .bind(shown(&act.reason))
-            .bind(policy_time(act.at))
+            .bind(to_i64(loss.number))
+            .bind(to_i64(loss.first))
+            .bind(storable_text(&act.by))
+            .bind(storable_text(&act.reason))
+            .bind(format_policy_time(act.at))
             .execute(&mut *transaction)
             .await
-            .on("losses")?;
+            .on_table("losses")?;
+        // A loss that was closed before keeps its first reason.
         if done.rows_affected() == 1 {
             closed.push(loss.clone());
         }

@@ -1,62 +1,72 @@
-//! Dead letters that are sent again. The letter is locked, which keeps two people apart.
+//! Replays of dead letters. The dead letter's row is locked, so that two operators cannot replay it at once.
 
-use crate::dialect::{Connection, OnTable, Store, greatest, least, now_ms, shown};
+use crate::dialect::{Connection, OnTable, Store, greatest, least, now_ms, storable_text};
 use crate::open::commit;
 use crate::{audit, batch, delivery, replayed};
 use async_trait::async_trait;
-use retro_core::id::{BatchId, DeadLetterId, ReplayId, Tenant};
-use retro_core::replay::{Next, Outcome, Pace};
-use retro_core::steer::Act;
+use retro_core::cancel::Attribution;
+use retro_core::id::{DeadLetterId, ReplayBatchId, ReplayId, Tenant};
+use retro_core::replay::{BatchAction, ReplayOutcome, ReplayPace};
 use retro_fault::Label;
+use retro_store::cancel::DecideReopen;
 use retro_store::replay::{
-    BatchCancelled, BatchLetter, BatchRow, DecideNext, Discarded, NewBatch, Replayed, is_followed,
+    CancelBatchResult, DecideBatchStep, DiscardResult, NewReplayBatch, ReplayBatchItem, ReplayBatchRow,
+    RequestReplayResult, is_reopenable,
 };
-use retro_store::steer::DecideReopen;
-use retro_store::{Content, DeadLetter, Deed, LetterStatus, ReplayRow, ReplayStore, Result, Sending};
+use retro_store::{
+    AuditAction, DeadLetter, DeadLetterStatus, MessageContent, OutgoingReplay, ReplayRow, ReplayStore, Result,
+};
 use retro_store_sql::replay::ReplayRecord;
-use retro_store_sql::{at, integer, policy_time};
+use retro_store_sql::{at, format_policy_time, to_i64};
 
 #[async_trait]
 impl ReplayStore for Store {
-    async fn replay(
+    async fn replay_dead_letter(
         &self,
         tenant: &Tenant,
         letter: DeadLetterId,
         version: Option<u32>,
-        act: &Act,
-    ) -> Result<Replayed> {
-        let mut transaction = self.write().await?;
+        act: &Attribution,
+    ) -> Result<RequestReplayResult> {
+        let mut transaction = self.begin_write().await?;
         let Some(letter) = delivery::load_locked(&mut transaction, tenant, letter).await? else {
-            return Ok(Replayed::Unknown);
+            return Ok(RequestReplayResult::NotFound);
         };
-        let how = How { tenant, version, act, batch: None, pace: &Pace::default() };
-        let replayed = send_again(&mut transaction, &letter, &how).await?;
+        let how = ReplayOptions { tenant, version, act, batch: None, pace: &ReplayPace::default() };
+        let replayed = schedule_replay(&mut transaction, &letter, &how).await?;
         commit(transaction, Label::ReplayCommit).await?;
         Ok(replayed)
     }
 
-    async fn content(
+    async fn find_replay_content(
         &self,
         tenant: &Tenant,
         letter: DeadLetterId,
         version: Option<u32>,
-    ) -> Result<Option<(u32, Content)>> {
-        let mut snapshot = self.snapshot().await?;
-        let Some(letter) = delivery::load(&mut snapshot, tenant, letter).await? else { return Ok(None) };
-        content(&mut snapshot, &letter, version).await
+    ) -> Result<Option<(u32, MessageContent)>> {
+        let mut snapshot = self.begin_snapshot().await?;
+        let Some(letter) = delivery::find_dead_letter(&mut snapshot, tenant, letter).await? else {
+            return Ok(None);
+        };
+        load_content(&mut snapshot, &letter, version).await
     }
 
-    async fn discard(&self, tenant: &Tenant, letters: &[DeadLetterId], act: &Act) -> Result<Vec<Discarded>> {
-        let mut transaction = self.write().await?;
+    async fn discard_dead_letters(
+        &self,
+        tenant: &Tenant,
+        letters: &[DeadLetterId],
+        act: &Attribution,
+    ) -> Result<Vec<DiscardResult>> {
+        let mut transaction = self.begin_write().await?;
         let mut answers = Vec::with_capacity(letters.len());
         for letter in letters {
-            answers.push(put_aside(&mut transaction, tenant, *letter, act).await?);
+            answers.push(discard_dead_letter(&mut transaction, tenant, *letter, act).await?);
         }
         commit(transaction, Label::DiscardCommit).await?;
         Ok(answers)
     }
 
-    async fn due_replays(&self, limit: u32, lost_after_s: u64) -> Result<Vec<Sending>> {
+    async fn list_due_replays(&self, limit: u32, lost_after_s: u64) -> Result<Vec<OutgoingReplay>> {
         const DUE: &str = concat!(
             "SELECT id, tenant, letter, version FROM (
                  SELECT id, tenant, letter, version, due_ms FROM replays WHERE state = 'waiting' AND due_ms <= ",
@@ -69,91 +79,100 @@ impl ReplayStore for Store {
             now_ms!(),
             ") AS due ORDER BY due_ms, id LIMIT $1"
         );
-        let mut snapshot = self.snapshot().await?;
+        let mut snapshot = self.begin_snapshot().await?;
         let rows: Vec<(String, String, String, i64)> = sqlx::query_as(DUE)
             .bind(i64::from(limit))
-            .bind(integer(lost_after_s))
+            .bind(to_i64(lost_after_s))
             .fetch_all(&mut *snapshot)
             .await
-            .on("replays")?;
+            .on_table("replays")?;
         let mut sendings = Vec::with_capacity(rows.len());
         for (id, tenant, letter, version) in rows {
             let place = at("replays", &id);
-            let letter = delivery::load(&mut snapshot, &place.parse(&tenant)?, place.parse(&letter)?).await?;
-            let letter = letter.ok_or_else(|| place.damaged("its letter is not there"))?;
-            let content = content(&mut snapshot, &letter, Some(place.unsigned(version)?)).await?;
-            let (_, content) = content.ok_or_else(|| place.damaged("its version is not there"))?;
-            sendings.push(Sending::of(place.parse(&id)?, &letter.letter, content));
+            let letter =
+                delivery::find_dead_letter(&mut snapshot, &place.parse(&tenant)?, place.parse(&letter)?)
+                    .await?;
+            let letter = letter.ok_or_else(|| place.damaged_error("its dead letter is missing"))?;
+            let content = load_content(&mut snapshot, &letter, Some(place.parse_unsigned(version)?)).await?;
+            let (_, content) = content.ok_or_else(|| place.damaged_error("its version is missing"))?;
+            sendings.push(OutgoingReplay::from_dead_letter(place.parse(&id)?, &letter.message, content));
         }
         Ok(sendings)
     }
 
     async fn mark_replay_sent(&self, id: ReplayId) -> Result<()> {
-        // It may have been handled already: then only the sending is counted.
+        // The replay may have been handled already; then only the sending is counted.
         const MARK: &str = concat!(
             "UPDATE replays SET state = CASE state WHEN 'waiting' THEN 'sent' ELSE state END, sendings = sendings + 1,
                  sent_ms = ",
             now_ms!(),
             " WHERE id = $1"
         );
-        let mut transaction = self.write().await?;
-        let done = sqlx::query(MARK).bind(id.to_string()).execute(&mut *transaction).await.on("replays")?;
-        at("replays", id).touched(done.rows_affected(), 1)?;
+        let mut transaction = self.begin_write().await?;
+        let done =
+            sqlx::query(MARK).bind(id.to_string()).execute(&mut *transaction).await.on_table("replays")?;
+        at("replays", id).check_rows_affected(done.rows_affected(), 1)?;
         commit(transaction, Label::ReplayMarkCommit).await
     }
 
     async fn refuse_replay(&self, id: ReplayId, problem: &str) -> Result<()> {
-        let mut transaction = self.write().await?;
-        replayed::end(&mut transaction, id, &Outcome::Refused { problem: problem.to_owned() }).await?;
+        let mut transaction = self.begin_write().await?;
+        replayed::end_replay(&mut transaction, id, &ReplayOutcome::Refused { problem: problem.to_owned() })
+            .await?;
         commit(transaction, Label::ReplayRefuseCommit).await
     }
 
-    async fn start_batch(&self, tenant: &Tenant, new: &NewBatch) -> Result<BatchId> {
-        let mut transaction = self.write().await?;
-        let id = batch::start(&mut transaction, tenant, new).await?;
+    async fn start_replay_batch(&self, tenant: &Tenant, new: &NewReplayBatch) -> Result<ReplayBatchId> {
+        let mut transaction = self.begin_write().await?;
+        let id = batch::start_batch(&mut transaction, tenant, new).await?;
         commit(transaction, Label::BatchStartCommit).await?;
         Ok(id)
     }
 
-    async fn open_batches(&self) -> Result<Vec<BatchId>> {
-        batch::open(&mut *self.snapshot().await?).await
+    async fn list_open_batches(&self) -> Result<Vec<ReplayBatchId>> {
+        batch::list_open_batches(&mut *self.begin_snapshot().await?).await
     }
 
-    async fn step_batch(
+    async fn step_replay_batch(
         &self,
-        id: BatchId,
-        next: DecideNext<'_>,
+        id: ReplayBatchId,
+        next: DecideBatchStep<'_>,
         reopen: DecideReopen<'_>,
-    ) -> Result<Option<Next>> {
-        let mut transaction = self.write().await?;
-        let decided = batch::step(&mut transaction, id, next, reopen).await?;
+    ) -> Result<Option<BatchAction>> {
+        let mut transaction = self.begin_write().await?;
+        let decided = batch::step_batch(&mut transaction, id, next, reopen).await?;
         commit(transaction, Label::BatchStepCommit).await?;
         Ok(decided)
     }
 
-    async fn cancel_batch(&self, tenant: &Tenant, id: BatchId, act: &Act) -> Result<BatchCancelled> {
-        let mut transaction = self.write().await?;
-        let cancelled = batch::cancel(&mut transaction, tenant, id, act).await?;
+    async fn cancel_replay_batch(
+        &self,
+        tenant: &Tenant,
+        id: ReplayBatchId,
+        act: &Attribution,
+    ) -> Result<CancelBatchResult> {
+        let mut transaction = self.begin_write().await?;
+        let cancelled = batch::cancel_batch(&mut transaction, tenant, id, act).await?;
         commit(transaction, Label::BatchCancelCommit).await?;
         Ok(cancelled)
     }
 
-    async fn batches(&self, tenant: &Tenant, limit: u32) -> Result<Vec<BatchRow>> {
-        batch::list(&mut *self.snapshot().await?, tenant, limit).await
+    async fn list_replay_batches(&self, tenant: &Tenant, limit: u32) -> Result<Vec<ReplayBatchRow>> {
+        batch::list_batches(&mut *self.begin_snapshot().await?, tenant, limit).await
     }
 
-    async fn batch(
+    async fn find_replay_batch(
         &self,
         tenant: &Tenant,
-        id: BatchId,
+        id: ReplayBatchId,
         limit: u32,
-    ) -> Result<Option<(BatchRow, Vec<BatchLetter>)>> {
-        batch::whole(&mut *self.snapshot().await?, tenant, id, limit).await
+    ) -> Result<Option<(ReplayBatchRow, Vec<ReplayBatchItem>)>> {
+        batch::find_with_dead_letters(&mut *self.begin_snapshot().await?, tenant, id, limit).await
     }
 }
 
-/// The replays of a letter, the first one first.
-pub(crate) async fn of_letter(
+/// Lists the replays of a dead letter, oldest first.
+pub(crate) async fn list_replays(
     store: &Store,
     tenant: &Tenant,
     letter: DeadLetterId,
@@ -161,60 +180,69 @@ pub(crate) async fn of_letter(
     const LOAD: &str = "
         SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
         FROM replays WHERE tenant = $1 AND letter = $2 ORDER BY number";
-    let mut snapshot = store.snapshot().await?;
+    let mut snapshot = store.begin_snapshot().await?;
     let rows: Vec<ReplayRecord> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
         .bind(letter.to_string())
         .fetch_all(&mut *snapshot)
         .await
-        .on("replays")?;
-    rows.iter().map(ReplayRecord::read).collect()
+        .on_table("replays")?;
+    rows.iter().map(ReplayRecord::to_replay_row).collect()
 }
 
-/// How a letter is sent again.
-pub(crate) struct How<'a> {
+/// Options of one replay.
+pub(crate) struct ReplayOptions<'a> {
     pub(crate) tenant: &'a Tenant,
-    /// Which bytes; `None`: the newest.
+    /// Version of the content to send; `None` means the newest.
     pub(crate) version: Option<u32>,
-    pub(crate) act: &'a Act,
-    pub(crate) batch: Option<BatchId>,
-    pub(crate) pace: &'a Pace,
+    pub(crate) act: &'a Attribution,
+    pub(crate) batch: Option<ReplayBatchId>,
+    pub(crate) pace: &'a ReplayPace,
 }
 
-/// Stores what the relay is to send of a letter that nobody else is sending.
-pub(crate) async fn send_again(
+/// Schedules the replay of a dead letter that is open or discarded, for the relay to send.
+pub(crate) async fn schedule_replay(
     connection: &mut Connection,
     letter: &DeadLetter,
-    how: &How<'_>,
-) -> Result<Replayed> {
-    if is_followed(letter.letter.rejection.code) {
-        return Ok(Replayed::OtherWay);
+    how: &ReplayOptions<'_>,
+) -> Result<RequestReplayResult> {
+    if is_reopenable(letter.message.rejection.code) {
+        return Ok(RequestReplayResult::ReopenInstead);
     }
-    if !matches!(letter.status, LetterStatus::Open | LetterStatus::Discarded) {
-        return Ok(Replayed::Before(last(connection, letter.id).await?));
+    if !matches!(letter.status, DeadLetterStatus::Open | DeadLetterStatus::Discarded) {
+        return Ok(RequestReplayResult::AlreadyRequested(load_last_replay(connection, letter.id).await?));
     }
-    let Some((version, _)) = content(connection, letter, how.version).await? else {
-        return Ok(Replayed::NoVersion);
+    let Some((version, _)) = load_content(connection, letter, how.version).await? else {
+        return Ok(RequestReplayResult::UnknownVersion);
     };
     let number = letter.replays + 1;
-    store(connection, letter.id, number, version, how).await?;
-    take(connection, letter, number).await?;
+    insert_replay(connection, letter.id, number, version, how).await?;
+    mark_replaying(connection, letter, number).await?;
     let detail = match version {
         0 => format!("replay {number}, with its bytes as they came"),
         edited => format!("replay {number}, with version {edited} of its bytes"),
     };
-    audit::note(connection, how.tenant, &[letter.id.0], Deed::Replayed, how.act, Some(&detail)).await?;
-    Ok(Replayed::Now(last(connection, letter.id).await?))
+    audit::record_dead_letter_actions(
+        connection,
+        how.tenant,
+        &[letter.id.0],
+        AuditAction::Replayed,
+        how.act,
+        Some(&detail),
+    )
+    .await?;
+    Ok(RequestReplayResult::Scheduled(load_last_replay(connection, letter.id).await?))
 }
 
-/// Due behind everything that waits, so that the pace holds whoever asks. A batch that goes slower than others keeps to its
-/// own pace by when it takes a letter up: here it is as short as theirs, or everybody behind it would wait as long as it does.
-async fn store(
+/// Inserts a replay that is due after all scheduled ones, which keeps the overall pace. A batch slower than the default
+/// pace waits between its own dead letters instead: adding its longer interval here would delay everybody else's
+/// replays.
+async fn insert_replay(
     connection: &mut Connection,
     letter: DeadLetterId,
     number: u32,
     version: u32,
-    how: &How<'_>,
+    how: &ReplayOptions<'_>,
 ) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO replays (id, tenant, letter, number, version, batch, asked_by, reason, at, state, due_ms)
@@ -225,7 +253,7 @@ async fn store(
         now_ms!(),
         ", coalesce((SELECT max(due_ms) FROM replays) + $10, 0))"
     );
-    let id = ReplayId::of(letter, number);
+    let id = ReplayId::of_dead_letter(letter, number);
     let done = sqlx::query(STORE)
         .bind(id.to_string())
         .bind(how.tenant.as_str())
@@ -233,45 +261,47 @@ async fn store(
         .bind(i64::from(number))
         .bind(i64::from(version))
         .bind(how.batch.map(|batch| batch.to_string()))
-        .bind(shown(&how.act.by))
-        .bind(shown(&how.act.reason))
-        .bind(policy_time(how.act.at))
-        .bind(batch::gap_ms(how.pace).min(batch::gap_ms(&Pace::default())))
+        .bind(storable_text(&how.act.by))
+        .bind(storable_text(&how.act.reason))
+        .bind(format_policy_time(how.act.at))
+        .bind(batch::gap_ms(how.pace).min(batch::gap_ms(&ReplayPace::default())))
         .execute(connection)
         .await
-        .on("replays")?;
-    at("replays", id).touched(done.rows_affected(), 1)
+        .on_table("replays")?;
+    at("replays", id).check_rows_affected(done.rows_affected(), 1)
 }
 
-async fn take(connection: &mut Connection, letter: &DeadLetter, number: u32) -> Result<()> {
+async fn mark_replaying(connection: &mut Connection, letter: &DeadLetter, number: u32) -> Result<()> {
     const TAKE: &str = "UPDATE dead_letters SET status = $3, replays = $4 WHERE id = $1 AND status = $2";
     let done = sqlx::query(TAKE)
         .bind(letter.id.to_string())
         .bind(letter.status.as_str())
-        .bind(LetterStatus::Replaying.as_str())
+        .bind(DeadLetterStatus::Replaying.as_str())
         .bind(i64::from(number))
         .execute(connection)
         .await
-        .on("dead_letters")?;
-    at("dead_letters.status", letter.id).touched(done.rows_affected(), 1)
+        .on_table("dead_letters")?;
+    at("dead_letters.status", letter.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// The last replay of a letter that has one.
-pub(crate) async fn last(connection: &mut Connection, letter: DeadLetterId) -> Result<ReplayRow> {
+/// Loads the last replay of a dead letter. Fails when it has none.
+pub(crate) async fn load_last_replay(connection: &mut Connection, letter: DeadLetterId) -> Result<ReplayRow> {
     const LOAD: &str = "
         SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
         FROM replays WHERE letter = $1 ORDER BY number DESC LIMIT 1";
     let row: Option<ReplayRecord> =
-        sqlx::query_as(LOAD).bind(letter.to_string()).fetch_optional(connection).await.on("replays")?;
-    row.ok_or_else(|| at("replays", letter).damaged("the letter was replayed and no row says when"))?.read()
+        sqlx::query_as(LOAD).bind(letter.to_string()).fetch_optional(connection).await.on_table("replays")?;
+    row.ok_or_else(|| at("replays", letter).damaged_error("the dead letter was replayed but has no replay"))?
+        .to_replay_row()
 }
 
-/// What is sent of a letter: of the version that is asked for, if it has it, or of the newest.
-pub(crate) async fn content(
+/// Loads the content to send for a dead letter: the given version (0 is the original), or the newest. Returns `None`
+/// when the version does not exist.
+pub(crate) async fn load_content(
     connection: &mut Connection,
     letter: &DeadLetter,
     version: Option<u32>,
-) -> Result<Option<(u32, Content)>> {
+) -> Result<Option<(u32, MessageContent)>> {
     const NEWEST: &str = "SELECT max(version) FROM letter_versions WHERE letter = $1";
     const LOAD: &str = "SELECT headers, payload FROM letter_versions WHERE letter = $1 AND version = $2";
     let place = at("letter_versions", letter.id);
@@ -282,60 +312,66 @@ pub(crate) async fn content(
                 .bind(letter.id.to_string())
                 .fetch_one(&mut *connection)
                 .await
-                .on("letter_versions")?;
-            newest.map_or(Ok(0), |newest| place.unsigned(newest))?
+                .on_table("letter_versions")?;
+            newest.map_or(Ok(0), |newest| place.parse_unsigned(newest))?
         }
     };
     if version == 0 {
-        return Ok(Some((0, Content::from(&letter.letter))));
+        return Ok(Some((0, MessageContent::from(&letter.message))));
     }
     let row: Option<(String, Vec<u8>)> = sqlx::query_as(LOAD)
         .bind(letter.id.to_string())
         .bind(i64::from(version))
         .fetch_optional(connection)
         .await
-        .on("letter_versions")?;
+        .on_table("letter_versions")?;
     let read = |(headers, payload): (String, Vec<u8>)| {
-        Ok((version, Content { headers: place.json(&headers)?, payload }))
+        Ok((version, MessageContent { headers: place.parse_json(&headers)?, payload }))
     };
     row.map(read).transpose()
 }
 
-async fn put_aside(
+async fn discard_dead_letter(
     connection: &mut Connection,
     tenant: &Tenant,
     letter: DeadLetterId,
-    act: &Act,
-) -> Result<Discarded> {
+    act: &Attribution,
+) -> Result<DiscardResult> {
     const ASIDE: &str = "UPDATE dead_letters SET status = $2 WHERE id = $1 AND status = $3";
     let Some(letter) = delivery::load_locked(connection, tenant, letter).await? else {
-        return Ok(Discarded::Unknown);
+        return Ok(DiscardResult::NotFound);
     };
     match letter.status {
-        LetterStatus::Open => {}
-        LetterStatus::Discarded => return before(connection, tenant, letter.id).await,
-        LetterStatus::Replaying | LetterStatus::Handled => {
-            return Ok(Discarded::Replayed(last(connection, letter.id).await?));
+        DeadLetterStatus::Open => {}
+        DeadLetterStatus::Discarded => return find_earlier_discard(connection, tenant, letter.id).await,
+        DeadLetterStatus::Replaying | DeadLetterStatus::Handled => {
+            return Ok(DiscardResult::Replayed(load_last_replay(connection, letter.id).await?));
         }
-        LetterStatus::Replayed => return Ok(Discarded::Reopened),
+        DeadLetterStatus::Replayed => return Ok(DiscardResult::Reopened),
     }
     let done = sqlx::query(ASIDE)
         .bind(letter.id.to_string())
-        .bind(LetterStatus::Discarded.as_str())
-        .bind(LetterStatus::Open.as_str())
+        .bind(DeadLetterStatus::Discarded.as_str())
+        .bind(DeadLetterStatus::Open.as_str())
         .execute(&mut *connection)
         .await
-        .on("dead_letters")?;
-    at("dead_letters.status", letter.id).touched(done.rows_affected(), 1)?;
-    audit::note(connection, tenant, &[letter.id.0], Deed::Discarded, act, None).await?;
-    Ok(Discarded::Now)
+        .on_table("dead_letters")?;
+    at("dead_letters.status", letter.id).check_rows_affected(done.rows_affected(), 1)?;
+    audit::record_dead_letter_actions(connection, tenant, &[letter.id.0], AuditAction::Discarded, act, None)
+        .await?;
+    Ok(DiscardResult::Discarded)
 }
 
-/// Who put a letter aside.
-async fn before(connection: &mut Connection, tenant: &Tenant, letter: DeadLetterId) -> Result<Discarded> {
-    let acts = audit::acts(connection, tenant, letter.0).await?;
-    let act = acts.into_iter().rev().find(|row| row.deed == Deed::Discarded);
-    let act =
-        act.ok_or_else(|| at("letter_acts", letter).damaged("the letter is put aside and no act says so"))?;
-    Ok(Discarded::Before(act.act))
+/// Finds who discarded a dead letter.
+async fn find_earlier_discard(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    letter: DeadLetterId,
+) -> Result<DiscardResult> {
+    let acts = audit::list_actions(connection, tenant, letter.0).await?;
+    let act = acts.into_iter().rev().find(|row| row.deed == AuditAction::Discarded);
+    let act = act.ok_or_else(|| {
+        at("letter_acts", letter).damaged_error("the dead letter is discarded but has no audit entry")
+    })?;
+    Ok(DiscardResult::AlreadyDiscarded(act.act))
 }

@@ -1,13 +1,13 @@
-//! Sampling: the draw is stored before anything is investigated.
+//! Sampling: the sample is stored before any run is investigated.
 
 use async_trait::async_trait;
 use retro_core::id::{RetrospectiveId, Tenant};
-use retro_core::investigate::Next;
+use retro_core::investigate::NextStage;
 use retro_core::message::Notice;
-use retro_core::retrospective::State;
+use retro_core::retrospective::RetrospectiveState;
 use retro_fault::Label;
-use retro_store::sample::Decide;
-use retro_store::{Result, SamplerStore, Step};
+use retro_store::sample::DecideSample;
+use retro_store::{CommitResult, Result, SamplerStore};
 
 use crate::dialect::Store;
 use crate::investigate::{add_investigation, store_batch};
@@ -16,35 +16,44 @@ use crate::{outbox, retrospective, run};
 
 #[async_trait]
 impl SamplerStore for Store {
-    async fn sample(&self, tenant: &Tenant, id: RetrospectiveId, decide: Decide<'_>) -> Result<Step> {
-        let mut transaction = self.write().await?;
+    async fn draw_sample(
+        &self,
+        tenant: &Tenant,
+        id: RetrospectiveId,
+        decide: DecideSample<'_>,
+    ) -> Result<CommitResult> {
+        let mut transaction = self.begin_write().await?;
         let Some((due, _)) = retrospective::load_locked(&mut transaction, tenant, id).await? else {
-            return Ok(Step::Unknown);
+            return Ok(CommitResult::NotFound);
         };
-        if due.state != State::Due {
-            return Ok(Step::AlreadyDone);
+        if due.state != RetrospectiveState::Due {
+            return Ok(CommitResult::AlreadyDone);
         }
-        let window = run::window_ordinals(&mut transaction, &due).await?;
+        let window = run::list_window_ordinals(&mut transaction, &due).await?;
         let sampling = decide(&due, window);
         retrospective::set_sample(&mut transaction, &due, &sampling.sample).await?;
         let notice = match sampling.first {
-            Next::Investigate { number, at, replacement } => {
+            NextStage::Investigate { number, at, replacement } => {
                 add_investigation(&mut transaction, &due, &sampling.sample, number, at, replacement).await?;
-                retrospective::move_on(&mut transaction, &due, State::Investigating).await?;
+                retrospective::set_state(&mut transaction, &due, RetrospectiveState::Investigating).await?;
                 Notice::InvestigationDue { retrospective: id, investigation: number }
             }
-            Next::Settle => {
+            NextStage::Settle => {
                 store_batch(&mut transaction, &due, &[]).await?;
-                retrospective::move_on(&mut transaction, &due, State::Settling).await?;
+                retrospective::set_state(&mut transaction, &due, RetrospectiveState::Settling).await?;
                 Notice::MutationsDue { retrospective: id }
             }
         };
-        outbox::put(&mut transaction, std::iter::once(&notice.about(&due.key))).await?;
+        outbox::enqueue_messages(&mut transaction, std::iter::once(&notice.into_message(&due.key))).await?;
         commit(transaction, Label::SampleCommit).await?;
-        Ok(Step::Done)
+        Ok(CommitResult::Done)
     }
 
-    async fn overdue_samples(&self, older_than_s: u64, limit: u32) -> Result<Vec<(Tenant, RetrospectiveId)>> {
-        self.waiting_in(State::Due, older_than_s, limit).await
+    async fn list_overdue_samples(
+        &self,
+        older_than_s: u64,
+        limit: u32,
+    ) -> Result<Vec<(Tenant, RetrospectiveId)>> {
+        self.list_waiting_in(RetrospectiveState::Due, older_than_s, limit).await
     }
 }

@@ -1,17 +1,17 @@
-//! Trace contexts that were stored beside what they belong to.
+//! Trace contexts stored with retrospectives, runs and investigations.
 
 use async_trait::async_trait;
 use retro_core::id::{RetrospectiveId, Tenant};
 use retro_core::trace::TraceContext;
 use retro_store::trace::InvestigationTraces;
 use retro_store::{Result, TraceStore};
-use retro_store_sql::trace::{of_investigation, read};
+use retro_store_sql::trace::{investigation_traces_from_row, parse_trace};
 
 use crate::dialect::{OnTable, Store};
 
 #[async_trait]
 impl TraceStore for Store {
-    async fn trace_of_retrospective(
+    async fn find_retrospective_trace(
         &self,
         tenant: &Tenant,
         id: RetrospectiveId,
@@ -22,11 +22,11 @@ impl TraceStore for Store {
             .bind(id.to_string())
             .fetch_optional(self.reader())
             .await
-            .on("retrospectives")?;
-        Ok(row.and_then(|(trace,)| read(trace.as_deref())))
+            .on_table("retrospectives")?;
+        Ok(row.and_then(|(trace,)| parse_trace(trace.as_deref())))
     }
 
-    async fn traces_of_window(
+    async fn list_window_traces(
         &self,
         tenant: &Tenant,
         id: RetrospectiveId,
@@ -46,11 +46,11 @@ impl TraceStore for Store {
             .bind(i64::from(limit))
             .fetch_all(self.reader())
             .await
-            .on("run_facts")?;
-        Ok(rows.iter().filter_map(|(trace,)| read(Some(trace))).collect())
+            .on_table("run_facts")?;
+        Ok(rows.iter().filter_map(|(trace,)| parse_trace(Some(trace))).collect())
     }
 
-    async fn traces_of_investigation(
+    async fn load_investigation_traces(
         &self,
         tenant: &Tenant,
         id: RetrospectiveId,
@@ -69,7 +69,7 @@ impl TraceStore for Store {
             .bind(i64::from(number))
             .fetch_optional(self.reader())
             .await
-            .on("investigations")?;
-        Ok(of_investigation(row))
+            .on_table("investigations")?;
+        Ok(investigation_traces_from_row(row))
     }
 }

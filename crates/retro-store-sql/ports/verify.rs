@@ -1,7 +1,7 @@
-//! Everything that is stored, page by page, for `retro verify`.
+//! Reads everything that is stored, page by page, for `retro verify`.
 //!
-//! Each page is one transaction that sees one state. Pages follow the key of a table or of an index, so that the last
-//! costs what the first costs; the end of a page is decided by the database, which alone knows its order.
+//! Each page is one transaction with a consistent snapshot. Pages follow a primary key or an index, so the last page
+//! costs no more than the first. The database decides where a page ends, because only it knows its collation.
 
 use std::collections::HashMap;
 
@@ -10,41 +10,45 @@ use retro_core::id::{MemoryId, RetrospectiveId, RunId, Tenant, WorkflowKey};
 use retro_core::memory::Change;
 use retro_core::report::Report;
 use retro_store::{
-    MemoryBooks, OrdinalSummary, ProposalRow, Result, RetrospectiveBooks, RetrospectiveCursor,
-    RetrospectivePage, VerifyStore, WindowRow, WorkflowBooks,
+    MemoryRecords, OrdinalSummary, ProposalRow, Result, RetrospectiveCursor, RetrospectivePage,
+    RetrospectiveRecords, VerifyStore, WindowRow, WorkflowRecords,
 };
 use retro_store_sql::count::WorkflowRecord;
-use retro_store_sql::manual::Record as ProposalRecord;
-use retro_store_sql::memory::{read_change, read_memory, read_tombstone};
-use retro_store_sql::retrospective::Record;
-use retro_store_sql::{at, workflow_key};
+use retro_store_sql::manual::ProposalRecord;
+use retro_store_sql::memory::{parse_change, parse_memory, parse_tombstone};
+use retro_store_sql::retrospective::RetrospectiveRecord;
+use retro_store_sql::{at, parse_workflow_key};
 
-use crate::dialect::{Connection, OnTable, Store, any_of, by_index, list};
+use crate::dialect::{Connection, OnTable, Store, any_of, by_index, list_parameter};
 
-/// Behind nothing: no tenant, workflow or id is empty, so this stands before each of them.
+/// Cursor before the first row: no tenant, workflow or id is empty.
 const START: &str = "";
 
 #[async_trait]
 impl VerifyStore for Store {
-    async fn workflow_books(&self, behind: Option<&WorkflowKey>, limit: u32) -> Result<Vec<WorkflowBooks>> {
+    async fn list_workflow_records(
+        &self,
+        behind: Option<&WorkflowKey>,
+        limit: u32,
+    ) -> Result<Vec<WorkflowRecords>> {
         const LOAD: &str = "
             SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until
             FROM workflows WHERE (tenant, workflow) > ($1, $2) ORDER BY tenant, workflow LIMIT $3";
         let (tenant, workflow) =
             behind.map_or((START, START), |key| (key.tenant.as_str(), key.workflow.as_str()));
-        let mut snapshot = self.snapshot().await?;
+        let mut snapshot = self.begin_snapshot().await?;
         let records: Vec<WorkflowRecord> = sqlx::query_as(LOAD)
             .bind(tenant)
             .bind(workflow)
             .bind(i64::from(limit))
             .fetch_all(&mut *snapshot)
             .await
-            .on("workflows")?;
+            .on_table("workflows")?;
         let mut books = Vec::with_capacity(records.len());
         for record in records {
-            let (key, state, recorded) = record.read()?;
+            let (key, state, recorded) = record.into_workflow_state()?;
             let (ordinals, windows) = (OrdinalSummary::default(), Vec::new());
-            books.push(WorkflowBooks { key, state, recorded, ordinals, windows });
+            books.push(WorkflowRecords { key, state, recorded, ordinals, windows });
         }
         let Some(last) = books.last().map(|one| one.key.clone()) else { return Ok(books) };
         let ends = [tenant, workflow, last.tenant.as_str(), last.workflow.as_str()];
@@ -54,7 +58,7 @@ impl VerifyStore for Store {
         Ok(books)
     }
 
-    async fn retrospective_books(
+    async fn list_retrospective_records(
         &self,
         behind: Option<&RetrospectiveCursor>,
         limit: u32,
@@ -68,7 +72,7 @@ impl VerifyStore for Store {
         let (tenant, workflow, epoch) = behind.map_or((START, START, 0), |place| {
             (place.key.tenant.as_str(), place.key.workflow.as_str(), place.epoch)
         });
-        let mut snapshot = self.snapshot().await?;
+        let mut snapshot = self.begin_snapshot().await?;
         let records: Vec<ReportedRecord> = sqlx::query_as(LOAD)
             .bind(tenant)
             .bind(workflow)
@@ -76,26 +80,26 @@ impl VerifyStore for Store {
             .bind(i64::from(limit))
             .fetch_all(&mut *snapshot)
             .await
-            .on("retrospectives")?;
+            .on_table("retrospectives")?;
         let mut items = Vec::with_capacity(records.len());
         for record in &records {
-            items.push(record.read()?);
+            items.push(record.to_records()?);
         }
         let full = records.len() as u64 == u64::from(limit);
         let next = records.last().zip(items.last()).filter(|_| full).map(|(record, item)| {
-            RetrospectiveCursor { key: item.retrospective.key.clone(), epoch: record.whole.number() }
+            RetrospectiveCursor { key: item.retrospective.key.clone(), epoch: record.whole.stored_epoch() }
         });
         add_changes(&mut snapshot, &mut items).await?;
         add_proposals(&mut snapshot, &mut items).await?;
         Ok(RetrospectivePage { items, next })
     }
 
-    async fn memory_books(
+    async fn list_memory_records(
         &self,
         behind: Option<(&Tenant, MemoryId)>,
         limit: u32,
-    ) -> Result<Vec<MemoryBooks>> {
-        // Each table is asked for its own next ones along an index; the first of them all are the page.
+    ) -> Result<Vec<MemoryRecords>> {
+        // Each table yields its next ids along an index; the smallest of them make up the page.
         const NAMES: &str = "
             SELECT tenant, id FROM (
                 SELECT * FROM (SELECT tenant, id FROM memories
@@ -109,19 +113,19 @@ impl VerifyStore for Store {
             ) AS named ORDER BY tenant, id LIMIT $3";
         let (tenant, id) =
             behind.map_or((START, String::new()), |(tenant, id)| (tenant.as_str(), id.to_string()));
-        let mut snapshot = self.snapshot().await?;
+        let mut snapshot = self.begin_snapshot().await?;
         let names: Vec<(String, String)> = sqlx::query_as(NAMES)
             .bind(tenant)
             .bind(&id)
             .bind(i64::from(limit))
             .fetch_all(&mut *snapshot)
             .await
-            .on("memories")?;
+            .on_table("memories")?;
         let mut books = Vec::with_capacity(names.len());
         for (tenant, id) in &names {
             let place = at("memories", id);
             let (tenant, id) = (place.parse(tenant)?, place.parse(id)?);
-            books.push(MemoryBooks { tenant, id, stored: None, changes: Vec::new(), tombstone: None });
+            books.push(MemoryRecords { tenant, id, stored: None, changes: Vec::new(), tombstone: None });
         }
         let Some((last_tenant, last_id)) = names.last().cloned() else { return Ok(books) };
         let ends = [tenant, &id, &last_tenant, &last_id];
@@ -132,7 +136,7 @@ impl VerifyStore for Store {
         Ok(books)
     }
 
-    async fn uncounted(&self, key: &WorkflowKey, runs: &[RunId]) -> Result<Vec<RunId>> {
+    async fn find_uncounted_runs(&self, key: &WorkflowKey, runs: &[RunId]) -> Result<Vec<RunId>> {
         const LOAD: &str = concat!(
             "SELECT run_id FROM runs
              WHERE tenant = $1 AND workflow = $2 AND ordinal IS NOT NULL AND run_id",
@@ -141,10 +145,10 @@ impl VerifyStore for Store {
         let counted: Vec<String> = sqlx::query_scalar(LOAD)
             .bind(key.tenant.as_str())
             .bind(key.workflow.as_str())
-            .bind(list(runs))
+            .bind(list_parameter(runs))
             .fetch_all(self.reader())
             .await
-            .on("runs")?;
+            .on_table("runs")?;
         Ok(runs.iter().filter(|run| !counted.iter().any(|one| one == run.as_str())).cloned().collect())
     }
 }
@@ -153,27 +157,28 @@ impl VerifyStore for Store {
 #[derive(sqlx::FromRow)]
 struct ReportedRecord {
     #[sqlx(flatten)]
-    whole: Record,
+    whole: RetrospectiveRecord,
     report: Option<String>,
 }
 
 impl ReportedRecord {
-    fn read(&self) -> Result<RetrospectiveBooks> {
-        let (retrospective, _) = self.whole.read()?;
-        let report = self.report.as_deref().map(|text| at("reports.report", retrospective.id).json(text));
+    fn to_records(&self) -> Result<RetrospectiveRecords> {
+        let (retrospective, _) = self.whole.to_retrospective()?;
+        let report =
+            self.report.as_deref().map(|text| at("reports.report", retrospective.id).parse_json(text));
         let report: Option<Report> = report.transpose()?;
-        Ok(RetrospectiveBooks { retrospective, report, changes: Vec::new(), proposals: Vec::new() })
+        Ok(RetrospectiveRecords { retrospective, report, changes: Vec::new(), proposals: Vec::new() })
     }
 }
 
-/// Tenant, workflow, how many ordinals it has, and of the first one that is not in its place the place and the ordinal.
+/// Tenant, workflow, number of ordinals, and the expected and the found ordinal at the first gap.
 type OrdinalRow = (String, String, i64, Option<i64>, Option<i64>);
 
-/// Adds to each workflow what its ordinals are, counted in the order of their index.
+/// Adds a summary of its ordinals to each workflow, counted in index order.
 async fn add_ordinals(
     snapshot: &mut Connection,
     [tenant, workflow, last_tenant, last_workflow]: [&str; 4],
-    books: &mut HashMap<WorkflowKey, &mut WorkflowBooks>,
+    books: &mut HashMap<WorkflowKey, &mut WorkflowRecords>,
 ) -> Result<()> {
     const SUM: &str = concat!(
         "SELECT tenant, workflow, count(*), min(CASE WHEN ordinal <> place THEN place END),
@@ -193,26 +198,26 @@ async fn add_ordinals(
         .bind(last_workflow)
         .fetch_all(snapshot)
         .await
-        .on("runs")?;
+        .on_table("runs")?;
     for (tenant, workflow, given, expected, found) in rows {
-        let key = workflow_key(&tenant, &workflow)?;
+        let key = parse_workflow_key(&tenant, &workflow)?;
         let place = at("runs.ordinal", &key);
         let first_gap = match expected.zip(found) {
-            Some((expected, found)) => Some((place.unsigned(expected)?, place.unsigned(found)?)),
+            Some((expected, found)) => Some((place.parse_unsigned(expected)?, place.parse_unsigned(found)?)),
             None => None,
         };
-        // Every run has a row of `workflows`, which the transaction that stored it wrote.
-        let book = books.get_mut(&key).ok_or_else(|| place.damaged("there is no such workflow"))?;
-        book.ordinals = OrdinalSummary { given: place.unsigned(given)?, first_gap };
+        // Every run has a row in `workflows`, written by the transaction that stored the run.
+        let book = books.get_mut(&key).ok_or_else(|| place.damaged_error("there is no such workflow"))?;
+        book.ordinals = OrdinalSummary { assigned: place.parse_unsigned(given)?, first_gap };
     }
     Ok(())
 }
 
-/// Adds to each workflow the windows of its automatic retrospectives.
+/// Adds the windows of its automatic retrospectives to each workflow.
 async fn add_windows(
     snapshot: &mut Connection,
     [tenant, workflow, last_tenant, last_workflow]: [&str; 4],
-    books: &mut HashMap<WorkflowKey, &mut WorkflowBooks>,
+    books: &mut HashMap<WorkflowKey, &mut WorkflowRecords>,
 ) -> Result<()> {
     const LOAD: &str = "
         SELECT tenant, workflow, epoch, first_ordinal, last_ordinal, state FROM retrospectives
@@ -225,30 +230,32 @@ async fn add_windows(
         .bind(last_workflow)
         .fetch_all(snapshot)
         .await
-        .on("retrospectives")?;
+        .on_table("retrospectives")?;
     for (tenant, workflow, epoch, first, last, state) in rows {
-        let key = workflow_key(&tenant, &workflow)?;
+        let key = parse_workflow_key(&tenant, &workflow)?;
         let place = at("retrospectives", format!("{key}, epoch {epoch}"));
         let row = WindowRow {
-            epoch: place.unsigned(epoch)?,
-            first: place.unsigned(first)?,
-            last: place.unsigned(last)?,
-            state: place.word(&state)?,
+            epoch: place.parse_unsigned(epoch)?,
+            first: place.parse_unsigned(first)?,
+            last: place.parse_unsigned(last)?,
+            state: place.parse_enum(&state)?,
         };
-        let book = books.get_mut(&key).ok_or_else(|| place.damaged("there is no such workflow"))?;
+        let book = books.get_mut(&key).ok_or_else(|| place.damaged_error("there is no such workflow"))?;
         book.windows.push(row);
     }
     Ok(())
 }
 
-/// The retrospectives of a page, by tenant and id.
-fn by_id(items: &mut [RetrospectiveBooks]) -> HashMap<(Tenant, RetrospectiveId), &mut RetrospectiveBooks> {
+/// Maps the retrospectives of a page by tenant and id.
+fn by_id(
+    items: &mut [RetrospectiveRecords],
+) -> HashMap<(Tenant, RetrospectiveId), &mut RetrospectiveRecords> {
     items.iter_mut().map(|one| ((one.retrospective.key.tenant.clone(), one.retrospective.id), one)).collect()
 }
 
-/// The tenants of a page, each with the ids of its retrospectives: a question is asked within a tenant.
+/// Groups the ids of a page's retrospectives by tenant, because each query is limited to one tenant.
 fn by_tenant<'a>(
-    items: impl Iterator<Item = &'a RetrospectiveBooks>,
+    items: impl Iterator<Item = &'a RetrospectiveRecords>,
 ) -> HashMap<Tenant, Vec<RetrospectiveId>> {
     let mut tenants: HashMap<Tenant, Vec<RetrospectiveId>> = HashMap::new();
     for one in items {
@@ -257,7 +264,7 @@ fn by_tenant<'a>(
     tenants
 }
 
-async fn add_changes(snapshot: &mut Connection, items: &mut [RetrospectiveBooks]) -> Result<()> {
+async fn add_changes(snapshot: &mut Connection, items: &mut [RetrospectiveRecords]) -> Result<()> {
     const LOAD: &str = concat!(
         "SELECT retrospective, id, change FROM changes",
         by_index!("changes_by_retrospective"),
@@ -270,12 +277,12 @@ async fn add_changes(snapshot: &mut Connection, items: &mut [RetrospectiveBooks]
     for (tenant, ids) in tenants {
         let rows: Vec<(String, String, String)> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
-            .bind(list(&ids))
+            .bind(list_parameter(&ids))
             .fetch_all(&mut *snapshot)
             .await
-            .on("changes")?;
+            .on_table("changes")?;
         for (retrospective, id, change) in rows {
-            let change: Change = read_change(&id, &change)?;
+            let change: Change = parse_change(&id, &change)?;
             let of = at("changes.retrospective", &id).parse(&retrospective)?;
             if let Some(one) = places.get_mut(&(tenant.clone(), of)) {
                 one.changes.push(change);
@@ -285,8 +292,8 @@ async fn add_changes(snapshot: &mut Connection, items: &mut [RetrospectiveBooks]
     Ok(())
 }
 
-/// Only manual retrospectives propose, so only they are asked for.
-async fn add_proposals(snapshot: &mut Connection, items: &mut [RetrospectiveBooks]) -> Result<()> {
+/// Adds the proposals of manual retrospectives; automatic ones make none.
+async fn add_proposals(snapshot: &mut Connection, items: &mut [RetrospectiveRecords]) -> Result<()> {
     const LOAD: &str = concat!(
         "SELECT id, workflow, proposal, decision FROM proposals WHERE tenant = $1 AND retrospective",
         any_of!("$2"),
@@ -297,12 +304,12 @@ async fn add_proposals(snapshot: &mut Connection, items: &mut [RetrospectiveBook
     for (tenant, ids) in tenants {
         let rows: Vec<ProposalRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
-            .bind(list(&ids))
+            .bind(list_parameter(&ids))
             .fetch_all(&mut *snapshot)
             .await
-            .on("proposals")?;
+            .on_table("proposals")?;
         for record in rows {
-            let row: ProposalRow = record.read()?;
+            let row: ProposalRow = record.to_proposal_row()?;
             if let Some(one) = places.get_mut(&(tenant.clone(), row.proposal.retrospective)) {
                 one.proposals.push(row);
             }
@@ -311,8 +318,8 @@ async fn add_proposals(snapshot: &mut Connection, items: &mut [RetrospectiveBook
     Ok(())
 }
 
-/// The memories of a page by tenant and id, as the database names them.
-type ByName<'a> = HashMap<(String, String), &'a mut MemoryBooks>;
+/// Memories of a page by tenant and id, as stored.
+type ByName<'a> = HashMap<(String, String), &'a mut MemoryRecords>;
 
 async fn add_stored(snapshot: &mut Connection, ends: [&str; 4], places: &mut ByName<'_>) -> Result<()> {
     const LOAD: &str = "
@@ -325,10 +332,10 @@ async fn add_stored(snapshot: &mut Connection, ends: [&str; 4], places: &mut ByN
         .bind(ends[3])
         .fetch_all(snapshot)
         .await
-        .on("memories")?;
+        .on_table("memories")?;
     for (tenant, workflow, id, memory) in rows {
         if let Some(one) = places.get_mut(&(tenant.clone(), id.clone())) {
-            one.stored = Some((workflow_key(&tenant, &workflow)?, read_memory(&id, &memory)?));
+            one.stored = Some((parse_workflow_key(&tenant, &workflow)?, parse_memory(&id, &memory)?));
         }
     }
     Ok(())
@@ -345,10 +352,10 @@ async fn add_lives(snapshot: &mut Connection, ends: [&str; 4], places: &mut ByNa
         .bind(ends[3])
         .fetch_all(snapshot)
         .await
-        .on("changes")?;
+        .on_table("changes")?;
     for (tenant, workflow, memory, id, change) in rows {
         if let Some(one) = places.get_mut(&(tenant.clone(), memory.clone())) {
-            one.changes.push((workflow_key(&tenant, &workflow)?, read_change(&id, &change)?));
+            one.changes.push((parse_workflow_key(&tenant, &workflow)?, parse_change(&id, &change)?));
         }
     }
     Ok(())
@@ -365,10 +372,11 @@ async fn add_tombstones(snapshot: &mut Connection, ends: [&str; 4], places: &mut
         .bind(ends[3])
         .fetch_all(snapshot)
         .await
-        .on("tombstones")?;
+        .on_table("tombstones")?;
     for (tenant, workflow, memory, tombstone) in rows {
         if let Some(one) = places.get_mut(&(tenant.clone(), memory.clone())) {
-            one.tombstone = Some((workflow_key(&tenant, &workflow)?, read_tombstone(&memory, &tombstone)?));
+            one.tombstone =
+                Some((parse_workflow_key(&tenant, &workflow)?, parse_tombstone(&memory, &tombstone)?));
         }
     }
     Ok(())

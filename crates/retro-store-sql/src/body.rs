@@ -1,28 +1,29 @@
-//! Run bodies: compressed on the way in, several in one stretch of bytes, and read back.
+//! Run bodies: compression of a batch into one byte buffer, and decompression.
 
 use retro_core::run::BodyRef;
 use retro_store::{IncomingBody, IncomingRun, Result, StoreError, StoredBody};
 
-/// Level of compression: the default of zstd, the best gain for its time on a few KiB of JSON.
-const LEVEL: i32 = 3;
-/// Largest body that is decompressed, in bytes: far above the 64 KiB that come inline. Protects from a damaged size.
+/// zstd's default level, the best ratio for its time on a few KiB of JSON.
+const ZSTD_LEVEL: i32 = 3;
+/// Upper bound of a decompressed body in bytes, far above the 64 KiB of an inline body. Protects against a damaged size
+/// field.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// The bodies of a batch, one after another, with where each lies.
+/// The compressed bodies of a batch in one buffer.
 #[derive(Debug)]
-pub struct Packed {
-    /// All of them.
+pub struct CompressedBodies {
+    /// All compressed bodies, one after another.
     pub bytes: Vec<u8>,
-    /// Offset and length of each run's body, in the order of the batch; `None` where none lies inline.
+    /// Offset and length of each run's body, in the order of the batch; `None` for a run without an inline body.
     pub spans: Vec<Option<(usize, usize)>>,
 }
 
-/// Compresses the inline bodies of a batch. Done before the transaction begins: nobody waits for it. Fails with
-/// [`StoreError::Unavailable`] when memory does not suffice.
-pub fn pack(batch: &[IncomingRun]) -> Result<Packed> {
+/// Compresses the inline bodies of a batch, before the transaction begins, so that no lock is held meanwhile. Fails
+/// with [`StoreError::Unavailable`] when memory does not suffice.
+pub fn compress_bodies(batch: &[IncomingRun]) -> Result<CompressedBodies> {
     let failed = |error: std::io::Error| StoreError::Unavailable(format!("compressing a body: {error}"));
-    let mut compressor = zstd::bulk::Compressor::new(LEVEL).map_err(failed)?;
-    let mut packed = Packed { bytes: Vec::new(), spans: Vec::with_capacity(batch.len()) };
+    let mut compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(failed)?;
+    let mut packed = CompressedBodies { bytes: Vec::new(), spans: Vec::with_capacity(batch.len()) };
     for run in batch {
         let IncomingBody::Inline(body) = &run.body else {
             packed.spans.push(None);
@@ -35,7 +36,7 @@ pub fn pack(batch: &[IncomingRun]) -> Result<Packed> {
     Ok(packed)
 }
 
-/// Where the body of an incoming run will lie.
+/// Returns the reference under which an incoming run's body will be stored.
 pub fn body_ref(body: &IncomingBody) -> BodyRef {
     match body {
         IncomingBody::None => BodyRef::None,
@@ -45,15 +46,15 @@ pub fn body_ref(body: &IncomingBody) -> BodyRef {
     }
 }
 
-/// The body of a run as `run_facts.body` and `run_bodies.trajectory` tell. One that cannot be read is gone: the
-/// investigator has an answer to that.
+/// Builds the body of a run from `run_facts.body` and `run_bodies.trajectory`. An unreadable body is reported as
+/// [`StoredBody::Gone`], which the investigator handles by replacing the run.
 pub fn stored_body(body: &str, stored: Option<&[u8]>) -> StoredBody {
     match (serde_json::from_str(body), stored) {
         (Ok(BodyRef::None), _) => StoredBody::None,
         (Ok(BodyRef::Object(object)), _) => StoredBody::Object(object),
         (Ok(BodyRef::Https(body)), _) => StoredBody::Https(body),
         (Ok(BodyRef::Dropped), _) => StoredBody::Gone("it was dropped on purpose".to_owned()),
-        (Ok(BodyRef::Stored), Some(bytes)) => match unpack(bytes) {
+        (Ok(BodyRef::Stored), Some(bytes)) => match decompress_body(bytes) {
             Ok(trajectory) => StoredBody::Inline(trajectory),
             Err(problem) => StoredBody::Gone(problem),
         },
@@ -62,8 +63,9 @@ pub fn stored_body(body: &str, stored: Option<&[u8]>) -> StoredBody {
     }
 }
 
-/// Decompresses a stored body; says what is wrong with one that cannot be.
-fn unpack(stored: &[u8]) -> std::result::Result<Vec<u8>, String> {
+/// Decompresses a stored body. Fails with a description of the problem.
+fn decompress_body(stored: &[u8]) -> std::result::Result<Vec<u8>, String> {
+    // The size comes from the stored frame: unchecked, a damaged one could allocate any amount of memory.
     let size = zstd::zstd_safe::get_frame_content_size(stored).ok().flatten();
     let size = size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size <= BODY_BYTES_MAX);
     let size = size.ok_or("what is stored is not a compressed body")?;

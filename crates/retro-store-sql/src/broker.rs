@@ -1,10 +1,10 @@
-//! Rows of `streams` and `losses`.
+//! Rows of `streams`, `waiting` and `losses`.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 
+use retro_core::cancel::Attribution;
 use retro_core::id::EventKey;
-use retro_core::steer::Act;
 use retro_core::stream::KnownStream;
 use retro_store::Result;
 use retro_store::broker::{ClosedLoss, Loss, WaitingMessage};
@@ -26,20 +26,20 @@ pub struct StreamRecord {
     seen_ms: i64,
 }
 
-/// A stream as it was last seen.
+/// State of a stream as of its last check.
 #[derive(Debug)]
 pub struct StreamRow {
-    /// What the decision is told.
+    /// Known state that the decision gets.
     pub known: KnownStream,
-    /// When it was first seen, Unix time in milliseconds.
+    /// Time of the first check, Unix time in milliseconds.
     pub found_ms: i64,
-    /// When it was last seen.
+    /// Time of the last check.
     pub last_seen: jiff::Timestamp,
 }
 
 impl StreamRow {
-    /// A loss of this stream.
-    pub fn loss(
+    /// Builds a loss of this stream.
+    pub fn build_loss(
         &self,
         stream: &str,
         positions: RangeInclusive<u64>,
@@ -50,29 +50,29 @@ impl StreamRow {
 }
 
 impl StreamRecord {
-    /// What it says.
-    pub fn read(self) -> Result<StreamRow> {
+    /// Converts the row. Fails on a damaged value.
+    pub fn into_stream_row(self) -> Result<StreamRow> {
         let place = at("streams", &self.stream);
         Ok(StreamRow {
             known: KnownStream {
-                number: place.unsigned(self.number)?,
-                made: self.made,
-                first: place.unsigned(self.first)?,
-                seen_to: place.unsigned(self.seen_to)?,
+                number: place.parse_unsigned(self.number)?,
+                created: self.made,
+                first: place.parse_unsigned(self.first)?,
+                seen_to: place.parse_unsigned(self.seen_to)?,
                 anchor: self.anchor,
-                handled_to: place.unsigned(self.handled_to)?,
-                suspected: self.suspected_ms.map(|moment| place.unsigned(moment)).transpose()?,
+                handled_to: place.parse_unsigned(self.handled_to)?,
+                suspected: self.suspected_ms.map(|moment| place.parse_unsigned(moment)).transpose()?,
             },
             found_ms: self.found_ms,
-            last_seen: place.millis(self.seen_ms)?,
+            last_seen: place.parse_millis(self.seen_ms)?,
         })
     }
 }
 
-/// A row of `waiting`: the position, and what the message is called.
-pub fn waiting(row: &(i64, String)) -> Result<(u64, WaitingMessage)> {
+/// Parses a row of `waiting`: the position in the stream and the message.
+pub fn waiting_from_row(row: &(i64, String)) -> Result<(u64, WaitingMessage)> {
     let place = at("waiting.message", row.0);
-    Ok((place.unsigned(row.0)?, place.json(&row.1)?))
+    Ok((place.parse_unsigned(row.0)?, place.parse_json(&row.1)?))
 }
 
 /// A row of `losses`.
@@ -86,20 +86,21 @@ pub struct LossRecord {
 }
 
 impl LossRecord {
-    /// What it says.
-    pub fn read(self) -> Result<Loss> {
+    /// Converts the row. Fails on a damaged value.
+    pub fn into_loss(self) -> Result<Loss> {
         let place = at("losses", format!("{}/{}/{}", self.stream, self.number, self.first_sequence));
-        let message = self.message.as_deref().map(|message| place.json(message)).transpose()?;
+        let message = self.message.as_deref().map(|message| place.parse_json(message)).transpose()?;
         Ok(Loss {
-            number: place.unsigned(self.number)?,
-            positions: place.unsigned(self.first_sequence)?..=place.unsigned(self.last_sequence)?,
+            number: place.parse_unsigned(self.number)?,
+            positions: place.parse_unsigned(self.first_sequence)?
+                ..=place.parse_unsigned(self.last_sequence)?,
             stream: self.stream,
             message,
         })
     }
 }
 
-/// A row of `losses` that somebody has closed.
+/// A row of `losses` that an operator has closed.
 #[derive(Debug, sqlx::FromRow)]
 pub struct ClosedLossRecord {
     #[sqlx(flatten)]
@@ -110,17 +111,17 @@ pub struct ClosedLossRecord {
 }
 
 impl ClosedLossRecord {
-    /// What it says.
-    pub fn read(self) -> Result<ClosedLoss> {
-        let loss = self.loss.read()?;
+    /// Converts the row. Fails on a damaged value.
+    pub fn into_closed_loss(self) -> Result<ClosedLoss> {
+        let loss = self.loss.into_loss()?;
         let at = at("losses", loss.key()).parse(&self.closed_at)?;
-        Ok(ClosedLoss { loss, act: Act { by: self.closed_by, reason: self.closed_reason, at } })
+        Ok(ClosedLoss { loss, act: Attribution { by: self.closed_by, reason: self.closed_reason, at } })
     }
 }
 
-/// What is lost with a stream: of the messages known by name those that were not `handled`, and every position that is
-/// neither named nor handled, as ranges.
-pub fn losses(
+/// Computes the losses of a stream: the pending messages not in `handled`, and every range of positions that is neither
+/// pending nor handled.
+pub fn compute_losses(
     stream: &str,
     row: &StreamRow,
     waiting: Vec<(u64, WaitingMessage)>,
@@ -129,51 +130,55 @@ pub fn losses(
     let mut known: Vec<u64> =
         waiting.iter().map(|(position, _)| *position).chain(handled.iter().copied()).collect();
     known.sort_unstable();
-    let unnamed = retro_core::stream::lost(&row.known, known)
+    let unnamed = retro_core::stream::lost_ranges(&row.known, known)
         .into_iter()
-        .map(|positions| row.loss(stream, positions, None));
+        .map(|positions| row.build_loss(stream, positions, None));
     let named = waiting.into_iter().filter(|(position, _)| !handled.contains(position));
     let mut losses: Vec<Loss> = named
-        .map(|(position, message)| row.loss(stream, position..=position, Some(message)))
+        .map(|(position, message)| row.build_loss(stream, position..=position, Some(message)))
         .chain(unnamed)
         .collect();
     losses.sort_by_key(|loss| *loss.positions.start());
     losses
 }
 
-/// Which of some messages were handled, as the inboxes of everybody who reads them tell, one after the other.
-pub struct Account<'a> {
+/// Checks which messages were handled, by asking the inbox of each of their consumers in turn.
+pub struct InboxCheck<'a> {
     messages: Vec<&'a WaitingMessage>,
     handled: Vec<bool>,
 }
 
-impl<'a> Account<'a> {
-    /// Of these messages. One whose event cannot be read is in nobody's inbox.
-    pub fn of(messages: impl IntoIterator<Item = &'a WaitingMessage>) -> Self {
+impl<'a> InboxCheck<'a> {
+    /// Starts a check of these messages. A message whose event is unknown is in no inbox and counts as not handled.
+    pub fn new(messages: impl IntoIterator<Item = &'a WaitingMessage>) -> Self {
         let messages: Vec<_> = messages.into_iter().collect();
         let handled =
             messages.iter().map(|message| message.event.is_some() && !message.readers.is_empty()).collect();
         Self { messages, handled }
     }
 
-    /// Whose inboxes are to be asked.
-    pub fn readers(&self) -> BTreeSet<&'a str> {
+    /// Returns the consumers whose inboxes have to be asked.
+    pub fn distinct_readers(&self) -> BTreeSet<&'a str> {
         self.messages.iter().flat_map(|message| &message.readers).map(String::as_str).collect()
     }
 
-    /// The events that one inbox is to be asked for.
-    pub fn asked(&self, reader: &str) -> Vec<&'a EventKey> {
-        self.read_by(reader).into_iter().filter_map(|place| self.messages[place].event.as_ref()).collect()
+    /// Returns the events to look up in one consumer's inbox.
+    pub fn events_read_by(&self, reader: &str) -> Vec<&'a EventKey> {
+        self.indices_read_by(reader)
+            .into_iter()
+            .filter_map(|place| self.messages[place].event.as_ref())
+            .collect()
     }
 
-    /// That inbox holds those of the [`asked`](Self::asked) events at these places. Fails for a place that was not asked for.
-    pub fn seen(&mut self, reader: &str, found: impl IntoIterator<Item = i64>) -> Result<()> {
-        let asked = self.read_by(reader);
+    /// Records which of the [`events_read_by`](Self::events_read_by) a consumer its inbox holds, by their indices.
+    /// Fails on an index out of range.
+    pub fn record_found(&mut self, reader: &str, found: impl IntoIterator<Item = i64>) -> Result<()> {
+        let asked = self.indices_read_by(reader);
         let mut seen = HashSet::new();
         for place in found {
             let of = at("inbox", format!("{reader}/{place}"));
-            let nth: usize = of.unsigned(place)?;
-            seen.insert(*asked.get(nth).ok_or_else(|| of.damaged("nobody asked for it"))?);
+            let nth: usize = of.parse_unsigned(place)?;
+            seen.insert(*asked.get(nth).ok_or_else(|| of.damaged_error("it was not requested"))?);
         }
         for place in asked {
             self.handled[place] &= seen.contains(&place);
@@ -181,12 +186,12 @@ impl<'a> Account<'a> {
         Ok(())
     }
 
-    /// For each message, in their order, whether everybody who reads it remembers its event.
-    pub fn handled(self) -> Vec<bool> {
+    /// Returns for each message, in order, whether every consumer has handled its event.
+    pub fn into_handled(self) -> Vec<bool> {
         self.handled
     }
 
-    fn read_by(&self, reader: &str) -> Vec<usize> {
+    fn indices_read_by(&self, reader: &str) -> Vec<usize> {
         let reads = |message: &WaitingMessage| {
             message.event.is_some() && message.readers.iter().any(|one| one == reader)
         };

@@ -1,21 +1,21 @@
-//! What a claim carries.
+//! Rows of a claimed investigation, and the claim built from them.
 
 use std::collections::BTreeMap;
 
 use retro_core::id::{MemoryId, Ordinal, RetrospectiveId, RunId, Tenant, WorkflowKey};
-use retro_core::memory::{Memory, Scope};
-use retro_core::outcome::RunOutcome;
-use retro_core::retrospective::{Investigation, Presented, Retrospective};
+use retro_core::memory::{Memory, MemoryScope};
+use retro_core::outcome::PullRequestOutcome;
+use retro_core::retrospective::{Investigation, PresentedMemory, Retrospective};
 use retro_core::review::Repository;
-use retro_core::run::{MemoryUse, RunFacts};
-use retro_fault::{Guard, broken};
-use retro_store::{Claim, JournalEntry, Result, Stage, StoredBody};
+use retro_core::run::{RunFacts, RunMemories};
+use retro_fault::{Guard, is_broken};
+use retro_store::{Claim, JournalEntry, JournalStage, Result, StoredBody};
 
 use crate::at;
 
 /// A row of `investigations` that has just been claimed.
 #[derive(Debug, sqlx::FromRow)]
-pub struct Record {
+pub struct ClaimRecord {
     tenant: String,
     retrospective: String,
     number: i64,
@@ -28,82 +28,83 @@ pub struct Record {
 
 /// A claimed investigation.
 #[derive(Debug, Clone)]
-pub struct Taken {
-    /// The owner.
+pub struct ClaimedInvestigation {
+    /// Tenant that owns the retrospective.
     pub tenant: Tenant,
-    /// Its retrospective.
+    /// Retrospective that the investigation belongs to.
     pub retrospective: RetrospectiveId,
-    /// Its place in the sequence, from 1.
+    /// Position in the sequence, from 1.
     pub number: u32,
-    /// The run's.
+    /// Ordinal of the run.
     pub ordinal: Ordinal,
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
-    /// The fencing token.
+    /// Fencing token.
     pub token: u64,
-    /// Attempts begun.
+    /// Number of attempts begun, this one included.
     pub attempt: u32,
-    /// Whether another worker let its lease run out.
+    /// True when the lease of another worker had expired.
     pub taken_over: bool,
 }
 
-impl Record {
-    /// Reads it.
-    pub fn read(&self) -> Result<Taken> {
+impl ClaimRecord {
+    /// Converts the row. Fails on a damaged value.
+    pub fn to_claimed_investigation(&self) -> Result<ClaimedInvestigation> {
         let place = at("investigations", format!("{}, number {}", self.retrospective, self.number));
-        Ok(Taken {
+        Ok(ClaimedInvestigation {
             tenant: place.parse(&self.tenant)?,
             retrospective: place.parse(&self.retrospective)?,
-            number: place.unsigned(self.number)?,
-            ordinal: place.unsigned(self.ordinal)?,
+            number: place.parse_unsigned(self.number)?,
+            ordinal: place.parse_unsigned(self.ordinal)?,
             run: place.parse(&self.run_id)?,
-            token: place.unsigned(self.token)?,
-            attempt: place.unsigned(self.attempts)?,
+            token: place.parse_unsigned(self.token)?,
+            attempt: place.parse_unsigned(self.attempts)?,
             taken_over: self.taken_over,
         })
     }
 }
 
-/// How far a claim moves the token on, so that whoever held it before is fenced.
+/// Amount by which a claim advances the token, so that the previous holder is fenced. 0 when the fault injection
+/// breaks fencing.
 pub fn token_step() -> i64 {
-    i64::from(!broken(Guard::Fencing))
+    i64::from(!is_broken(Guard::Fencing))
 }
 
-/// What is loaded about a claimed investigation.
+/// Everything that is loaded for a claimed investigation.
 #[derive(Debug)]
-pub struct Parts {
-    /// Its retrospective.
+pub struct ClaimParts {
+    /// Retrospective that the investigation belongs to.
     pub retrospective: Retrospective,
-    /// What the run's event said, and its body.
+    /// Facts of the run and its body.
     pub run: (RunFacts, StoredBody),
-    /// The memories that the run met, and whether it opened them.
+    /// Memories presented to the run, and whether the run opened each of them.
     pub met: BTreeMap<MemoryId, bool>,
-    /// Living memories of the workflow, and every one of it that was met, by id.
+    /// Living memories of the workflow and all of its presented ones, sorted by id.
     pub memories: Vec<Memory>,
-    /// The rules of repositories that were met.
+    /// Presented rules of repositories.
     pub rules: Vec<Memory>,
-    /// What is known by now of the run's pull requests.
-    pub outcomes: Vec<RunOutcome>,
-    /// The ended investigations before it.
+    /// Known outcomes of the run's pull requests.
+    pub outcomes: Vec<PullRequestOutcome>,
+    /// Investigations that ended earlier in the sequence.
     pub earlier: Vec<Investigation>,
-    /// What earlier attempts journalled.
+    /// Journal entries of earlier attempts.
     pub journal: Vec<JournalEntry>,
 }
 
-/// Puts a claim together. A memory that was met and is neither this workflow's nor a rule of its tenant's is left out: an event
-/// may name anything.
-pub fn claim(taken: &Taken, parts: Parts) -> Claim {
-    let Parts { retrospective, run: (run, body), met, mut memories, rules, outcomes, earlier, journal } =
+/// Builds a claim. Drops presented memories that are neither of this workflow nor rules of its tenant, because an event
+/// may name any id.
+pub fn build_claim(taken: &ClaimedInvestigation, parts: ClaimParts) -> Claim {
+    let ClaimParts { retrospective, run: (run, body), met, mut memories, rules, outcomes, earlier, journal } =
         parts;
     let kept = |rule: &Memory| match &rule.scope {
-        Scope::Repository { repo, .. } => Repository::new(repo).ok().map(|repo| (rule.id, repo)),
+        MemoryScope::Repository { repo, .. } => Repository::new(repo).ok().map(|repo| (rule.id, repo)),
         _ => None,
     };
     let repos: BTreeMap<MemoryId, Repository> = rules.iter().filter_map(kept).collect();
     let own = |id: &MemoryId| memories.binary_search_by_key(id, |memory| memory.id).is_ok();
     let shown = |(memory, read)| {
         let repo = repos.get(&memory).cloned();
-        (repo.is_some() || own(&memory)).then_some(Presented { memory, read, repo })
+        (repo.is_some() || own(&memory)).then_some(PresentedMemory { memory, read, repo })
     };
     let presented = met.into_iter().filter_map(shown).collect();
     memories.extend(rules);
@@ -125,18 +126,19 @@ pub fn claim(taken: &Taken, parts: Parts) -> Claim {
     }
 }
 
-/// The memories that a run met: what our own gateway recorded, as rows of `presentations`, and what the event itself
-/// says. Read once is read.
-pub fn met(
+/// Collects the memories presented to a run: those recorded by the gateway (rows of `presentations`) and those named in
+/// the event. A memory counts as read when either source says so.
+pub fn collect_met_memories(
     key: &WorkflowKey,
     run: &RunId,
     recorded: &[(String, bool)],
-    said: &MemoryUse,
+    said: &RunMemories,
 ) -> Result<BTreeMap<MemoryId, bool>> {
     let place = at("presentations.memory", format!("{key}/{run}"));
     let recorded = recorded.iter().map(|(memory, read)| Ok((place.parse(memory)?, *read)));
     let mut met: BTreeMap<MemoryId, bool> = recorded.collect::<Result<_>>()?;
     for memory in &said.presented {
+        // Keeps `true` where the gateway recorded that the memory was read.
         met.entry(*memory).or_default();
     }
     for memory in &said.read {
@@ -145,10 +147,11 @@ pub fn met(
     Ok(met)
 }
 
-/// Reads a row of `journal`.
-pub fn journal_entry(taken: &Taken, stage: &str, body: &str) -> Result<JournalEntry> {
+/// Parses a row of `journal`. Fails on an unknown stage.
+pub fn journal_entry_from_row(taken: &ClaimedInvestigation, stage: &str, body: &str) -> Result<JournalEntry> {
     let place = at("journal.body", format!("{}, number {}, {stage}", taken.retrospective, taken.number));
-    let known = [Stage::Briefed, Stage::Answered].into_iter().find(|known| known.as_str() == stage);
-    let stage = known.ok_or_else(|| place.damaged("no stage is called so"))?;
-    Ok(JournalEntry { stage, body: place.json(body)? })
+    let known =
+        [JournalStage::Briefed, JournalStage::Answered].into_iter().find(|known| known.as_str() == stage);
+    let stage = known.ok_or_else(|| place.damaged_error("there is no such stage"))?;
+    Ok(JournalEntry { stage, body: place.parse_json(body)? })
 }

@@ -1,49 +1,51 @@
-//! What closing a retrospective looks for, and the letter of one that failed.
+//! Lookups for closing a retrospective, and the dead letter of a failed one.
 
 use jiff::Timestamp;
 use retro_core::dead_letter::Rejection;
 use retro_core::id::{Epoch, MemoryId, RetrospectiveId, Tenant, Workflow};
-use retro_core::learn::{Ask, Mutation};
-use retro_core::memory::Cause;
+use retro_core::learn::{Mutation, MutationKind};
+use retro_core::memory::ChangeCause;
 use retro_core::retrospective::{Investigation, Retrospective};
-use retro_store::{NewDeadLetter, Position};
+use retro_store::{DeliveryPosition, NewDeadLetter};
 use serde::Serialize;
 
-use crate::json;
-use crate::memory::cause;
+use crate::memory::cause_columns;
+use crate::to_json;
 
-/// The memories that a batch names.
-pub fn named(batch: &[Mutation]) -> Vec<MemoryId> {
+/// Returns the memories that a batch contradicts or credits.
+pub fn named_memories(batch: &[Mutation]) -> Vec<MemoryId> {
     let named = batch.iter().filter_map(|mutation| match &mutation.ask {
-        Ask::Contradict { memory, .. } | Ask::Credit { memory, .. } => Some(*memory),
-        Ask::Observe { .. } | Ask::Sweep => None,
+        MutationKind::Contradict { memory, .. } | MutationKind::Credit { memory, .. } => Some(*memory),
+        MutationKind::Observe { .. } | MutationKind::Sweep => None,
     });
     named.collect()
 }
 
-/// What this retrospective or one of its runs may have caused already: the columns `cause` and `cause_id`.
-pub fn causes(
+/// Returns the columns `cause` and `cause_id` of all changes that this retrospective or one of its runs may have
+/// caused already.
+pub fn possible_causes(
     retrospective: &Retrospective,
     investigations: &[Investigation],
 ) -> Vec<(&'static str, String)> {
     let workflow = &retrospective.key.workflow;
-    let run = |one: &Investigation| Cause::Run { workflow: workflow.clone(), run: one.run.clone() };
-    let causes = investigations.iter().map(run).chain([Cause::Retrospective { id: retrospective.id }]);
-    causes.map(|one| cause(&one)).collect()
+    let run = |one: &Investigation| ChangeCause::Run { workflow: workflow.clone(), run: one.run.clone() };
+    let causes = investigations.iter().map(run).chain([ChangeCause::Retrospective { id: retrospective.id }]);
+    causes.map(|one| cause_columns(&one)).collect()
 }
 
-/// The payload of a failed retrospective's dead letter: enough to open the workflow again.
+/// Payload of a failed retrospective's dead letter: enough to open the workflow again.
 #[derive(Serialize)]
 struct FailedRetrospective<'a> {
-    // In the order of its keys, since letters are known by their payload's hash.
+    // The fields are in alphabetical order: dead letters are identified by the hash of their payload.
     epoch: Epoch,
     retrospective: RetrospectiveId,
     tenant: &'a Tenant,
     workflow: &'a Workflow,
 }
 
-/// A failed retrospective came in no message: its letter stands at its epoch in a stream of our own naming.
-pub fn failure_letter(
+/// Builds the dead letter of a failed retrospective. No broker message is behind it, so its position is the epoch in
+/// a stream named `retrospectives`.
+pub fn failure_dead_letter(
     retrospective: &Retrospective,
     rejection: &Rejection,
     attempts: u32,
@@ -57,7 +59,7 @@ pub fn failure_letter(
         workflow: &key.workflow,
     };
     NewDeadLetter {
-        position: Position {
+        position: DeliveryPosition {
             consumer: "writer".to_owned(),
             stream: "retrospectives".to_owned(),
             sequence: *epoch,
@@ -66,7 +68,7 @@ pub fn failure_letter(
         workflow: Some(key.workflow.clone()),
         subject: "retrospective.failed".to_owned(),
         headers: Vec::new(),
-        payload: json(&payload).into_bytes(),
+        payload: to_json(&payload).into_bytes(),
         rejection: rejection.clone(),
         attempts,
         stored_at: now,

@@ -1,147 +1,158 @@
-//! Counting: what is known before a batch, and which rows it writes.
+//! Counting: the state known before a batch, and the rows that the batch writes.
 
 use std::collections::{BTreeMap, HashMap};
 
-use retro_core::count::{Arrival, Counted, Disposition, Effects, Facts, KnownRun};
+use retro_core::count::{Arrival, ArrivalDecision, CountingEffects, CountingFacts, Disposition, KnownRun};
 use retro_core::id::{EventKey, Ordinal, RunId, WorkflowKey};
-use retro_core::keep::Seen;
+use retro_core::retention::SeenContent;
 use retro_core::retrospective::WorkflowState;
-use retro_fault::{Guard, broken};
+use retro_fault::{Guard, is_broken};
 use retro_store::{IncomingRun, Result};
 
-use crate::body::Packed;
-use crate::{at, workflow_key};
+use crate::body::CompressedBodies;
+use crate::{at, parse_workflow_key};
 
-/// The counter's name in the inbox.
+/// Consumer name of the counter in the inbox.
 pub const CONSUMER: &str = "counter";
 
-/// What is known before a batch, with what only the store needs to know.
+/// State known before a batch: the facts for the decision, and the numbers that only the store needs.
 #[derive(Debug, Default)]
-pub struct Known {
-    /// What the decision is told.
-    pub facts: Facts,
-    /// The place of arrival of every known run of the batch.
+pub struct CountSnapshot {
+    /// Known state that the decision gets.
+    pub facts: CountingFacts,
+    /// Arrival number of every known run of the batch.
     pub numbers: HashMap<(WorkflowKey, RunId), u64>,
-    /// The last place given in each known workflow.
+    /// Last arrival number given in each known workflow.
     pub recorded: BTreeMap<WorkflowKey, u64>,
 }
 
-impl Known {
-    /// Adds an event that was seen before: its place in the batch, and what is remembered of its content.
-    pub fn event(&mut self, arrivals: &[Arrival], index: i64, seen: Seen) -> Result<()> {
-        let event: EventKey = arrival(arrivals, "inbox", index)?.event.clone();
+impl CountSnapshot {
+    /// Adds an event that was seen before: its index in the batch, and the stored content.
+    pub fn add_event(&mut self, arrivals: &[Arrival], index: i64, seen: SeenContent) -> Result<()> {
+        let event: EventKey = find_arrival(arrivals, "inbox", index)?.event.clone();
         self.facts.events.insert(event, seen);
         Ok(())
     }
 
-    /// Adds a row of `runs`: the run's place in the batch, its place of arrival, ordinal and attempt.
-    pub fn run(&mut self, arrivals: &[Arrival], row: (i64, i64, Option<i64>, i64)) -> Result<()> {
+    /// Adds a row of `runs`: the run's index in the batch, its arrival number, ordinal and attempt.
+    pub fn add_run(&mut self, arrivals: &[Arrival], row: (i64, i64, Option<i64>, i64)) -> Result<()> {
         let (index, number, ordinal, attempt) = row;
-        let arrival = arrival(arrivals, "runs", index)?;
+        let arrival = find_arrival(arrivals, "runs", index)?;
         let place = at("runs", format!("{}/{}", arrival.key, arrival.run.run_id));
-        let ordinal = ordinal.map(|ordinal| place.unsigned(ordinal)).transpose()?;
-        let run = KnownRun { attempt: place.unsigned(attempt)?, ordinal };
-        if broken(Guard::Inbox) {
+        let ordinal = ordinal.map(|ordinal| place.parse_unsigned(ordinal)).transpose()?;
+        let run = KnownRun { attempt: place.parse_unsigned(attempt)?, ordinal };
+        // Fault injection: every run then looks new, and the tests of law 1 must fail.
+        if is_broken(Guard::Inbox) {
             return Ok(());
         }
         let key = (arrival.key.clone(), arrival.run.run_id.clone());
-        self.numbers.insert(key.clone(), place.unsigned(number)?);
+        self.numbers.insert(key.clone(), place.parse_unsigned(number)?);
         self.facts.runs.insert(key, run);
         Ok(())
     }
 
     /// Adds a row of `workflows`.
-    pub fn workflow(&mut self, row: WorkflowRecord) -> Result<()> {
-        let (key, state, recorded) = row.read()?;
+    pub fn add_workflow(&mut self, row: WorkflowRecord) -> Result<()> {
+        let (key, state, recorded) = row.into_workflow_state()?;
         self.facts.workflows.insert(key.clone(), state);
         self.recorded.insert(key, recorded);
         Ok(())
     }
 }
 
-/// What is remembered of so many events that were asked for: places and what stands there, as one entry each. What was
-/// found twice, whole and purged at this moment, is the same event.
-pub fn in_order(asked: usize, found: Vec<(i64, Seen)>) -> Result<Vec<Option<Seen>>> {
+/// Orders the stored contents by the index of the requested event. An event that is found twice, in full and purged at
+/// this moment, is the same event. Fails on an index out of range.
+pub fn seen_in_request_order(
+    asked: usize,
+    found: Vec<(i64, SeenContent)>,
+) -> Result<Vec<Option<SeenContent>>> {
     let mut seen = vec![None; asked];
     for (index, one) in found {
         let place = at("inbox", index);
-        let slot = seen.get_mut(place.unsigned::<usize>(index)?);
-        *slot.ok_or_else(|| place.damaged("nobody asked for it"))? = Some(one);
+        let slot = seen.get_mut(place.parse_unsigned::<usize>(index)?);
+        *slot.ok_or_else(|| place.damaged_error("it was not requested"))? = Some(one);
     }
     Ok(seen)
 }
 
-fn arrival<'a>(arrivals: &'a [Arrival], table: &'static str, index: i64) -> Result<&'a Arrival> {
+fn find_arrival<'a>(arrivals: &'a [Arrival], table: &'static str, index: i64) -> Result<&'a Arrival> {
     let place = at(table, index);
-    arrivals.get(place.unsigned::<usize>(index)?).ok_or_else(|| place.damaged("nobody asked for it"))
+    arrivals
+        .get(place.parse_unsigned::<usize>(index)?)
+        .ok_or_else(|| place.damaged_error("it was not requested"))
 }
 
-/// What a batch writes.
+/// Rows that a batch writes.
 #[derive(Debug)]
-pub struct Plan<'a> {
-    /// The events that were not seen before.
+pub struct WritePlan<'a> {
+    /// Events that were not seen before.
     pub events: Vec<&'a Arrival>,
-    /// How many of them each workflow had.
+    /// Number of new events of each workflow.
     pub events_of: BTreeMap<WorkflowKey, u64>,
-    /// One entry a run.
+    /// Runs to write, one entry each.
     pub runs: Vec<RunWrite<'a>>,
-    /// One entry a workflow that changes.
+    /// New states of the workflows that change.
     pub states: BTreeMap<WorkflowKey, WorkflowState>,
-    /// The last place given in each workflow.
+    /// Last arrival number given in each workflow.
     pub recorded: BTreeMap<WorkflowKey, u64>,
 }
 
 /// A run to be written, new or known.
 #[derive(Debug)]
 pub struct RunWrite<'a> {
-    /// As it came.
+    /// The run as received.
     pub incoming: &'a IncomingRun,
-    /// Its place of arrival: the key of its details.
+    /// Arrival number of the run, the key of its facts and body.
     pub number: u64,
-    /// Whether it was stored before this batch.
+    /// True when the run was stored before this batch.
     pub known: bool,
-    /// Its place among the counted ones.
+    /// Ordinal of a counted run.
     pub ordinal: Option<Ordinal>,
-    /// Offset and length of its compressed body among those of the batch.
+    /// Offset and length of its compressed body in the batch's buffer.
     pub body: Option<(usize, usize)>,
 }
 
 impl RunWrite<'_> {
-    /// Its tenant.
+    /// Tenant of the run.
     pub fn tenant(&self) -> &str {
         self.incoming.arrival.key.tenant.as_str()
     }
 
-    /// What counting it continues, as it is kept.
-    pub fn trace(&self) -> Option<String> {
+    /// Trace context that counting continues, as stored.
+    pub fn trace_text(&self) -> Option<String> {
         self.incoming.trace.as_ref().map(ToString::to_string)
     }
 
-    /// Its workflow.
+    /// Workflow of the run.
     pub fn workflow(&self) -> &str {
         self.incoming.arrival.key.workflow.as_str()
     }
 }
 
-/// Gives new runs their places. Of several events of one run in a batch the last one that writes stays. Panics
-/// unless the decision has one entry an arrival.
-pub fn plan<'a>(batch: &'a [IncomingRun], bodies: &Packed, known: Known, effects: &Effects) -> Plan<'a> {
-    assert_eq!(effects.counted.len(), batch.len(), "a decision has one entry an arrival");
-    let Known { facts, numbers, recorded } = known;
-    let events = new_events(batch, &effects.counted);
+/// Plans the writes of a batch and gives new runs their arrival numbers. When a batch holds several events of one run,
+/// the last one that writes wins. Panics unless `effects` has one entry per run.
+pub fn plan_writes<'a>(
+    batch: &'a [IncomingRun],
+    bodies: &CompressedBodies,
+    known: CountSnapshot,
+    effects: &CountingEffects,
+) -> WritePlan<'a> {
+    assert_eq!(effects.decisions.len(), batch.len(), "the decision has one entry per run");
+    let CountSnapshot { facts, numbers, recorded } = known;
+    let events = new_events(batch, &effects.decisions);
     let mut events_of = BTreeMap::new();
     for arrival in &events {
         *events_of.entry(arrival.key.clone()).or_default() += 1;
     }
-    // The state of a workflow may be as it was: then only what is counted beside it changed.
+    // A workflow's state may be unchanged while its event count grows; write it then too.
     let mut states = effects.workflows.clone();
     for key in events_of.keys() {
         let state = || facts.workflows.get(key).cloned().unwrap_or_default();
         states.entry(key.clone()).or_insert_with(state);
     }
-    let mut plan = Plan { events, events_of, runs: Vec::new(), states, recorded };
+    let mut plan = WritePlan { events, events_of, runs: Vec::new(), states, recorded };
     let mut planned: HashMap<(WorkflowKey, RunId), usize> = HashMap::new();
-    for ((incoming, counted), body) in batch.iter().zip(&effects.counted).zip(&bodies.spans) {
+    for ((incoming, counted), body) in batch.iter().zip(&effects.decisions).zip(&bodies.spans) {
         if !writes_run(&counted.disposition) {
             continue;
         }
@@ -157,17 +168,18 @@ pub fn plan<'a>(batch: &'a [IncomingRun], bodies: &Packed, known: Known, effects
         let number = numbers.get(&run).copied();
         planned.insert(run, plan.runs.len());
         plan.runs
-            .push(write(number.unwrap_or_else(|| next_place(&mut plan.recorded, key)), number.is_some()));
+            .push(write(number.unwrap_or_else(|| next_number(&mut plan.recorded, key)), number.is_some()));
     }
     plan
 }
 
-fn new_events<'a>(batch: &'a [IncomingRun], counted: &[Counted]) -> Vec<&'a Arrival> {
-    if broken(Guard::Inbox) {
+fn new_events<'a>(batch: &'a [IncomingRun], counted: &[ArrivalDecision]) -> Vec<&'a Arrival> {
+    if is_broken(Guard::Inbox) {
         return Vec::new();
     }
-    let seen =
-        |counted: &Counted| matches!(counted.disposition, Disposition::Duplicate | Disposition::Conflict(_));
+    let seen = |counted: &ArrivalDecision| {
+        matches!(counted.disposition, Disposition::Duplicate | Disposition::Conflict(_))
+    };
     let new = batch.iter().zip(counted).filter(|(_, counted)| !seen(counted));
     new.map(|(incoming, _)| &incoming.arrival).collect()
 }
@@ -176,7 +188,7 @@ const fn writes_run(disposition: &Disposition) -> bool {
     matches!(disposition, Disposition::Counted(_) | Disposition::Updated | Disposition::Recorded)
 }
 
-fn next_place(recorded: &mut BTreeMap<WorkflowKey, u64>, key: &WorkflowKey) -> u64 {
+fn next_number(recorded: &mut BTreeMap<WorkflowKey, u64>, key: &WorkflowKey) -> u64 {
     let last = recorded.entry(key.clone()).or_default();
     *last += 1;
     *last
@@ -197,20 +209,20 @@ pub struct WorkflowRecord {
 }
 
 impl WorkflowRecord {
-    /// The workflow, its state, and how many runs are recorded.
-    pub fn read(self) -> Result<(WorkflowKey, WorkflowState, u64)> {
-        let key = workflow_key(&self.tenant, &self.workflow)?;
+    /// Returns the workflow, its state, and the number of recorded runs.
+    pub fn into_workflow_state(self) -> Result<(WorkflowKey, WorkflowState, u64)> {
+        let key = parse_workflow_key(&self.tenant, &self.workflow)?;
         let place = at("workflows", &key);
         let paused_until = self.paused_until.as_deref().map(|moment| place.parse(moment)).transpose()?;
         let state = WorkflowState {
-            counted: place.unsigned(self.counted)?,
-            claimed: place.unsigned(self.claimed)?,
-            epoch: place.unsigned(self.epoch)?,
+            counted: place.parse_unsigned(self.counted)?,
+            claimed: place.parse_unsigned(self.claimed)?,
+            epoch: place.parse_unsigned(self.epoch)?,
             open: self.open,
-            failures: place.unsigned(self.failures)?,
+            failures: place.parse_unsigned(self.failures)?,
             paused_until,
         };
-        let recorded = place.unsigned(self.recorded)?;
+        let recorded = place.parse_unsigned(self.recorded)?;
         Ok((key, state, recorded))
     }
 }

@@ -1,42 +1,42 @@
-//! Rows of `investigations`, and what their workers write under a lease.
+//! Rows of `investigations`, and checks of writes under a lease.
 
 use retro_core::id::Ordinal;
-use retro_core::learn::Timing;
+use retro_core::learn::InvestigationTiming;
 use retro_core::retrospective::{Investigation, Retrospective};
 use retro_core::sample::Sample;
 use retro_store::{Claim, Result, StoreError};
 
-use crate::{at, integer};
+use crate::{at, to_i64};
 
-/// Longest lease or pause, seconds: a year. Keeps the arithmetic within 64 bits.
+/// Longest lease or pause: a year, in seconds. Keeps the arithmetic within 64 bits.
 const SECONDS_MAX: u64 = 366 * 24 * 3600;
 
-/// Seconds of a lease or a pause, bounded.
-pub fn seconds(seconds: u64) -> i64 {
-    integer(seconds.min(SECONDS_MAX))
+/// Bounds the seconds of a lease or a pause to a year.
+pub fn bounded_seconds(seconds: u64) -> i64 {
+    to_i64(seconds.min(SECONDS_MAX))
 }
 
-/// Fails with "fenced" unless the statement that named the claim's token touched its row.
-pub fn unless_fenced(claim: &Claim, rows: u64) -> Result<()> {
-    if rows == 1 { Ok(()) } else { Err(fenced(claim)) }
+/// Fails with [`StoreError::Fenced`] unless the statement under the claim's token matched one row.
+pub fn check_not_fenced(claim: &Claim, rows: u64) -> Result<()> {
+    if rows == 1 { Ok(()) } else { Err(fenced_error(claim)) }
 }
 
-/// The answer to whoever writes under a claim that is no longer theirs.
-pub const fn fenced(claim: &Claim) -> StoreError {
+/// Returns the error for a write under a claim that was taken over.
+pub const fn fenced_error(claim: &Claim) -> StoreError {
     StoreError::Fenced { retrospective: claim.retrospective.id, number: claim.number }
 }
 
-/// The ordinal of the run at a place (from 0) of the shuffled order.
+/// Returns the ordinal of the run at a position (from 0) of the shuffled order.
 pub fn ordinal_at(retrospective: &Retrospective, sample: &Sample, place: u32) -> Result<Ordinal> {
     let ordinal = sample.order.get(place as usize).copied();
     ordinal.ok_or_else(|| {
-        at("retrospectives.sample", retrospective.id).damaged(format!("its order has no place {place}"))
+        at("retrospectives.sample", retrospective.id).damaged_error(format!("its order has no place {place}"))
     })
 }
 
 /// A row of `investigations`.
 #[derive(Debug, sqlx::FromRow)]
-pub struct Record {
+pub struct InvestigationRecord {
     retrospective: String,
     number: i64,
     ordinal: i64,
@@ -49,22 +49,22 @@ pub struct Record {
     cost_usd: Option<f64>,
 }
 
-impl Record {
-    /// The investigation, ended or not, and what it took so far.
-    pub fn read(&self) -> Result<(Investigation, Timing)> {
+impl InvestigationRecord {
+    /// Returns the investigation, ended or not, and its timing so far.
+    pub fn to_investigation(&self) -> Result<(Investigation, InvestigationTiming)> {
         let key = format!("{}, number {}", self.retrospective, self.number);
         let place = at("investigations", &key);
-        let result = self.result.as_deref().map(|text| at("investigations.result", &key).json(text));
+        let result = self.result.as_deref().map(|text| at("investigations.result", &key).parse_json(text));
         let one = Investigation {
-            number: place.unsigned(self.number)?,
-            ordinal: place.unsigned(self.ordinal)?,
+            number: place.parse_unsigned(self.number)?,
+            ordinal: place.parse_unsigned(self.ordinal)?,
             run: place.parse(&self.run_id)?,
             replacement: self.replacement,
             result: result.transpose()?,
         };
         let lasted = self.ended_ms.zip(self.claimed_ms).map_or(0, |(ended, claimed)| ended - claimed);
-        let timing = Timing {
-            attempts: place.unsigned(self.attempts)?,
+        let timing = InvestigationTiming {
+            attempts: place.parse_unsigned(self.attempts)?,
             // A clock that was set back must not make a report unreadable.
             duration_ms: u64::try_from(lasted).unwrap_or(0),
             cost_usd: self.cost_usd.unwrap_or(0.0),

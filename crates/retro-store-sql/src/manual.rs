@@ -1,46 +1,47 @@
-//! Rows of `proposals`, and of runs that a manual retrospective names.
+//! Rows of `proposals`, and of the runs that a manual retrospective names.
 
 use retro_core::id::WorkflowKey;
 use retro_core::manual::{NamedRun, Proposal};
-use retro_core::memory::Cause;
+use retro_core::memory::ChangeCause;
 use retro_store::{ProposalRow, Result};
 
 use crate::at;
-use crate::memory::cause;
+use crate::memory::cause_columns;
 
 /// A row of `proposals`.
 #[derive(Debug, sqlx::FromRow)]
-pub struct Record {
+pub struct ProposalRecord {
     id: String,
     workflow: String,
     proposal: String,
     decision: Option<String>,
 }
 
-impl Record {
-    /// The workflow's name.
+impl ProposalRecord {
+    /// Name of the workflow.
     pub fn workflow(&self) -> &str {
         &self.workflow
     }
 
-    /// The proposal, and what was decided about it.
-    pub fn read(&self) -> Result<ProposalRow> {
-        let decision = self.decision.as_deref().map(|text| at("proposals.decision", &self.id).json(text));
-        let proposal = at("proposals.proposal", &self.id).json(&self.proposal)?;
+    /// Converts the row to the proposal and the decision about it. Fails on a damaged value.
+    pub fn to_proposal_row(&self) -> Result<ProposalRow> {
+        let decision =
+            self.decision.as_deref().map(|text| at("proposals.decision", &self.id).parse_json(text));
+        let proposal = at("proposals.proposal", &self.id).parse_json(&self.proposal)?;
         Ok(ProposalRow { proposal, decision: decision.transpose()? })
     }
 }
 
-/// Reads a run that was named: id, ordinal, and whether it has facts.
-pub fn named_run(key: &WorkflowKey, row: &(String, Option<i64>, bool)) -> Result<NamedRun> {
+/// Parses a named run: id, ordinal, and whether it has facts.
+pub fn named_run_from_row(key: &WorkflowKey, row: &(String, Option<i64>, bool)) -> Result<NamedRun> {
     let (run, ordinal, has_facts) = row;
     let place = at("runs", format!("{key}/{run}"));
-    let ordinal = ordinal.map(|ordinal| place.unsigned(ordinal)).transpose()?;
+    let ordinal = ordinal.map(|ordinal| place.parse_unsigned(ordinal)).transpose()?;
     Ok(NamedRun { run: place.parse(run)?, ordinal, has_facts: *has_facts })
 }
 
-/// What the runs of a proposal may have caused already: the columns `cause` and `cause_id`.
-pub fn causes(key: &WorkflowKey, proposal: &Proposal) -> Vec<(&'static str, String)> {
-    let run = |run| Cause::Run { workflow: key.workflow.clone(), run };
-    proposal.evidence.iter().map(|shown| cause(&run(shown.run.clone()))).collect()
+/// Returns the columns `cause` and `cause_id` of all changes that the runs of a proposal may have caused already.
+pub fn possible_causes(key: &WorkflowKey, proposal: &Proposal) -> Vec<(&'static str, String)> {
+    let run = |run| ChangeCause::Run { workflow: key.workflow.clone(), run };
+    proposal.evidence.iter().map(|shown| cause_columns(&run(shown.run.clone()))).collect()
 }

@@ -2,47 +2,47 @@
 
 use std::borrow::Cow;
 
-use retro_core::id::{ChangeId, derive};
-use retro_core::memory::{Cause, Change, Memory, Tombstone};
-use retro_fault::{Guard, broken};
+use retro_core::id::{ChangeId, derive_uuid};
+use retro_core::memory::{Change, ChangeCause, Memory, Tombstone};
+use retro_fault::{Guard, is_broken};
 use retro_store::Result;
 
 use crate::at;
 
-/// Reads `memories.memory` of the row with this id.
-pub fn read_memory(id: &str, memory: &str) -> Result<Memory> {
-    at("memories.memory", id).json(memory)
+/// Parses `memories.memory` of the row with this id.
+pub fn parse_memory(id: &str, memory: &str) -> Result<Memory> {
+    at("memories.memory", id).parse_json(memory)
 }
 
-/// Reads `changes.change` of the row with this id.
-pub fn read_change(id: &str, change: &str) -> Result<Change> {
-    at("changes.change", id).json(change)
+/// Parses `changes.change` of the row with this id.
+pub fn parse_change(id: &str, change: &str) -> Result<Change> {
+    at("changes.change", id).parse_json(change)
 }
 
-/// Reads `tombstones.tombstone` of the row of this memory.
-pub fn read_tombstone(memory: &str, tombstone: &str) -> Result<Tombstone> {
-    at("tombstones.tombstone", memory).json(tombstone)
+/// Parses `tombstones.tombstone` of this memory's row.
+pub fn parse_tombstone(memory: &str, tombstone: &str) -> Result<Tombstone> {
+    at("tombstones.tombstone", memory).parse_json(tombstone)
 }
 
-/// A cause as the two columns that name it.
-pub fn cause(cause: &Cause) -> (&'static str, String) {
+/// Returns a cause as the columns `cause` and `cause_id`.
+pub fn cause_columns(cause: &ChangeCause) -> (&'static str, String) {
     match cause {
-        Cause::Run { run, .. } => ("run", run.to_string()),
-        Cause::Retrospective { id } => ("retrospective", id.to_string()),
-        Cause::Outcome { run, .. } => ("outcome", run.to_string()),
-        Cause::Operator { request } => ("operator", request.clone()),
-        Cause::Review { remark, .. } => ("review", remark.to_string()),
-        Cause::Expiry { presentations } => ("expiry", presentations.to_string()),
+        ChangeCause::Run { run, .. } => ("run", run.to_string()),
+        ChangeCause::Retrospective { id } => ("retrospective", id.to_string()),
+        ChangeCause::Outcome { run, .. } => ("outcome", run.to_string()),
+        ChangeCause::Operator { request } => ("operator", request.clone()),
+        ChangeCause::Review { remark, .. } => ("review", remark.to_string()),
+        ChangeCause::Expiry { presentations } => ("expiry", presentations.to_string()),
     }
 }
 
-/// The changes as they are appended. Their ids are their effect keys, which both databases hold to be unique; without that guard
-/// each of them happens twice.
-pub fn once(changes: &[Change]) -> Cow<'_, [Change]> {
-    if !broken(Guard::EffectKey) {
+/// Returns the changes to append. Their ids are their effect keys, which both databases keep unique; when the fault
+/// injection breaks that guard, each change is appended twice under different ids.
+pub fn changes_to_append(changes: &[Change]) -> Cow<'_, [Change]> {
+    if !is_broken(Guard::EffectKey) {
         return Cow::Borrowed(changes);
     }
     let again =
-        |one: &Change| Change { id: ChangeId(derive("again", &[&one.id.to_string()])), ..one.clone() };
+        |one: &Change| Change { id: ChangeId(derive_uuid("again", &[&one.id.to_string()])), ..one.clone() };
     changes.iter().flat_map(|one| [one.clone(), again(one)]).collect()
 }

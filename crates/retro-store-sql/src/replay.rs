@@ -1,11 +1,11 @@
-//! Rows of `replays` and `replay_batches`.
+//! Rows of `replays`, `replay_batches` and `replay_batch_letters`.
 
-use retro_core::replay::{Pace, Progress};
-use retro_core::steer::Act;
+use retro_core::cancel::Attribution;
+use retro_core::replay::{BatchProgress, ReplayPace};
 use retro_store::Result;
-use retro_store::replay::{BatchLetter, BatchRow, ReplayRow};
+use retro_store::replay::{ReplayBatchItem, ReplayBatchRow, ReplayRow};
 
-use crate::{At, at};
+use crate::{Location, at};
 
 /// A row of `replays`.
 #[derive(Debug, sqlx::FromRow)]
@@ -26,30 +26,30 @@ pub struct ReplayRecord {
 }
 
 impl ReplayRecord {
-    /// The replay.
-    pub fn read(&self) -> Result<ReplayRow> {
+    /// Converts the row. Fails on a damaged value.
+    pub fn to_replay_row(&self) -> Result<ReplayRow> {
         let place = at("replays", &self.id);
         Ok(ReplayRow {
             id: place.parse(&self.id)?,
             letter: place.parse(&self.letter)?,
-            number: place.unsigned(self.number)?,
-            version: place.unsigned(self.version)?,
+            number: place.parse_unsigned(self.number)?,
+            version: place.parse_unsigned(self.version)?,
             batch: self.batch.as_deref().map(|batch| place.parse(batch)).transpose()?,
-            act: act(&place, &self.asked_by, &self.reason, &self.at)?,
-            state: at("replays.state", &self.id).word(&self.state)?,
-            due_at: place.millis(self.due_ms)?,
-            sendings: place.unsigned(self.sendings)?,
-            ended_at: self.ended_ms.map(|millis| place.millis(millis)).transpose()?,
+            act: parse_act(&place, &self.asked_by, &self.reason, &self.at)?,
+            state: at("replays.state", &self.id).parse_enum(&self.state)?,
+            due_at: place.parse_millis(self.due_ms)?,
+            sendings: place.parse_unsigned(self.sendings)?,
+            ended_at: self.ended_ms.map(|millis| place.parse_millis(millis)).transpose()?,
             outcome: self
                 .outcome
                 .as_deref()
-                .map(|text| at("replays.outcome", &self.id).json(text))
+                .map(|text| at("replays.outcome", &self.id).parse_json(text))
                 .transpose()?,
         })
     }
 }
 
-/// A row of `replay_batches`, with its letters counted by where they stand.
+/// A row of `replay_batches`, with its dead letters counted by state.
 #[derive(Debug, sqlx::FromRow)]
 pub struct BatchRecord {
     id: String,
@@ -72,28 +72,28 @@ pub struct BatchRecord {
 }
 
 impl BatchRecord {
-    /// The batch.
-    pub fn read(&self) -> Result<BatchRow> {
+    /// Converts the row. Fails on a damaged value.
+    pub fn to_batch_row(&self) -> Result<ReplayBatchRow> {
         let place = at("replay_batches", &self.id);
-        Ok(BatchRow {
+        Ok(ReplayBatchRow {
             id: place.parse(&self.id)?,
             asked: self.asked.clone(),
-            act: act(&place, &self.asked_by, &self.reason, &self.at)?,
-            pace: Pace {
-                canary: place.unsigned(self.canary)?,
-                rate_milli: place.unsigned(self.rate_milli)?,
-                failed_permille_max: place.unsigned(self.failed_permille_max)?,
+            act: parse_act(&place, &self.asked_by, &self.reason, &self.at)?,
+            pace: ReplayPace {
+                canary: place.parse_unsigned(self.canary)?,
+                rate_milli: place.parse_unsigned(self.rate_milli)?,
+                failed_permille_max: place.parse_unsigned(self.failed_permille_max)?,
             },
-            state: at("replay_batches.state", &self.id).word(&self.state)?,
-            progress: Progress {
-                waiting: place.unsigned(self.waiting)?,
-                under_way: place.unsigned(self.under_way)?,
-                handled: place.unsigned(self.handled)?,
-                failed: place.unsigned(self.failed)?,
-                skipped: place.unsigned(self.skipped)?,
+            state: at("replay_batches.state", &self.id).parse_enum(&self.state)?,
+            progress: BatchProgress {
+                waiting: place.parse_unsigned(self.waiting)?,
+                under_way: place.parse_unsigned(self.under_way)?,
+                handled: place.parse_unsigned(self.handled)?,
+                failed: place.parse_unsigned(self.failed)?,
+                skipped: place.parse_unsigned(self.skipped)?,
             },
-            created_at: place.millis(self.created_ms)?,
-            ended_at: self.ended_ms.map(|millis| place.millis(millis)).transpose()?,
+            created_at: place.parse_millis(self.created_ms)?,
+            ended_at: self.ended_ms.map(|millis| place.parse_millis(millis)).transpose()?,
             ended: self.ended.clone(),
         })
     }
@@ -109,11 +109,11 @@ pub struct BatchLetterRecord {
 }
 
 impl BatchLetterRecord {
-    /// The letter in its batch.
-    pub fn read(self) -> Result<BatchLetter> {
+    /// Converts the row. Fails on a damaged value.
+    pub fn into_batch_letter(self) -> Result<ReplayBatchItem> {
         let place = at("replay_batch_letters", &self.letter);
-        Ok(BatchLetter {
-            place: place.unsigned(self.place)?,
+        Ok(ReplayBatchItem {
+            place: place.parse_unsigned(self.place)?,
             letter: place.parse(&self.letter)?,
             state: self.state,
             told: self.told,
@@ -121,6 +121,6 @@ impl BatchLetterRecord {
     }
 }
 
-fn act(place: &At<&String>, by: &str, reason: &str, moment: &str) -> Result<Act> {
-    Ok(Act { by: by.to_owned(), reason: reason.to_owned(), at: place.parse(moment)? })
+fn parse_act(place: &Location<&String>, by: &str, reason: &str, moment: &str) -> Result<Attribution> {
+    Ok(Attribution { by: by.to_owned(), reason: reason.to_owned(), at: place.parse(moment)? })
 }

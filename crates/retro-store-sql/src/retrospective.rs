@@ -1,15 +1,15 @@
 //! Rows of `retrospectives`.
 
-use retro_core::manual::Asked;
+use retro_core::manual::ManualRequest;
 use retro_core::retrospective::Retrospective;
 use retro_core::sample::Sample;
 use retro_store::{Result, RetrospectiveRow};
 
-use crate::{at, workflow_key};
+use crate::{at, parse_workflow_key};
 
 /// A row of `retrospectives`.
 #[derive(Debug, sqlx::FromRow)]
-pub struct Record {
+pub struct RetrospectiveRecord {
     tenant: String,
     id: String,
     workflow: String,
@@ -23,56 +23,58 @@ pub struct Record {
     asked: Option<String>,
 }
 
-impl Record {
-    /// The stored number: an epoch, or negative for one that a person asked for.
-    pub const fn number(&self) -> i64 {
+impl RetrospectiveRecord {
+    /// Returns the stored epoch; a manual retrospective has a negative one.
+    pub const fn stored_epoch(&self) -> i64 {
         self.epoch
     }
 
-    /// The retrospective, and its sample once it is drawn.
-    pub fn read(&self) -> Result<(Retrospective, Option<Sample>)> {
+    /// Returns the retrospective, and its sample once it is drawn.
+    pub fn to_retrospective(&self) -> Result<(Retrospective, Option<Sample>)> {
         let place = at("retrospectives", &self.id);
-        let asked = self.asked.as_deref().map(|text| at("retrospectives.asked", &self.id).json(text));
-        let asked: Option<Asked> = asked.transpose()?;
+        let asked = self.asked.as_deref().map(|text| at("retrospectives.asked", &self.id).parse_json(text));
+        let asked: Option<ManualRequest> = asked.transpose()?;
         let retrospective = Retrospective {
             id: place.parse(&self.id)?,
-            key: workflow_key(&self.tenant, &self.workflow)?,
-            epoch: if asked.is_some() { 0 } else { place.unsigned(self.epoch)? },
-            first: place.unsigned(self.first_ordinal)?,
-            last: place.unsigned(self.last_ordinal)?,
+            key: parse_workflow_key(&self.tenant, &self.workflow)?,
+            epoch: if asked.is_some() { 0 } else { place.parse_unsigned(self.epoch)? },
+            first: place.parse_unsigned(self.first_ordinal)?,
+            last: place.parse_unsigned(self.last_ordinal)?,
             as_of: at("retrospectives.as_of", &self.id).parse(&self.as_of)?,
-            policy: at("retrospectives.policy", &self.id).json(&self.policy)?,
-            state: at("retrospectives.state", &self.id).word(&self.state)?,
+            policy: at("retrospectives.policy", &self.id).parse_json(&self.policy)?,
+            state: at("retrospectives.state", &self.id).parse_enum(&self.state)?,
             asked,
         };
-        let sample = self.sample.as_deref().map(|text| at("retrospectives.sample", &self.id).json(text));
+        let sample =
+            self.sample.as_deref().map(|text| at("retrospectives.sample", &self.id).parse_json(text));
         Ok((retrospective, sample.transpose()?))
     }
 }
 
-/// A row of `retrospectives` with what came of it so far.
+/// A row of `retrospectives` with its progress, for a list.
 #[derive(Debug, sqlx::FromRow)]
-pub struct ListedRecord {
+pub struct RetrospectiveListRecord {
     #[sqlx(flatten)]
-    whole: Record,
+    whole: RetrospectiveRecord,
     investigated: i64,
     changes: i64,
 }
 
-impl ListedRecord {
-    /// One line of a list.
-    pub fn read(&self) -> Result<RetrospectiveRow> {
-        let (retrospective, _) = self.whole.read()?;
+impl RetrospectiveListRecord {
+    /// Converts the row. Fails on a damaged value.
+    pub fn to_retrospective_row(&self) -> Result<RetrospectiveRow> {
+        let (retrospective, _) = self.whole.to_retrospective()?;
         let place = at("retrospectives", retrospective.id);
-        let (investigated, changes) = (place.unsigned(self.investigated)?, place.unsigned(self.changes)?);
+        let (investigated, changes) =
+            (place.parse_unsigned(self.investigated)?, place.parse_unsigned(self.changes)?);
         Ok(RetrospectiveRow { retrospective, investigated, changes })
     }
 }
 
-/// A sample that must have been drawn.
-pub fn drawn(retrospective: &Retrospective, sample: Option<Sample>) -> Result<Sample> {
+/// Returns the sample, or an error when it has not been drawn.
+pub fn require_sample(retrospective: &Retrospective, sample: Option<Sample>) -> Result<Sample> {
     sample.ok_or_else(|| {
         at("retrospectives.sample", retrospective.id)
-            .damaged(format!("it is {} and has no sample", retrospective.state.as_str()))
+            .damaged_error(format!("it is {} but has no sample", retrospective.state.as_str()))
     })
 }

@@ -1,20 +1,20 @@
-//! Batches that ask something of a repository's rules, as rows.
+//! Batches of mutations of a repository's rules.
 
 use jiff::Timestamp;
 use retro_core::id::{MemoryId, ReviewBatchId, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::learn::RuleUse;
-use retro_core::memory::Cause;
+use retro_core::memory::ChangeCause;
 use retro_core::policy::Policy;
-use retro_core::review::{Repository, RuleAsk, RuleMutation};
+use retro_core::review::{Repository, RuleMutation, RuleMutationKind};
 use retro_store::Result;
 use retro_store::review::DecidedReview;
 
-use crate::memory::cause;
-use crate::{at, workflow_key};
+use crate::memory::cause_columns;
+use crate::{at, parse_workflow_key};
 
 /// A row of `rule_batches`.
 #[derive(Debug, sqlx::FromRow)]
-pub struct BatchRecord {
+pub struct RuleBatchRecord {
     workflow: String,
     repo: String,
     as_of: String,
@@ -24,107 +24,110 @@ pub struct BatchRecord {
     state: String,
 }
 
-/// A batch that waits, or waited, for the writer.
+/// A batch of rule mutations, pending or applied.
 #[derive(Debug)]
-pub struct Batch {
-    /// Its repository.
+pub struct RuleBatch {
+    /// Repository that the rules belong to.
     pub repo: Repository,
-    /// Whose lock it is applied under.
-    pub keeper: WorkflowKey,
-    /// The policy moment.
+    /// Workflow key whose lock serialises writes to these rules.
+    pub rule_scope: WorkflowKey,
+    /// Policy timestamp.
     pub as_of: Timestamp,
-    /// The policy.
+    /// Policy that applies.
     pub policy: Policy,
-    /// What was decided, of reviews.
+    /// Decision about a review; `None` for a batch that came from verdicts.
     pub review: Option<DecidedReview>,
-    /// What is asked.
+    /// Mutations to apply.
     pub mutations: Vec<RuleMutation>,
-    /// Whether the writer has still to apply it.
-    pub waits: bool,
+    /// True until the writer has applied the batch.
+    pub pending: bool,
 }
 
-/// A row of `rule_looks`: a rule that stood before a run that was looked into.
+/// A row of `rule_looks`: the evaluation of a rule that was presented to an investigated run.
 #[derive(Debug)]
-pub struct RuleLook {
-    /// The rule.
+pub struct RuleEvaluation {
+    /// Id of the rule.
     pub memory: MemoryId,
-    /// The run's workflow.
+    /// Workflow of the run.
     pub workflow: Workflow,
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
-    /// What it did there.
+    /// Verdict about the rule in this run.
     pub verdict: &'static str,
 }
 
-impl BatchRecord {
-    /// Reads it.
-    pub fn read(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<Batch> {
-        let review = self.review.as_ref().map(|review| at("rule_batches.review", id).json(review));
-        let repo = Repository::new(&self.repo).map_err(|error| at("rule_batches.repo", id).damaged(error))?;
-        Ok(Batch {
+impl RuleBatchRecord {
+    /// Converts the row. Fails on a damaged value.
+    pub fn to_rule_batch(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<RuleBatch> {
+        let review = self.review.as_ref().map(|review| at("rule_batches.review", id).parse_json(review));
+        let repo =
+            Repository::new(&self.repo).map_err(|error| at("rule_batches.repo", id).damaged_error(error))?;
+        Ok(RuleBatch {
             repo,
-            keeper: workflow_key(tenant.as_str(), &self.workflow)?,
+            rule_scope: parse_workflow_key(tenant.as_str(), &self.workflow)?,
             as_of: at("rule_batches.as_of", id).parse(&self.as_of)?,
-            policy: at("rule_batches.policy", id).json(&self.policy)?,
+            policy: at("rule_batches.policy", id).parse_json(&self.policy)?,
             review: review.transpose()?,
-            mutations: at("rule_batches.mutations", id).json(&self.mutations)?,
-            waits: self.state == "settling",
+            mutations: at("rule_batches.mutations", id).parse_json(&self.mutations)?,
+            pending: self.state == "settling",
         })
     }
 }
 
-impl Batch {
-    /// The columns `cause` and `cause_id` of everything that it may have caused already.
-    pub fn causes(&self) -> Vec<(&'static str, String)> {
-        let mut causes: Vec<_> = self.mutations.iter().filter_map(cause_of).collect();
+impl RuleBatch {
+    /// Returns the columns `cause` and `cause_id` of all changes that this batch may have caused already.
+    pub fn possible_causes(&self) -> Vec<(&'static str, String)> {
+        let mut causes: Vec<_> = self.mutations.iter().filter_map(mutation_cause).collect();
         causes.sort();
         causes.dedup();
         causes
     }
 
-    /// Which rules stood before which runs, and what came of it.
-    pub fn looks(&self) -> Vec<RuleLook> {
+    /// Returns the evaluations that this batch contains.
+    pub fn rule_evaluations(&self) -> Vec<RuleEvaluation> {
         let looks = self.mutations.iter().filter_map(|mutation| match &mutation.ask {
-            RuleAsk::Credit { memory, workflow, run, verdict, .. } => Some(RuleLook {
+            RuleMutationKind::Credit { memory, workflow, run, verdict, .. } => Some(RuleEvaluation {
                 memory: *memory,
                 workflow: workflow.clone(),
                 run: run.clone(),
-                verdict: verdict.key(),
+                verdict: verdict.as_key(),
             }),
             _ => None,
         });
         looks.collect()
     }
 
-    /// The memories that it names.
-    pub fn named(&self) -> Vec<MemoryId> {
+    /// Returns the memories that the batch credits.
+    pub fn named_memories(&self) -> Vec<MemoryId> {
         let named = self.mutations.iter().filter_map(|mutation| match &mutation.ask {
-            RuleAsk::Credit { memory, .. } => Some(*memory),
+            RuleMutationKind::Credit { memory, .. } => Some(*memory),
             _ => None,
         });
         named.collect()
     }
 
-    /// Whether it asks which rules nobody uses.
-    pub fn asks_for_uses(&self) -> bool {
-        self.mutations.iter().any(|mutation| matches!(mutation.ask, RuleAsk::Expire))
+    /// Returns true when the batch expires unused rules, which needs their usage counts.
+    pub fn needs_rule_use(&self) -> bool {
+        self.mutations.iter().any(|mutation| matches!(mutation.ask, RuleMutationKind::Expire))
     }
 }
 
-/// Reads how often a rule was looked for, and ignored since it last changed.
-pub fn read_use(memory: &str, presented: i64, unused: i64) -> Result<(MemoryId, RuleUse)> {
+/// Parses the usage of a rule: evaluations in total, and those that ignored it since it last changed.
+pub fn rule_use_from_row(memory: &str, presented: i64, unused: i64) -> Result<(MemoryId, RuleUse)> {
     let place = at("rule_looks", memory);
-    let (presented, unused) = (place.unsigned(presented)?, place.unsigned(unused)?);
+    let (presented, unused) = (place.parse_unsigned(presented)?, place.parse_unsigned(unused)?);
     Ok((place.parse(memory)?, RuleUse { presented, unused }))
 }
 
-fn cause_of(mutation: &RuleMutation) -> Option<(&'static str, String)> {
-    let remark = |remark| Cause::Review { remark, edition: String::new() };
+fn mutation_cause(mutation: &RuleMutation) -> Option<(&'static str, String)> {
+    let remark = |remark| ChangeCause::Review { remark, edition: String::new() };
     let of = match &mutation.ask {
-        RuleAsk::Observe { evidence, .. } => remark(evidence.remark.as_ref()?.remark.clone()),
-        RuleAsk::Withdraw { remark: of, .. } => remark(of.clone()),
-        RuleAsk::Credit { workflow, run, .. } => Cause::Run { workflow: workflow.clone(), run: run.clone() },
-        RuleAsk::Expire => return None,
+        RuleMutationKind::Observe { evidence, .. } => remark(evidence.remark.as_ref()?.remark.clone()),
+        RuleMutationKind::Withdraw { remark: of, .. } => remark(of.clone()),
+        RuleMutationKind::Credit { workflow, run, .. } => {
+            ChangeCause::Run { workflow: workflow.clone(), run: run.clone() }
+        }
+        RuleMutationKind::Expire => return None,
     };
-    Some(cause(&of))
+    Some(cause_columns(&of))
 }

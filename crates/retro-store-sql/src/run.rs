@@ -3,17 +3,17 @@
 use jiff::Timestamp;
 use retro_core::effect::Trial;
 use retro_core::id::{MemoryId, Tenant, WorkflowKey};
-use retro_core::report::{Sighting, Spent, WindowRun};
+use retro_core::report::{InvestigatedRun, RunSpending, WindowRun};
 use retro_core::retrospective::{Investigation, Retrospective};
-use retro_core::run::{MemoryUse, Outcome, RunFacts};
-use retro_store::{Result, RunMet, RunRow};
+use retro_core::run::{RunFacts, RunMemories, RunOutcome};
+use retro_store::{Result, RunExposure, RunRow};
 use serde::Deserialize;
 
-use crate::{at, workflow_key};
+use crate::{at, parse_workflow_key};
 
 /// A row of `runs` with its facts.
 #[derive(Debug, sqlx::FromRow)]
-pub struct Record {
+pub struct RunRecord {
     workflow: String,
     run_id: String,
     ordinal: Option<i64>,
@@ -22,90 +22,95 @@ pub struct Record {
     body: String,
 }
 
-impl Record {
-    /// The run, of this tenant.
-    pub fn read(self, tenant: &Tenant) -> Result<RunRow> {
+impl RunRecord {
+    /// Converts the row of this tenant. Fails on a damaged value.
+    pub fn into_run_row(self, tenant: &Tenant) -> Result<RunRow> {
         let key = format!("{tenant}/{}/{}", self.workflow, self.run_id);
         let place = at("runs", &key);
         Ok(RunRow {
-            key: workflow_key(tenant.as_str(), &self.workflow)?,
-            ordinal: self.ordinal.map(|ordinal| place.unsigned(ordinal)).transpose()?,
-            facts: at("run_facts.facts", &key).json(&self.facts)?,
-            body: at("run_facts.body", &key).json(&self.body)?,
-            received_at: place.millis(self.received_ms)?,
+            key: parse_workflow_key(tenant.as_str(), &self.workflow)?,
+            ordinal: self.ordinal.map(|ordinal| place.parse_unsigned(ordinal)).transpose()?,
+            facts: at("run_facts.facts", &key).parse_json(&self.facts)?,
+            body: at("run_facts.body", &key).parse_json(&self.body)?,
+            received_at: place.parse_millis(self.received_ms)?,
         })
     }
 }
 
-/// What an effect needs of a run's facts.
+/// Facts of a run that the estimate of a memory's effect needs.
 #[derive(Deserialize)]
-struct Tried {
-    outcome: Outcome,
+struct TrialFacts {
+    outcome: RunOutcome,
     started_at: Option<Timestamp>,
     task: Option<String>,
     #[serde(default)]
-    memories: MemoryUse,
+    memories: RunMemories,
 }
 
-/// Reads a counted run beside a memory: ordinal, facts, when it was stored, and whether the gateway recorded that they met.
-pub fn run_met(key: &WorkflowKey, memory: MemoryId, row: &(i64, String, i64, bool)) -> Result<RunMet> {
+/// Parses a counted run for the estimate of a memory's effect: ordinal, facts, time of storing in Unix milliseconds,
+/// and whether the gateway recorded that the memory was presented.
+pub fn run_exposure_from_row(
+    key: &WorkflowKey,
+    memory: MemoryId,
+    row: &(i64, String, i64, bool),
+) -> Result<RunExposure> {
     let (ordinal, facts, received_ms, recorded) = row;
     let name = format!("{key}, ordinal {ordinal}");
-    let tried: Tried = at("run_facts.facts", &name).json(facts)?;
+    let tried: TrialFacts = at("run_facts.facts", &name).parse_json(facts)?;
     let place = at("runs", &name);
     let trial = Trial {
-        began_at: tried.started_at.map_or_else(|| place.millis(*received_ms), Ok)?,
+        began_at: tried.started_at.map_or_else(|| place.parse_millis(*received_ms), Ok)?,
         task: tried.task,
-        met: *recorded || [tried.memories.presented, tried.memories.read].concat().contains(&memory),
+        exposed: *recorded || [tried.memories.presented, tried.memories.read].concat().contains(&memory),
         succeeded: tried.outcome.succeeded(),
     };
-    Ok(RunMet { ordinal: place.unsigned(*ordinal)?, trial })
+    Ok(RunExposure { ordinal: place.parse_unsigned(*ordinal)?, trial })
 }
 
-/// What a window needs of a run's facts.
+/// Facts of a run that the report of a window needs.
 #[derive(Deserialize)]
-struct Ended {
-    outcome: Outcome,
+struct OutcomeFacts {
+    outcome: RunOutcome,
 }
 
-/// Reads a run of a retrospective's window: ordinal, id and facts.
-pub fn window_run(retrospective: &Retrospective, row: &(i64, String, String)) -> Result<WindowRun> {
+/// Parses a run of a retrospective's window: ordinal, id and facts.
+pub fn window_run_from_row(retrospective: &Retrospective, row: &(i64, String, String)) -> Result<WindowRun> {
     let (ordinal, run, facts) = row;
     let key = format!("{}/{run}", retrospective.key);
     let place = at("run_facts", &key);
-    let Ended { outcome } = at("run_facts.facts", &key).json(facts)?;
-    let (ordinal, run) = (place.unsigned(*ordinal)?, place.parse(run)?);
+    let OutcomeFacts { outcome } = at("run_facts.facts", &key).parse_json(facts)?;
+    let (ordinal, run) = (place.parse_unsigned(*ordinal)?, place.parse(run)?);
     Ok(WindowRun { ordinal, run, outcome, pull_requests: Vec::new() })
 }
 
-/// Reads what a counted run took: ordinal and facts.
-pub fn spent(key: &WorkflowKey, (ordinal, facts): &(i64, String)) -> Result<Spent> {
+/// Parses the spending of a counted run: ordinal and facts.
+pub fn spending_from_row(key: &WorkflowKey, (ordinal, facts): &(i64, String)) -> Result<RunSpending> {
     let name = format!("{key}, ordinal {ordinal}");
-    let facts: RunFacts = at("run_facts.facts", &name).json(facts)?;
-    Ok(Spent::of(at("runs.ordinal", &name).unsigned(*ordinal)?, &facts))
+    let facts: RunFacts = at("run_facts.facts", &name).parse_json(facts)?;
+    Ok(RunSpending::from_facts(at("runs.ordinal", &name).parse_unsigned(*ordinal)?, &facts))
 }
 
-/// Reads what an investigation saw beside how its run ended: number, ordinal, run, whether it took another's place, result and
-/// the run's facts. `None` when it has no answer, or nobody said how the run ended.
-pub fn sighting(
+/// Parses an investigated run: number, ordinal, run id, whether it replaced another run, result, and facts. Returns
+/// `None` when the investigation has no answer or the run's outcome is unknown.
+pub fn investigated_run_from_row(
     key: &WorkflowKey,
     (number, ordinal, run, replacement, result, facts): &(i64, i64, String, bool, String, String),
-) -> Result<Option<Sighting>> {
+) -> Result<Option<InvestigatedRun>> {
     let name = format!("{key}, ordinal {ordinal}");
     let (of_run, of_result) = (at("run_facts.facts", &name), at("investigations.result", &name));
-    let Ended { outcome } = of_run.json(facts)?;
+    let OutcomeFacts { outcome } = of_run.parse_json(facts)?;
     let one = Investigation {
-        number: of_result.unsigned(*number)?,
-        ordinal: of_result.unsigned(*ordinal)?,
+        number: of_result.parse_unsigned(*number)?,
+        ordinal: of_result.parse_unsigned(*ordinal)?,
         run: of_result.parse(run)?,
         replacement: *replacement,
-        result: Some(of_result.json(result)?),
+        result: Some(of_result.parse_json(result)?),
     };
-    Ok(outcome.succeeded().and_then(|succeeded| Sighting::of(&one, succeeded)))
+    Ok(outcome.succeeded().and_then(|succeeded| InvestigatedRun::from_investigation(&one, succeeded)))
 }
 
-/// Fails unless so many runs are the whole window of a retrospective.
-pub fn whole(retrospective: &Retrospective, found: usize) -> Result<()> {
+/// Fails unless the number of runs found equals the retrospective's window.
+pub fn check_window_complete(retrospective: &Retrospective, found: usize) -> Result<()> {
     let Retrospective { key, first, last, asked, .. } = retrospective;
     if found as u64 == retrospective.window_runs() {
         return Ok(());
@@ -114,5 +119,5 @@ pub fn whole(retrospective: &Retrospective, found: usize) -> Result<()> {
         None => format!("window {first} to {last}"),
         Some(asked) => format!("what request {} asked for", asked.request),
     };
-    Err(at("runs.ordinal", key).damaged(format!("{what} holds {found} runs")))
+    Err(at("runs.ordinal", key).damaged_error(format!("{what} holds {found} runs")))
 }

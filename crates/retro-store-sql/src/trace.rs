@@ -3,18 +3,18 @@
 use retro_core::trace::TraceContext;
 use retro_store::trace::InvestigationTraces;
 
-/// What is at work here, as it is kept in a row.
-pub fn current() -> Option<String> {
-    retro_trace::current().map(|trace| trace.to_string())
+/// Returns the current trace context as text for a column.
+pub fn current_trace() -> Option<String> {
+    retro_trace::current_trace_context().map(|trace| trace.to_string())
 }
 
-/// A context as it was kept. What cannot be read counts as none: no work may fail because of it.
-pub fn read(kept: Option<&str>) -> Option<TraceContext> {
+/// Parses a stored trace context. An unreadable one counts as none: tracing must never fail the work.
+pub fn parse_trace(kept: Option<&str>) -> Option<TraceContext> {
     kept?.parse().ok()
 }
 
-/// Those of an investigation: of what made it due, and of the run.
-pub fn of_investigation(row: Option<(Option<String>, Option<String>)>) -> InvestigationTraces {
+/// Parses the trace contexts of an investigation: the one that made it due, and the run's.
+pub fn investigation_traces_from_row(row: Option<(Option<String>, Option<String>)>) -> InvestigationTraces {
     let (due, run) = row.unwrap_or_default();
-    InvestigationTraces { due: read(due.as_deref()), run: read(run.as_deref()) }
+    InvestigationTraces { due: parse_trace(due.as_deref()), run: parse_trace(run.as_deref()) }
 }

@@ -1,12 +1,12 @@
-//! Rows of pull requests and of the runs behind them.
+//! Rows of pull requests and of the runs linked to them.
 
 use std::collections::BTreeMap;
 
 use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::message::{Message, Notice};
 use retro_core::outcome::{
-    PULL_REQUESTS_NOTED_MAX, PullRequestFacts, PullRequestRef, RunOutcome, RunReferences, commit_name,
-    repo_name, trailer_names,
+    PULL_REQUESTS_NOTED_MAX, PullRequestFacts, PullRequestOutcome, PullRequestRef, RunReferences,
+    normalize_commit, normalize_repo, parse_trailer,
 };
 use retro_core::report::WindowRun;
 use retro_store::Result;
@@ -14,11 +14,11 @@ use retro_store::track::{RunLink, Trailer};
 use serde::Deserialize;
 
 use crate::count::RunWrite;
-use crate::{at, workflow_key};
+use crate::{at, parse_workflow_key};
 
-/// Of a run's facts, what says where it belongs.
+/// Facts of a run that link it to a pull request.
 #[derive(Deserialize)]
-struct Told {
+struct ReferenceFacts {
     #[serde(default)]
     repo: Option<String>,
     #[serde(default)]
@@ -27,72 +27,74 @@ struct Told {
     commit: Option<String>,
 }
 
-/// Reads `run_facts.facts` of the run with this place of arrival. A name that no repository and no commit can have is none.
-pub fn references(key: &WorkflowKey, number: i64, facts: &str) -> Result<RunReferences> {
-    let Told { repo, pull_request, commit } =
-        at("run_facts.facts", format!("{key}, number {number}")).json(facts)?;
+/// Parses the references in `run_facts.facts` of the run with this arrival number. Names that no repository or commit
+/// can have are dropped.
+pub fn parse_references(key: &WorkflowKey, number: i64, facts: &str) -> Result<RunReferences> {
+    let ReferenceFacts { repo, pull_request, commit } =
+        at("run_facts.facts", format!("{key}, number {number}")).parse_json(facts)?;
     let sane = |text: &String| text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control);
     Ok(RunReferences {
-        repo: repo.filter(sane).map(|repo| repo_name(&repo)),
-        // Beyond what a database's integer holds is no number of a pull request.
+        repo: repo.filter(sane).map(|repo| normalize_repo(&repo)),
+        // A number that a database integer cannot hold is no pull request's.
         number: pull_request.filter(|number| i64::try_from(*number).is_ok()),
-        commit: commit.filter(sane).map(|commit| commit_name(&commit)),
+        commit: commit.filter(sane).map(|commit| normalize_commit(&commit)),
     })
 }
 
-/// Longer names are nobody's, in bytes: GitHub's are at most 140, a hash has 64 digits.
+/// Longest accepted name in bytes: GitHub's have at most 140, a hash has 64 digits.
 const NAME_BYTES_MAX: usize = 512;
 
-/// The rows of a trailer: workflow (empty: any) and run, one for each way to read it.
-pub fn readings(trailer: &Trailer) -> Vec<(String, String)> {
-    let read = trailer_names(&trailer.named).into_iter();
+/// Returns the rows of a commit trailer, one for each way to read it: workflow (empty: any) and run id.
+pub fn trailer_rows(trailer: &Trailer) -> Vec<(String, String)> {
+    let read = parse_trailer(&trailer.text).into_iter();
     read.map(|(workflow, run)| (workflow.map(String::from).unwrap_or_default(), run.into())).collect()
 }
 
-/// Reads what is known of a pull request.
-pub fn facts(pull_request: &PullRequestRef, facts: &str) -> Result<PullRequestFacts> {
-    at("pull_requests.facts", pull_request).json(facts)
+/// Parses the facts of a pull request.
+pub fn parse_pull_request_facts(pull_request: &PullRequestRef, facts: &str) -> Result<PullRequestFacts> {
+    at("pull_requests.facts", pull_request).parse_json(facts)
 }
 
-/// Reads a pull request's key.
-pub fn pull_request(repo: String, number: i64) -> Result<PullRequestRef> {
-    let number = at("pull_requests.number", &repo).unsigned(number)?;
+/// Parses the key of a pull request.
+pub fn pull_request_from_row(repo: String, number: i64) -> Result<PullRequestRef> {
+    let number = at("pull_requests.number", &repo).parse_unsigned(number)?;
     Ok(PullRequestRef { repo, number })
 }
 
-/// Workflow, run, repository, number, facts.
+/// Workflow, run, repository, number and facts.
 pub type LinkRow = (String, String, String, i64, Option<String>);
 
-/// Reads a link of a run; of a pull request that nothing was heard of yet, nothing is known.
-pub fn link(tenant: &Tenant, row: LinkRow) -> Result<RunLink> {
+/// Parses a link of a run. Facts are empty when no event of the pull request has arrived yet.
+pub fn link_from_row(tenant: &Tenant, row: LinkRow) -> Result<RunLink> {
     let (workflow, run, repo, number, known) = row;
-    let key = workflow_key(tenant.as_str(), &workflow)?;
-    let pull_request = pull_request(repo, number)?;
-    let known = known.map(|known| facts(&pull_request, &known)).transpose()?.unwrap_or_default();
+    let key = parse_workflow_key(tenant.as_str(), &workflow)?;
+    let pull_request = pull_request_from_row(repo, number)?;
+    let known =
+        known.map(|known| parse_pull_request_facts(&pull_request, &known)).transpose()?.unwrap_or_default();
     Ok((key.workflow, at("followed_runs.run_id", &workflow).parse(&run)?, pull_request, known))
 }
 
-/// Repository, number, facts.
+/// Repository, number and facts.
 pub type OutcomeRow = (String, i64, String);
 
-/// Reads what became of a run at one of its pull requests.
-pub fn outcome((repo, number, known): OutcomeRow) -> Result<RunOutcome> {
-    let pull_request = pull_request(repo, number)?;
-    let known = facts(&pull_request, &known)?;
-    Ok(RunOutcome::of(pull_request, &known))
+/// Parses the outcome of a run at one of its pull requests.
+pub fn outcome_from_row((repo, number, known): OutcomeRow) -> Result<PullRequestOutcome> {
+    let pull_request = pull_request_from_row(repo, number)?;
+    let known = parse_pull_request_facts(&pull_request, &known)?;
+    Ok(PullRequestOutcome::from_facts(pull_request, &known))
 }
 
-/// Run, repository, number, facts.
+/// Run, repository, number and facts.
 pub type RunOutcomeRow = (String, String, i64, String);
 
-/// Notes the rows, sorted by run and pull request, with the runs of a window; of each run at most
-/// [`PULL_REQUESTS_NOTED_MAX`].
-pub fn noted(window: &mut [WindowRun], rows: Vec<RunOutcomeRow>) -> Result<()> {
-    let mut by_run: BTreeMap<String, Vec<RunOutcome>> = BTreeMap::new();
+/// Attaches outcomes, sorted by run and pull request, to the runs of a window; at most [`PULL_REQUESTS_NOTED_MAX`] to
+/// each run.
+pub fn attach_outcomes(window: &mut [WindowRun], rows: Vec<RunOutcomeRow>) -> Result<()> {
+    let mut by_run: BTreeMap<String, Vec<PullRequestOutcome>> = BTreeMap::new();
     for (run, repo, number, known) in rows {
         let of = by_run.entry(run).or_default();
         if of.len() < PULL_REQUESTS_NOTED_MAX {
-            of.push(outcome((repo, number, known))?);
+            of.push(outcome_from_row((repo, number, known))?);
         }
     }
     for one in window {
@@ -101,9 +103,9 @@ pub fn noted(window: &mut [WindowRun], rows: Vec<RunOutcomeRow>) -> Result<()> {
     Ok(())
 }
 
-/// From where the runs of these writes that were known before are to be followed, by tenant and workflow: the place before
-/// the first of them. A run that is new is not among them.
-pub fn again<'a>(writes: &[RunWrite<'a>]) -> BTreeMap<(&'a str, &'a str), u64> {
+/// Returns for each tenant and workflow the arrival number from which tracking restarts: the one before the first
+/// rewritten run. New runs do not count, because tracking has not reached them yet.
+pub fn tracking_restart_points<'a>(writes: &[RunWrite<'a>]) -> BTreeMap<(&'a str, &'a str), u64> {
     let mut places = BTreeMap::new();
     for write in writes.iter().filter(|write| write.known) {
         let key = &write.incoming.arrival.key;
@@ -114,8 +116,13 @@ pub fn again<'a>(writes: &[RunWrite<'a>]) -> BTreeMap<(&'a str, &'a str), u64> {
     places
 }
 
-/// The message that wakes the writer for a workflow behind a pull request.
-pub fn due(tenant: &Tenant, workflow: &str, pull_request: PullRequestRef, because: &str) -> Result<Message> {
-    let key = workflow_key(tenant.as_str(), workflow)?;
-    Ok(Notice::OutcomesDue { pull_request, because: because.to_owned() }.about(&key))
+/// Builds the message that wakes the writer for credits of a pull request in one workflow.
+pub fn outcomes_due_message(
+    tenant: &Tenant,
+    workflow: &str,
+    pull_request: PullRequestRef,
+    because: &str,
+) -> Result<Message> {
+    let key = parse_workflow_key(tenant.as_str(), workflow)?;
+    Ok(Notice::OutcomesDue { pull_request, because: because.to_owned() }.into_message(&key))
 }

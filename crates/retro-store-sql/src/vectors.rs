@@ -1,12 +1,12 @@
-//! Vectors as a column holds them: each component in four bytes, the least first.
+//! Encoding of vectors in a column: four bytes per component, little-endian.
 
-/// The bytes of a vector.
-pub fn bytes(vector: &[i32]) -> Vec<u8> {
+/// Encodes a vector.
+pub fn encode_vector(vector: &[i32]) -> Vec<u8> {
     vector.iter().flat_map(|component| component.to_le_bytes()).collect()
 }
 
-/// The vector of some bytes; `None` when they end in the middle of a component.
-pub fn vector(bytes: &[u8]) -> Option<Vec<i32>> {
+/// Decodes a vector. Returns `None` when the bytes end within a component.
+pub fn decode_vector(bytes: &[u8]) -> Option<Vec<i32>> {
     let (components, rest) = bytes.as_chunks::<4>();
     rest.is_empty().then(|| components.iter().map(|component| i32::from_le_bytes(*component)).collect())
 }
@@ -18,8 +18,8 @@ mod tests {
     #[test]
     fn a_vector_comes_back_as_it_was() {
         let all = vec![0, 1, -1, i32::MAX, i32::MIN];
-        assert_eq!(vector(&bytes(&all)), Some(all));
-        assert_eq!(vector(&[]), Some(Vec::new()));
-        assert_eq!(vector(&[1, 2, 3, 4, 5]), None);
+        assert_eq!(decode_vector(&encode_vector(&all)), Some(all));
+        assert_eq!(decode_vector(&[]), Some(Vec::new()));
+        assert_eq!(decode_vector(&[1, 2, 3, 4, 5]), None);
     }
 }

@@ -1,11 +1,11 @@
-//! How many bytes an event leaves for ever: counts runs, purges their details, and prints what each table and index
-//! holds then. `cargo run -p retro-store-sqlite --example identities -- 100000`
+//! Measures the bytes that an event occupies permanently: counts runs, purges their details, and prints the size of
+//! each table and index. `cargo run -p retro-store-sqlite --example identities -- 100000`
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for one person at a terminal")]
 
-use retro_core::count::{Arrival, decide};
-use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey, derive};
+use retro_core::count::{Arrival, count_arrivals};
+use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey, derive_uuid};
 use retro_core::policy::Policy;
-use retro_store::keep::Stage;
+use retro_store::retention::RetentionStage;
 use retro_store::{CounterStore, IncomingBody, IncomingRun, RetentionStore};
 use retro_store_sqlite::SqliteStore;
 use sqlx::{ConnectOptions, Connection};
@@ -16,28 +16,28 @@ async fn main() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("retro.db");
     let store = SqliteStore::open_and_migrate(&path).await.unwrap();
-    // Nothing opens, so that only what counting leaves is measured.
+    // No retrospective opens, so that only the rows of counting are measured.
     let policy = Policy { threshold_runs: u32::MAX, ..Policy::default() };
     let as_of = "2026-11-20T10:00:00Z".parse().unwrap();
-    let count = |facts, arrivals: &[Arrival]| decide(facts, arrivals, &policy, as_of);
+    let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, as_of);
     let all: Vec<usize> = (0..events).collect();
     for batch in all.chunks(500) {
         let batch: Vec<_> = batch.iter().map(|number| incoming(*number)).collect();
-        store.count(&batch, &[], &count).await.unwrap();
+        store.count_runs(&batch, &[], &count).await.unwrap();
     }
     store.disconnect().await;
     print_sizes(&path, events, "counted").await;
     let store = SqliteStore::open(&path).await.unwrap();
-    while store.purge(Stage::Events, 0, 1000).await.unwrap().more {}
+    while store.purge_stage(RetentionStage::Events, 0, 1000).await.unwrap().has_more {}
     store.disconnect().await;
     print_sizes(&path, events, "inbox purged").await;
 }
 
-/// Ids of random order, as emitters draw them.
+/// Builds a run with random-looking ids, as emitters draw them.
 fn incoming(number: usize) -> IncomingRun {
     let key =
         WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("airline-support").unwrap() };
-    let id = derive("example", &[&number.to_string()]).to_string();
+    let id = derive_uuid("example", &[&number.to_string()]).to_string();
     let source = "https://engine.example/desk".to_owned();
     let event = EventKey { tenant: key.tenant.clone(), source, id: id.clone() };
     let run_id = RunId::new(id).unwrap();
@@ -71,7 +71,7 @@ async fn print_sizes(path: &std::path::Path, events: usize, when: &str) {
     connection.close().await.unwrap();
 }
 
-/// A copy of the file beside it, made when it is not there.
+/// Copies the database file beside it, unless the copy exists.
 fn copied(path: &std::path::Path) -> std::path::PathBuf {
     let copy = path.with_extension("copy");
     if !copy.exists() {

@@ -1,17 +1,20 @@
-//! Claiming an investigation: the lease, the token, and everything that its worker needs.
+//! Claims of investigations: the lease, the token, and everything that the worker needs.
 
 use std::collections::BTreeMap;
 
 use retro_core::id::{MemoryId, WorkflowKey};
 use retro_core::run::RunFacts;
 use retro_store::{Claim, JournalEntry, Result};
-use retro_store_sql::claim::{Parts, Record, Taken, claim, journal_entry, met, token_step};
+use retro_store_sql::claim::{
+    ClaimParts, ClaimRecord, ClaimedInvestigation, build_claim, collect_met_memories, journal_entry_from_row,
+    token_step,
+};
 use sqlx::SqliteConnection;
 
-use crate::damage::{OnTable, at};
+use crate::convert::{OnTable, at};
 use crate::{investigate, memory, now_ms, outcome, retrospective, run};
 
-/// What is written where an investigation is free: due, past its pause, held by nobody, and not called off.
+/// SQL clause that selects free investigations: due, past their pause, not leased, and not cancelled.
 macro_rules! free {
     () => {
         concat!(
@@ -28,16 +31,17 @@ macro_rules! free {
 
 pub(crate) use free;
 
-/// How many investigations are free.
+/// Counts the free investigations.
 pub(crate) const CLAIMABLE: &str = concat!("SELECT count(*) ", free!());
 
-/// Takes the oldest free investigation for `lease_s` seconds; `None` when there is none.
-pub(crate) async fn take(
+/// Claims the oldest free investigation for `lease_s` seconds. Returns `None` when there is none.
+pub(crate) async fn claim_next(
     connection: &mut SqliteConnection,
     worker: &str,
     lease_s: i64,
-) -> Result<Option<Record>> {
-    // Whether somebody held it is asked first, since RETURNING knows only what is new; nobody writes in between.
+) -> Result<Option<ClaimRecord>> {
+    // Whether the lease had expired is read first, because RETURNING sees only the new row. No other writer can come in
+    // between.
     const FIND: &str = concat!(
         "SELECT one.rowid, one.lease_ms IS NOT NULL ",
         free!(),
@@ -53,34 +57,37 @@ pub(crate) async fn take(
          RETURNING tenant, retrospective, number, ordinal, run_id, token, attempts, ?5 AS taken_over"
     );
     let found: Option<(i64, bool)> =
-        sqlx::query_as(FIND).fetch_optional(&mut *connection).await.on("investigations")?;
+        sqlx::query_as(FIND).fetch_optional(&mut *connection).await.on_table("investigations")?;
     let Some((row, taken_over)) = found else { return Ok(None) };
     let take = sqlx::query_as(TAKE).bind(worker).bind(lease_s).bind(token_step()).bind(row).bind(taken_over);
-    take.fetch_optional(connection).await.on("investigations")
+    take.fetch_optional(connection).await.on_table("investigations")
 }
 
 /// Loads everything about a claimed investigation.
-pub(crate) async fn load(connection: &mut SqliteConnection, record: &Record) -> Result<Claim> {
-    let taken = record.read()?;
-    let stored = retrospective::load(connection, &taken.tenant, taken.retrospective).await?;
-    let gone = || at("investigations", taken.retrospective).damaged("its retrospective is gone");
+pub(crate) async fn load_claim(connection: &mut SqliteConnection, record: &ClaimRecord) -> Result<Claim> {
+    let taken = record.to_claimed_investigation()?;
+    let stored = retrospective::find_retrospective(connection, &taken.tenant, taken.retrospective).await?;
+    let gone = || at("investigations", taken.retrospective).damaged_error("its retrospective is missing");
     let (retrospective, _) = stored.ok_or_else(gone)?;
-    let run = run::run_at(connection, &retrospective, taken.ordinal).await?;
-    let met = memories_met(connection, &retrospective.key, &taken, &run.0).await?;
+    let run = run::load_run_at(connection, &retrospective, taken.ordinal).await?;
+    let met = load_met_memories(connection, &retrospective.key, &taken, &run.0).await?;
     let named: Vec<MemoryId> = met.keys().copied().collect();
-    let memories = memory::living_and_named(connection, &retrospective.key, &named).await?;
-    let rules = memory::rules_named(connection, &retrospective.key.tenant, &named).await?;
-    let earlier = investigate::ended(connection, &taken.tenant, taken.retrospective).await?;
+    let memories = memory::list_living_and_named(connection, &retrospective.key, &named).await?;
+    let rules = memory::list_named_rules(connection, &retrospective.key.tenant, &named).await?;
+    let earlier = investigate::list_ended(connection, &taken.tenant, taken.retrospective).await?;
     let earlier = earlier.into_iter().map(|(one, _)| one).collect();
-    let outcomes = outcome::outcomes_of(connection, &retrospective.key, taken.run.as_str()).await?;
-    let journal = journal(connection, &taken).await?;
-    Ok(claim(&taken, Parts { retrospective, run, met, memories, rules, outcomes, earlier, journal }))
+    let outcomes = outcome::list_outcomes_of(connection, &retrospective.key, taken.run.as_str()).await?;
+    let journal = load_journal(connection, &taken).await?;
+    Ok(build_claim(
+        &taken,
+        ClaimParts { retrospective, run, met, memories, rules, outcomes, earlier, journal },
+    ))
 }
 
-async fn memories_met(
+async fn load_met_memories(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
-    taken: &Taken,
+    taken: &ClaimedInvestigation,
     facts: &RunFacts,
 ) -> Result<BTreeMap<MemoryId, bool>> {
     const LOAD: &str = "
@@ -92,11 +99,14 @@ async fn memories_met(
         .bind(taken.run.as_str())
         .fetch_all(connection)
         .await
-        .on("presentations")?;
-    met(key, &taken.run, &recorded, &facts.memories)
+        .on_table("presentations")?;
+    collect_met_memories(key, &taken.run, &recorded, &facts.memories)
 }
 
-async fn journal(connection: &mut SqliteConnection, taken: &Taken) -> Result<Vec<JournalEntry>> {
+async fn load_journal(
+    connection: &mut SqliteConnection,
+    taken: &ClaimedInvestigation,
+) -> Result<Vec<JournalEntry>> {
     const LOAD: &str = "
         SELECT stage, body FROM journal WHERE tenant = ?1 AND retrospective = ?2 AND number = ?3
         ORDER BY written_ms, rowid";
@@ -106,6 +116,6 @@ async fn journal(connection: &mut SqliteConnection, taken: &Taken) -> Result<Vec
         .bind(taken.number)
         .fetch_all(connection)
         .await
-        .on("journal")?;
-    rows.iter().map(|(stage, body)| journal_entry(taken, stage, body)).collect()
+        .on_table("journal")?;
+    rows.iter().map(|(stage, body)| journal_entry_from_row(taken, stage, body)).collect()
 }

@@ -1,82 +1,85 @@
-//! Counting a batch: what is known is loaded, the decision is taken, and its effects are stored, by a dozen
-//! statements however large the batch is.
+//! Counting a batch: loads the known state, decides, and stores the effects, with a dozen statements whatever the size
+//! of the batch.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use retro_core::count::{Arrival, Counted, Facts};
+use retro_core::count::{Arrival, ArrivalDecision, CountingFacts};
 use retro_core::id::{EventKey, WorkflowKey};
-use retro_core::keep::Seen;
+use retro_core::retention::SeenContent;
 use retro_core::retrospective::WorkflowState;
 use retro_fault::Label;
-use retro_store::count::Decide;
+use retro_store::count::DecideCount;
 use retro_store::{CounterStore, IncomingRun, Result};
-use retro_store_sql::body::pack;
-use retro_store_sql::count::{CONSUMER, Known, Plan, WorkflowRecord, in_order, plan};
-use retro_store_sql::workflow_key;
+use retro_store_sql::body::compress_bodies;
+use retro_store_sql::count::{
+    CONSUMER, CountSnapshot, WorkflowRecord, WritePlan, plan_writes, seen_in_request_order,
+};
+use retro_store_sql::parse_workflow_key;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::damage::{OnTable, at, integer, policy_time};
+use crate::convert::{OnTable, at, format_policy_time, to_i64};
 use crate::open::commit;
 use crate::run::store_runs;
-use crate::{SqliteStore, keep, now_ms, outbox, retrospective};
+use crate::{SqliteStore, now_ms, outbox, retention, retrospective};
 
 #[async_trait]
 impl CounterStore for SqliteStore {
-    async fn count(
+    async fn count_runs(
         &self,
         batch: &[IncomingRun],
         look_at: &[WorkflowKey],
-        decide: Decide<'_>,
-    ) -> Result<Vec<Counted>> {
-        let bodies = pack(batch)?;
+        decide: DecideCount<'_>,
+    ) -> Result<Vec<ArrivalDecision>> {
+        let bodies = compress_bodies(batch)?;
         let arrivals: Vec<Arrival> = batch.iter().map(|run| run.arrival.clone()).collect();
-        let mut transaction = self.write().await?;
-        let known = load(&mut transaction, &arrivals, look_at).await?;
+        let mut transaction = self.begin_write().await?;
+        let known = load_snapshot(&mut transaction, &arrivals, look_at).await?;
         let effects = decide(known.facts.clone(), &arrivals);
-        let plan = plan(batch, &bodies, known, &effects);
+        let plan = plan_writes(batch, &bodies, known, &effects);
         store_events(&mut transaction, &plan.events).await?;
         store_workflows(&mut transaction, &plan).await?;
         store_runs(&mut transaction, &plan.runs, &bodies.bytes).await?;
         let opened: Vec<_> = effects.opened.iter().map(|opening| &opening.retrospective).collect();
-        retrospective::open(&mut transaction, &opened).await?;
-        outbox::put(&mut transaction, effects.opened.iter().map(|opening| &opening.message)).await?;
+        retrospective::insert_opened(&mut transaction, &opened).await?;
+        outbox::enqueue_messages(&mut transaction, effects.opened.iter().map(|opening| &opening.message))
+            .await?;
         commit(transaction, Label::CountCommit).await?;
-        Ok(effects.counted)
+        Ok(effects.decisions)
     }
 
-    async fn seen(&self, events: &[EventKey]) -> Result<Vec<Option<Seen>>> {
+    async fn find_seen_events(&self, events: &[EventKey]) -> Result<Vec<Option<SeenContent>>> {
         let asked: Vec<&EventKey> = events.iter().collect();
-        let mut reader = self.reader().acquire().await.on("inbox")?;
-        in_order(events.len(), seen_events(&mut reader, CONSUMER, &asked).await?)
+        let mut reader = self.reader().acquire().await.on_table("inbox")?;
+        seen_in_request_order(events.len(), seen_events(&mut reader, CONSUMER, &asked).await?)
     }
 
-    async fn known(&self, arrivals: &[Arrival]) -> Result<Facts> {
-        Ok(load(&mut *self.snapshot().await?, arrivals, &[]).await?.facts)
+    async fn load_counting_facts(&self, arrivals: &[Arrival]) -> Result<CountingFacts> {
+        Ok(load_snapshot(&mut *self.begin_snapshot().await?, arrivals, &[]).await?.facts)
     }
 
-    async fn waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>> {
-        // The fullest first: below its threshold a window may wait for ever and must not stand in another's way.
+    async fn list_waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>> {
+        // Fullest window first: one below its threshold may wait forever and must not block the others.
         const WAITING: &str = "
             SELECT tenant, workflow FROM workflows
             WHERE open = 0 AND counted > claimed AND (paused_until IS NULL OR paused_until <= ?1)
             ORDER BY counted - claimed DESC, tenant, workflow LIMIT ?2";
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
-            .bind(policy_time(now))
+            .bind(format_policy_time(now))
             .bind(limit)
             .fetch_all(self.reader())
             .await
-            .on("workflows")?;
-        rows.iter().map(|(tenant, workflow)| workflow_key(tenant, workflow)).collect()
+            .on_table("workflows")?;
+        rows.iter().map(|(tenant, workflow)| parse_workflow_key(tenant, workflow)).collect()
     }
 }
 
-async fn load(
+async fn load_snapshot(
     connection: &mut SqliteConnection,
     arrivals: &[Arrival],
     look_at: &[WorkflowKey],
-) -> Result<Known> {
-    let mut known = Known::default();
+) -> Result<CountSnapshot> {
+    let mut known = CountSnapshot::default();
     known_events(connection, arrivals, &mut known).await?;
     known_runs(connection, arrivals, &mut known).await?;
     let keys = arrivals.iter().map(|arrival| &arrival.key).chain(look_at);
@@ -87,19 +90,19 @@ async fn load(
 async fn known_events(
     connection: &mut SqliteConnection,
     arrivals: &[Arrival],
-    known: &mut Known,
+    known: &mut CountSnapshot,
 ) -> Result<()> {
     let events: Vec<&EventKey> = arrivals.iter().map(|arrival| &arrival.event).collect();
     let seen = seen_events(connection, CONSUMER, &events).await?;
-    seen.into_iter().try_for_each(|(index, seen)| known.event(arrivals, index, seen))
+    seen.into_iter().try_for_each(|(index, seen)| known.add_event(arrivals, index, seen))
 }
 
-/// What a consumer remembers of events: the place of each that was seen among those asked for, and of its content.
+/// Returns the events that a consumer has seen: their index in `events`, and the stored content.
 pub(crate) async fn seen_events(
     connection: &mut SqliteConnection,
     consumer: &str,
     events: &[&EventKey],
-) -> Result<Vec<(i64, Seen)>> {
+) -> Result<Vec<(i64, SeenContent)>> {
     const SEEN: &str = "
         SELECT asked.key, inbox.content_hash FROM json_each(?2) AS asked
         CROSS JOIN inbox ON inbox.consumer = ?1 AND inbox.tenant = asked.value ->> 0
@@ -110,16 +113,18 @@ pub(crate) async fn seen_events(
         .bind(asked.to_string())
         .fetch_all(&mut *connection)
         .await
-        .on("inbox")?;
-    let whole = rows.into_iter().map(|(index, hash)| (index, Seen::Whole(hash)));
-    let purged = keep::purged_events(connection, consumer, events).await?;
-    Ok(whole.chain(purged.into_iter().map(|(index, content)| (index, Seen::Purged(content)))).collect())
+        .on_table("inbox")?;
+    let whole = rows.into_iter().map(|(index, hash)| (index, SeenContent::Full(hash)));
+    let purged = retention::purged_events(connection, consumer, events).await?;
+    Ok(whole
+        .chain(purged.into_iter().map(|(index, content)| (index, SeenContent::Purged(content))))
+        .collect())
 }
 
 async fn known_runs(
     connection: &mut SqliteConnection,
     arrivals: &[Arrival],
-    known: &mut Known,
+    known: &mut CountSnapshot,
 ) -> Result<()> {
     const KNOWN: &str = "
         SELECT asked.key, runs.number, runs.ordinal, runs.attempt FROM json_each(?1) AS asked
@@ -130,14 +135,14 @@ async fn known_runs(
     };
     let asked: Value = arrivals.iter().map(row).collect();
     let rows: Vec<(i64, i64, Option<i64>, i64)> =
-        sqlx::query_as(KNOWN).bind(asked.to_string()).fetch_all(connection).await.on("runs")?;
-    rows.into_iter().try_for_each(|row| known.run(arrivals, row))
+        sqlx::query_as(KNOWN).bind(asked.to_string()).fetch_all(connection).await.on_table("runs")?;
+    rows.into_iter().try_for_each(|row| known.add_run(arrivals, row))
 }
 
 async fn known_workflows(
     connection: &mut SqliteConnection,
     keys: impl Iterator<Item = &WorkflowKey>,
-    known: &mut Known,
+    known: &mut CountSnapshot,
 ) -> Result<()> {
     const KNOWN: &str = "
         SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until FROM workflows
@@ -148,8 +153,8 @@ async fn known_workflows(
     let asked: Value =
         keys.into_iter().map(|key| json!([key.tenant.as_str(), key.workflow.as_str()])).collect();
     let rows: Vec<WorkflowRecord> =
-        sqlx::query_as(KNOWN).bind(asked.to_string()).fetch_all(connection).await.on("workflows")?;
-    rows.into_iter().try_for_each(|row| known.workflow(row))
+        sqlx::query_as(KNOWN).bind(asked.to_string()).fetch_all(connection).await.on_table("workflows")?;
+    rows.into_iter().try_for_each(|row| known.add_workflow(row))
 }
 
 async fn store_events(connection: &mut SqliteConnection, events: &[&Arrival]) -> Result<()> {
@@ -161,26 +166,27 @@ async fn store_events(connection: &mut SqliteConnection, events: &[&Arrival]) ->
     );
     let row = |arrival: &&Arrival| {
         let mut row = event_row(&arrival.event);
-        row.as_array_mut().expect("a row is a list").push(arrival.content_hash.as_str().into());
+        row.as_array_mut().expect("a row is a JSON array").push(arrival.content_hash.as_str().into());
         row
     };
     let rows: Vec<Value> = events.iter().map(row).collect();
     if rows.is_empty() {
         return Ok(());
     }
+    // A duplicate fails the insert: the lookup before it is part of the same transaction.
     let expected = rows.len();
     let done = sqlx::query(STORE)
         .bind(CONSUMER)
         .bind(Value::from(rows).to_string())
         .execute(connection)
         .await
-        .on("inbox")?;
-    at("inbox", "a batch").touched(done.rows_affected(), expected)
+        .on_table("inbox")?;
+    at("inbox", "a batch").check_rows_affected(done.rows_affected(), expected)
 }
 
-/// Stores the states of workflows, with the last place of arrival given in each and the events that it had now.
-async fn store_workflows(connection: &mut SqliteConnection, plan: &Plan<'_>) -> Result<()> {
-    let Plan { states, recorded, events_of, .. } = plan;
+/// Stores the states of workflows, with the last arrival number given in each and the number of new events.
+async fn store_workflows(connection: &mut SqliteConnection, plan: &WritePlan<'_>) -> Result<()> {
+    let WritePlan { states, recorded, events_of, .. } = plan;
     const STORE: &str = "
         INSERT INTO workflows
             (tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until, events)
@@ -204,26 +210,26 @@ async fn store_workflows(connection: &mut SqliteConnection, plan: &Plan<'_>) -> 
             state.epoch,
             u8::from(state.open),
             state.failures,
-            state.paused_until.map(policy_time),
+            state.paused_until.map(format_policy_time),
             events_of.get(key).copied().unwrap_or_default(),
         ])
     };
     let rows: Value = states.iter().map(row).collect();
-    let done = sqlx::query(STORE).bind(rows.to_string()).execute(connection).await.on("workflows")?;
-    at("workflows", "a batch").touched(done.rows_affected(), states.len())
+    let done = sqlx::query(STORE).bind(rows.to_string()).execute(connection).await.on_table("workflows")?;
+    at("workflows", "a batch").check_rows_affected(done.rows_affected(), states.len())
 }
 
-/// Loads the state of one workflow.
-pub(crate) async fn workflow_state(
+/// Finds the state of one workflow.
+pub(crate) async fn find_workflow_state(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
 ) -> Result<Option<WorkflowState>> {
-    let mut known = Known::default();
+    let mut known = CountSnapshot::default();
     known_workflows(connection, std::iter::once(key), &mut known).await?;
     Ok(known.facts.workflows.remove(key))
 }
 
-/// Stores the state of a workflow that is there; the runs recorded stay.
+/// Updates the state of an existing workflow; the number of recorded runs stays.
 pub(crate) async fn set_workflow_state(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -235,19 +241,19 @@ pub(crate) async fn set_workflow_state(
     let done = sqlx::query(STORE)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(integer(state.counted))
-        .bind(integer(state.claimed))
-        .bind(integer(state.epoch))
+        .bind(to_i64(state.counted))
+        .bind(to_i64(state.claimed))
+        .bind(to_i64(state.epoch))
         .bind(state.open)
         .bind(state.failures)
-        .bind(state.paused_until.map(policy_time))
+        .bind(state.paused_until.map(format_policy_time))
         .execute(connection)
         .await
-        .on("workflows")?;
-    at("workflows", key).touched(done.rows_affected(), 1)
+        .on_table("workflows")?;
+    at("workflows", key).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// The key of an inbox row.
+/// Builds the key of an inbox row.
 fn event_row(event: &EventKey) -> Value {
     json!([event.tenant.as_str(), event.source, event.id])
 }

@@ -1,77 +1,77 @@
-//! What the sources of `retro-store-sql/ports`, which both databases compile, find different here.
+//! Definitions that the shared sources in `retro-store-sql/ports` need and that differ between the databases.
 //!
-//! Nothing is locked: a transaction that may write has the whole file to itself from its beginning.
+//! Nothing is locked here: a transaction that may write has the file to itself from its start.
 
 pub(crate) use sqlx::{Sqlite as Database, SqliteConnection as Connection};
 
 pub(crate) use crate::SqliteStore as Store;
-pub(crate) use crate::damage::OnTable;
+pub(crate) use crate::convert::OnTable;
 
-/// A text as a column takes it: any.
-pub(crate) const fn shown(text: &str) -> &str {
+/// Returns a text as a column can store it: unchanged.
+pub(crate) const fn storable_text(text: &str) -> &str {
     text
 }
 
-/// The database's clock as an SQL expression: Unix time in milliseconds. The same throughout one statement.
+/// The database's clock as an SQL expression: Unix time in milliseconds, constant throughout one statement.
 macro_rules! now_ms {
     () => {
         "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
     };
 }
 
-/// The function that returns the larger of its arguments.
+/// SQL function that returns the larger of its arguments.
 macro_rules! greatest {
     () => {
         "max"
     };
 }
 
-/// The function that returns the smaller of its arguments.
+/// SQL function that returns the smaller of its arguments.
 macro_rules! least {
     () => {
         "min"
     };
 }
 
-/// Ends a question whose rows are kept from everybody else.
+/// End of a query that locks its rows.
 macro_rules! for_update {
     () => {
         ""
     };
 }
 
-/// Ends a question that passes over rows which somebody else keeps.
+/// End of a query that skips rows locked by others.
 macro_rules! skip_locked {
     () => {
         ""
     };
 }
 
-/// Names the index of a table in a question whose planner, without statistics, would take a worse one.
+/// Names the index for a query where the planner, without statistics, would choose a worse one.
 macro_rules! by_index {
     ($name:literal) => {
         concat!(" INDEXED BY ", $name)
     };
 }
 
-/// The column of `dead_letters` that grows with every row.
+/// Column of `dead_letters` that grows with every row.
 macro_rules! arrival {
     () => {
         "rowid"
     };
 }
 
-/// Ends a condition: to be one of the values of [`list`], a parameter.
+/// End of a condition: the value is one of those in the parameter, which [`list_parameter`] builds.
 macro_rules! any_of {
     ($parameter:literal) => {
         concat!(" IN (SELECT value FROM json_each(", $parameter, "))")
     };
 }
 
-/// Values as one parameter, for [`any_of`].
-pub(crate) fn list(values: &[impl ToString]) -> String {
+/// Builds one parameter from several values, for [`any_of`].
+pub(crate) fn list_parameter(values: &[impl ToString]) -> String {
     let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-    retro_store_sql::json(&values)
+    retro_store_sql::to_json(&values)
 }
 
 pub(crate) use {any_of, arrival, by_index, for_update, greatest, least, now_ms, skip_locked};

@@ -1,5 +1,5 @@
-//! The lock of a workflow. A transaction that may write has the whole file to itself from its beginning, so that nothing
-//! is left to do.
+//! Lock of a workflow. A SQLite transaction that may write has the file to itself from its start, so there is nothing
+//! to do.
 
 use retro_core::id::WorkflowKey;
 use retro_store::Result;
@@ -7,6 +7,6 @@ use retro_store::Result;
 use crate::dialect::Connection;
 
 /// Locks the row of one workflow.
-pub(crate) async fn workflow(_: &mut Connection, _: &WorkflowKey) -> Result<()> {
+pub(crate) async fn lock_workflow(_: &mut Connection, _: &WorkflowKey) -> Result<()> {
     Ok(())
 }

@@ -2,53 +2,56 @@
 
 use async_trait::async_trait;
 use retro_core::id::{ProposalId, RetrospectiveId, Tenant, Workflow, WorkflowKey};
-use retro_core::manual::{Asked, Decision, NamedRun, Proposal, ProposalFacts, Untriggered};
+use retro_core::manual::{DecisionRecord, ManualRequest, NamedRun, Proposal, ProposalFacts, TriggerError};
 use retro_fault::Label;
 use retro_store::manual::DecideTrigger;
-use retro_store::{ManualStore, ProposalFilter, ProposalRow, ProposalStore, Result, Step};
-use retro_store_sql::manual::{Record, causes, named_run};
-use retro_store_sql::workflow_key;
+use retro_store::{CommitResult, ManualStore, ProposalFilter, ProposalRow, ProposalStore, Result};
+use retro_store_sql::manual::{ProposalRecord, named_run_from_row, possible_causes};
+use retro_store_sql::parse_workflow_key;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::damage::{self, OnTable, at};
+use crate::convert::{self, OnTable, at};
 use crate::investigate::add_investigation;
 use crate::open::commit;
 use crate::{SqliteStore, close, memory, now_ms, outbox, retrospective};
 
 #[async_trait]
 impl ManualStore for SqliteStore {
-    async fn trigger(
+    async fn trigger_retrospective(
         &self,
         key: &WorkflowKey,
-        asked: &Asked,
+        asked: &ManualRequest,
         decide: DecideTrigger<'_>,
-    ) -> Result<std::result::Result<Step, Untriggered>> {
-        let id = RetrospectiveId::manual(key, &asked.request);
-        let mut transaction = self.write().await?;
-        if let Some((earlier, _)) = retrospective::load(&mut transaction, &key.tenant, id).await? {
-            let same = earlier.asked.is_some_and(|earlier| earlier.asks_the_same_as(asked));
-            let other = || Untriggered::OtherContent(asked.request.clone());
-            return Ok(if same { Ok(Step::AlreadyDone) } else { Err(other()) });
+    ) -> Result<std::result::Result<CommitResult, TriggerError>> {
+        let id = RetrospectiveId::of_request(key, &asked.request);
+        let mut transaction = self.begin_write().await?;
+        if let Some((earlier, _)) =
+            retrospective::find_retrospective(&mut transaction, &key.tenant, id).await?
+        {
+            // The same request may be repeated; the same id with other content is refused.
+            let same = earlier.asked.is_some_and(|earlier| earlier.is_same_request(asked));
+            let other = || TriggerError::RequestConflict(asked.request.clone());
+            return Ok(if same { Ok(CommitResult::AlreadyDone) } else { Err(other()) });
         }
-        let triggered = match decide(&named_runs(&mut transaction, key, asked).await?) {
+        let triggered = match decide(&load_named_runs(&mut transaction, key, asked).await?) {
             Ok(triggered) => triggered,
             Err(untriggered) => return Ok(Err(untriggered)),
         };
         let manual = &triggered.retrospective;
-        retrospective::open_manual(&mut transaction, manual).await?;
+        retrospective::insert_manual(&mut transaction, manual).await?;
         retrospective::set_sample(&mut transaction, manual, &triggered.sample).await?;
         add_investigation(&mut transaction, manual, &triggered.sample, 1, 0, false).await?;
-        outbox::put(&mut transaction, std::iter::once(&triggered.message)).await?;
+        outbox::enqueue_messages(&mut transaction, std::iter::once(&triggered.message)).await?;
         commit(transaction, Label::TriggerCommit).await?;
-        Ok(Ok(Step::Done))
+        Ok(Ok(CommitResult::Done))
     }
 }
 
-async fn named_runs(
+async fn load_named_runs(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
-    asked: &Asked,
+    asked: &ManualRequest,
 ) -> Result<Vec<NamedRun>> {
     const LOAD: &str = "
         SELECT runs.run_id, runs.ordinal, run_facts.number IS NOT NULL FROM runs
@@ -57,22 +60,22 @@ async fn named_runs(
     let rows: Vec<(String, Option<i64>, bool)> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(damage::json(&asked.runs))
+        .bind(convert::to_json(&asked.runs))
         .fetch_all(connection)
         .await
-        .on("runs")?;
-    rows.iter().map(|row| named_run(key, row)).collect()
+        .on_table("runs")?;
+    rows.iter().map(|row| named_run_from_row(key, row)).collect()
 }
 
 #[async_trait]
 impl ProposalStore for SqliteStore {
-    async fn proposals(&self, tenant: &Tenant, filter: &ProposalFilter) -> Result<Vec<ProposalRow>> {
+    async fn list_proposals(&self, tenant: &Tenant, filter: &ProposalFilter) -> Result<Vec<ProposalRow>> {
         const LOAD: &str = "
             SELECT id, workflow, proposal, decision FROM proposals
             WHERE tenant = ?1 AND (?2 IS NULL OR workflow = ?2) AND (?3 IS NULL OR retrospective = ?3)
                 AND (?4 IS NULL OR status = ?4)
             ORDER BY made_ms DESC, retrospective, place LIMIT ?5";
-        let rows: Vec<Record> = sqlx::query_as(LOAD)
+        let rows: Vec<ProposalRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(filter.workflow.as_ref().map(Workflow::as_str))
             .bind(filter.retrospective.map(|id| id.to_string()))
@@ -80,39 +83,44 @@ impl ProposalStore for SqliteStore {
             .bind(filter.limit)
             .fetch_all(self.reader())
             .await
-            .on("proposals")?;
-        rows.iter().map(Record::read).collect()
+            .on_table("proposals")?;
+        rows.iter().map(ProposalRecord::to_proposal_row).collect()
     }
 
-    async fn proposal(&self, tenant: &Tenant, id: ProposalId) -> Result<Option<ProposalRow>> {
-        let found = load(&mut *self.snapshot().await?, tenant, id).await?;
-        found.map(|record| record.read()).transpose()
+    async fn find_proposal(&self, tenant: &Tenant, id: ProposalId) -> Result<Option<ProposalRow>> {
+        let found = find_proposal(&mut *self.begin_snapshot().await?, tenant, id).await?;
+        found.map(|record| record.to_proposal_row()).transpose()
     }
 }
 
-async fn load(connection: &mut SqliteConnection, tenant: &Tenant, id: ProposalId) -> Result<Option<Record>> {
+async fn find_proposal(
+    connection: &mut SqliteConnection,
+    tenant: &Tenant,
+    id: ProposalId,
+) -> Result<Option<ProposalRecord>> {
     const LOAD: &str = "SELECT id, workflow, proposal, decision FROM proposals WHERE tenant = ?1 AND id = ?2";
     sqlx::query_as(LOAD)
         .bind(tenant.as_str())
         .bind(id.to_string())
         .fetch_optional(connection)
         .await
-        .on("proposals")
+        .on_table("proposals")
 }
 
-/// What a person's decision is made with; `None` when the tenant has no such proposal.
-pub(crate) async fn facts(
+/// Loads the facts for a person's decision. Returns `None` when the tenant has no such proposal.
+pub(crate) async fn load_proposal_facts(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     id: ProposalId,
 ) -> Result<Option<ProposalFacts>> {
-    let Some(record) = load(&mut *connection, tenant, id).await? else { return Ok(None) };
-    let key = workflow_key(tenant.as_str(), record.workflow())?;
-    let ProposalRow { proposal, decision } = record.read()?;
-    let (applied, changed) = close::caused(connection, &key, &causes(&key, &proposal)).await?;
+    let Some(record) = find_proposal(&mut *connection, tenant, id).await? else { return Ok(None) };
+    let key = parse_workflow_key(tenant.as_str(), record.workflow())?;
+    let ProposalRow { proposal, decision } = record.to_proposal_row()?;
+    let (applied, changed) =
+        close::find_changes_caused_by(connection, &key, &possible_causes(&key, &proposal)).await?;
     Ok(Some(ProposalFacts {
-        memories: memory::living_and_named(connection, &key, &changed).await?,
-        tombstones: memory::tombstones(connection, &key).await?,
+        memories: memory::list_living_and_named(connection, &key, &changed).await?,
+        tombstones: memory::list_tombstones(connection, &key).await?,
         key,
         proposal,
         decision,
@@ -120,7 +128,7 @@ pub(crate) async fn facts(
     }))
 }
 
-/// Stores what a retrospective proposes, in the order of its report.
+/// Stores the proposals of a retrospective, in the order of its report.
 pub(crate) async fn store_proposals(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -135,7 +143,8 @@ pub(crate) async fn store_proposals(
     if proposals.is_empty() {
         return Ok(());
     }
-    let row = |(place, one): (u32, &Proposal)| json!([one.id, one.retrospective, place, damage::json(one)]);
+    let row =
+        |(place, one): (u32, &Proposal)| json!([one.id, one.retrospective, place, convert::to_json(one)]);
     let rows: Value = (1u32..).zip(proposals).map(row).collect();
     let done = sqlx::query(STORE)
         .bind(key.tenant.as_str())
@@ -143,8 +152,8 @@ pub(crate) async fn store_proposals(
         .bind(rows.to_string())
         .execute(connection)
         .await
-        .on("proposals")?;
-    at("proposals", key).touched(done.rows_affected(), proposals.len())
+        .on_table("proposals")?;
+    at("proposals", key).check_rows_affected(done.rows_affected(), proposals.len())
 }
 
 /// Stores the decision about an open proposal.
@@ -152,7 +161,7 @@ pub(crate) async fn set_decision(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     id: ProposalId,
-    decision: &Decision,
+    decision: &DecisionRecord,
 ) -> Result<()> {
     const SET: &str = "
         UPDATE proposals SET status = ?3, decision = ?4 WHERE tenant = ?1 AND id = ?2 AND status = 'open'";
@@ -160,9 +169,9 @@ pub(crate) async fn set_decision(
         .bind(tenant.as_str())
         .bind(id.to_string())
         .bind(decision.verdict.as_str())
-        .bind(damage::json(decision))
+        .bind(convert::to_json(decision))
         .execute(connection)
         .await
-        .on("proposals")?;
-    at("proposals.decision", id).touched(done.rows_affected(), 1)
+        .on_table("proposals")?;
+    at("proposals.decision", id).check_rows_affected(done.rows_affected(), 1)
 }

@@ -3,19 +3,19 @@
 use retro_core::id::{MemoryId, Tenant, WorkflowKey};
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_store::Result;
-use retro_store_sql::memory::{cause, once, read_memory, read_tombstone};
+use retro_store_sql::memory::{cause_columns, changes_to_append, parse_memory, parse_tombstone};
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::damage::{self, OnTable, at, policy_time};
+use crate::convert::{self, OnTable, at, format_policy_time};
 
-/// The living memories of a workflow and those of its memories that are named, whatever their status; by id.
-pub(crate) async fn living_and_named(
+/// Lists the living memories of a workflow and the named ones of any status, by id.
+pub(crate) async fn list_living_and_named(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
     named: &[MemoryId],
 ) -> Result<Vec<Memory>> {
-    // The index is named, since without statistics the planner would walk all memories of the tenant by id instead.
+    // Name the index: without statistics the planner would walk all memories of the tenant by id instead.
     const LOAD: &str = "
         SELECT id, memory FROM memories INDEXED BY memories_by_workflow
         WHERE tenant = ?1 AND workflow = ?2 AND status IN ('tentative', 'active', 'archived')
@@ -27,15 +27,15 @@ pub(crate) async fn living_and_named(
     let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(damage::json(&named))
+        .bind(convert::to_json(&named))
         .fetch_all(connection)
         .await
-        .on("memories")?;
-    rows.iter().map(|(id, memory)| read_memory(id, memory)).collect()
+        .on_table("memories")?;
+    rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Those of the memories named that are rules of repositories, whatever their status.
-pub(crate) async fn rules_named(
+/// Lists the named memories that are repository rules, whatever their status.
+pub(crate) async fn list_named_rules(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     named: &[MemoryId],
@@ -45,14 +45,14 @@ pub(crate) async fn rules_named(
         WHERE tenant = ?1 AND id IN (SELECT value FROM json_each(?2)) AND scope_kind = 'repository' ORDER BY id";
     let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
-        .bind(damage::json(&named))
+        .bind(convert::to_json(&named))
         .fetch_all(connection)
         .await
-        .on("memories")?;
-    rows.iter().map(|(id, memory)| read_memory(id, memory)).collect()
+        .on_table("memories")?;
+    rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Appends changes. Fails on one that has happened before: it would stand twice in its memory.
+/// Appends changes. Fails on a duplicate, which would count twice in its memory.
 pub(crate) async fn append_changes(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -62,13 +62,13 @@ pub(crate) async fn append_changes(
         INSERT INTO changes (tenant, id, workflow, memory, kind, cause, cause_id, retrospective, change)
         SELECT ?1, value ->> 0, ?2, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6
         FROM json_each(?3) WHERE true ORDER BY key";
-    let changes = &*once(changes);
+    let changes = &*changes_to_append(changes);
     if changes.is_empty() {
         return Ok(());
     }
     let row = |change: &Change| {
-        let (cause, cause_id) = cause(&change.cause);
-        let (kind, text) = (change.effect.kind(), damage::json(change));
+        let (cause, cause_id) = cause_columns(&change.cause);
+        let (kind, text) = (change.effect.kind(), convert::to_json(change));
         json!([change.id, change.memory, kind, cause, cause_id, change.retrospective, text])
     };
     let rows: Value = changes.iter().map(row).collect();
@@ -78,11 +78,12 @@ pub(crate) async fn append_changes(
         .bind(rows.to_string())
         .execute(connection)
         .await
-        .on("changes")?;
-    at("changes", key).touched(done.rows_affected(), changes.len())
+        .on_table("changes")?;
+    at("changes", key).check_rows_affected(done.rows_affected(), changes.len())
 }
 
-/// Stores memories as they are now. One of another workflow under the same id is left alone, and an error.
+/// Inserts or updates memories. Fails when a memory with the same id belongs to another workflow; that one stays
+/// unchanged.
 pub(crate) async fn store_memories(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -104,9 +105,9 @@ pub(crate) async fn store_memories(
     }
     let row = |memory: &Memory| {
         let scope = &memory.scope;
-        let (status, weight, text) = (memory.status.as_str(), memory.weight.get(), damage::json(memory));
-        let changed = policy_time(memory.changed_at);
-        json!([memory.id, scope.kind(), scope.key(), scope.step(), status, weight, text, changed])
+        let (status, weight, text) = (memory.status.as_str(), memory.weight.get(), convert::to_json(memory));
+        let changed = format_policy_time(memory.changed_at);
+        json!([memory.id, scope.kind(), scope.storage_key(), scope.step(), status, weight, text, changed])
     };
     let rows: Value = memories.iter().map(row).collect();
     let done = sqlx::query(STORE)
@@ -115,8 +116,8 @@ pub(crate) async fn store_memories(
         .bind(rows.to_string())
         .execute(connection)
         .await
-        .on("memories")?;
-    at("memories", key).touched(done.rows_affected(), memories.len())
+        .on_table("memories")?;
+    at("memories", key).check_rows_affected(done.rows_affected(), memories.len())
 }
 
 /// Stores new tombstones.
@@ -131,7 +132,8 @@ pub(crate) async fn store_tombstones(
     if tombstones.is_empty() {
         return Ok(());
     }
-    let row = |stone: &Tombstone| json!([stone.memory, policy_time(stone.until), damage::json(stone)]);
+    let row =
+        |stone: &Tombstone| json!([stone.memory, format_policy_time(stone.until), convert::to_json(stone)]);
     let rows: Value = tombstones.iter().map(row).collect();
     let done = sqlx::query(STORE)
         .bind(key.tenant.as_str())
@@ -139,8 +141,8 @@ pub(crate) async fn store_tombstones(
         .bind(rows.to_string())
         .execute(connection)
         .await
-        .on("tombstones")?;
-    at("tombstones", key).touched(done.rows_affected(), tombstones.len())
+        .on_table("tombstones")?;
+    at("tombstones", key).check_rows_affected(done.rows_affected(), tombstones.len())
 }
 
 /// Purges the tombstones of these memories.
@@ -158,15 +160,15 @@ pub(crate) async fn purge_tombstones(
     let done = sqlx::query(PURGE)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(damage::json(&expired))
+        .bind(convert::to_json(&expired))
         .execute(connection)
         .await
-        .on("tombstones")?;
-    at("tombstones", key).touched(done.rows_affected(), expired.len())
+        .on_table("tombstones")?;
+    at("tombstones", key).check_rows_affected(done.rows_affected(), expired.len())
 }
 
-/// The tombstones of a workflow, by memory; expired ones included.
-pub(crate) async fn tombstones(
+/// Lists the tombstones of a workflow by memory, expired ones included.
+pub(crate) async fn list_tombstones(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
 ) -> Result<Vec<Tombstone>> {
@@ -177,6 +179,6 @@ pub(crate) async fn tombstones(
         .bind(key.workflow.as_str())
         .fetch_all(connection)
         .await
-        .on("tombstones")?;
-    rows.iter().map(|(memory, tombstone)| read_tombstone(memory, tombstone)).collect()
+        .on_table("tombstones")?;
+    rows.iter().map(|(memory, tombstone)| parse_tombstone(memory, tombstone)).collect()
 }

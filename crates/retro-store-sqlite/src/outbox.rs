@@ -1,4 +1,4 @@
-//! Messages that wait to be sent.
+//! The outbox: messages to be sent.
 
 use async_trait::async_trait;
 use retro_core::id::MessageId;
@@ -9,22 +9,22 @@ use retro_store_sql::trace;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::damage::{self, OnTable, at};
+use crate::convert::{self, OnTable, at};
 use crate::open::commit;
 use crate::{SqliteStore, now_ms};
 
 #[async_trait]
 impl OutboxStore for SqliteStore {
-    async fn unsent(&self, limit: u32) -> Result<Vec<Message>> {
+    async fn list_unsent_messages(&self, limit: u32) -> Result<Vec<Message>> {
         const UNSENT: &str = "
             SELECT id, tenant, workflow, notice, trace FROM outbox WHERE sent_ms IS NULL ORDER BY sequence LIMIT ?1";
         let rows: Vec<Row> =
-            sqlx::query_as(UNSENT).bind(limit).fetch_all(self.reader()).await.on("outbox")?;
-        rows.iter().map(read).collect()
+            sqlx::query_as(UNSENT).bind(limit).fetch_all(self.reader()).await.on_table("outbox")?;
+        rows.iter().map(message_from_row).collect()
     }
 
     async fn mark_sent(&self, ids: &[MessageId]) -> Result<()> {
-        // Fewer rows than ids are no error: a relay beside this one may have marked them.
+        // Fewer rows than ids are no error: another relay may have marked them.
         const MARK: &str = concat!(
             "UPDATE outbox SET sent_ms = ",
             now_ms!(),
@@ -33,8 +33,8 @@ impl OutboxStore for SqliteStore {
         if ids.is_empty() {
             return Ok(());
         }
-        let mut transaction = self.write().await?;
-        sqlx::query(MARK).bind(damage::json(&ids)).execute(&mut *transaction).await.on("outbox")?;
+        let mut transaction = self.begin_write().await?;
+        sqlx::query(MARK).bind(convert::to_json(&ids)).execute(&mut *transaction).await.on_table("outbox")?;
         commit(transaction, Label::RelayMarkCommit).await
     }
 }
@@ -42,19 +42,19 @@ impl OutboxStore for SqliteStore {
 /// Id, tenant, workflow, notice and trace.
 type Row = (String, String, String, String, Option<String>);
 
-fn read((id, tenant, workflow, notice, trace): &Row) -> Result<Message> {
+fn message_from_row((id, tenant, workflow, notice, trace): &Row) -> Result<Message> {
     let place = at("outbox.notice", id);
     Ok(Message {
         id: place.parse(id)?,
         tenant: place.parse(tenant)?,
         workflow: place.parse(workflow)?,
-        notice: place.json(notice)?,
-        trace: trace::read(trace.as_deref()),
+        notice: place.parse_json(notice)?,
+        trace: trace::parse_trace(trace.as_deref()),
     })
 }
 
-/// Puts messages behind those that wait. One with the id of an earlier one is that message, and is left alone.
-pub(crate) async fn put<'a>(
+/// Appends messages to the outbox. One whose id exists already is the same message and is skipped.
+pub(crate) async fn enqueue_messages<'a>(
     connection: &mut SqliteConnection,
     messages: impl Iterator<Item = &'a Message>,
 ) -> Result<()> {
@@ -68,7 +68,7 @@ pub(crate) async fn put<'a>(
         " FROM json_each(?1) WHERE true ORDER BY key ON CONFLICT (id) DO NOTHING"
     );
     let row = |message: &Message| {
-        let notice = damage::json(&message.notice);
+        let notice = convert::to_json(&message.notice);
         json!([message.id, message.tenant, message.workflow, message.notice.kind(), notice])
     };
     let rows: Vec<Value> = messages.map(row).collect();
@@ -77,9 +77,9 @@ pub(crate) async fn put<'a>(
     }
     sqlx::query(PUT)
         .bind(Value::from(rows).to_string())
-        .bind(trace::current())
+        .bind(trace::current_trace())
         .execute(connection)
         .await
-        .on("outbox")?;
+        .on_table("outbox")?;
     Ok(())
 }

@@ -1,27 +1,27 @@
-//! What became of runs: the pull requests behind them.
+//! Outcomes of runs at their pull requests.
 
 use async_trait::async_trait;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
-use retro_core::outcome::RunOutcome;
+use retro_core::outcome::PullRequestOutcome;
 use retro_core::report::WindowRun;
-use retro_store::track::{LinkKey, RunLink};
+use retro_store::track::{RunLink, RunLinkKey};
 use retro_store::{OutcomeStore, Result};
-use retro_store_sql::track::{LinkRow, OutcomeRow, link, noted, outcome};
+use retro_store_sql::track::{LinkRow, OutcomeRow, attach_outcomes, link_from_row, outcome_from_row};
 use sqlx::SqliteConnection;
 
 use crate::SqliteStore;
-use crate::damage::{self, OnTable, integer};
+use crate::convert::{self, OnTable, to_i64};
 
 #[async_trait]
 impl OutcomeStore for SqliteStore {
-    async fn run_links(
+    async fn list_run_links(
         &self,
         tenant: &Tenant,
         workflow: Option<&Workflow>,
-        after: Option<&LinkKey>,
+        after: Option<&RunLinkKey>,
         limit: u32,
     ) -> Result<Vec<RunLink>> {
-        // The first comparison is the one that an index answers.
+        // The first comparison is the one that uses the index.
         const LINKS: &str = "
             SELECT link.workflow, link.run_id, link.repo, link.number, pull_requests.facts
             FROM run_links AS link LEFT JOIN pull_requests USING (tenant, repo, number)
@@ -29,7 +29,7 @@ impl OutcomeStore for SqliteStore {
                 AND (link.run_id, link.workflow, link.repo, link.number) > (?3, ?4, ?5, ?6)
             ORDER BY link.run_id, link.workflow, link.repo, link.number LIMIT ?7";
         let (run, of, repo, number) = after.map_or(("", "", "", 0), |(run, of, one)| {
-            (run.as_str(), of.as_str(), one.repo.as_str(), integer(one.number))
+            (run.as_str(), of.as_str(), one.repo.as_str(), to_i64(one.number))
         });
         let rows: Vec<LinkRow> = sqlx::query_as(LINKS)
             .bind(tenant.as_str())
@@ -41,17 +41,17 @@ impl OutcomeStore for SqliteStore {
             .bind(limit)
             .fetch_all(self.reader())
             .await
-            .on("run_links")?;
-        rows.into_iter().map(|row| link(tenant, row)).collect()
+            .on_table("run_links")?;
+        rows.into_iter().map(|row| link_from_row(tenant, row)).collect()
     }
 }
 
-/// What became of a run, as it is known now, by pull request.
-pub(crate) async fn outcomes_of(
+/// Lists the known outcomes of a run, by pull request.
+pub(crate) async fn list_outcomes_of(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
     run: &str,
-) -> Result<Vec<RunOutcome>> {
+) -> Result<Vec<PullRequestOutcome>> {
     const OF: &str = "
         SELECT link.repo, link.number, one.facts FROM run_links AS link
         JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
@@ -62,12 +62,12 @@ pub(crate) async fn outcomes_of(
         .bind(run)
         .fetch_all(connection)
         .await
-        .on("run_links")?;
-    rows.into_iter().map(outcome).collect()
+        .on_table("run_links")?;
+    rows.into_iter().map(outcome_from_row).collect()
 }
 
-/// Notes for the runs of a window what is known of their pull requests.
-pub(crate) async fn note_outcomes(
+/// Attaches to the runs of a window the known outcomes of their pull requests.
+pub(crate) async fn attach_window_outcomes(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
     window: &mut [WindowRun],
@@ -81,9 +81,9 @@ pub(crate) async fn note_outcomes(
     let rows = sqlx::query_as(OF)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(damage::json(&runs))
+        .bind(convert::to_json(&runs))
         .fetch_all(connection)
         .await
-        .on("run_links")?;
-    noted(window, rows)
+        .on_table("run_links")?;
+    attach_outcomes(window, rows)
 }

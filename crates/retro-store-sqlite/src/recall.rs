@@ -1,22 +1,27 @@
-//! Recalling: the memories of a step, which runs met them, and which memory somebody names.
+//! Reading memories for agents: candidates of a step, presentations to runs, and lookups by name.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
-use retro_core::recall::Candidate;
+use retro_core::recall::RecallCandidate;
 use retro_core::review::Repository;
 use retro_fault::Label;
-use retro_store::{NameStore, RecallStore, Result};
-use retro_store_sql::memory::read_memory;
+use retro_store::{MemoryRefStore, RecallStore, Result};
+use retro_store_sql::memory::parse_memory;
 use sqlx::SqliteConnection;
 
-use crate::damage::{self, OnTable, at};
+use crate::convert::{self, OnTable, at};
 use crate::open::commit;
 use crate::{SqliteStore, now_ms};
 
 #[async_trait]
 impl RecallStore for SqliteStore {
-    async fn candidates(&self, key: &WorkflowKey, step: &Step, weight_min: u16) -> Result<Vec<Candidate>> {
+    async fn load_candidates(
+        &self,
+        key: &WorkflowKey,
+        step: &Step,
+        weight_min: u16,
+    ) -> Result<Vec<RecallCandidate>> {
         const LOAD: &str = "
             SELECT memories.id, memories.memory, coalesce(memory_use.presentations, 0) FROM memories
             LEFT JOIN memory_use ON memory_use.tenant = memories.tenant AND memory_use.memory = memories.id
@@ -30,15 +35,20 @@ impl RecallStore for SqliteStore {
             .bind(weight_min)
             .fetch_all(self.reader())
             .await
-            .on("memories")?;
+            .on_table("memories")?;
         let candidate = |(id, memory, count): &(String, String, i64)| {
-            let presentations = at("memory_use.presentations", id).unsigned(*count)?;
-            Ok(Candidate { memory: read_memory(id, memory)?, presentations })
+            let presentations = at("memory_use.presentations", id).parse_unsigned(*count)?;
+            Ok(RecallCandidate { memory: parse_memory(id, memory)?, presentations })
         };
         rows.iter().map(candidate).collect()
     }
 
-    async fn rules(&self, tenant: &Tenant, repo: &Repository, weight_min: u16) -> Result<Vec<Candidate>> {
+    async fn load_rule_candidates(
+        &self,
+        tenant: &Tenant,
+        repo: &Repository,
+        weight_min: u16,
+    ) -> Result<Vec<RecallCandidate>> {
         const LOAD: &str = "
             SELECT memories.id, memories.memory, coalesce(memory_use.presentations, 0) FROM memories
             LEFT JOIN memory_use ON memory_use.tenant = memories.tenant AND memory_use.memory = memories.id
@@ -47,14 +57,14 @@ impl RecallStore for SqliteStore {
             ORDER BY memories.weight DESC, memories.id";
         let rows: Vec<(String, String, i64)> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
-            .bind(repo.keeper(tenant).workflow.as_str())
+            .bind(repo.rule_scope(tenant).workflow.as_str())
             .bind(weight_min)
             .fetch_all(self.reader())
             .await
-            .on("memories")?;
+            .on_table("memories")?;
         let candidate = |(id, memory, count): &(String, String, i64)| {
-            let presentations = at("memory_use.presentations", id).unsigned(*count)?;
-            Ok(Candidate { memory: read_memory(id, memory)?, presentations })
+            let presentations = at("memory_use.presentations", id).parse_unsigned(*count)?;
+            Ok(RecallCandidate { memory: parse_memory(id, memory)?, presentations })
         };
         rows.iter().map(candidate).collect()
     }
@@ -63,9 +73,10 @@ impl RecallStore for SqliteStore {
         if memories.is_empty() {
             return Ok(());
         }
-        let mut transaction = self.write().await?;
-        let first_time = present(&mut transaction, key, run, memories).await?;
-        count(&mut transaction, key, &first_time).await?;
+        let mut transaction = self.begin_write().await?;
+        // Presenting a memory to one run again must not count twice.
+        let first_time = record_presentations(&mut transaction, key, run, memories).await?;
+        count_presentations(&mut transaction, key, &first_time).await?;
         commit(transaction, Label::PresentedCommit).await
     }
 
@@ -78,7 +89,7 @@ impl RecallStore for SqliteStore {
              ON CONFLICT (tenant, workflow, run_id, memory) DO UPDATE SET read_ms = excluded.read_ms
              WHERE presentations.read_ms IS NULL"
         );
-        let mut transaction = self.write().await?;
+        let mut transaction = self.begin_write().await?;
         sqlx::query(READ)
             .bind(key.tenant.as_str())
             .bind(key.workflow.as_str())
@@ -86,43 +97,43 @@ impl RecallStore for SqliteStore {
             .bind(memory.to_string())
             .execute(&mut *transaction)
             .await
-            .on("presentations")?;
+            .on_table("presentations")?;
         commit(transaction, Label::ReadCommit).await
     }
 
-    async fn memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {
+    async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {
         const LOAD: &str = "SELECT memory FROM memories WHERE tenant = ?1 AND id = ?2";
         let row: Option<String> = sqlx::query_scalar(LOAD)
             .bind(tenant.as_str())
             .bind(id.to_string())
             .fetch_optional(self.reader())
             .await
-            .on("memories")?;
-        row.map(|memory| read_memory(&id.to_string(), &memory)).transpose()
+            .on_table("memories")?;
+        row.map(|memory| parse_memory(&id.to_string(), &memory)).transpose()
     }
 }
 
 #[async_trait]
-impl NameStore for SqliteStore {
-    async fn named(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
-        // A range of the primary key: ids are stored in lower case, so their text is ordered like their digits.
+impl MemoryRefStore for SqliteStore {
+    async fn find_memory_ids(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
+        // A range of the primary key: ids are stored in lower case, so their text order is the order of their digits.
         const NAMED: &str =
             "SELECT id FROM memories WHERE tenant = ?1 AND id BETWEEN ?2 AND ?3 ORDER BY id LIMIT 2";
-        let (first, last) = name.range();
+        let (first, last) = name.id_range();
         let rows: Vec<String> = sqlx::query_scalar(NAMED)
             .bind(tenant.as_str())
             .bind(first.to_string())
             .bind(last.to_string())
             .fetch_all(self.reader())
             .await
-            .on("memories")?;
+            .on_table("memories")?;
         rows.iter().map(|id| at("memories.id", id).parse(id)).collect()
     }
 }
 
-/// Records presentations, and returns the memories that this run is now presented with for the first time. What is
-/// no memory of this workflow is left out.
-async fn present(
+/// Records presentations. Returns the memories that the run has been presented with for the first time. Skips ids that
+/// are not memories of this workflow.
+async fn record_presentations(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
     run: &RunId,
@@ -142,22 +153,26 @@ async fn present(
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
         .bind(run.as_str())
-        .bind(damage::json(&memories))
+        .bind(convert::to_json(&memories))
         .fetch_all(connection)
         .await
-        .on("presentations")
+        .on_table("presentations")
 }
 
-async fn count(connection: &mut SqliteConnection, key: &WorkflowKey, memories: &[String]) -> Result<()> {
+async fn count_presentations(
+    connection: &mut SqliteConnection,
+    key: &WorkflowKey,
+    memories: &[String],
+) -> Result<()> {
     const COUNT: &str = "
         INSERT INTO memory_use (tenant, memory, presentations)
         SELECT ?1, value, 1 FROM json_each(?2) WHERE true
         ON CONFLICT (tenant, memory) DO UPDATE SET presentations = presentations + 1";
     let done = sqlx::query(COUNT)
         .bind(key.tenant.as_str())
-        .bind(damage::json(&memories))
+        .bind(convert::to_json(&memories))
         .execute(connection)
         .await
-        .on("memory_use")?;
-    at("memory_use", key).touched(done.rows_affected(), memories.len())
+        .on_table("memory_use")?;
+    at("memory_use", key).check_rows_affected(done.rows_affected(), memories.len())
 }

@@ -1,66 +1,70 @@
-//! Batches that ask something of a repository's rules: making one of what runs made of rules, applying one, and a person's
-//! promotion of a rule.
+//! Batches of rule mutations: storing those that come from verdicts, applying them, and promoting a rule for a person.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use retro_core::id::{MemoryId, ReviewBatchId, Tenant, WorkflowKey};
-use retro_core::learn::{PromoteFacts, Promotion, RuleFacts, RuleUse, RulesUsed};
+use retro_core::learn::{PromoteFacts, Promotion, RuleFacts, RuleUse, RuleUseBatch};
 use retro_core::memory::Memory;
 use retro_store::Result;
-use retro_store::write::{RuleBatchFacts, RulesClosed};
-use retro_store_sql::policy_time;
-use retro_store_sql::rules::{Batch, BatchRecord, RuleLook, read_use};
+use retro_store::write::{ClosedRuleBatch, RuleBatchFacts};
+use retro_store_sql::format_policy_time;
+use retro_store_sql::rules::{RuleBatch, RuleBatchRecord, RuleEvaluation, rule_use_from_row};
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::close::caused;
-use crate::damage::{self, OnTable, at, integer};
+use crate::close::find_changes_caused_by;
+use crate::convert::{self, OnTable, at, to_i64};
 use crate::memory::{
-    append_changes, living_and_named, purge_tombstones, store_memories, store_tombstones, tombstones,
+    append_changes, list_living_and_named, list_tombstones, purge_tombstones, store_memories,
+    store_tombstones,
 };
 use crate::{SqliteStore, now_ms, outbox};
 
-/// Loads a batch; `None` when the tenant has no such one.
-pub(crate) async fn load(
+/// Finds a batch of the tenant.
+pub(crate) async fn find_batch(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     id: ReviewBatchId,
-) -> Result<Option<Batch>> {
+) -> Result<Option<RuleBatch>> {
     const LOAD: &str = "
         SELECT workflow, repo, as_of, policy, review, mutations, state FROM rule_batches
         WHERE tenant = ?1 AND id = ?2";
-    let row: Option<BatchRecord> = sqlx::query_as(LOAD)
+    let row: Option<RuleBatchRecord> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
         .bind(id.to_string())
         .fetch_optional(connection)
         .await
-        .on("rule_batches")?;
-    row.map(|row| row.read(tenant, id)).transpose()
+        .on_table("rule_batches")?;
+    row.map(|row| row.to_rule_batch(tenant, id)).transpose()
 }
 
-/// Loads what the writer has to know to apply it.
-pub(crate) async fn facts(
+/// Loads the facts that the writer needs to apply a batch.
+pub(crate) async fn load_batch_facts(
     connection: &mut SqliteConnection,
     id: ReviewBatchId,
-    batch: Batch,
+    batch: RuleBatch,
 ) -> Result<RuleBatchFacts> {
-    let (applied, changed) = caused(connection, &batch.keeper, &batch.causes()).await?;
-    let named: Vec<MemoryId> = batch.named().into_iter().chain(changed).collect();
-    let memories = living_and_named(connection, &batch.keeper, &named).await?;
-    let tombstones = tombstones(connection, &batch.keeper).await?;
-    let uses =
-        if batch.asks_for_uses() { uses(connection, &batch, &memories).await? } else { BTreeMap::new() };
-    let Batch { repo, keeper, as_of, policy, review, mutations, .. } = batch;
-    let rules = RuleFacts { repo, keeper, as_of, policy, memories, tombstones, applied, uses };
+    let (applied, changed) =
+        find_changes_caused_by(connection, &batch.rule_scope, &batch.possible_causes()).await?;
+    let named: Vec<MemoryId> = batch.named_memories().into_iter().chain(changed).collect();
+    let memories = list_living_and_named(connection, &batch.rule_scope, &named).await?;
+    let tombstones = list_tombstones(connection, &batch.rule_scope).await?;
+    let uses = if batch.needs_rule_use() {
+        load_rule_uses(connection, &batch, &memories).await?
+    } else {
+        BTreeMap::new()
+    };
+    let RuleBatch { repo, rule_scope: keeper, as_of, policy, review, mutations, .. } = batch;
+    let rules = RuleFacts { repo, rule_scope: keeper, as_of, policy, memories, tombstones, applied, uses };
     Ok(RuleBatchFacts { id, review, mutations, rules })
 }
 
-/// Stores everything that applying it does.
-pub(crate) async fn store(
+/// Stores the results of applying a batch.
+pub(crate) async fn store_applied_batch(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
     id: ReviewBatchId,
-    closed: &RulesClosed,
+    closed: &ClosedRuleBatch,
 ) -> Result<()> {
     const CLOSE: &str = "
         UPDATE rule_batches SET state = 'closed' WHERE tenant = ?1 AND id = ?2 AND state = 'settling'";
@@ -79,74 +83,74 @@ pub(crate) async fn store(
             .bind(key.tenant.as_str())
             .bind(id.to_string())
             .bind(key.workflow.as_str())
-            .bind(damage::json(report))
+            .bind(convert::to_json(report))
             .execute(&mut *connection)
             .await
-            .on("review_reports")?;
-        at("review_reports", id).touched(done.rows_affected(), 1)?;
+            .on_table("review_reports")?;
+        at("review_reports", id).check_rows_affected(done.rows_affected(), 1)?;
     }
     let done = sqlx::query(CLOSE)
         .bind(key.tenant.as_str())
         .bind(id.to_string())
         .execute(&mut *connection)
         .await
-        .on("rule_batches")?;
-    at("rule_batches", id).touched(done.rows_affected(), 1)?;
-    outbox::put(connection, closed.messages.iter()).await
+        .on_table("rule_batches")?;
+    at("rule_batches", id).check_rows_affected(done.rows_affected(), 1)?;
+    outbox::enqueue_messages(connection, closed.messages.iter()).await
 }
 
-/// Stores what verdicts of a retrospective ask of rules, for the writer.
-pub(crate) async fn put(connection: &mut SqliteConnection, all: &[RulesUsed]) -> Result<()> {
+/// Stores the rule mutations that follow from a retrospective's verdicts, for the writer.
+pub(crate) async fn insert_batches(connection: &mut SqliteConnection, all: &[RuleUseBatch]) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO rule_batches (tenant, id, workflow, repo, as_of, policy, mutations, state, settled_ms)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'settling', ",
         now_ms!(),
         ")"
     );
-    // One for each repository that the runs of one sample worked on.
+    // One batch for each repository that the sampled runs worked on.
     for used in all {
         let done = sqlx::query(STORE)
-            .bind(used.keeper.tenant.as_str())
+            .bind(used.rule_scope.tenant.as_str())
             .bind(used.id.to_string())
-            .bind(used.keeper.workflow.as_str())
+            .bind(used.rule_scope.workflow.as_str())
             .bind(used.repo.as_str())
-            .bind(policy_time(used.as_of))
-            .bind(damage::json(&used.policy))
-            .bind(damage::json(&used.mutations))
+            .bind(format_policy_time(used.as_of))
+            .bind(convert::to_json(&used.policy))
+            .bind(convert::to_json(&used.mutations))
             .execute(&mut *connection)
             .await
-            .on("rule_batches")?;
-        at("rule_batches", used.id).touched(done.rows_affected(), 1)?;
+            .on_table("rule_batches")?;
+        at("rule_batches", used.id).check_rows_affected(done.rows_affected(), 1)?;
     }
     Ok(())
 }
 
-/// Remembers which rules stood before the runs of a batch: facts of the batch, and part of what it is decided with. A run that was
-/// looked into twice is one run.
-pub(crate) async fn look(connection: &mut SqliteConnection, batch: &Batch) -> Result<()> {
+/// Records the rule evaluations of a batch before it is decided, because the decision counts them. Evaluations of one
+/// rule in one run count once.
+pub(crate) async fn record_evaluations(connection: &mut SqliteConnection, batch: &RuleBatch) -> Result<()> {
     const LOOK: &str = "
         INSERT INTO rule_looks (tenant, memory, workflow, run_id, verdict, as_of)
         SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?3 FROM json_each(?2) WHERE true
         ON CONFLICT (tenant, memory, workflow, run_id) DO NOTHING";
-    let looks = batch.looks();
+    let looks = batch.rule_evaluations();
     if looks.is_empty() {
         return Ok(());
     }
-    let row = |look: &RuleLook| json!([look.memory, look.workflow, look.run, look.verdict]);
+    let row = |look: &RuleEvaluation| json!([look.memory, look.workflow, look.run, look.verdict]);
     let rows: Value = looks.iter().map(row).collect();
     sqlx::query(LOOK)
-        .bind(batch.keeper.tenant.as_str())
+        .bind(batch.rule_scope.tenant.as_str())
         .bind(rows.to_string())
-        .bind(policy_time(batch.as_of))
+        .bind(format_policy_time(batch.as_of))
         .execute(connection)
         .await
-        .on("rule_looks")?;
+        .on_table("rule_looks")?;
     Ok(())
 }
 
-async fn uses(
+async fn load_rule_uses(
     connection: &mut SqliteConnection,
-    batch: &Batch,
+    batch: &RuleBatch,
     memories: &[Memory],
 ) -> Result<BTreeMap<MemoryId, RuleUse>> {
     const USES: &str = "
@@ -154,29 +158,30 @@ async fn uses(
         FROM json_each(?2) AS asked
         CROSS JOIN rule_looks AS look ON look.tenant = ?1 AND look.memory = asked.value ->> 0
         GROUP BY look.memory";
-    let named: BTreeSet<MemoryId> = batch.named().into_iter().collect();
+    let named: BTreeSet<MemoryId> = batch.named_memories().into_iter().collect();
     let asked = memories.iter().filter(|memory| named.contains(&memory.id));
-    let asked: Value = asked.map(|memory| json!([memory.id, policy_time(memory.changed_at)])).collect();
+    let asked: Value =
+        asked.map(|memory| json!([memory.id, format_policy_time(memory.changed_at)])).collect();
     let rows: Vec<(String, i64, i64)> = sqlx::query_as(USES)
-        .bind(batch.keeper.tenant.as_str())
+        .bind(batch.rule_scope.tenant.as_str())
         .bind(asked.to_string())
         .fetch_all(connection)
         .await
-        .on("rule_looks")?;
-    rows.iter().map(|row| read_use(&row.0, row.1, row.2)).collect()
+        .on_table("rule_looks")?;
+    rows.iter().map(|row| rule_use_from_row(&row.0, row.1, row.2)).collect()
 }
 
-/// Loads what a promotion is decided with.
-pub(crate) async fn promote_facts(
+/// Loads the facts for the decision about a promotion.
+pub(crate) async fn load_promote_facts(
     connection: &mut SqliteConnection,
     keeper: WorkflowKey,
     memory: Memory,
 ) -> Result<PromoteFacts> {
-    let memories = living_and_named(connection, &keeper, &[]).await?;
-    Ok(PromoteFacts { keeper, memory, memories })
+    let memories = list_living_and_named(connection, &keeper, &[]).await?;
+    Ok(PromoteFacts { rule_scope: keeper, memory, memories })
 }
 
-/// Stores what it does.
+/// Stores the results of a promotion.
 pub(crate) async fn store_promotion(
     connection: &mut SqliteConnection,
     keeper: &WorkflowKey,
@@ -184,12 +189,12 @@ pub(crate) async fn store_promotion(
 ) -> Result<()> {
     append_changes(connection, keeper, &promotion.changes).await?;
     store_memories(connection, keeper, &promotion.memories).await?;
-    outbox::put(connection, promotion.messages.iter()).await
+    outbox::enqueue_messages(connection, promotion.messages.iter()).await
 }
 
 impl SqliteStore {
-    /// Batches that have waited for so long.
-    pub(crate) async fn waiting_rules(
+    /// Lists the batches that have been pending for at least `older_than_s` seconds, oldest first.
+    pub(crate) async fn list_waiting_batches(
         &self,
         older_than_s: u64,
         limit: u32,
@@ -199,14 +204,14 @@ impl SqliteStore {
             now_ms!(),
             " - ?1 * 1000 ORDER BY settled_ms, tenant, id LIMIT ?2"
         );
-        /// A thousand years: older than that is as old as can be, and the product stays within 64 bits.
+        /// A thousand years in seconds: keeps the product with 1000 within 64 bits.
         const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
-            .bind(integer(older_than_s.min(AGE_MAX_S)))
+            .bind(to_i64(older_than_s.min(AGE_MAX_S)))
             .bind(limit)
             .fetch_all(self.reader())
             .await
-            .on("rule_batches")?;
+            .on_table("rule_batches")?;
         let read = |(tenant, id): &(String, String)| {
             let place = at("rule_batches", id);
             Ok((place.parse(tenant)?, place.parse(id)?))

@@ -1,4 +1,4 @@
-//! Runs: narrow identities, facts, and bodies apart.
+//! Runs: narrow identities; facts and bodies in tables of their own.
 
 use retro_core::id::Ordinal;
 use retro_core::report::WindowRun;
@@ -8,15 +8,15 @@ use retro_core::sample::Sample;
 use retro_store::{Result, StoredBody};
 use retro_store_sql::body::{body_ref, stored_body};
 use retro_store_sql::count::RunWrite;
-use retro_store_sql::run::{whole, window_run};
+use retro_store_sql::run::{check_window_complete, window_run_from_row};
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::damage::{self, OnTable, at, integer};
-use crate::follow::follow_again;
+use crate::convert::{self, OnTable, at, to_i64};
 use crate::now_ms;
+use crate::tracked_runs::rewind_tracking;
 
-/// Writes runs with their facts and bodies; a known run's are replaced. No run may stand twice in `writes`.
+/// Stores runs with their facts and bodies, replacing those of known runs. No run may occur twice in `writes`.
 pub(crate) async fn store_runs(
     connection: &mut SqliteConnection,
     writes: &[RunWrite<'_>],
@@ -28,7 +28,7 @@ pub(crate) async fn store_runs(
     store_identities(connection, writes).await?;
     store_facts(connection, writes).await?;
     store_bodies(connection, writes, bodies).await?;
-    follow_again(connection, writes).await
+    rewind_tracking(connection, writes).await
 }
 
 async fn store_identities(connection: &mut SqliteConnection, writes: &[RunWrite<'_>]) -> Result<()> {
@@ -47,8 +47,8 @@ async fn store_identities(connection: &mut SqliteConnection, writes: &[RunWrite<
         json!([write.tenant(), write.workflow(), id, write.number, write.ordinal, attempt, position])
     };
     let rows: Value = writes.iter().map(row).collect();
-    let done = sqlx::query(STORE).bind(rows.to_string()).execute(connection).await.on("runs")?;
-    at("runs", "a batch").touched(done.rows_affected(), writes.len())
+    let done = sqlx::query(STORE).bind(rows.to_string()).execute(connection).await.on_table("runs")?;
+    at("runs", "a batch").check_rows_affected(done.rows_affected(), writes.len())
 }
 
 async fn store_facts(connection: &mut SqliteConnection, writes: &[RunWrite<'_>]) -> Result<()> {
@@ -62,17 +62,19 @@ async fn store_facts(connection: &mut SqliteConnection, writes: &[RunWrite<'_>])
          SET facts = excluded.facts, body = excluded.body, trace = excluded.trace, uncounted_ms = excluded.uncounted_ms"
     );
     let row = |write: &RunWrite<'_>| {
-        let (facts, body) =
-            (damage::json(&write.incoming.arrival.run), damage::json(&body_ref(&write.incoming.body)));
+        let (facts, body) = (
+            convert::to_json(&write.incoming.arrival.run),
+            convert::to_json(&body_ref(&write.incoming.body)),
+        );
         let uncounted = write.ordinal.is_none();
-        json!([write.tenant(), write.workflow(), write.number, facts, body, uncounted, write.trace()])
+        json!([write.tenant(), write.workflow(), write.number, facts, body, uncounted, write.trace_text()])
     };
     let rows: Value = writes.iter().map(row).collect();
-    let done = sqlx::query(STORE).bind(rows.to_string()).execute(connection).await.on("run_facts")?;
-    at("run_facts", "a batch").touched(done.rows_affected(), writes.len())
+    let done = sqlx::query(STORE).bind(rows.to_string()).execute(connection).await.on_table("run_facts")?;
+    at("run_facts", "a batch").check_rows_affected(done.rows_affected(), writes.len())
 }
 
-/// All bodies travel as one parameter, and each row takes its part of it.
+/// Stores bodies. All of them travel as one parameter, and each row takes its slice of it.
 async fn store_bodies(
     connection: &mut SqliteConnection,
     writes: &[RunWrite<'_>],
@@ -92,7 +94,7 @@ async fn store_bodies(
         known.map(|write| json!([write.tenant(), write.workflow(), write.number])).collect();
     if !known.is_empty() {
         let known = Value::from(known).to_string();
-        sqlx::query(FORGET).bind(known).execute(&mut *connection).await.on("run_bodies")?;
+        sqlx::query(FORGET).bind(known).execute(&mut *connection).await.on_table("run_bodies")?;
     }
     let row = |write: &RunWrite<'_>| {
         let (offset, length) = write.body?;
@@ -104,12 +106,12 @@ async fn store_bodies(
     }
     let expected = rows.len();
     let rows = Value::from(rows).to_string();
-    let done = sqlx::query(STORE).bind(rows).bind(bodies).execute(connection).await.on("run_bodies")?;
-    at("run_bodies", "a batch").touched(done.rows_affected(), expected)
+    let done = sqlx::query(STORE).bind(rows).bind(bodies).execute(connection).await.on_table("run_bodies")?;
+    at("run_bodies", "a batch").check_rows_affected(done.rows_affected(), expected)
 }
 
-/// The run of a window with this ordinal, and its body.
-pub(crate) async fn run_at(
+/// Loads the run of a window with this ordinal, and its body.
+pub(crate) async fn load_run_at(
     connection: &mut SqliteConnection,
     retrospective: &Retrospective,
     ordinal: Ordinal,
@@ -124,16 +126,16 @@ pub(crate) async fn run_at(
     let row: Option<(String, String, Option<Vec<u8>>)> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(integer(ordinal))
+        .bind(to_i64(ordinal))
         .fetch_optional(connection)
         .await
-        .on("run_facts")?;
-    let (facts, body, stored) = row.ok_or_else(|| place.damaged("the run has no facts"))?;
-    Ok((place.json(&facts)?, stored_body(&body, stored.as_deref())))
+        .on_table("run_facts")?;
+    let (facts, body, stored) = row.ok_or_else(|| place.damaged_error("the run has no facts"))?;
+    Ok((place.parse_json(&facts)?, stored_body(&body, stored.as_deref())))
 }
 
-/// The ordinals of a retrospective's window, in order; fails when one is missing.
-pub(crate) async fn window_ordinals(
+/// Lists the ordinals of a retrospective's window, in order. Fails when one is missing.
+pub(crate) async fn list_window_ordinals(
     connection: &mut SqliteConnection,
     retrospective: &Retrospective,
 ) -> Result<Vec<Ordinal>> {
@@ -143,18 +145,18 @@ pub(crate) async fn window_ordinals(
     let found: Vec<i64> = sqlx::query_scalar(LOAD)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.key.workflow.as_str())
-        .bind(integer(retrospective.first))
-        .bind(integer(retrospective.last))
+        .bind(to_i64(retrospective.first))
+        .bind(to_i64(retrospective.last))
         .fetch_all(connection)
         .await
-        .on("runs")?;
-    whole(retrospective, found.len())?;
-    found.into_iter().map(|ordinal| at("runs.ordinal", &retrospective.key).unsigned(ordinal)).collect()
+        .on_table("runs")?;
+    check_window_complete(retrospective, found.len())?;
+    found.into_iter().map(|ordinal| at("runs.ordinal", &retrospective.key).parse_unsigned(ordinal)).collect()
 }
 
-/// The runs of a retrospective's window, or those that a manual one was asked for; by ordinal. Fails when one is
-/// missing.
-pub(crate) async fn window_runs(
+/// Lists the runs of a retrospective's window, or those that a manual retrospective names, by ordinal. Fails when one
+/// is missing.
+pub(crate) async fn list_window_runs(
     connection: &mut SqliteConnection,
     retrospective: &Retrospective,
     sample: &Sample,
@@ -172,10 +174,10 @@ pub(crate) async fn window_runs(
     let Retrospective { key, first, last, asked, .. } = retrospective;
     let of = |sql: &'static str| sqlx::query_as(sql).bind(key.tenant.as_str()).bind(key.workflow.as_str());
     let query = match asked {
-        None => of(WINDOW).bind(integer(*first)).bind(integer(*last)),
-        Some(_) => of(NAMED).bind(damage::json(&sample.order)),
+        None => of(WINDOW).bind(to_i64(*first)).bind(to_i64(*last)),
+        Some(_) => of(NAMED).bind(convert::to_json(&sample.order)),
     };
-    let rows: Vec<(i64, String, String)> = query.fetch_all(connection).await.on("run_facts")?;
-    whole(retrospective, rows.len())?;
-    rows.iter().map(|row| window_run(retrospective, row)).collect()
+    let rows: Vec<(i64, String, String)> = query.fetch_all(connection).await.on_table("run_facts")?;
+    check_window_complete(retrospective, rows.len())?;
+    rows.iter().map(|row| window_run_from_row(retrospective, row)).collect()
 }

@@ -1,27 +1,33 @@
-//! Following pull requests. SQLite's one writer is the tracker's lock of every tenant.
+//! Tracking of pull requests. SQLite's single writer takes the place of the tenant lock.
 
 use async_trait::async_trait;
 use retro_core::id::{EventKey, Tenant, Workflow, WorkflowKey};
-use retro_core::keep::{ContentDigest, EventDigest, Seen};
 use retro_core::outcome::{PullRequestFacts, PullRequestRef};
+use retro_core::retention::{ContentDigest, EventDigest, SeenContent};
 use retro_fault::Label;
-use retro_store::track::{Heard, TRACKER, Tracked, Trailer};
+use retro_store::track::{PullRequestEvent, TRACKER_CONSUMER, TrackResult, Trailer};
 use retro_store::{Result, TrackerStore};
-use retro_store_sql::track::{due as message, facts, pull_request, readings};
-use retro_store_sql::workflow_key;
+use retro_store_sql::parse_workflow_key;
+use retro_store_sql::track::{
+    outcomes_due_message as message, parse_pull_request_facts, pull_request_from_row, trailer_rows,
+};
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::damage::{OnTable, at, integer};
+use crate::convert::{OnTable, at, to_i64};
 use crate::open::commit;
-use crate::{SqliteStore, damage, follow, now_ms, outbox};
+use crate::{SqliteStore, convert, now_ms, outbox, tracked_runs};
 
 #[async_trait]
 impl TrackerStore for SqliteStore {
-    async fn track(&self, heard: &Heard) -> Result<Tracked> {
-        let mut transaction = self.write().await?;
-        if let Some(seen) = seen(&mut transaction, &heard.event).await? {
-            return Ok(if seen.is(&heard.content_hash) { Tracked::Before } else { Tracked::Conflict(seen) });
+    async fn record_pull_request_event(&self, heard: &PullRequestEvent) -> Result<TrackResult> {
+        let mut transaction = self.begin_write().await?;
+        if let Some(seen) = find_seen_content(&mut transaction, &heard.event).await? {
+            return Ok(if seen.matches_hash(&heard.content_hash) {
+                TrackResult::Duplicate
+            } else {
+                TrackResult::Conflict(seen)
+            });
         }
         let tenant = &heard.event.tenant;
         store_event(&mut transaction, heard).await?;
@@ -29,77 +35,81 @@ impl TrackerStore for SqliteStore {
         let mut new = false;
         let mut touched = Vec::new();
         if let Some((pull_request, said)) = &heard.pull_request {
-            new |= grow(&mut transaction, tenant, pull_request, said).await?;
+            new |= merge_facts(&mut transaction, tenant, pull_request, said).await?;
             new |= store_commits(&mut transaction, tenant, pull_request, &heard.commits).await?;
             touched.push(pull_request.clone());
         }
         new |= store_trailers(&mut transaction, tenant, &heard.trailers).await?;
-        touched.extend(of_commits(&mut transaction, tenant, &heard.trailers).await?);
+        touched.extend(pull_requests_of_commits(&mut transaction, tenant, &heard.trailers).await?);
         if new {
             let because = format!("event {} of {}", heard.event.id, heard.event.source);
-            due(&mut transaction, tenant, None, &touched, &because).await?;
+            schedule_credits(&mut transaction, tenant, None, &touched, &because).await?;
         }
         commit(transaction, Label::TrackCommit).await?;
-        Ok(Tracked::Now)
+        Ok(TrackResult::Recorded)
     }
 
-    async fn unfollowed(&self, limit: u32) -> Result<Vec<WorkflowKey>> {
+    async fn list_untracked_workflows(&self, limit: u32) -> Result<Vec<WorkflowKey>> {
         const UNFOLLOWED: &str = "
             SELECT one.tenant, one.workflow FROM tracked_tenants JOIN workflows AS one USING (tenant)
             LEFT JOIN following AS reached ON reached.tenant = one.tenant AND reached.workflow = one.workflow
             WHERE one.recorded > coalesce(reached.number, 0) ORDER BY one.tenant, one.workflow LIMIT ?1";
         let rows: Vec<(String, String)> =
-            sqlx::query_as(UNFOLLOWED).bind(limit).fetch_all(self.reader()).await.on("following")?;
-        rows.iter().map(|(tenant, workflow)| workflow_key(tenant, workflow)).collect()
+            sqlx::query_as(UNFOLLOWED).bind(limit).fetch_all(self.reader()).await.on_table("following")?;
+        rows.iter().map(|(tenant, workflow)| parse_workflow_key(tenant, workflow)).collect()
     }
 
-    async fn follow(&self, key: &WorkflowKey, limit: u32) -> Result<usize> {
-        let mut transaction = self.write().await?;
-        let (reached, recorded) = follow::reached(&mut transaction, key).await?;
-        let runs = follow::runs_behind(&mut transaction, key, reached, limit).await?;
+    async fn track_runs(&self, key: &WorkflowKey, limit: u32) -> Result<usize> {
+        let mut transaction = self.begin_write().await?;
+        let (reached, recorded) = tracked_runs::load_position(&mut transaction, key).await?;
+        let runs = tracked_runs::list_runs_after(&mut transaction, key, reached, limit).await?;
         let whole = runs.len() == limit as usize;
         let last = runs.last().map_or(reached, |(number, _, _)| *number);
-        follow::store_runs(&mut transaction, key, &runs).await?;
-        // Runs whose details were purged are not among them: what was recorded is behind us all the same.
-        follow::reach(&mut transaction, key, if whole { last } else { recorded.max(last) }).await?;
-        let touched = follow::ended_behind(&mut transaction, key, &runs).await?;
+        tracked_runs::store_runs(&mut transaction, key, &runs).await?;
+        // Runs whose details were purged are not in the list; move past everything recorded all the same.
+        tracked_runs::store_position(&mut transaction, key, if whole { last } else { recorded.max(last) })
+            .await?;
+        let touched = tracked_runs::ended_pull_requests(&mut transaction, key, &runs).await?;
         if let Some((_, run, _)) = runs.last() {
             let because = format!("runs up to {run} of {key}");
-            due(&mut transaction, &key.tenant, Some(&key.workflow), &touched, &because).await?;
+            schedule_credits(&mut transaction, &key.tenant, Some(&key.workflow), &touched, &because).await?;
         }
         commit(transaction, Label::FollowCommit).await?;
         Ok(runs.len())
     }
 }
 
-/// What is remembered of an event.
-async fn seen(connection: &mut SqliteConnection, event: &EventKey) -> Result<Option<Seen>> {
+/// Finds the stored content of an event.
+async fn find_seen_content(
+    connection: &mut SqliteConnection,
+    event: &EventKey,
+) -> Result<Option<SeenContent>> {
     const WHOLE: &str = "
         SELECT content_hash FROM inbox WHERE consumer = ?1 AND tenant = ?2 AND source = ?3 AND event_id = ?4";
     const PURGED: &str = "SELECT content FROM seen_events WHERE digest = ?1";
     let whole: Option<String> = sqlx::query_scalar(WHOLE)
-        .bind(TRACKER)
+        .bind(TRACKER_CONSUMER)
         .bind(event.tenant.as_str())
         .bind(&event.source)
         .bind(&event.id)
         .fetch_optional(&mut *connection)
         .await
-        .on("inbox")?;
+        .on_table("inbox")?;
     if let Some(hash) = whole {
-        return Ok(Some(Seen::Whole(hash)));
+        return Ok(Some(SeenContent::Full(hash)));
     }
-    let digest = EventDigest::of(TRACKER, event).0.into_bytes().to_vec();
+    let digest = EventDigest::of_event(TRACKER_CONSUMER, event).0.into_bytes().to_vec();
     let purged: Option<Vec<u8>> =
-        sqlx::query_scalar(PURGED).bind(digest).fetch_optional(connection).await.on("seen_events")?;
+        sqlx::query_scalar(PURGED).bind(digest).fetch_optional(connection).await.on_table("seen_events")?;
     let content = |bytes: Vec<u8>| {
         let place = at("seen_events.content", &event.id);
-        let content: [u8; 8] = bytes.as_slice().try_into().map_err(|error| place.damaged(error))?;
-        Ok(Seen::Purged(ContentDigest(content)))
+        let content: [u8; 8] = bytes.as_slice().try_into().map_err(|error| place.damaged_error(error))?;
+        Ok(SeenContent::Purged(ContentDigest(content)))
     };
     purged.map(content).transpose()
 }
 
-async fn store_event(connection: &mut SqliteConnection, heard: &Heard) -> Result<()> {
+async fn store_event(connection: &mut SqliteConnection, heard: &PullRequestEvent) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO inbox (consumer, tenant, source, event_id, content_hash, received_ms)
          VALUES (?1, ?2, ?3, ?4, ?5, ",
@@ -107,25 +117,25 @@ async fn store_event(connection: &mut SqliteConnection, heard: &Heard) -> Result
         ")"
     );
     let done = sqlx::query(STORE)
-        .bind(TRACKER)
+        .bind(TRACKER_CONSUMER)
         .bind(heard.event.tenant.as_str())
         .bind(&heard.event.source)
         .bind(&heard.event.id)
         .bind(&heard.content_hash)
         .execute(connection)
         .await
-        .on("inbox")?;
-    at("inbox", &heard.event.id).touched(done.rows_affected(), 1)
+        .on_table("inbox")?;
+    at("inbox", &heard.event.id).check_rows_affected(done.rows_affected(), 1)
 }
 
 async fn track_tenant(connection: &mut SqliteConnection, tenant: &Tenant) -> Result<()> {
     const TRACK: &str = "INSERT INTO tracked_tenants (tenant) VALUES (?1) ON CONFLICT DO NOTHING";
-    sqlx::query(TRACK).bind(tenant.as_str()).execute(connection).await.on("tracked_tenants")?;
+    sqlx::query(TRACK).bind(tenant.as_str()).execute(connection).await.on_table("tracked_tenants")?;
     Ok(())
 }
 
-/// Adds to what is known of a pull request. Returns whether it ended otherwise than was known.
-async fn grow(
+/// Merges new facts into those of a pull request. Returns true when this changes how it ended.
+async fn merge_facts(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     pull_request: &PullRequestRef,
@@ -134,23 +144,23 @@ async fn grow(
     const STORE: &str = "
         INSERT INTO pull_requests (tenant, repo, number, ended, facts) VALUES (?1, ?2, ?3, ?4, ?5)
         ON CONFLICT (tenant, repo, number) DO UPDATE SET ended = excluded.ended, facts = excluded.facts";
-    let known = known(connection, tenant, pull_request).await?.unwrap_or_default();
-    let before = known.ends();
-    let known = known.join(said);
+    let known = find_pull_request_facts(connection, tenant, pull_request).await?.unwrap_or_default();
+    let before = known.credited_ends();
+    let known = known.merge_facts(said);
     sqlx::query(STORE)
         .bind(tenant.as_str())
         .bind(&pull_request.repo)
-        .bind(integer(pull_request.number))
-        .bind(!known.ends().is_empty())
-        .bind(damage::json(&known))
+        .bind(to_i64(pull_request.number))
+        .bind(!known.credited_ends().is_empty())
+        .bind(convert::to_json(&known))
         .execute(connection)
         .await
-        .on("pull_requests")?;
-    Ok(known.ends() != before)
+        .on_table("pull_requests")?;
+    Ok(known.credited_ends() != before)
 }
 
-/// What is known of a pull request; `None` when nothing was heard of it.
-pub(crate) async fn known(
+/// Finds the facts of a pull request. Returns `None` when no event of it has arrived.
+pub(crate) async fn find_pull_request_facts(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     pull_request: &PullRequestRef,
@@ -159,14 +169,14 @@ pub(crate) async fn known(
     let stored: Option<String> = sqlx::query_scalar(LOAD)
         .bind(tenant.as_str())
         .bind(&pull_request.repo)
-        .bind(integer(pull_request.number))
+        .bind(to_i64(pull_request.number))
         .fetch_optional(connection)
         .await
-        .on("pull_requests")?;
-    stored.map(|stored| facts(pull_request, &stored)).transpose()
+        .on_table("pull_requests")?;
+    stored.map(|stored| parse_pull_request_facts(pull_request, &stored)).transpose()
 }
 
-/// Returns whether one of them is new.
+/// Returns true when at least one of them is new.
 async fn store_commits(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -179,15 +189,15 @@ async fn store_commits(
     let done = sqlx::query(STORE)
         .bind(tenant.as_str())
         .bind(&pull_request.repo)
-        .bind(integer(pull_request.number))
-        .bind(damage::json(&commits))
+        .bind(to_i64(pull_request.number))
+        .bind(convert::to_json(&commits))
         .execute(connection)
         .await
-        .on("pull_request_commits")?;
+        .on_table("pull_request_commits")?;
     Ok(done.rows_affected() > 0)
 }
 
-/// Returns whether one of them is new.
+/// Returns true when at least one of them is new.
 async fn store_trailers(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -198,17 +208,17 @@ async fn store_trailers(
         SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2) WHERE true
         ON CONFLICT DO NOTHING";
     let rows = |trailer: &Trailer| {
-        let read = readings(trailer).into_iter();
-        let (commit, named) = (trailer.commit.clone(), trailer.named.clone());
+        let read = trailer_rows(trailer).into_iter();
+        let (commit, named) = (trailer.commit.clone(), trailer.text.clone());
         read.map(move |(workflow, run)| json!([commit, named, workflow, run])).collect::<Vec<_>>()
     };
     let rows: Value = trailers.iter().flat_map(rows).collect();
     let stored = sqlx::query(STORE).bind(tenant.as_str()).bind(rows.to_string()).execute(connection).await;
-    Ok(stored.on("commit_trailers")?.rows_affected() > 0)
+    Ok(stored.on_table("commit_trailers")?.rows_affected() > 0)
 }
 
-/// The pull requests of commits that name runs.
-async fn of_commits(
+/// Returns the pull requests of commits that name runs in their trailers.
+async fn pull_requests_of_commits(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     trailers: &[Trailer],
@@ -219,16 +229,16 @@ async fn of_commits(
     let commits: Vec<&str> = trailers.iter().map(|trailer| trailer.commit.as_str()).collect();
     let rows: Vec<(String, i64)> = sqlx::query_as(OF)
         .bind(tenant.as_str())
-        .bind(damage::json(&commits))
+        .bind(convert::to_json(&commits))
         .fetch_all(connection)
         .await
-        .on("pull_request_commits")?;
-    rows.into_iter().map(|(repo, number)| pull_request(repo, number)).collect()
+        .on_table("pull_request_commits")?;
+    rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
 }
 
-/// Asks the writer for credit wherever a memory was applied behind one of these pull requests that have ended, in runs of
-/// one workflow or of any. What waits for it already and is partly credited begins anew: it may be another end.
-async fn due(
+/// Makes credit due wherever a memory was applied in a run behind one of these pull requests that has ended, in one
+/// workflow or in all. A partly processed credit starts over, because the pull request may have ended differently.
+async fn schedule_credits(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     workflow: Option<&Workflow>,
@@ -252,14 +262,14 @@ async fn due(
         let workflows: Vec<String> = sqlx::query_scalar(DUE)
             .bind(tenant.as_str())
             .bind(&pull_request.repo)
-            .bind(integer(pull_request.number))
+            .bind(to_i64(pull_request.number))
             .bind(workflow.map(Workflow::as_str))
             .fetch_all(&mut *connection)
             .await
-            .on("credits_due")?;
+            .on_table("credits_due")?;
         let messages = workflows.iter().map(|one| message(tenant, one, pull_request.clone(), because));
         let messages = messages.collect::<Result<Vec<_>>>()?;
-        outbox::put(connection, messages.iter()).await?;
+        outbox::enqueue_messages(connection, messages.iter()).await?;
     }
     Ok(())
 }

@@ -1,73 +1,87 @@
-//! Writing: the only part that changes memory. SQLite's one writer is the lock of every workflow.
+//! The writer, which alone changes memory. SQLite's single writer takes the place of the workflow locks.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::{ChangeId, MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
-use retro_core::learn::Unpromoted;
-use retro_core::manual::{Decided, Undecided};
-use retro_core::memory::{Cause, FoldError, Memory, change_id};
+use retro_core::learn::PromoteError;
+use retro_core::manual::{DecideError, DecidedProposal};
+use retro_core::memory::{ChangeCause, FoldError, Memory, change_id};
 use retro_core::outcome::PullRequestRef;
-use retro_core::retrospective::State;
+use retro_core::retrospective::RetrospectiveState;
 use retro_fault::Label;
 use retro_store::manual::DecideProposal;
-use retro_store::write::{Decide, DecideCredit, DecideDeletion, DecidePromotion, DecideRules};
-use retro_store::{Result, Step, WriterStore};
-use retro_store_sql::memory::read_memory;
-use retro_store_sql::workflow_key;
+use retro_store::write::{DecideClose, DecideCredit, DecideDeletion, DecidePromotion, DecideRules};
+use retro_store::{CommitResult, Result, WriterStore};
+use retro_store_sql::memory::parse_memory;
+use retro_store_sql::parse_workflow_key;
 use sqlx::SqliteConnection;
 
-use crate::damage::{OnTable, at};
+use crate::convert::{OnTable, at};
 use crate::memory::{append_changes, store_memories, store_tombstones};
 use crate::open::commit;
 use crate::{SqliteStore, close, credit, manual, outbox, retrospective, rules};
 
 #[async_trait]
 impl WriterStore for SqliteStore {
-    async fn close(
+    async fn close_retrospective(
         &self,
         tenant: &Tenant,
         id: RetrospectiveId,
         now: Timestamp,
-        decide: Decide<'_>,
-    ) -> Result<Step> {
-        let mut transaction = self.write().await?;
-        let Some((settling, sample)) = retrospective::load(&mut transaction, tenant, id).await? else {
-            return Ok(Step::Unknown);
+        decide: DecideClose<'_>,
+    ) -> Result<CommitResult> {
+        let mut transaction = self.begin_write().await?;
+        let Some((settling, sample)) =
+            retrospective::find_retrospective(&mut transaction, tenant, id).await?
+        else {
+            return Ok(CommitResult::NotFound);
         };
-        if settling.state != State::Settling {
-            return Ok(Step::AlreadyDone);
+        if settling.state != RetrospectiveState::Settling {
+            return Ok(CommitResult::AlreadyDone);
         }
-        let facts = close::load(&mut transaction, settling.clone(), sample).await?;
+        let facts = close::load_closing_facts(&mut transaction, settling.clone(), sample).await?;
         let closing = decide(facts)?;
-        close::store(&mut transaction, &settling, &closing, now).await?;
+        close::store_closing(&mut transaction, &settling, &closing, now).await?;
         commit(transaction, Label::CloseCommit).await?;
-        Ok(Step::Done)
+        Ok(CommitResult::Done)
     }
 
-    async fn overdue_closings(
+    async fn list_overdue_closings(
         &self,
         older_than_s: u64,
         limit: u32,
     ) -> Result<Vec<(Tenant, RetrospectiveId)>> {
-        self.waiting_in(State::Settling, older_than_s, limit).await
+        self.list_waiting_in(RetrospectiveState::Settling, older_than_s, limit).await
     }
 
-    async fn close_rules(&self, tenant: &Tenant, id: ReviewBatchId, decide: DecideRules<'_>) -> Result<Step> {
-        let mut transaction = self.write().await?;
-        let Some(batch) = rules::load(&mut transaction, tenant, id).await? else { return Ok(Step::Unknown) };
-        if !batch.waits {
-            return Ok(Step::AlreadyDone);
+    async fn close_rule_batch(
+        &self,
+        tenant: &Tenant,
+        id: ReviewBatchId,
+        decide: DecideRules<'_>,
+    ) -> Result<CommitResult> {
+        let mut transaction = self.begin_write().await?;
+        let Some(batch) = rules::find_batch(&mut transaction, tenant, id).await? else {
+            return Ok(CommitResult::NotFound);
+        };
+        if !batch.pending {
+            return Ok(CommitResult::AlreadyDone);
         }
-        let keeper = batch.keeper.clone();
-        rules::look(&mut transaction, &batch).await?;
-        let closed = decide(rules::facts(&mut transaction, id, batch).await?)?;
-        rules::store(&mut transaction, &keeper, id, &closed).await?;
+        let keeper = batch.rule_scope.clone();
+        // Recorded before the facts are loaded, because the facts count these evaluations.
+        rules::record_evaluations(&mut transaction, &batch).await?;
+        let closed = decide(rules::load_batch_facts(&mut transaction, id, batch).await?)?;
+        rules::store_applied_batch(&mut transaction, &keeper, id, &closed).await?;
         commit(transaction, Label::RulesCommit).await?;
-        Ok(Step::Done)
+        Ok(CommitResult::Done)
     }
 
-    async fn overdue_rules(&self, older_than_s: u64, limit: u32) -> Result<Vec<(Tenant, ReviewBatchId)>> {
-        self.waiting_rules(older_than_s, limit).await
+    async fn list_overdue_rule_batches(
+        &self,
+        older_than_s: u64,
+        limit: u32,
+    ) -> Result<Vec<(Tenant, ReviewBatchId)>> {
+        self.list_waiting_batches(older_than_s, limit).await
     }
 
     async fn promote_rule(
@@ -76,51 +90,52 @@ impl WriterStore for SqliteStore {
         id: MemoryId,
         request: &str,
         decide: DecidePromotion<'_>,
-    ) -> Result<std::result::Result<Step, Unpromoted>> {
-        let mut transaction = self.write().await?;
-        let Some((keeper, memory)) = load_memory(&mut transaction, tenant, id).await? else {
-            return Ok(Ok(Step::Unknown));
+    ) -> Result<std::result::Result<CommitResult, PromoteError>> {
+        let mut transaction = self.begin_write().await?;
+        let Some((keeper, memory)) = find_memory(&mut transaction, tenant, id).await? else {
+            return Ok(Ok(CommitResult::NotFound));
         };
-        let cause = Cause::Operator { request: request.to_owned() };
-        if happened(&mut transaction, tenant, change_id(&keeper, id, &cause, "accepted")).await? {
-            return Ok(Ok(Step::AlreadyDone));
+        let cause = ChangeCause::Operator { request: request.to_owned() };
+        // A repeated request: this promotion has been stored before.
+        if has_happened(&mut transaction, tenant, change_id(&keeper, id, &cause, "accepted")).await? {
+            return Ok(Ok(CommitResult::AlreadyDone));
         }
-        let facts = rules::promote_facts(&mut transaction, keeper, memory).await?;
+        let facts = rules::load_promote_facts(&mut transaction, keeper, memory).await?;
         let promotion = match decide(&facts)? {
             Ok(promotion) => promotion,
             Err(unpromoted) => return Ok(Err(unpromoted)),
         };
-        rules::store_promotion(&mut transaction, &facts.keeper, &promotion).await?;
+        rules::store_promotion(&mut transaction, &facts.rule_scope, &promotion).await?;
         commit(transaction, Label::PromoteCommit).await?;
-        Ok(Ok(Step::Done))
+        Ok(Ok(CommitResult::Done))
     }
 
-    async fn credit(
+    async fn credit_memories(
         &self,
         key: &WorkflowKey,
         pull_request: &PullRequestRef,
         limit: u32,
         decide: DecideCredit<'_>,
-    ) -> Result<std::result::Result<Step, FoldError>> {
-        let mut transaction = self.write().await?;
-        let Some(due) = credit::load(&mut transaction, key, pull_request, limit).await? else {
-            return Ok(Ok(Step::AlreadyDone));
+    ) -> Result<std::result::Result<CommitResult, FoldError>> {
+        let mut transaction = self.begin_write().await?;
+        let Some(due) = credit::load_due_credit(&mut transaction, key, pull_request, limit).await? else {
+            return Ok(Ok(CommitResult::AlreadyDone));
         };
         let credited = match decide(&due.facts) {
             Ok(credited) => credited,
             Err(damage) => return Ok(Err(damage)),
         };
-        credit::store(&mut transaction, &due, &credited).await?;
+        credit::store_credit(&mut transaction, &due, &credited).await?;
         commit(transaction, Label::CreditCommit).await?;
-        Ok(Ok(Step::Done))
+        Ok(Ok(CommitResult::Done))
     }
 
-    async fn overdue_credits(
+    async fn list_overdue_credits(
         &self,
         older_than_s: u64,
         limit: u32,
     ) -> Result<Vec<(WorkflowKey, PullRequestRef)>> {
-        credit::overdue(&mut *self.snapshot().await?, older_than_s, limit).await
+        credit::list_overdue(&mut *self.begin_snapshot().await?, older_than_s, limit).await
     }
 
     async fn delete_memory(
@@ -128,28 +143,28 @@ impl WriterStore for SqliteStore {
         tenant: &Tenant,
         id: MemoryId,
         decide: DecideDeletion<'_>,
-    ) -> Result<std::result::Result<Step, FoldError>> {
-        let mut transaction = self.write().await?;
-        let Some((key, memory)) = load_memory(&mut transaction, tenant, id).await? else {
-            return Ok(Ok(Step::Unknown));
+    ) -> Result<std::result::Result<CommitResult, FoldError>> {
+        let mut transaction = self.begin_write().await?;
+        let Some((key, memory)) = find_memory(&mut transaction, tenant, id).await? else {
+            return Ok(Ok(CommitResult::NotFound));
         };
         let deletion = match decide(&key, &memory) {
             Ok(deletion) => deletion,
-            // The same request again finds its memory deleted: that is no error.
-            Err(error) if happened(&mut transaction, tenant, error.change).await? => {
-                return Ok(Ok(Step::AlreadyDone));
+            // A repeated request finds its memory deleted already: that is no error.
+            Err(error) if has_happened(&mut transaction, tenant, error.change).await? => {
+                return Ok(Ok(CommitResult::AlreadyDone));
             }
             Err(error) => return Ok(Err(error)),
         };
-        if happened(&mut transaction, tenant, deletion.change.id).await? {
-            return Ok(Ok(Step::AlreadyDone));
+        if has_happened(&mut transaction, tenant, deletion.change.id).await? {
+            return Ok(Ok(CommitResult::AlreadyDone));
         }
         append_changes(&mut transaction, &key, std::slice::from_ref(&deletion.change)).await?;
         store_memories(&mut transaction, &key, std::slice::from_ref(&deletion.memory)).await?;
         store_tombstones(&mut transaction, &key, std::slice::from_ref(&deletion.tombstone)).await?;
-        outbox::put(&mut transaction, std::iter::once(&deletion.message)).await?;
+        outbox::enqueue_messages(&mut transaction, std::iter::once(&deletion.message)).await?;
         commit(transaction, Label::DeleteCommit).await?;
-        Ok(Ok(Step::Done))
+        Ok(Ok(CommitResult::Done))
     }
 
     async fn decide_proposal(
@@ -157,9 +172,11 @@ impl WriterStore for SqliteStore {
         tenant: &Tenant,
         id: ProposalId,
         decide: DecideProposal<'_>,
-    ) -> Result<Option<std::result::Result<Decided, Undecided>>> {
-        let mut transaction = self.write().await?;
-        let Some(facts) = manual::facts(&mut transaction, tenant, id).await? else { return Ok(None) };
+    ) -> Result<Option<std::result::Result<DecidedProposal, DecideError>>> {
+        let mut transaction = self.begin_write().await?;
+        let Some(facts) = manual::load_proposal_facts(&mut transaction, tenant, id).await? else {
+            return Ok(None);
+        };
         let decided = match decide(&facts)? {
             Ok(decided) => decided,
             Err(undecided) => return Ok(Some(Err(undecided))),
@@ -169,13 +186,13 @@ impl WriterStore for SqliteStore {
             store_memories(&mut transaction, &facts.key, decided.memory.as_slice()).await?;
         }
         manual::set_decision(&mut transaction, tenant, id, &decided.decision).await?;
-        outbox::put(&mut transaction, decided.messages.iter()).await?;
+        outbox::enqueue_messages(&mut transaction, decided.messages.iter()).await?;
         commit(transaction, Label::DecideCommit).await?;
         Ok(Some(Ok(decided)))
     }
 }
 
-async fn load_memory(
+async fn find_memory(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     id: MemoryId,
@@ -186,18 +203,18 @@ async fn load_memory(
         .bind(id.to_string())
         .fetch_optional(connection)
         .await
-        .on("memories")?;
+        .on_table("memories")?;
     let Some((workflow, memory)) = row else { return Ok(None) };
-    Ok(Some((workflow_key(tenant.as_str(), &workflow)?, read_memory(&id.to_string(), &memory)?)))
+    Ok(Some((parse_workflow_key(tenant.as_str(), &workflow)?, parse_memory(&id.to_string(), &memory)?)))
 }
 
-async fn happened(connection: &mut SqliteConnection, tenant: &Tenant, change: ChangeId) -> Result<bool> {
+async fn has_happened(connection: &mut SqliteConnection, tenant: &Tenant, change: ChangeId) -> Result<bool> {
     const COUNT: &str = "SELECT count(*) FROM changes WHERE tenant = ?1 AND id = ?2";
     let count: i64 = sqlx::query_scalar(COUNT)
         .bind(tenant.as_str())
         .bind(change.to_string())
         .fetch_one(connection)
         .await
-        .on("changes")?;
-    Ok(at("changes", change).unsigned::<u64>(count)? > 0)
+        .on_table("changes")?;
+    Ok(at("changes", change).parse_unsigned::<u64>(count)? > 0)
 }

@@ -1,11 +1,11 @@
-//! SQLite passes the suite that every database behind the ports must pass, with two stores on one file.
+//! Runs the conformance suite of `retro-store` on SQLite, with two stores on one file.
 
 use std::sync::Arc;
 
 use retro_store::conformance::Database;
 use retro_store_sqlite::SqliteStore;
 
-/// Two stores share nothing but the file, as two processes would.
+/// Opens two stores that share nothing but the file, as two processes would.
 async fn open() -> (Database, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder for the file");
     let path = folder.path().join("retro.db");

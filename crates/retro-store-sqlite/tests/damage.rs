@@ -1,9 +1,9 @@
-//! What cannot be read is named, and does not stop what can be.
+//! Damaged rows are reported by name and do not block the others.
 
 use std::path::PathBuf;
 
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
-use retro_core::learn::Timing;
+use retro_core::learn::InvestigationTiming;
 use retro_core::retrospective::InvestigationResult;
 use retro_store::{
     InvestigatorStore, MemoryFilter, OperatorStore, RunFilter, SamplerStore, StoreError, StoredBody,
@@ -13,7 +13,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tempfile::TempDir;
 
-/// A file with the rows of a live system, and a connection that can do to them what no store would.
+/// A file with the rows of a live system, and a connection that can damage them as no store would.
 struct Sampled {
     _folder: TempDir,
     path: PathBuf,
@@ -47,14 +47,14 @@ fn default_tenant() -> Tenant {
 async fn a_row_that_cannot_be_read_is_named_with_table_column_and_key() {
     let mut world = sampled().await;
     let filter = MemoryFilter { limit: 1, ..Default::default() };
-    let memory = world.store.memories(&default_tenant(), &filter).await.unwrap().remove(0);
+    let memory = world.store.list_memories(&default_tenant(), &filter).await.unwrap().remove(0);
     world.spoil("UPDATE memories SET memory = json_remove(memory, '$.weight')").await;
-    let error = world.store.memories(&default_tenant(), &filter).await.unwrap_err().to_string();
+    let error = world.store.list_memories(&default_tenant(), &filter).await.unwrap_err().to_string();
     let named = format!("memories.memory of {} is damaged: missing field `weight`", memory.id);
     assert!(error.starts_with(&named), "{error}");
     world.spoil("UPDATE run_facts SET facts = '{'").await;
     let filter = RunFilter { limit: 1, ..Default::default() };
-    let error = world.store.runs(&default_tenant(), &filter).await.unwrap_err();
+    let error = world.store.list_runs(&default_tenant(), &filter).await.unwrap_err();
     assert!(
         matches!(&error, StoreError::Damaged { place, .. } if place.starts_with("run_facts.facts of default/")),
         "{error}"
@@ -81,21 +81,24 @@ async fn an_investigation_that_cannot_be_read_does_not_stop_the_ones_behind_it()
     let tenant = Tenant::new("acme").unwrap();
     let second = "00000000-0000-8000-8000-000000000001".parse().unwrap();
     let decide = |one: &retro_core::retrospective::Retrospective, window| {
-        let sample = retro_core::sample::draw(one.id, window, &one.policy);
-        let first = retro_core::investigate::next(&sample, &[]);
-        retro_store::Sampling { sample, first }
+        let sample = retro_core::sample::draw_sample(one.id, window, &one.policy);
+        let first = retro_core::investigate::decide_next_stage(&sample, &[]);
+        retro_store::DrawnSample { sample, first }
     };
-    world.store.sample(&tenant, second, &decide).await.unwrap();
+    world.store.draw_sample(&tenant, second, &decide).await.unwrap();
     world.spoil("UPDATE retrospectives SET policy = '{}broken' WHERE workflow = 'airline-support'").await;
-    let error = world.store.claim("tests", 60).await.unwrap_err();
+    let error = world.store.claim_investigation("tests", 60).await.unwrap_err();
     assert!(
         matches!(&error, StoreError::Damaged { place, .. } if place.starts_with("retrospectives.policy of ")),
         "{error}"
     );
-    let claim = world.store.claim("tests", 60).await.unwrap().expect("the one behind it");
+    let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("the one behind it");
     let workflow = Workflow::new("second").unwrap();
     assert_eq!(claim.retrospective.key, WorkflowKey { tenant, workflow });
-    assert!(world.store.claim("tests", 60).await.unwrap().is_none(), "the damaged one is set aside");
+    assert!(
+        world.store.claim_investigation("tests", 60).await.unwrap().is_none(),
+        "the damaged one is set aside"
+    );
 }
 
 #[tokio::test]
@@ -109,7 +112,7 @@ async fn a_body_that_cannot_be_read_is_gone_with_its_reason() {
     ] {
         let mut world = sampled().await;
         world.spoil(sql).await;
-        let claim = world.store.claim("tests", 60).await.unwrap().expect("one is due");
+        let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("one is due");
         assert!(matches!(&claim.body, StoredBody::Gone(told) if told.contains(reason)), "{:?}", claim.body);
     }
 }
@@ -117,30 +120,31 @@ async fn a_body_that_cannot_be_read_is_gone_with_its_reason() {
 #[tokio::test]
 async fn whoever_works_on_a_retrospective_that_is_called_off_is_fenced() {
     let mut world = sampled().await;
-    let claim = world.store.claim("tests", 60).await.unwrap().expect("one is due");
+    let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("one is due");
     world.spoil("UPDATE retrospectives SET state = 'cancelled' WHERE state = 'investigating'").await;
     let result = InvestigationResult::Failed { reason: "too late".to_owned() };
-    let decide = |_: &retro_store::Sequence| unreachable!("nothing is left to decide");
-    let answer = world.store.finish(&claim, &result, Timing::default(), &decide).await;
+    let decide = |_: &retro_store::InvestigationSequence| unreachable!("nothing is left to decide");
+    let answer =
+        world.store.finish_investigation(&claim, &result, InvestigationTiming::default(), &decide).await;
     assert!(matches!(answer, Err(StoreError::Fenced { .. })), "{answer:?}");
-    world.store.retry_later(&claim, 0, "later").await.unwrap();
-    assert!(world.store.claim("tests", 60).await.unwrap().is_none(), "it is not due any more");
+    world.store.schedule_retry(&claim, 0, "later").await.unwrap();
+    assert!(world.store.claim_investigation("tests", 60).await.unwrap().is_none(), "it is not due any more");
 }
 
 #[tokio::test]
 async fn readers_do_not_wait_for_a_writer_and_see_what_is_committed() {
     let mut world = sampled().await;
-    let before = world.store.health().await.unwrap();
+    let before = world.store.load_health().await.unwrap();
     let mut writing = world.raw.begin_with("BEGIN IMMEDIATE").await.unwrap();
     sqlx::query("DELETE FROM inbox").execute(&mut *writing).await.unwrap();
-    assert_eq!(world.store.health().await.unwrap(), before);
+    assert_eq!(world.store.load_health().await.unwrap(), before);
     writing.commit().await.unwrap();
-    assert_eq!(world.store.health().await.unwrap().events_seen, 0);
-    // A newer program's migration is left alone by this one.
+    assert_eq!(world.store.load_health().await.unwrap().events_seen, 0);
+    // This program accepts a newer program's migration.
     world.spoil("INSERT INTO _sqlx_migrations SELECT 9999, 'later', installed_on, success, checksum, execution_time FROM _sqlx_migrations WHERE version = 1").await;
     assert_eq!(migrate(&world.path).await.unwrap(), Vec::<String>::new());
     SqliteStore::open(&world.path).await.unwrap();
-    // An applied one that was edited is not.
+    // An applied migration that was edited is an error.
     world.spoil("UPDATE _sqlx_migrations SET checksum = X'00' WHERE version = 1").await;
     assert!(matches!(migrate(&world.path).await, Err(StoreError::Damaged { .. })));
 }

@@ -1,4 +1,4 @@
-//! The file itself: creating, migrating, opening, and sharing it.
+//! The database file: creating, migrating, opening and sharing it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn file() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// The names of the migrations that this program brings, in order.
+/// Lists the migrations of this program, in order.
 fn known() -> Vec<String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../migrations/sqlite");
     let files =
@@ -43,7 +43,7 @@ async fn migrating_names_what_it_applied_and_does_it_once() {
     assert_eq!(migrate(&path).await.unwrap(), known);
     assert_eq!(migrate(&path).await.unwrap(), Vec::<String>::new());
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).await.unwrap());
-    assert_eq!(store.health().await.unwrap().migrations, known.len() as u64);
+    assert_eq!(store.load_health().await.unwrap().migrations, known.len() as u64);
 }
 
 #[tokio::test]
@@ -68,12 +68,12 @@ async fn what_is_no_database_is_damaged_and_not_merely_away() {
 #[tokio::test]
 async fn a_process_may_wait_for_a_file_that_is_made_later() {
     let (_folder, path) = file();
-    let store = SqliteStore::lazy(&path);
-    let error = store.lacks().await.unwrap_err().to_string();
+    let store = SqliteStore::open_lazily(&path);
+    let error = store.list_missing_migrations().await.unwrap_err().to_string();
     assert!(error.contains("does not exist; run `retro migrate`"), "{error}");
     std::fs::write(&path, "").unwrap();
-    assert!(store.lacks().await.unwrap().contains(&"0001_one_road".to_owned()));
+    assert!(store.list_missing_migrations().await.unwrap().contains(&"0001_one_road".to_owned()));
     migrate(&path).await.unwrap();
-    assert_eq!(store.lacks().await.unwrap(), Vec::<String>::new());
-    assert_eq!(store.health().await.unwrap().events_seen, 0);
+    assert_eq!(store.list_missing_migrations().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.load_health().await.unwrap().events_seen, 0);
 }

@@ -1,8 +1,8 @@
-//! Every migration is applied over rows that a live system would have, and every row can still be read.
+//! Applies every migration over sample rows of a live system, and reads every row afterwards.
 
 use std::path::Path;
 
-use retro_store::conformance::samples::{read_everything, sample};
+use retro_store::conformance::samples::{read_everything, sample_sql};
 use retro_store_sqlite::SqliteStore;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqliteConnection};
@@ -15,7 +15,7 @@ async fn every_migration_applies_over_live_rows_and_every_row_can_be_read() {
     let migrator = sqlx::migrate!("../../migrations/sqlite");
     for migration in migrator.iter() {
         migrator.run_to(migration.version, &mut connection).await.unwrap();
-        if let Some(sample) = sample(migration.version) {
+        if let Some(sample) = sample_sql(migration.version) {
             sqlx::raw_sql(AssertSqlSafe(sample)).execute(&mut connection).await.unwrap();
         }
     }
@@ -25,13 +25,13 @@ async fn every_migration_applies_over_live_rows_and_every_row_can_be_read() {
     read_everything(&store).await;
 }
 
-/// As [`retro_store_sqlite::migrate`] makes it.
+/// Creates the file as [`retro_store_sqlite::migrate`] does.
 async fn fresh(path: &Path) -> SqliteConnection {
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
     options.journal_mode(SqliteJournalMode::Wal).connect().await.expect("a fresh file")
 }
 
-/// No dangling reference, no broken page, no table without a sample.
+/// Asserts that there is no dangling reference, no broken page and no table without a sample.
 async fn check(connection: &mut SqliteConnection) {
     let dangling =
         sqlx::query("PRAGMA foreign_key_check").fetch_all(&mut *connection).await.expect("checking");

@@ -1,33 +1,33 @@
-//! The port of the record: what people did, in their own words, never changed and never removed.
+//! The port of the audit log: what people did and their reasons. Rows are never changed and never removed.
 
 use async_trait::async_trait;
+use retro_core::cancel::Attribution;
 use retro_core::id::{RetrospectiveId, Tenant};
-use retro_core::steer::Act;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::Result;
 
-/// What a person did about a retrospective, a dead letter or a batch of replays.
+/// An action of a person on a retrospective, a dead letter or a replay batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Deed {
-    /// A retrospective or a batch was called off.
+pub enum AuditAction {
+    /// A retrospective or a replay batch was cancelled.
     Cancelled,
     /// A dead letter was replayed.
     Replayed,
-    /// A dead letter was put aside.
+    /// A dead letter was discarded.
     Discarded,
-    /// A version of a dead letter was made.
+    /// A version of a dead letter was created.
     Edited,
-    /// The exact bytes of a dead letter were shown.
+    /// The unredacted bytes of a dead letter were shown.
     ReadRaw,
-    /// A dead letter was exported with its exact bytes.
+    /// A dead letter was exported with its unredacted bytes.
     Exported,
 }
 
-impl Deed {
-    /// The word as stored and shown.
+impl AuditAction {
+    /// Returns the word as stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cancelled => "cancelled",
@@ -40,33 +40,34 @@ impl Deed {
     }
 }
 
-/// An act as stored: never changed, never removed.
+/// A stored row of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ActRow {
-    /// What was done.
-    pub deed: Deed,
-    /// Who, why and when.
+pub struct AuditRow {
+    /// Action that was taken.
+    pub deed: AuditAction,
+    /// Person, reason and time.
     #[serde(flatten)]
-    pub act: Act,
-    /// The retrospective that it opened.
+    pub act: Attribution,
+    /// Retrospective that the action opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened: Option<RetrospectiveId>,
-    /// What exactly, in one sentence.
+    /// Details in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// Writing down what changes nothing else; an act that does is written in its own transaction.
+/// Records actions that change nothing else. An action with an effect is recorded in the effect's own transaction.
 #[async_trait]
 pub trait AuditStore: Send + Sync {
-    /// Writes one row for each of `subjects` (ids of dead letters or batches), all or none. `detail` says what exactly
-    /// was done, the same of each. Whether they are the tenant's is asked by the caller, who has read them.
-    async fn note(
+    /// Records one row for each of `subjects` (ids of dead letters or replay batches), all or none. `detail`
+    /// describes the action and is the same for each row. The caller must have read the subjects before, since
+    /// this method does not check that they belong to the tenant.
+    async fn record_audit_rows(
         &self,
         tenant: &Tenant,
         subjects: &[Uuid],
-        deed: Deed,
-        act: &Act,
+        deed: AuditAction,
+        act: &Attribution,
         detail: Option<&str>,
     ) -> Result<()>;
 }

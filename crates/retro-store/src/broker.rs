@@ -1,80 +1,84 @@
-//! The port of the backstop: what is known of the broker's streams. The broker may lose what it acknowledged, and whoever
-//! operates it may acknowledge or delete what nobody handled; here stands what is needed to notice.
+//! The port of the stream checks: what is known about the broker's streams. The broker may lose messages that it
+//! acknowledged, and its operator may acknowledge or delete messages that nobody handled. This port stores what is
+//! needed to detect both.
 
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use retro_core::cancel::Attribution;
 use retro_core::id::{EventKey, ReplayId};
-use retro_core::steer::Act;
-pub use retro_core::stream::{KnownStream, StreamSight};
+pub use retro_core::stream::{KnownStream, StreamObservation};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// What the outbox feeds a stream again that was made anew.
+/// Selects what the outbox sends again to a stream that was created anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Feed {
-    /// Nothing: its messages are not ours.
+pub enum RepublishScope {
+    /// Nothing, because the stream's messages do not come from the outbox.
     Nothing,
-    /// Wake-ups of retrospectives that are still open.
+    /// Wake-up messages of retrospectives that are still open.
     WakeUps,
-    /// Every announcement that is still kept.
+    /// Every announcement that is still stored.
     Announcements,
 }
 
-/// What came of looking at a stream.
+/// Outcome of checking a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
-    /// It is the stream that is known.
+pub enum StreamCheck {
+    /// The stream is the known one.
     Recognized {
-        /// 1-based number among the streams that have had its name.
+        /// 1-based number among the streams that have had this name.
         number: u64,
-        /// The last message that is known by name, see [`BrokerStore::name_waiting`]; 0 for none.
-        named_to: u64,
-        /// What had waited in it and is gone, unhandled, at the second look: it was purged, or grew too old.
-        gone: Vec<Loss>,
+        /// Sequence number of the last recorded waiting message, see [`BrokerStore::record_waiting_messages`];
+        /// 0 when there is none.
+        named_up_to: u64,
+        /// Messages that had waited and were missing, unhandled, in two checks: they were purged or expired.
+        lost: Vec<Loss>,
     },
-    /// It looks like another stream; the next look decides.
+    /// The stream looks like another one. The next check decides.
     Suspected,
-    /// It is another stream than the known one, as two looks have shown.
+    /// The stream is another one, as two checks have shown.
     Replaced {
-        /// 1-based number of the new one.
+        /// 1-based number of the new stream.
         number: u64,
-        /// What ended with the known one.
-        anew: Anew,
+        /// Consequences of the replacement.
+        replacement: StreamReplacement,
     },
-    /// Another process has stored a newer look meanwhile; this one says nothing.
+    /// Another process stored a newer observation meanwhile. This one was ignored.
     Stale,
 }
 
-/// A stream stands in the place of another one.
+/// Consequences of a stream having been replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Anew {
-    /// When the broker had made the one before.
-    pub before: String,
-    /// When that one was last seen, by the database's clock: what came later and was not handled is known to nobody here.
+pub struct StreamReplacement {
+    /// Time at which the broker created the previous stream.
+    pub previous_created_at: String,
+    /// Time at which the previous stream was last seen, by the database's clock. Messages that arrived later and
+    /// were not handled are unknown.
     pub last_seen: Timestamp,
-    /// Messages of the outbox that are sent once more.
-    pub fed_again: u64,
-    /// What went with the one before and was neither handled nor given up.
+    /// Number of outbox messages that will be sent again.
+    pub republished: u64,
+    /// Messages lost with the previous stream, neither handled nor stored as dead letters.
     pub lost: Vec<Loss>,
 }
 
-/// What a message that waits is called.
+/// A waiting message, as far as it identifies a loss.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingMessage {
-    /// Its subject.
+    /// Subject of the message.
     pub subject: String,
-    /// The event in it, where it can be read.
+    /// Identity of its event, if it can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventKey>,
-    /// The consumers that have to remember the event: it is handled when each of them does. Of a message that was named before
-    /// there was more than one, it is the counter.
+    /// Consumers that must have handled the event before it counts as handled. Rows stored when there was only one
+    /// such consumer have none, which means the counter.
     #[serde(default = "counter", skip_serializing_if = "is_counter")]
     pub readers: Vec<String>,
 }
 
+// Rows stored before there was a second consumer name no readers.
 fn counter() -> Vec<String> {
     vec!["counter".to_owned()]
 }
@@ -83,27 +87,28 @@ fn is_counter(readers: &[String]) -> bool {
     readers == ["counter"]
 }
 
-/// Positions that were lost with a stream.
+/// A range of positions that was lost with a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
-    /// The stream.
+    /// Stream that held the positions.
     pub stream: String,
-    /// The how manieth of its name.
+    /// 1-based number among the streams that have had this name.
     pub number: u64,
-    /// The positions.
+    /// Lost positions.
     pub positions: RangeInclusive<u64>,
-    /// What a single one is called; without it, nothing is known of the positions, not even whether they were handled.
+    /// Identity of a single lost message; `None` when nothing is known about the positions, not even whether they
+    /// were handled.
     pub message: Option<WaitingMessage>,
 }
 
-/// Identifies a loss: `RETRO_INTAKE/1/118`.
+/// Id of a loss, such as `RETRO_INTAKE/1/118`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LossKey {
-    /// The stream.
+    /// Stream that held the positions.
     pub stream: String,
-    /// 1-based number among the streams that have had its name.
+    /// 1-based number among the streams that have had this name.
     pub number: u64,
-    /// The first of its positions.
+    /// First position of the loss.
     pub first: u64,
 }
 
@@ -129,18 +134,18 @@ impl std::str::FromStr for LossKey {
     }
 }
 
-/// A loss that somebody has closed: it was told wrongly, or nobody misses it.
+/// A loss that a person closed, because it was reported by mistake or does not matter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClosedLoss {
-    /// The loss itself.
+    /// Closed loss.
     #[serde(flatten)]
     pub loss: Loss,
-    /// Who closed it, why and when.
-    pub act: Act,
+    /// Person, reason and time.
+    pub act: Attribution,
 }
 
 impl Loss {
-    /// Its id.
+    /// Returns the id of the loss.
     pub fn key(&self) -> LossKey {
         LossKey { stream: self.stream.clone(), number: self.number, first: *self.positions.start() }
     }
@@ -162,55 +167,68 @@ impl std::fmt::Display for Loss {
             }
             None => write!(
                 f,
-                "positions {first} to {last} of {}: no names are known, and not whether they were handled",
+                "positions {first} to {last} of {}: neither their events nor whether they were handled is known",
                 self.stream
             ),
         }
     }
 }
 
-/// What is known of the broker's streams.
+/// Stores what is known about the broker's streams.
 #[async_trait]
 pub trait BrokerStore: Send + Sync {
-    /// Returns what is remembered of the present stream of a name; asked for before the broker is.
+    /// Returns the stored state of the present stream of this name. Call it before asking the broker; otherwise a
+    /// newer state from another process would look like a stream that went back.
     async fn load_stream(&self, stream: &str) -> Result<Option<KnownStream>>;
 
-    /// One transaction: judges a sight and remembers how the stream looks. When two looks have shown that it is another one,
-    /// the one before has ended: its losses are stored, attempts at its positions are forgotten, and the outbox feeds the
-    /// new one. Of any number of processes one does so. `held` are messages that wait in what the broker shows, by position:
-    /// they are not lost, and remembered as waiting in the new one.
-    async fn record_sight(
+    /// Judges an observation of a stream and stores it, in one transaction. When two checks have shown that the
+    /// stream was replaced, the previous one has ended: its losses are stored, attempts at its positions are
+    /// deleted, and the outbox sends again what `feed` selects. Of several concurrent processes one does this.
+    /// `held` are messages waiting in the observed stream, by position; they are not lost and are recorded as
+    /// waiting in the new stream.
+    async fn record_observation(
         &self,
-        sight: &StreamSight,
+        sight: &StreamObservation,
         held: &[(u64, WaitingMessage)],
-        feed: Feed,
-    ) -> Result<Look>;
+        feed: RepublishScope,
+    ) -> Result<StreamCheck>;
 
-    /// Remembers what messages are called that wait in a stream, by position, unless that one has ended or is suspected to
-    /// have. Naming one again is harmless.
-    async fn name_waiting(&self, stream: &str, number: u64, waiting: &[(u64, WaitingMessage)]) -> Result<()>;
+    /// Records the identities of messages waiting in a stream, by position, unless that stream has ended or is
+    /// suspected to have ended. Recording a message again is harmless.
+    async fn record_waiting_messages(
+        &self,
+        stream: &str,
+        number: u64,
+        waiting: &[(u64, WaitingMessage)],
+    ) -> Result<()>;
 
-    /// Begins to compare a stream with what was done; returns up to where it was compared. `None` when another process began
-    /// within the last `pause_ms`.
-    async fn begin_comparing(&self, stream: &str, number: u64, pause_ms: u64) -> Result<Option<u64>>;
+    /// Begins to reconcile a stream with what was handled, and returns the position up to which that is done.
+    /// Returns `None` when another process began within the last `pause_ms` milliseconds.
+    async fn begin_reconciliation(&self, stream: &str, number: u64, pause_ms: u64) -> Result<Option<u64>>;
 
-    /// Everything in this stream up to a position was compared with what was done. Never goes back.
-    async fn checked(&self, stream: &str, number: u64, to: u64) -> Result<()>;
+    /// Records that the stream is reconciled up to a position. The stored position never decreases.
+    async fn record_reconciled(&self, stream: &str, number: u64, to: u64) -> Result<()>;
 
-    /// The positions of a stream, of those given, at which a consumer gave up on a message with this payload's SHA-256.
-    async fn given_up(&self, consumer: &str, stream: &str, asked: &[(u64, String)]) -> Result<Vec<u64>>;
+    /// Returns those of the given positions whose message, with this SHA-256 of its payload, became a dead letter
+    /// of the consumer.
+    async fn find_dead_lettered(
+        &self,
+        consumer: &str,
+        stream: &str,
+        asked: &[(u64, String)],
+    ) -> Result<Vec<u64>>;
 
-    /// Those of some replays that have ended: one that failed again is told of in its letter, which has another position.
-    async fn ended_replays(&self, asked: &[ReplayId]) -> Result<Vec<ReplayId>>;
+    /// Returns those of the given replays that have ended. A replay that failed again is found only this way,
+    /// because its dead letter has another position.
+    async fn find_ended_replays(&self, asked: &[ReplayId]) -> Result<Vec<ReplayId>>;
 
-    /// Returns what was lost with the broker's streams, has not come again since and was closed by nobody, in the order in
-    /// which it was lost.
-    async fn losses(&self) -> Result<Vec<Loss>>;
+    /// Returns losses that have not arrived again and were not closed, in the order in which they occurred.
+    async fn list_losses(&self) -> Result<Vec<Loss>>;
 
-    /// Returns the losses that were closed, in the order in which they were lost.
-    async fn closed_losses(&self) -> Result<Vec<ClosedLoss>>;
+    /// Returns closed losses in the order in which they occurred.
+    async fn list_closed_losses(&self) -> Result<Vec<ClosedLoss>>;
 
-    /// One transaction: closes the open ones of some losses, with who, why and when on each. Returns those that it closed;
-    /// what was closed before keeps its words.
-    async fn close_losses(&self, losses: &[LossKey], act: &Act) -> Result<Vec<LossKey>>;
+    /// Closes the open ones among the given losses in one transaction, recording who, why and when. Returns the
+    /// losses that it closed. A loss closed before keeps its original reason.
+    async fn close_losses(&self, losses: &[LossKey], act: &Attribution) -> Result<Vec<LossKey>>;
 }

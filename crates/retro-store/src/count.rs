@@ -1,10 +1,10 @@
-//! The counter's port.
+//! The counter's port: storing and counting finished runs.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use retro_core::count::{Arrival, Counted, Effects, Facts};
+use retro_core::count::{Arrival, ArrivalDecision, CountingEffects, CountingFacts};
 use retro_core::id::{EventKey, WorkflowKey};
-use retro_core::keep::Seen;
+use retro_core::retention::SeenContent;
 use retro_core::run::{HttpsRef, ObjectRef};
 use retro_core::trace::TraceContext;
 
@@ -15,53 +15,56 @@ use crate::Result;
 pub struct IncomingRun {
     /// The event and the run's facts.
     pub arrival: Arrival,
-    /// Its place in the intake stream. Runs that wait in a window take their ordinals in this order when the window is
-    /// claimed, so that it makes no difference which of several counters was quicker.
+    /// Sequence number in the intake stream. When a window is claimed, its runs get their ordinals in this order,
+    /// so the result does not depend on which of several counters was faster.
     pub position: u64,
-    /// The trajectory.
+    /// Trajectory of the run.
     pub body: IncomingBody,
-    /// What counting it continues; stored beside it, so that what follows can continue that.
+    /// Trace context that counting continues. It is stored with the run, so that the retrospective can continue it
+    /// in turn.
     pub trace: Option<TraceContext>,
 }
 
 /// The trajectory of an incoming run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IncomingBody {
-    /// None came.
+    /// The event carried no trajectory.
     None,
-    /// The redacted trajectory as JSON of [`retro_core::trajectory::Trajectory`]; stored compressed.
+    /// Redacted trajectory as JSON of [`retro_core::trajectory::Trajectory`]; stored compressed.
     Inline(Vec<u8>),
-    /// It lies in the broker's object store.
+    /// Reference into the broker's object store.
     Object(ObjectRef),
-    /// It lies at a host that is allowed.
+    /// Address on a host that the configuration allows.
     Https(HttpsRef),
 }
 
-/// What a counter decides with: the facts of a batch in, its effects out.
-pub type Decide<'a> = &'a (dyn Fn(Facts, &[Arrival]) -> Effects + Send + Sync);
+/// Decision of the counter: takes the stored facts and a batch of arrivals, returns the effects to store.
+pub type DecideCount<'a> = &'a (dyn Fn(CountingFacts, &[Arrival]) -> CountingEffects + Send + Sync);
 
-/// Counting.
+/// Stores and counts runs.
 #[async_trait]
 pub trait CounterStore: Send + Sync {
-    /// One transaction for a batch: loads what is known about its events, runs and workflows (and about the
-    /// workflows in `look_at`), lets `decide` decide, and stores inbox rows, runs with bodies, workflow states,
-    /// opened retrospectives and their messages. Returns one entry a run, in order. Two calls at once leave what
-    /// one after the other would have left.
-    async fn count(
+    /// Counts a batch of runs in one transaction. Loads what is stored about their events, runs and workflows (and
+    /// about the workflows in `look_at`), calls `decide`, and stores inbox rows, runs with bodies, workflow
+    /// states, opened retrospectives and their messages. Returns one entry per run, in order. Two concurrent calls
+    /// leave what two consecutive calls would have left.
+    async fn count_runs(
         &self,
         batch: &[IncomingRun],
         look_at: &[WorkflowKey],
-        decide: Decide<'_>,
-    ) -> Result<Vec<Counted>>;
+        decide: DecideCount<'_>,
+    ) -> Result<Vec<ArrivalDecision>>;
 
-    /// What is remembered of each of these events, in order; `None` of one that was never handled.
-    async fn seen(&self, events: &[EventKey]) -> Result<Vec<Option<Seen>>>;
+    /// Returns what the inbox holds of each event, in order; `None` for an event that was never handled.
+    async fn find_seen_events(&self, events: &[EventKey]) -> Result<Vec<Option<SeenContent>>>;
 
-    /// What is known now about the events, runs and workflows of these arrivals, as [`count`](Self::count) would load it.
-    /// Holds nothing: others may change it meanwhile.
-    async fn known(&self, arrivals: &[Arrival]) -> Result<Facts>;
+    /// Returns the stored facts about the events, runs and workflows of these arrivals, as
+    /// [`count_runs`](Self::count_runs) would load them. It takes no lock, so the facts may be outdated when the
+    /// call returns.
+    async fn load_counting_facts(&self, arrivals: &[Arrival]) -> Result<CountingFacts>;
 
-    /// Workflows without an open retrospective whose pause, if any, has passed and that have counted runs waiting:
-    /// the counter looks at them every so often, since no event may come to wake them. At most `limit`.
-    async fn waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>>;
+    /// Returns workflows that have counted runs waiting, no open retrospective, and no pause that lasts beyond
+    /// `now`. The counter polls for them, because no further event may arrive to trigger the check. At most
+    /// `limit`.
+    async fn list_waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>>;
 }

@@ -1,144 +1,150 @@
-//! The broker's side: outbox, attempts and dead letters.
+//! The broker's side: outbox, delivery attempts and dead letters.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::dead_letter::Rejection;
-use retro_core::id::{DeadLetterId, MessageId, Tenant, Workflow, derive};
+use retro_core::id::{DeadLetterId, MessageId, Tenant, Workflow, derive_uuid};
 use retro_core::message::Message;
-use retro_fault::{Guard, broken};
+use retro_fault::{Guard, is_broken};
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, Resent, Result};
+use crate::{AttemptFailure, IncomingReplay, Result};
 
-/// Messages that wait to be sent.
+/// The outbox: messages waiting to be sent.
 #[async_trait]
 pub trait OutboxStore: Send + Sync {
-    /// The oldest unsent messages, at most `limit`. Selected by "not sent", never by "after the last one".
-    async fn unsent(&self, limit: u32) -> Result<Vec<Message>>;
+    /// Returns the oldest unsent messages, at most `limit`. Selects by "not sent", never by "after the last one
+    /// sent": a message with an earlier id may be committed later and would be skipped.
+    async fn list_unsent_messages(&self, limit: u32) -> Result<Vec<Message>>;
 
-    /// Marks messages as sent; the rows stay, so that a lost broker can be fed again.
+    /// Marks messages as sent. The rows are kept, so that a broker that lost its data can be fed again.
     async fn mark_sent(&self, ids: &[MessageId]) -> Result<()>;
 }
 
-/// Where a message stands at the broker, for one consumer of it.
+/// Position of a message at the broker, for one of its consumers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Position {
-    /// The consumer.
+pub struct DeliveryPosition {
+    /// Consumer that received the message.
     pub consumer: String,
-    /// The stream.
+    /// Stream that holds the message.
     pub stream: String,
-    /// The position in the stream.
+    /// Sequence number in the stream.
     pub sequence: u64,
 }
 
-/// A message that is given up, whole.
+/// A message to be stored as a dead letter, complete.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewDeadLetter {
-    /// Who gave up on what; the letter's id is derived from it.
-    pub position: Position,
-    /// The tenant of the subject; `None` when the subject names none that can be read.
+    /// Consumer and position. The id of the dead letter is derived from them.
+    pub position: DeliveryPosition,
+    /// Tenant in the subject; `None` when the subject has no readable one.
     pub tenant: Option<Tenant>,
-    /// The workflow of the subject, likewise.
+    /// Workflow in the subject; `None` when the subject has no readable one.
     pub workflow: Option<Workflow>,
-    /// The subject.
+    /// Subject of the message.
     pub subject: String,
-    /// The headers as they came.
+    /// Headers as received.
     pub headers: Vec<(String, String)>,
-    /// The bytes as they came.
+    /// Payload as received.
     pub payload: Vec<u8>,
-    /// Why.
+    /// Reason why the message could not be handled.
     pub rejection: Rejection,
-    /// Attempts spent, the last one included.
+    /// Number of attempts, the last one included.
     pub attempts: u32,
-    /// When the broker stored the message.
+    /// Time at which the broker stored the message.
     pub stored_at: Timestamp,
 }
 
 impl NewDeadLetter {
-    /// Derived from consumer, stream, position and payload: giving up twice leaves one letter, and a broker that
-    /// was wiped and numbers its messages anew does not hide a second one.
+    /// Returns the id, derived from consumer, stream, sequence and payload. Storing the same message twice
+    /// therefore leaves one dead letter, and a broker that lost its data and counts from 1 again does not hide a
+    /// second one.
     pub fn id(&self) -> DeadLetterId {
-        let attempt = if broken(Guard::LetterId) { self.attempts.to_string() } else { String::new() };
-        derive_letter_id(&self.position, &self.payload, &attempt)
+        // With the guard disabled the id depends on the attempt, so a repeated rejection leaves a second dead
+        // letter.
+        let attempt = if is_broken(Guard::LetterId) { self.attempts.to_string() } else { String::new() };
+        derive_dead_letter_id(&self.position, &self.payload, &attempt)
     }
 }
 
-fn derive_letter_id(position: &Position, payload: &[u8], attempt: &str) -> DeadLetterId {
-    let Position { consumer, stream, sequence } = position;
+fn derive_dead_letter_id(position: &DeliveryPosition, payload: &[u8], attempt: &str) -> DeadLetterId {
+    let DeliveryPosition { consumer, stream, sequence } = position;
     let hash = retro_core::canonical::sha256_hex(payload);
-    DeadLetterId(derive("dead_letter", &[consumer, stream, &sequence.to_string(), &(hash + attempt)]))
+    DeadLetterId(derive_uuid("dead_letter", &[consumer, stream, &sequence.to_string(), &(hash + attempt)]))
 }
 
-/// A message that the broker delivers once more, as far as its dead letter is recognised by it.
+/// A redelivered message, reduced to what identifies its dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redelivery {
-    /// Who is handed what.
-    pub position: Position,
-    /// Id of the dead letter that giving up this message leaves.
-    pub letter: DeadLetterId,
-    /// When the broker stored the message: a broker that was wiped may give the same bytes the same position.
+    /// Consumer and position of the message.
+    pub position: DeliveryPosition,
+    /// Id of the dead letter that this message would become.
+    pub dead_letter_id: DeadLetterId,
+    /// Time at which the broker stored the message. It distinguishes the same bytes at the same position of a
+    /// broker that lost its data and started again.
     pub stored_at: Timestamp,
 }
 
 impl Redelivery {
-    /// The message with this payload in this position.
-    pub fn new(position: Position, payload: &[u8], stored_at: Timestamp) -> Self {
-        let letter = derive_letter_id(&position, payload, "");
-        Self { position, letter, stored_at }
+    /// Creates the redelivery of the message with this payload at this position.
+    pub fn new(position: DeliveryPosition, payload: &[u8], stored_at: Timestamp) -> Self {
+        let letter = derive_dead_letter_id(&position, payload, "");
+        Self { position, dead_letter_id: letter, stored_at }
     }
 }
 
-/// Whether a message that was delivered before may be handled once more.
+/// Decision on handling a redelivered message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptStart {
-    /// It may, and the attempt is counted. Holds the attempt's own number, which is 2 for the first that is counted.
+    /// The message may be handled and the attempt is counted. Holds the number of the attempt; the first counted
+    /// attempt is number 2.
     Begun(u32),
-    /// Every attempt is spent. Asking again changes nothing.
+    /// All attempts are spent. Asking again changes nothing.
     Exhausted,
-    /// The message is a dead letter already and only its acknowledgement was lost. Nothing was counted.
+    /// The message already is a dead letter and only its acknowledgement was lost. Nothing was counted.
     DeadLettered(DeadLetterId),
 }
 
 /// A dead letter as stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeadLetter {
-    /// Its id.
+    /// Id of the dead letter.
     pub id: DeadLetterId,
-    /// The message and why it was given up.
-    pub letter: NewDeadLetter,
-    /// SHA-256 of the payload, hex.
+    /// Message, with the reason for its rejection.
+    pub message: NewDeadLetter,
+    /// SHA-256 of the payload, in hexadecimal.
     pub payload_sha256: String,
-    /// Where it stands.
-    pub status: LetterStatus,
-    /// How often it was sent again.
+    /// Status of the dead letter.
+    pub status: DeadLetterStatus,
+    /// Number of replays.
     pub replays: u32,
-    /// When it was stored, by the database's clock.
+    /// Time at which it was stored, by the database's clock.
     pub created_at: Timestamp,
-    /// The version of the program that gave up.
+    /// Version of the program that rejected the message.
     pub program_version: String,
 }
 
-/// Where a dead letter stands.
+/// Status of a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LetterStatus {
-    /// Nobody has acted on it, or its replay failed again.
+pub enum DeadLetterStatus {
+    /// Nobody has acted on it, or its last replay failed.
     Open,
-    /// It is being sent again, and nothing has come of it yet.
+    /// A replay is under way.
     Replaying,
-    /// It was sent again and handled.
+    /// A replay was handled.
     Handled,
-    /// A person put it aside; it can be replayed all the same.
+    /// A person discarded it. It can still be replayed.
     Discarded,
-    /// It told of a failed retrospective, and replaying it opened the next one.
+    /// The dead letter recorded a failed retrospective, and its replay opened the next one.
     Replayed,
 }
 
-impl LetterStatus {
-    /// All of them.
+impl DeadLetterStatus {
+    /// All statuses.
     pub const ALL: [Self; 5] = [Self::Open, Self::Replaying, Self::Handled, Self::Discarded, Self::Replayed];
 
-    /// The word as stored and shown.
+    /// Returns the word as stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -150,28 +156,30 @@ impl LetterStatus {
     }
 }
 
-/// Attempts and dead letters.
+/// Counts delivery attempts and stores dead letters.
 #[async_trait]
 pub trait DeliveryStore: Send + Sync {
-    /// Counts an attempt at a message *before* it is handled, of at most `attempts_max`. The first delivery is not counted,
-    /// so the first attempt that is has number 2. The history has under its number when it began.
+    /// Counts an attempt at a message *before* it is handled, up to `attempts_max`, so that a message that kills
+    /// the process runs out of attempts too. The first delivery is not counted; the first counted attempt is
+    /// number 2. The time of the attempt's start goes into the history.
     async fn begin_attempt(&self, message: &Redelivery, attempts_max: u32) -> Result<AttemptStart>;
 
-    /// Forgets the attempts at a message that was handled: one whose acknowledgement is lost comes again, and has not
-    /// failed. Forgetting what is not there is no error.
-    async fn forget_attempts(&self, position: &Position) -> Result<()>;
+    /// Deletes the attempts at a message that was handled. Otherwise a redelivery after a lost acknowledgement
+    /// would look like a failure. Deleting what does not exist is no error.
+    async fn delete_attempts(&self, position: &DeliveryPosition) -> Result<()>;
 
-    /// Notes that an attempt at a message failed and that another follows, with the time of the database. Noting the
-    /// same attempt again leaves the last word.
-    async fn note_failure(&self, position: &Position, failure: &Failure) -> Result<()>;
+    /// Records that an attempt failed and that another one follows, with the database's time. Recording the same
+    /// attempt again overwrites the earlier record.
+    async fn record_failure(&self, position: &DeliveryPosition, failure: &AttemptFailure) -> Result<()>;
 
-    /// Stores a dead letter, whole, makes the history of its attempts the letter's, forgets their count, and leaves an
-    /// announcement in the outbox when the letter has a tenant and a workflow; a letter that is already there is left as
-    /// it is. A message that is a replay (see [`Resent`]) leaves no second letter: its own is open again with the failure in
-    /// its history, and the replay says why it failed.
-    async fn bury(&self, letter: &NewDeadLetter) -> Result<DeadLetterId>;
+    /// Stores a dead letter, moves the history of its attempts to it, deletes their count, and puts an
+    /// announcement into the outbox when the dead letter has a tenant and a workflow. An existing dead letter is
+    /// not changed. A failed replay (see [`IncomingReplay`]) creates no second dead letter: the original is open
+    /// again with the failure in its history, and the replay records why it failed.
+    async fn store_dead_letter(&self, letter: &NewDeadLetter) -> Result<DeadLetterId>;
 
-    /// Ends the replay that a handled message says it is, if it is one that is under way, and its letter with it; `known`
-    /// says that it had been handled before. Returns whether it was one. To be called before the message is acknowledged.
-    async fn settle(&self, resent: &Resent, known: bool) -> Result<bool>;
+    /// Ends the replay that a handled message belongs to, and marks its dead letter as handled. `known` means that
+    /// the message had been handled before. Returns `false` when the message is no replay under way. Call it
+    /// before acknowledging the message: a crash in between then only repeats the call.
+    async fn end_replay(&self, resent: &IncomingReplay, known: bool) -> Result<bool>;
 }

@@ -1,76 +1,76 @@
 //! The investigator's port: claims under a lease with a fencing token, and a journal.
 //!
-//! Only the database's clock counts for leases. Every write after the claim carries the token; a token that is no
-//! longer the investigation's own is answered with [`crate::StoreError::Fenced`], and nothing is written.
+//! Leases are measured by the database's clock alone. Every write after the claim carries the token. A write with an
+//! outdated token fails with [`crate::StoreError::Fenced`] and stores nothing.
 
 use async_trait::async_trait;
-use retro_core::investigate::Next;
-use retro_core::learn::{Mutation, Timing};
+use retro_core::investigate::NextStage;
+use retro_core::learn::{InvestigationTiming, Mutation};
 use retro_core::memory::Memory;
 use retro_core::message::Message;
-use retro_core::outcome::RunOutcome;
-use retro_core::retrospective::{Investigation, InvestigationResult, Presented, Retrospective};
+use retro_core::outcome::PullRequestOutcome;
+use retro_core::retrospective::{Investigation, InvestigationResult, PresentedMemory, Retrospective};
 use retro_core::run::{HttpsRef, ObjectRef, RunFacts};
 use retro_core::sample::Sample;
 
 use crate::{Result, TraceStore};
 
-/// An investigation that this worker, and nobody else, may work on until its lease ends.
+/// An investigation that only this worker may process until its lease ends.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// The retrospective.
+    /// Retrospective of the investigation.
     pub retrospective: Retrospective,
-    /// The investigation's place in the sequence, from 1.
+    /// Place of the investigation in the sequence, from 1.
     pub number: u32,
-    /// The fencing token; grows with each claim of this investigation.
+    /// Fencing token. It grows with each claim of this investigation.
     pub token: u64,
-    /// Attempts begun, this one included; counted by the claim itself, so that a run which kills the process is
-    /// given up too.
+    /// Attempts begun, this one included. The claim itself counts, so that a run that kills the process runs out
+    /// of attempts too.
     pub attempt: u32,
-    /// Whether another worker held it and let its lease run out.
+    /// `true` when another worker held the investigation and let its lease expire.
     pub taken_over: bool,
-    /// What the event said.
+    /// Facts of the run, as its event stated them.
     pub run: RunFacts,
-    /// What the agent did.
+    /// Trajectory of the run.
     pub body: StoredBody,
-    /// Memories that stood in the run's prompt: what the gateway recorded and what the event says, joined.
-    pub presented: Vec<Presented>,
-    /// Living memories of the workflow, and every presented one.
+    /// Memories presented to the run: those the gateway recorded and those the event names, merged.
+    pub presented: Vec<PresentedMemory>,
+    /// Living memories of the workflow, and every presented memory.
     pub memories: Vec<Memory>,
-    /// What is known by now of the run's pull requests.
-    pub outcomes: Vec<RunOutcome>,
-    /// The investigations before this one, ended.
+    /// Pull requests of the run, as far as they are known by now.
+    pub outcomes: Vec<PullRequestOutcome>,
+    /// Ended investigations of the retrospective, all before this one.
     pub earlier: Vec<Investigation>,
-    /// What earlier attempts journalled.
+    /// Journal rows of earlier attempts.
     pub journal: Vec<JournalEntry>,
 }
 
 /// The trajectory of a claimed run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StoredBody {
-    /// None came with the run.
+    /// The run came without a trajectory.
     None,
     /// JSON of [`retro_core::trajectory::Trajectory`], decompressed.
     Inline(Vec<u8>),
-    /// It lies in the broker's object store.
+    /// Reference into the broker's object store.
     Object(ObjectRef),
-    /// It lies at a host that is allowed.
+    /// Address on a host that the configuration allows.
     Https(HttpsRef),
-    /// It was dropped, or what is stored cannot be read.
+    /// The body was dropped or cannot be read; holds the reason.
     Gone(String),
 }
 
-/// A stage of an investigation that is journalled.
+/// A journalled stage of an investigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Stage {
-    /// The brief was put together: what the investigator saw.
+pub enum JournalStage {
+    /// The brief that the investigator received.
     Briefed,
-    /// The investigator answered: never asked (and paid) again.
+    /// The investigator's answer. It is journalled so that a takeover never asks, and pays, again.
     Answered,
 }
 
-impl Stage {
-    /// The word as stored.
+impl JournalStage {
+    /// Returns the word as stored.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Briefed => "briefed",
@@ -79,71 +79,71 @@ impl Stage {
     }
 }
 
-/// One journal row.
+/// A row of the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournalEntry {
-    /// The stage.
-    pub stage: Stage,
-    /// What the stage left, as JSON.
+    /// Stage that the row records.
+    pub stage: JournalStage,
+    /// Result of the stage as JSON.
     pub body: serde_json::Value,
 }
 
-/// How far the sequence is when an investigation ends.
+/// State of the sequence when an investigation ends.
 #[derive(Debug, Clone)]
-pub struct Sequence {
+pub struct InvestigationSequence {
     /// The retrospective.
     pub retrospective: Retrospective,
-    /// Its sample.
+    /// Sample of the retrospective.
     pub sample: Sample,
-    /// Every ended investigation in sequence, the one that ends now included.
+    /// Ended investigations in sequence, including the one that ends now.
     pub ended: Vec<Investigation>,
 }
 
-/// What follows the end of an investigation.
+/// Work that follows the end of an investigation.
 #[derive(Debug, Clone)]
-pub struct Finish {
+pub struct FollowUp {
     /// The next investigation, or settle.
-    pub next: Next,
-    /// The mutations, when it is time to settle.
+    pub next: NextStage,
+    /// Mutations for the writer; empty unless the retrospective settles.
     pub batch: Vec<Mutation>,
-    /// The message that wakes whoever is next.
+    /// Message that wakes the next worker or the writer.
     pub message: Message,
 }
 
-/// What an investigator decides with when one ends.
-pub type Decide<'a> = &'a (dyn Fn(&Sequence) -> Finish + Send + Sync);
+/// Decision at the end of an investigation: takes the sequence, returns the work that follows.
+pub type DecideFollowUp<'a> = &'a (dyn Fn(&InvestigationSequence) -> FollowUp + Send + Sync);
 
-/// Investigating.
+/// Claims, journals and ends investigations.
 #[async_trait]
 pub trait InvestigatorStore: TraceStore {
-    /// Claims the oldest investigation that is due, whose pause has passed and that nobody holds, for `lease_s`
-    /// seconds; `None` when there is none. `worker` is for people.
-    async fn claim(&self, worker: &str, lease_s: u64) -> Result<Option<Claim>>;
+    /// Claims for `lease_s` seconds the oldest investigation that is due, whose pause has passed and that no
+    /// worker holds. Returns `None` when there is none. `worker` is a name for people.
+    async fn claim_investigation(&self, worker: &str, lease_s: u64) -> Result<Option<Claim>>;
 
-    /// Holds the lease for another `lease_s` seconds from now.
-    async fn heartbeat(&self, claim: &Claim, lease_s: u64) -> Result<()>;
+    /// Extends the lease to `lease_s` seconds from now.
+    async fn extend_lease(&self, claim: &Claim, lease_s: u64) -> Result<()>;
 
-    /// Stores a stage's row; a second one of the same stage is ignored.
-    async fn journal(&self, claim: &Claim, entry: &JournalEntry) -> Result<()>;
+    /// Stores a journal row. A second row of the same stage is ignored.
+    async fn append_journal(&self, claim: &Claim, entry: &JournalEntry) -> Result<()>;
 
-    /// Gives the claim back after a failed attempt: due again after `pause_s` seconds.
-    async fn retry_later(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()>;
+    /// Gives the claim back after a failed attempt and makes the investigation due again after `pause_s` seconds.
+    async fn schedule_retry(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()>;
 
-    /// Gives the claim back unspent, because its worker stops: due again at once, and the attempt does not count. What
-    /// was journalled stays, and the token moves on.
-    async fn release(&self, claim: &Claim) -> Result<()>;
+    /// Gives the claim back because its worker stops. The investigation is due again at once and the attempt does
+    /// not count. The journal is kept, and the token moves on.
+    async fn release_claim(&self, claim: &Claim) -> Result<()>;
 
-    /// Ends the investigation: stores result and timing, lets `decide` say what follows, makes the next one due or
-    /// moves the retrospective to settling with its batch of mutations, and stores the message, in one transaction.
-    /// `timing.attempts` and `timing.duration_ms` are overwritten by what the database saw.
-    async fn finish(
+    /// Ends the investigation in one transaction. Stores result and timing, calls `decide`, makes the next
+    /// investigation due or moves the retrospective to settling with its batch of mutations, and stores the
+    /// message. `timing.attempts` and `timing.duration_ms` are overwritten with the database's own values.
+    async fn finish_investigation(
         &self,
         claim: &Claim,
         result: &InvestigationResult,
-        timing: Timing,
-        decide: Decide<'_>,
+        timing: InvestigationTiming,
+        decide: DecideFollowUp<'_>,
     ) -> Result<()>;
 
-    /// How many investigations may be claimed now: what waits for a worker, for people who ask why nothing moves.
-    async fn claimable(&self) -> Result<u64>;
+    /// Returns how many investigations may be claimed now.
+    async fn count_claimable(&self) -> Result<u64>;
 }

@@ -2,70 +2,80 @@
 
 pub mod audit;
 pub mod broker;
+pub mod cancel;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod count;
+pub mod dead_letter;
 pub mod delivery;
+pub mod embeddings;
+pub mod idempotency;
 pub mod investigate;
-pub mod keep;
-pub mod letter;
-pub mod level;
 pub mod manual;
-pub mod name;
-pub mod operate;
+pub mod memory_ref;
+pub mod metrics;
+pub mod operator;
 pub mod recall;
 pub mod replay;
-pub mod request;
+pub mod retention;
 pub mod review;
 pub mod sample;
 pub mod schema;
-pub mod steer;
 pub mod trace;
 pub mod track;
-pub mod vectors;
 pub mod verify;
 pub mod write;
 
-pub use audit::{ActRow, AuditStore, Deed};
+pub use audit::{AuditAction, AuditRow, AuditStore};
 pub use broker::BrokerStore;
+pub use cancel::{CancelResult, CancelStore, ReopenResult};
 pub use count::{CounterStore, IncomingBody, IncomingRun};
+pub use dead_letter::{
+    Attempt, AttemptFailure, DeadLetterCount, DeadLetterEditStore, DeadLetterStore, DeadLetterVersion,
+    DeadLetterVersionRow, MessageContent,
+};
 pub use delivery::{
-    AttemptStart, DeadLetter, DeliveryStore, LetterStatus, NewDeadLetter, OutboxStore, Position, Redelivery,
+    AttemptStart, DeadLetter, DeadLetterStatus, DeliveryPosition, DeliveryStore, NewDeadLetter, OutboxStore,
+    Redelivery,
 };
-pub use investigate::{Claim, Finish, InvestigatorStore, JournalEntry, Sequence, Stage, StoredBody};
-pub use keep::{PurgeRow, Purged, RetentionStore};
-pub use letter::{Attempt, Content, Failure, LetterCount, LetterStore, LetterVersion, MendStore, VersionRow};
-pub use level::{LevelStore, Levels};
+pub use embeddings::{
+    EmbeddingSource, EmbeddingSourceError, EmbeddingStore, MemoryText, MissingEmbeddingsPage,
+    TEXTS_PER_PASS_MAX, embed_texts,
+};
+pub use idempotency::{
+    BeginRequestResult, IdempotencyStore, IdempotencyTimeouts, RequestKey, StoredResponse,
+};
+pub use investigate::{
+    Claim, FollowUp, InvestigationSequence, InvestigatorStore, JournalEntry, JournalStage, StoredBody,
+};
 pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, ProposalStore};
-pub use name::{NameStore, Unnamed, resolve};
-pub use operate::{
-    DeadLetterFilter, Health, MemoryFilter, OperatorStore, RetrospectiveDetail, RetrospectiveRow, RunFilter,
-    RunMet, RunRow, WorkflowRow,
+pub use memory_ref::{MemoryRefStore, UnresolvedRef, resolve_memory_ref};
+pub use metrics::{DatabaseMetrics, MetricsStore};
+pub use operator::{
+    DatabaseHealth, DeadLetterFilter, MemoryFilter, OperatorStore, RetrospectiveDetail, RetrospectiveRow,
+    RunExposure, RunFilter, RunRow, WorkflowRow,
 };
-pub use recall::{AGENT_READERS_MAX, RecallStore};
+pub use recall::{AGENT_CONNECTIONS_MAX, RecallStore};
 pub use replay::{
-    BatchCancelled, BatchLetter, BatchRow, BatchState, Discarded, NewBatch, ReplayRow, ReplayState,
-    ReplayStore, Replayed, Resent, Sending,
+    CancelBatchResult, DiscardResult, IncomingReplay, NewReplayBatch, OutgoingReplay, ReplayBatchItem,
+    ReplayBatchRow, ReplayBatchState, ReplayRow, ReplayState, ReplayStore, RequestReplayResult,
 };
-pub use request::{Begun, KeptAnswer, RequestName, RequestStore, RequestTimes};
+pub use retention::{PurgeResult, RetentionStore, RetentionTotal};
 pub use review::{
-    Collected, DecidedReview, Heard, PullRequestKey, ReviewerStore, Said, SettledReview, Taken,
+    DecidedReview, NewReviewBatch, PullRequestKey, PullRequestReviews, ReviewEvent, ReviewEventKind,
+    ReviewEventResult, ReviewerStore,
 };
-pub use sample::{SamplerStore, Sampling};
+pub use sample::{DrawnSample, SamplerStore};
 pub use schema::SchemaStore;
-pub use steer::{Cancelled, Reopened, SteerStore};
 pub use trace::TraceStore;
 pub use track::{OutcomeStore, TrackerStore};
-pub use vectors::{
-    LackingPage, MemoryText, SourceError, TEXTS_PER_ROUND_MAX, VectorSource, VectorStore, made,
-};
 pub use verify::{
-    MemoryBooks, OrdinalSummary, RetrospectiveBooks, RetrospectiveCursor, RetrospectivePage, VerifyStore,
-    WindowRow, WorkflowBooks,
+    MemoryRecords, OrdinalSummary, RetrospectiveCursor, RetrospectivePage, RetrospectiveRecords, VerifyStore,
+    WindowRow, WorkflowRecords,
 };
 pub use write::{Deletion, WriterStore};
 
-/// Everything a database has to offer.
+/// Every port that a database implements.
 pub trait Store:
     BrokerStore
     + CounterStore
@@ -77,19 +87,19 @@ pub trait Store:
     + RecallStore
     + OperatorStore
     + RetentionStore
-    + LevelStore
+    + MetricsStore
     + ManualStore
     + SchemaStore
-    + SteerStore
+    + CancelStore
     + AuditStore
     + ReplayStore
-    + HandStore
-    + RequestStore
+    + ReplayPorts
+    + IdempotencyStore
     + ReviewerStore
     + TraceStore
-    + MendStore
+    + DeadLetterEditStore
     + TrackerStore
-    + VectorStore
+    + EmbeddingStore
 {
 }
 
@@ -104,67 +114,69 @@ impl<T> Store for T where
         + RecallStore
         + OperatorStore
         + RetentionStore
-        + LevelStore
+        + MetricsStore
         + ManualStore
         + SchemaStore
-        + SteerStore
+        + CancelStore
         + AuditStore
         + ReplayStore
-        + HandStore
+        + ReplayPorts
         + ReplayStore
-        + RequestStore
+        + IdempotencyStore
         + ReviewerStore
         + TraceStore
-        + MendStore
+        + DeadLetterEditStore
         + TrackerStore
-        + VectorStore
+        + EmbeddingStore
 {
 }
 
-/// What people's hands on dead letters need: reading, replaying, following a failed retrospective, and what the counter
-/// knows, to say beforehand what would happen. Not the writer's port.
-pub trait HandStore: CounterStore + OperatorStore + SteerStore + ReplayStore {}
+/// The ports that replay needs: reading dead letters, replaying them, reopening a failed retrospective, and the
+/// counter's facts, from which a dry run tells what would happen. It leaves out the writer's port on purpose: a replay
+/// must not be able to change memory.
+pub trait ReplayPorts: CounterStore + OperatorStore + CancelStore + ReplayStore {}
 
-impl<T: CounterStore + OperatorStore + SteerStore + ReplayStore + ?Sized> HandStore for T {}
+impl<T: CounterStore + OperatorStore + CancelStore + ReplayStore + ?Sized> ReplayPorts for T {}
 
-/// Why the database did not do what was asked.
+/// Error returned by the ports.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It is away, busy or full; the same call may succeed later. Nothing was committed, or the outcome is unknown
-    /// and calling again is safe.
+    /// The database is unreachable, busy or full; the same call may succeed later. Either nothing was committed or
+    /// the outcome is unknown, and calling again is safe in both cases.
     #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// Somebody else holds the lease now: stop, and publish nothing.
+    /// Another worker holds the lease now. The caller must stop and publish nothing.
     #[error("fenced: the lease of investigation {number} of retrospective {retrospective} was taken over")]
     Fenced {
-        /// The retrospective.
+        /// Retrospective of the investigation.
         retrospective: retro_core::id::RetrospectiveId,
-        /// The investigation's number.
+        /// Number of the investigation within its retrospective, from 1.
         number: u32,
     },
-    /// A decision wants vectors that are not at hand. Nothing was committed; the same call with them succeeds.
+    /// The decision needs embeddings that were not loaded. Nothing was committed; the same call succeeds once they
+    /// are.
     #[error(transparent)]
-    Unready(#[from] retro_core::similar::Unready),
-    /// What is stored cannot be read, or contradicts itself; a person has to look.
+    MissingEmbeddings(#[from] retro_core::similarity::MissingEmbeddings),
+    /// Stored data cannot be read or contradicts itself. Retrying does not help; a person has to look at it.
     #[error("{place} is damaged: {problem}")]
     Damaged {
         /// Table, column and key.
         place: String,
-        /// What is wrong with it.
+        /// Description of the damage.
         problem: String,
     },
 }
 
-/// What a port answers.
+/// Result of a port method.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// What came of a step that may find its work done, or find nothing to work on.
+/// Outcome of a transaction that is safe to repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// It was done now.
+pub enum CommitResult {
+    /// The transaction did the work.
     Done,
-    /// It had been done before: nothing changed.
+    /// The work had been done before. Nothing changed.
     AlreadyDone,
-    /// There is no such thing in this tenant.
-    Unknown,
+    /// The tenant has no such object.
+    NotFound,
 }

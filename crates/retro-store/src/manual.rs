@@ -1,41 +1,42 @@
-//! Manual retrospectives: asking for one, and what becomes of its proposals.
+//! The port of manual retrospectives: triggering them, and reading their proposals.
 
 use async_trait::async_trait;
 use retro_core::id::{ProposalId, RetrospectiveId, Tenant, Workflow, WorkflowKey};
 use retro_core::manual::{
-    Asked, Decided, Decision, NamedRun, Proposal, ProposalFacts, Triggered, Undecided, Untriggered,
+    DecideError, DecidedProposal, DecisionRecord, ManualRequest, NamedRun, Proposal, ProposalFacts,
+    TriggerError, TriggeredRetrospective,
 };
-use retro_core::similar::Unready;
+use retro_core::similarity::MissingEmbeddings;
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, Step};
+use crate::{CommitResult, Result};
 
-/// A proposal, and what was decided about it.
+/// A proposal with its decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProposalRow {
-    /// The proposal.
+    /// Proposal as reported.
     pub proposal: Proposal,
-    /// The decision; `None` while it is open.
-    pub decision: Option<Decision>,
+    /// Decision; `None` while the proposal is open.
+    pub decision: Option<DecisionRecord>,
 }
 
-/// Where a proposal stands.
+/// Status of a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProposalStatus {
-    /// Nobody has decided.
+    /// Nobody has decided yet.
     Open,
-    /// It became a memory, or joined one.
+    /// The proposal became a memory or was merged into one.
     Accepted,
-    /// It did not.
+    /// The proposal was refused.
     Refused,
 }
 
 impl ProposalStatus {
-    /// Every status, in the order in which people read them.
+    /// All statuses, in the order in which they are shown.
     pub const ALL: [Self; 3] = [Self::Open, Self::Accepted, Self::Refused];
 
-    /// The word as stored and shown.
+    /// Returns the word as stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -45,50 +46,52 @@ impl ProposalStatus {
     }
 }
 
-/// Which proposals.
+/// Filter for proposals.
 #[derive(Debug, Clone, Default)]
 pub struct ProposalFilter {
-    /// Only of this workflow.
+    /// Only proposals of this workflow.
     pub workflow: Option<Workflow>,
-    /// Only of this retrospective.
+    /// Only proposals of this retrospective.
     pub retrospective: Option<RetrospectiveId>,
-    /// Only of this status.
+    /// Only proposals with this status.
     pub status: Option<ProposalStatus>,
-    /// At most so many; the newest retrospective first, and within it in the order of its report.
+    /// Maximum number of results. The newest retrospective comes first; within it the order is that of its report.
     pub limit: u32,
 }
 
-/// Reading proposals. Another tenant's answers exactly like a missing one.
+/// Reads proposals. A proposal of another tenant is treated as missing.
 #[async_trait]
 pub trait ProposalStore: Send + Sync {
-    /// Proposals of the tenant.
-    async fn proposals(&self, tenant: &Tenant, filter: &ProposalFilter) -> Result<Vec<ProposalRow>>;
+    /// Returns the tenant's proposals that match the filter.
+    async fn list_proposals(&self, tenant: &Tenant, filter: &ProposalFilter) -> Result<Vec<ProposalRow>>;
 
-    /// One proposal.
-    async fn proposal(&self, tenant: &Tenant, id: ProposalId) -> Result<Option<ProposalRow>>;
+    /// Returns one proposal.
+    async fn find_proposal(&self, tenant: &Tenant, id: ProposalId) -> Result<Option<ProposalRow>>;
 }
 
-/// What a trigger is decided with: what is stored of the named runs in, the retrospective with its sample out.
+/// Decision about a trigger: takes the stored facts about the named runs, returns the retrospective with its sample.
 pub type DecideTrigger<'a> =
-    &'a (dyn Fn(&[NamedRun]) -> std::result::Result<Triggered, Untriggered> + Send + Sync);
+    &'a (dyn Fn(&[NamedRun]) -> std::result::Result<TriggeredRetrospective, TriggerError> + Send + Sync);
 
-/// What a person's decision about a proposal is made with.
+/// Decision about a proposal, made for a person.
 pub type DecideProposal<'a> = &'a (
-        dyn Fn(&ProposalFacts) -> std::result::Result<std::result::Result<Decided, Undecided>, Unready>
+        dyn Fn(
+    &ProposalFacts,
+) -> std::result::Result<std::result::Result<DecidedProposal, DecideError>, MissingEmbeddings>
             + Send
             + Sync
     );
 
-/// Asking for manual retrospectives.
+/// Triggers manual retrospectives.
 #[async_trait]
 pub trait ManualStore: Send + Sync {
-    /// One transaction: stores the retrospective that `decide` opens, with its sample, its first investigation and the
-    /// message. `AlreadyDone` when the same request asked for the same before; the inner error says why nothing was
-    /// opened. Windows, ordinals and the state of the workflow are left alone.
-    async fn trigger(
+    /// Stores the retrospective that `decide` opens, with its sample, its first investigation and its message, in
+    /// one transaction. Returns `AlreadyDone` when the same request was made before; the inner error says why
+    /// nothing was opened. Windows, ordinals and the state of the workflow do not change.
+    async fn trigger_retrospective(
         &self,
         key: &WorkflowKey,
-        asked: &Asked,
+        asked: &ManualRequest,
         decide: DecideTrigger<'_>,
-    ) -> Result<std::result::Result<Step, Untriggered>>;
+    ) -> Result<std::result::Result<CommitResult, TriggerError>>;
 }

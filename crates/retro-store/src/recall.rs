@@ -1,34 +1,45 @@
-//! The gateway's port.
+//! The gateway's port: memories for an agent, and what was presented and read.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
-use retro_core::recall::Candidate;
+use retro_core::recall::RecallCandidate;
 use retro_core::review::Repository;
 
-use crate::{NameStore, Result};
+use crate::{MemoryRefStore, Result};
 
-/// Connections that agents' reads have to themselves, in either database: more than two cores answer at once, and few enough for a server that
-/// a fleet shares.
-pub const AGENT_READERS_MAX: u32 = 6;
+/// Database connections reserved for agents' reads, in either database: enough to answer more than two at once, and
+/// few enough for a server that a fleet shares.
+pub const AGENT_CONNECTIONS_MAX: u32 = 6;
 
-/// Recalling.
+/// Loads memories for agents and records their use.
 #[async_trait]
-pub trait RecallStore: NameStore {
-    /// Every active memory of the step with a weight of at least `weight_min`, with how many runs it was presented
-    /// to.
-    async fn candidates(&self, key: &WorkflowKey, step: &Step, weight_min: u16) -> Result<Vec<Candidate>>;
+pub trait RecallStore: MemoryRefStore {
+    /// Returns the active memories of the step with a weight of at least `weight_min`, each with the number of
+    /// runs it was presented to.
+    async fn load_candidates(
+        &self,
+        key: &WorkflowKey,
+        step: &Step,
+        weight_min: u16,
+    ) -> Result<Vec<RecallCandidate>>;
 
-    /// Every active rule of the repository with a weight of at least `weight_min`, whatever path it is confined to, with how
-    /// many runs it was presented to.
-    async fn rules(&self, tenant: &Tenant, repo: &Repository, weight_min: u16) -> Result<Vec<Candidate>>;
+    /// Returns the active rules of the repository with a weight of at least `weight_min`, each with the number of
+    /// runs it was presented to. Rules confined to any path are included; the caller matches paths.
+    async fn load_rule_candidates(
+        &self,
+        tenant: &Tenant,
+        repo: &Repository,
+        weight_min: u16,
+    ) -> Result<Vec<RecallCandidate>>;
 
-    /// Records that these memories of the run's workflow, and rules of repositories, stood in the prompt of a run; once a run and memory, however often it is said.
+    /// Records that memories of the run's workflow, and rules of repositories, stood in the prompt of a run. Each
+    /// run and memory is recorded once, however often the call is repeated.
     async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()>;
 
-    /// Records that a run opened a memory; once. Nothing happens when the tenant has no such memory.
+    /// Records, once, that a run opened a memory. Does nothing when the tenant has no such memory.
     async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()>;
 
-    /// A memory of the tenant; another tenant's answers exactly like a missing one.
-    async fn memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>>;
+    /// Returns a memory of the tenant. A memory of another tenant gives `None`, as a missing one does.
+    async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>>;
 }

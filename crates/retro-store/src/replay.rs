@@ -1,247 +1,261 @@
-//! The port of replay: sending dead letters again, alone and in batches, and putting them aside.
+//! The port of replay: sending dead letters again, alone and in batches, and discarding them.
 //!
-//! A letter stands in one place at a time, so of two people who act on it at once one does, and the other is told whom
-//! and what came of it. What is sent is kept until something came of it, so that a crash or a lost broker only sends it
-//! again; the inbox makes once of it.
+//! A dead letter has one status at a time, so of two people who act on it at once one succeeds, and the other is told
+//! who did and with which result. A replay is kept until it has a result: a crash or a lost broker only causes it to
+//! be sent again, and the inbox deduplicates.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use retro_core::cancel::Attribution;
 use retro_core::canonical::sha256_hex;
 use retro_core::dead_letter::Code;
-use retro_core::id::{BatchId, DeadLetterId, ReplayId, Tenant};
-use retro_core::replay::{Next, ORIGINAL_ID_HEADER, Outcome, Pace, Progress, REPLAY_HEADER};
-use retro_core::steer::Act;
+use retro_core::id::{DeadLetterId, ReplayBatchId, ReplayId, Tenant};
+use retro_core::replay::{
+    BatchAction, BatchProgress, ORIGINAL_ID_HEADER, REPLAY_HEADER, ReplayOutcome, ReplayPace,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::steer::DecideReopen;
-use crate::{Content, LetterStatus, NewDeadLetter, Result};
+use crate::cancel::DecideReopen;
+use crate::{DeadLetterStatus, MessageContent, NewDeadLetter, Result};
 
-/// One sending of a letter, as stored.
+/// A stored replay of a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayRow {
-    /// Its id, which is the message's at the broker.
+    /// Id of the replay, which is also the message id at the broker.
     pub id: ReplayId,
-    /// The letter.
+    /// Dead letter that is replayed.
     pub letter: DeadLetterId,
-    /// The how manieth of the letter, from 1.
+    /// 1-based replay number of this dead letter.
     pub number: u32,
-    /// Which of the letter's bytes; 0: as they came.
+    /// Version that is sent; 0 is the dead letter as received.
     pub version: u32,
-    /// The batch that it belongs to.
+    /// Batch that the replay belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub batch: Option<BatchId>,
-    /// Who, why and when.
+    pub batch: Option<ReplayBatchId>,
+    /// Person, reason and time.
     #[serde(flatten)]
-    pub act: Act,
-    /// How far it is.
+    pub act: Attribution,
+    /// State of the replay.
     pub state: ReplayState,
-    /// It is not sent before, by the database's clock.
+    /// Time before which it is not sent, by the database's clock.
     pub due_at: Timestamp,
-    /// How often it went to the broker.
+    /// Number of times it was sent to the broker.
     pub sendings: u32,
-    /// When something came of it.
+    /// Time at which the replay ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// What came of it.
+    /// Outcome of the replay, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ReplayOutcome>,
 }
 
-/// How far a replay is.
+/// State of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayState {
-    /// It has not been sent.
+    /// The message was not sent yet.
     Waiting,
-    /// It was sent, and nothing has come of it yet.
+    /// The message was sent and has no result yet.
     Sent,
-    /// It was handled, now or before.
+    /// The message was handled, now or before.
     Handled,
-    /// It was given up again.
+    /// The replay failed: the message was rejected again, or the broker did not accept it.
     Failed,
 }
 
-/// What came of asking for a replay.
+/// Outcome of requesting a replay.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Replayed {
-    /// It waits for the relay now.
-    Now(ReplayRow),
-    /// It is under way or handled, asked for by somebody else or earlier: nothing changed.
-    Before(ReplayRow),
-    /// It tells of a failed retrospective, which is followed and not sent again: see [`crate::SteerStore::reopen`].
-    OtherWay,
-    /// The letter has no such version.
-    NoVersion,
-    /// The tenant has no such letter.
-    Unknown,
+pub enum RequestReplayResult {
+    /// The replay waits for the relay.
+    Scheduled(ReplayRow),
+    /// An earlier replay is under way or was handled. Nothing changed.
+    AlreadyRequested(ReplayRow),
+    /// The dead letter records a failed retrospective, which must be reopened instead: see
+    /// [`crate::CancelStore::reopen_retrospective`].
+    ReopenInstead,
+    /// The dead letter has no such version.
+    UnknownVersion,
+    /// The tenant has no such dead letter.
+    NotFound,
 }
 
-/// What came of putting a letter aside.
+/// Outcome of discarding a dead letter.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Discarded {
-    /// It is put aside now.
-    Now,
-    /// It was put aside before: nothing changed.
-    Before(Act),
-    /// It is under way or handled: nothing changed.
+pub enum DiscardResult {
+    /// The dead letter was discarded.
+    Discarded,
+    /// The dead letter was discarded before. Nothing changed.
+    AlreadyDiscarded(Attribution),
+    /// A replay is under way or was handled. Nothing changed.
     Replayed(ReplayRow),
-    /// Its replay opened the next retrospective: nothing changed.
+    /// An earlier replay opened the next retrospective. Nothing changed.
     Reopened,
-    /// The tenant has no such letter.
-    Unknown,
+    /// The tenant has no such dead letter.
+    NotFound,
 }
 
-/// A message as it goes to the broker again.
+/// A replayed message as it is sent to the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sending {
-    /// The replay, and the message's id at the broker.
+pub struct OutgoingReplay {
+    /// Id of the replay, used as the message id at the broker.
     pub id: ReplayId,
-    /// The subject that it came by.
+    /// Subject of the original message.
     pub subject: String,
-    /// Its headers: those it came with, without the broker's own, and two that say what it is.
+    /// Original headers without the broker's own, plus two that mark the replay.
     pub headers: Vec<(String, String)>,
-    /// The bytes.
+    /// Payload bytes.
     pub payload: Vec<u8>,
 }
 
-impl Sending {
-    /// A letter as it is sent again, with its own content or that of a version.
-    pub fn of(id: ReplayId, letter: &NewDeadLetter, content: Content) -> Self {
-        let Content { headers, payload } = content;
+impl OutgoingReplay {
+    /// Creates the message that replays a dead letter with the given content.
+    pub fn from_dead_letter(id: ReplayId, letter: &NewDeadLetter, content: MessageContent) -> Self {
+        let MessageContent { headers, payload } = content;
         let original = letter.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("Nats-Msg-Id"));
-        let mut headers = own_headers(&headers);
+        let mut headers = sender_headers(&headers);
         headers.push((REPLAY_HEADER.to_owned(), id.to_string()));
+        // The original message id moves to another header, because `Nats-Msg-Id` carries the id of the replay.
         headers.extend(original.map(|(_, value)| (ORIGINAL_ID_HEADER.to_owned(), value.clone())));
         Self { id, subject: letter.subject.clone(), headers, payload }
     }
 }
 
-impl From<&NewDeadLetter> for Content {
-    /// A letter as it came: its version 0.
+impl From<&NewDeadLetter> for MessageContent {
+    /// Returns the dead letter as received, which is its version 0.
     fn from(letter: &NewDeadLetter) -> Self {
         Self { headers: letter.headers.clone(), payload: letter.payload.clone() }
     }
 }
 
-/// Headers of whoever sent the message: neither the broker's nor ours.
-fn own_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
+/// Returns the headers of the original sender, without the broker's and our own.
+fn sender_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
     let foreign = |name: &str| {
+        // `get` returns `None` for a shorter name and within a multi-byte character, where slicing would
+        // panic.
         let broker = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-"));
         !broker && ![REPLAY_HEADER, ORIGINAL_ID_HEADER].iter().any(|ours| name.eq_ignore_ascii_case(ours))
     };
     headers.iter().filter(|(name, _)| foreign(name)).cloned().collect()
 }
 
-/// A message that says it is a replay. Anybody who may publish can say so; it is believed when that replay is under way
-/// and this is, byte for byte, what was sent: then whoever sent it, it is the message that the letter holds.
+/// A received message that claims to be a replay. Anyone who may publish can claim that. The claim is accepted only if
+/// that replay is under way and the message equals, byte for byte, what was sent; then it does not matter who sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resent {
-    /// The replay that it says it is.
+pub struct IncomingReplay {
+    /// Id of the claimed replay.
     pub id: ReplayId,
-    /// Who handled it.
+    /// Consumer that received the message.
     consumer: String,
     subject: String,
-    /// The sender's own headers, by name.
+    /// Headers of the original sender, sorted by name.
     headers: Vec<(String, String)>,
     payload_sha256: String,
 }
 
-impl Resent {
-    /// A delivered message, if it names a replay.
-    pub fn of(consumer: &str, subject: &str, headers: &[(String, String)], payload: &[u8]) -> Option<Self> {
+impl IncomingReplay {
+    /// Reads the replay headers of a delivered message; returns `None` when it names no replay.
+    pub fn from_message(
+        consumer: &str,
+        subject: &str,
+        headers: &[(String, String)],
+        payload: &[u8],
+    ) -> Option<Self> {
         let named = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(REPLAY_HEADER))?;
         Some(Self {
             id: named.1.parse().ok()?,
             consumer: consumer.to_owned(),
             subject: subject.to_owned(),
-            headers: sorted(own_headers(headers)),
+            headers: sort_headers(sender_headers(headers)),
             payload_sha256: sha256_hex(payload),
         })
     }
 
-    /// A message that is given up, if it names a replay.
-    pub fn of_letter(letter: &NewDeadLetter) -> Option<Self> {
-        Self::of(&letter.position.consumer, &letter.subject, &letter.headers, &letter.payload)
+    /// Reads the replay headers of a message about to become a dead letter; returns `None` when it names no
+    /// replay.
+    pub fn from_dead_letter(letter: &NewDeadLetter) -> Option<Self> {
+        Self::from_message(&letter.position.consumer, &letter.subject, &letter.headers, &letter.payload)
     }
 
-    /// Whether it is what was sent of this letter, to the consumer that gave it up.
-    pub fn is(&self, letter: &NewDeadLetter, sent: &Content) -> bool {
+    /// Returns `true` when the message equals what was sent for this dead letter, to the consumer that had
+    /// rejected it.
+    pub fn matches_sent(&self, letter: &NewDeadLetter, sent: &MessageContent) -> bool {
         self.consumer == letter.position.consumer
             && self.subject == letter.subject
             && self.payload_sha256 == sha256_hex(&sent.payload)
-            && self.headers == sorted(own_headers(&sent.headers))
+            && self.headers == sort_headers(sender_headers(&sent.headers))
     }
 }
 
-/// The broker's client keeps names in an order of its own, and a name in any case.
-fn sorted(mut headers: Vec<(String, String)>) -> Vec<(String, String)> {
+/// Lowercases and sorts the headers, because the broker's client neither preserves their order nor normalises their
+/// case.
+fn sort_headers(mut headers: Vec<(String, String)>) -> Vec<(String, String)> {
     headers.iter_mut().for_each(|(name, _)| name.make_ascii_lowercase());
     headers.sort();
     headers
 }
 
-/// A batch that is asked for.
+/// A requested batch of replays.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewBatch {
-    /// The filter as it was asked for, for people.
-    pub asked: String,
-    /// The letters and where each stood when it was chosen, in the order in which they go.
-    pub letters: Vec<(DeadLetterId, LetterStatus)>,
-    /// How it is to go.
-    pub pace: Pace,
-    /// Who, why and when.
-    pub act: Act,
+pub struct NewReplayBatch {
+    /// Filter by which the dead letters were chosen, as text for people.
+    pub filter_text: String,
+    /// Dead letters in replay order, each with its status when it was chosen.
+    pub dead_letters: Vec<(DeadLetterId, DeadLetterStatus)>,
+    /// Pace of the batch.
+    pub pace: ReplayPace,
+    /// Person, reason and time.
+    pub act: Attribution,
 }
 
-impl NewBatch {
-    /// Derived from everything that is asked: the same request is one batch.
-    pub fn id(&self, tenant: &Tenant) -> BatchId {
-        BatchId::of(tenant, &self.act, self.letters.iter().map(|(letter, _)| letter))
+impl NewReplayBatch {
+    /// Returns the id, derived from the whole request, so that the same request is stored as one batch.
+    pub fn id(&self, tenant: &Tenant) -> ReplayBatchId {
+        ReplayBatchId::of_dead_letters(tenant, &self.act, self.dead_letters.iter().map(|(letter, _)| letter))
     }
 }
 
-/// A batch as stored.
+/// A stored batch of replays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BatchRow {
-    /// Its id.
-    pub id: BatchId,
-    /// The filter as it was asked for.
+pub struct ReplayBatchRow {
+    /// Id of the batch.
+    pub id: ReplayBatchId,
+    /// Filter by which the dead letters were chosen, as text for people.
     pub asked: String,
-    /// Who, why and when.
+    /// Person, reason and time.
     #[serde(flatten)]
-    pub act: Act,
-    /// How it is to go.
-    pub pace: Pace,
-    /// Where it stands.
-    pub state: BatchState,
-    /// How far it is.
-    pub progress: Progress,
-    /// When it was asked for, by the database's clock.
+    pub act: Attribution,
+    /// Pace of the batch.
+    pub pace: ReplayPace,
+    /// State of the batch.
+    pub state: ReplayBatchState,
+    /// Progress of the batch.
+    pub progress: BatchProgress,
+    /// Time of the request, by the database's clock.
     pub created_at: Timestamp,
-    /// When it ended.
+    /// Time at which the batch ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// Why it ended, in one sentence.
+    /// Reason why the batch ended, in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
 }
 
-/// Where a batch stands.
+/// State of a batch of replays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum BatchState {
-    /// Those that go first are under way.
+pub enum ReplayBatchState {
+    /// The first few replays are under way, to test the rest.
     Canary,
-    /// The rest goes.
+    /// The remaining dead letters are being replayed.
     Running,
-    /// It takes up no more letters.
+    /// The batch starts no more replays.
     Stopped,
-    /// Every letter has ended.
+    /// Every replay has ended.
     Done,
 }
 
-impl BatchState {
-    /// The word as stored and shown.
+impl ReplayBatchState {
+    /// Returns the word as stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Canary => "canary",
@@ -251,107 +265,125 @@ impl BatchState {
         }
     }
 
-    /// Whether it takes up letters.
+    /// Returns `true` while the batch starts replays.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Canary | Self::Running)
     }
 }
 
-/// A letter of a batch.
+/// A dead letter of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BatchLetter {
-    /// Its place, from 1.
+pub struct ReplayBatchItem {
+    /// Place in the batch, from 1.
     pub place: u32,
-    /// The letter.
+    /// Dead letter that is replayed.
     pub letter: DeadLetterId,
-    /// Where it stands in the batch: waiting, under_way, handled, failed or skipped.
+    /// State within the batch: waiting, under_way, handled, failed or skipped.
     pub state: String,
-    /// What came of it, for people.
+    /// Result as text for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,
 }
 
-/// What came of calling a batch off.
+/// Outcome of cancelling a batch.
 #[derive(Debug, Clone, PartialEq)]
-pub enum BatchCancelled {
-    /// It takes up no more letters; those under way go on.
-    Now(BatchRow),
-    /// It had ended before: nothing changed.
-    Ended(BatchRow),
+pub enum CancelBatchResult {
+    /// The batch was cancelled. Replays under way continue.
+    Cancelled(ReplayBatchRow),
+    /// The batch had ended before. Nothing changed.
+    AlreadyEnded(ReplayBatchRow),
     /// The tenant has no such batch.
-    Unknown,
+    NotFound,
 }
 
-/// Decides what is done about a batch: how it is to go, how far it is, when its next letter is due, and the moment.
-pub type DecideNext<'a> = &'a (dyn Fn(&Pace, &Progress, Timestamp, Timestamp) -> Next + Send + Sync);
+/// Decides the next action of a batch from its pace, its progress, the time at which its next replay is due, and the
+/// present time.
+pub type DecideBatchStep<'a> =
+    &'a (dyn Fn(&ReplayPace, &BatchProgress, Timestamp, Timestamp) -> BatchAction + Send + Sync);
 
-/// Replaying and discarding.
+/// Replays and discards dead letters.
 #[async_trait]
 pub trait ReplayStore: Send + Sync {
-    /// One transaction: if the letter is open or discarded, marks it as being replayed, stores what the relay is to send,
-    /// due after everything that waits already, and the act. `version` says which bytes; without one the newest.
-    async fn replay(
+    /// Requests a replay in one transaction. If the dead letter is open or discarded, marks it as replaying,
+    /// stores the message for the relay, due after everything that already waits, and records the audit row.
+    /// `version` selects the content; `None` selects the newest version.
+    async fn replay_dead_letter(
         &self,
         tenant: &Tenant,
         letter: DeadLetterId,
         version: Option<u32>,
-        act: &Act,
-    ) -> Result<Replayed>;
+        act: &Attribution,
+    ) -> Result<RequestReplayResult>;
 
-    /// What a replay of the tenant's letter would send, before the headers that say it is one: of a version, 0 as it came,
-    /// or without one of the newest, which is told. `None` when there is no such letter or version.
-    async fn content(
+    /// Returns the number and content of the version that a replay would send, without the headers that mark a
+    /// replay. Version 0 is the dead letter as received; `None` selects the newest. Returns `None` when there is
+    /// no such dead letter or version.
+    async fn find_replay_content(
         &self,
         tenant: &Tenant,
         letter: DeadLetterId,
         version: Option<u32>,
-    ) -> Result<Option<(u32, Content)>>;
+    ) -> Result<Option<(u32, MessageContent)>>;
 
-    /// One transaction: puts every letter aside that is open, each with the act. Answers for each, in order.
-    async fn discard(&self, tenant: &Tenant, letters: &[DeadLetterId], act: &Act) -> Result<Vec<Discarded>>;
+    /// Discards those of the given dead letters that are open, each with an audit row, in one transaction. Returns
+    /// one result per dead letter, in order.
+    async fn discard_dead_letters(
+        &self,
+        tenant: &Tenant,
+        letters: &[DeadLetterId],
+        act: &Attribution,
+    ) -> Result<Vec<DiscardResult>>;
 
-    /// What is due to be sent, the longest due first: what was never sent, and what was sent so long ago without anything
-    /// coming of it that the broker must have lost it. That time doubles with each sending.
-    async fn due_replays(&self, limit: u32, lost_after_s: u64) -> Result<Vec<Sending>>;
+    /// Returns due replays, the longest due first: those never sent, and those sent so long ago without a result
+    /// that the broker must have lost them. That time starts at `lost_after_s` seconds and doubles with each
+    /// sending.
+    async fn list_due_replays(&self, limit: u32, lost_after_s: u64) -> Result<Vec<OutgoingReplay>>;
 
-    /// Marks a replay as sent once more, unless something came of it meanwhile.
+    /// Marks a replay as sent once more, unless it has ended meanwhile.
     async fn mark_replay_sent(&self, id: ReplayId) -> Result<()>;
 
-    /// Ends a replay that the broker does not take: the letter is open again. Nothing changes when it had ended.
+    /// Ends a replay that the broker does not accept, so that the dead letter is open again. Does nothing when the
+    /// replay had ended.
     async fn refuse_replay(&self, id: ReplayId, problem: &str) -> Result<()>;
 
-    /// Stores a batch with its letters, or finds it stored; ids that are not the tenant's are left out.
-    async fn start_batch(&self, tenant: &Tenant, batch: &NewBatch) -> Result<BatchId>;
+    /// Stores a batch with its dead letters, or finds it stored. Ids that are not the tenant's are left out.
+    async fn start_replay_batch(&self, tenant: &Tenant, batch: &NewReplayBatch) -> Result<ReplayBatchId>;
 
-    /// Every batch that takes up letters, of every tenant, the oldest first.
-    async fn open_batches(&self) -> Result<Vec<BatchId>>;
+    /// Returns the batches of all tenants that start replays, the oldest first.
+    async fn list_open_batches(&self) -> Result<Vec<ReplayBatchId>>;
 
-    /// One transaction under the lock of the batch: asks `next` and does what it says. A letter that stands elsewhere than
-    /// when it was chosen is left alone; one of a failed retrospective is followed as `reopen` decides. Returns what was
-    /// decided; `None` when the batch has ended or is not there.
-    async fn step_batch(
+    /// Advances a batch in one transaction under its lock: calls `next` and does what it returns. A dead letter
+    /// whose status has changed since it was chosen is skipped. One that records a failed retrospective is
+    /// reopened as `reopen` decides. Returns the action taken; `None` when the batch has ended or does not exist.
+    async fn step_replay_batch(
         &self,
-        id: BatchId,
-        next: DecideNext<'_>,
+        id: ReplayBatchId,
+        next: DecideBatchStep<'_>,
         reopen: DecideReopen<'_>,
-    ) -> Result<Option<Next>>;
+    ) -> Result<Option<BatchAction>>;
 
-    /// Calls a batch off.
-    async fn cancel_batch(&self, tenant: &Tenant, id: BatchId, act: &Act) -> Result<BatchCancelled>;
-
-    /// The tenant's batches, the newest first.
-    async fn batches(&self, tenant: &Tenant, limit: u32) -> Result<Vec<BatchRow>>;
-
-    /// One batch with its letters, at most `limit` of them, those first that something came of.
-    async fn batch(
+    /// Cancels a batch.
+    async fn cancel_replay_batch(
         &self,
         tenant: &Tenant,
-        id: BatchId,
+        id: ReplayBatchId,
+        act: &Attribution,
+    ) -> Result<CancelBatchResult>;
+
+    /// Returns the tenant's batches, the newest first.
+    async fn list_replay_batches(&self, tenant: &Tenant, limit: u32) -> Result<Vec<ReplayBatchRow>>;
+
+    /// Returns a batch with at most `limit` of its dead letters; those with a result come first.
+    async fn find_replay_batch(
+        &self,
+        tenant: &Tenant,
+        id: ReplayBatchId,
         limit: u32,
-    ) -> Result<Option<(BatchRow, Vec<BatchLetter>)>>;
+    ) -> Result<Option<(ReplayBatchRow, Vec<ReplayBatchItem>)>>;
 }
 
-/// Whether a letter of this code is followed instead of sent again.
-pub const fn is_followed(code: Code) -> bool {
+/// Returns `true` when replaying a dead letter with this code reopens a retrospective instead of sending the message
+/// again.
+pub const fn is_reopenable(code: Code) -> bool {
     matches!(code, Code::RetrospectiveFailed)
 }

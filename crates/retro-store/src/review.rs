@@ -1,157 +1,157 @@
-//! The reviewer's port: what people say about pull requests, and what was decided about it.
+//! The reviewer's port: review events of pull requests, and the decisions about them.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::{EventKey, ReviewBatchId, Tenant, WorkflowKey};
-use retro_core::keep::Seen;
 use retro_core::message::Message;
 use retro_core::policy::Policy;
+use retro_core::retention::SeenContent;
 use retro_core::review::{
-    Decided, OtherRequest, PullRequestRef, ReadRemark, Remark, RemarkKey, ReviewKey, RuleMutation,
+    DecidedRemark, OtherRequest, ReadRemark, Remark, RemarkKey, ReviewKey, ReviewedPullRequest, RuleMutation,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, Step};
+use crate::{CommitResult, Result};
 
-/// Requests on other pull requests that a decision is told of, the latest: what was asked again after more than so many others
-/// is a new request.
-pub const OTHERS_MAX: u32 = 500;
+/// Maximum number of requests on other pull requests that a decision considers, the latest ones. A request repeated
+/// after more than that many others counts as new.
+pub const OTHER_REQUESTS_MAX: u32 = 500;
 
-/// One pull request of a tenant: what a batch is made of.
+/// Key of a tenant's pull request. Each review batch is about one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PullRequestKey {
-    /// The owner.
+    /// Tenant that owns the pull request.
     pub tenant: Tenant,
-    /// The repository and the number.
-    pub pull_request: PullRequestRef,
+    /// Repository and number.
+    pub pull_request: ReviewedPullRequest,
 }
 
-/// An event that speaks of a pull request.
+/// A review event of a pull request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Heard {
-    /// The event's identity.
+pub struct ReviewEvent {
+    /// Identity of the event.
     pub event: EventKey,
-    /// SHA-256 of its canonical data.
+    /// SHA-256 of the event's canonical data.
     pub content_hash: String,
-    /// The pull request, of the event's tenant.
-    pub pull_request: PullRequestRef,
-    /// Who opened it, where the event tells.
+    /// Pull request, of the event's tenant.
+    pub pull_request: ReviewedPullRequest,
+    /// Author of the pull request, if the event names one.
     pub author: Option<String>,
-    /// What it says; `None` for an event that only tells of the pull request.
-    pub said: Option<Said>,
+    /// Content of the event; `None` for an event that only describes the pull request.
+    pub kind: Option<ReviewEventKind>,
 }
 
-/// What an event says.
+/// Content of a review event.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "one an event, and most are remarks")]
-pub enum Said {
-    /// Somebody said this, says it differently now, or took it back (`deleted`, without its text), for good.
+#[expect(clippy::large_enum_variant, reason = "there is one per event, and most are remarks")]
+pub enum ReviewEventKind {
+    /// A remark was made, edited or deleted. A deleted remark comes without its text and stays deleted.
     Remark {
-        /// It; without secrets.
+        /// Remark, with secrets redacted.
         remark: Remark,
-        /// How many 👍 it has.
+        /// Number of 👍 reactions.
         thumbs_up: u64,
-        /// When, by GitHub's clock: the newest stays.
+        /// Time of the change, by GitHub's clock. The newest change wins.
         changed_at: Timestamp,
     },
-    /// A thread was resolved, or opened again.
+    /// A thread was resolved or reopened.
     Thread {
-        /// GitHub's id of the comment on lines that began it.
-        first: u64,
-        /// Whether it is resolved now.
+        /// GitHub's id of the line comment that began the thread.
+        first_comment: u64,
+        /// `true` when the thread is resolved.
         resolved: bool,
-        /// When: the newest stays.
+        /// Time of the change. The newest change wins.
         at: Timestamp,
     },
 }
 
-/// What became of an event.
+/// Outcome of recording a review event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Taken {
-    /// It says something new: the pull request is due after the wait.
-    New,
-    /// It says nothing that is not known better.
-    Nothing,
-    /// There are [`retro_core::review::REMARKS_MAX`] remarks already: it is not kept.
-    Full,
-    /// The event was taken before.
-    Known,
-    /// Another event was taken under this identity.
-    Conflict(Seen),
+pub enum ReviewEventResult {
+    /// The event had new content. The pull request is due after the wait.
+    Recorded,
+    /// The event had nothing newer than what is stored.
+    Unchanged,
+    /// The pull request already has [`retro_core::review::REMARKS_MAX`] remarks; the event was dropped.
+    LimitReached,
+    /// The event was recorded before.
+    Duplicate,
+    /// Another event with the same identity was recorded before.
+    Conflict(SeenContent),
 }
 
-/// Everything that is known about a pull request.
+/// Everything stored about the reviews of a pull request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Collected {
-    /// Grows with whatever is said.
+pub struct PullRequestReviews {
+    /// Revision, which grows with each new event.
     pub revision: u64,
-    /// Batches made before.
+    /// Number of earlier batches.
     pub rounds: u64,
-    /// Who opened it, if any event told.
+    /// Author of the pull request, if an event named one.
     pub author: Option<String>,
-    /// What was said, by key, each with its number of 👍; at most [`retro_core::review::REMARKS_MAX`].
+    /// Remarks by key, each with its number of 👍 reactions; at most [`retro_core::review::REMARKS_MAX`].
     pub remarks: Vec<(Remark, u64)>,
-    /// The comments on lines whose threads are resolved, by GitHub's ids, in order.
-    pub resolved: Vec<u64>,
-    /// What was asked for on other pull requests of the repository, the latest first; at most [`OTHERS_MAX`].
-    pub others: Vec<OtherRequest>,
+    /// GitHub's ids of the line comments whose threads are resolved, in order.
+    pub resolved_threads: Vec<u64>,
+    /// Requests on other pull requests of the repository, the latest first; at most [`OTHER_REQUESTS_MAX`].
+    pub other_requests: Vec<OtherRequest>,
 }
 
-/// What was decided about everything that was said on a pull request, as it is kept for the writer and its report.
+/// Decisions about all remarks of a pull request, stored for the writer and its report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DecidedReview {
-    /// What it is about.
+    /// Pull request and round.
     pub review: ReviewKey,
-    /// The remarks that it was decided upon.
+    /// Remarks on which the decisions are based.
     pub remarks: Vec<ReadRemark>,
-    /// What was decided about each.
-    pub decided: Vec<Decided>,
+    /// Decision about each remark.
+    pub decided: Vec<DecidedRemark>,
 }
 
-/// A batch for the writer.
+/// A review batch to be stored for the writer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SettledReview {
-    /// Its id.
+pub struct NewReviewBatch {
+    /// Id of the batch.
     pub id: ReviewBatchId,
-    /// The name under which the writer keeps the repository's memories.
-    pub keeper: WorkflowKey,
-    /// Which decision about the pull request it is, from 1.
+    /// Scope under which the writer stores the repository's rules.
+    pub rule_scope: WorkflowKey,
+    /// Number of the decision about the pull request, from 1.
     pub round: u64,
-    /// The policy moment.
+    /// Policy time of the decision.
     pub as_of: Timestamp,
-    /// The policy.
+    /// Policy that was in force.
     pub policy: Policy,
-    /// What was decided.
+    /// Decisions about the remarks.
     pub review: DecidedReview,
-    /// What is asked of memory.
+    /// Mutations for the writer.
     pub mutations: Vec<RuleMutation>,
-    /// The remarks of which a reader made a rule's title.
+    /// Remarks that became a rule, each with the rule's title.
     pub requests: Vec<(RemarkKey, String)>,
-    /// What wakes the writer.
+    /// Message that wakes the writer.
     pub message: Message,
 }
 
-/// Reviewing.
+/// Stores review events and decisions.
 #[async_trait]
 pub trait ReviewerStore: Send + Sync {
-    /// One transaction over events, in their order: each event's identity, and what it says. Whatever is new makes its
-    /// pull request due `wait_s` seconds later, unless it is due already: a review and its comments are several events,
-    /// and come in any order. One entry an event.
-    async fn hear(&self, heard: &[Heard], wait_s: u64) -> Result<Vec<Taken>>;
+    /// Records events with their identities in one transaction, in order. New content makes its pull request due
+    /// `wait_s` seconds later, unless it is due already: a review and its comments are separate events that arrive
+    /// in any order. Returns one result per event.
+    async fn record_events(&self, heard: &[ReviewEvent], wait_s: u64) -> Result<Vec<ReviewEventResult>>;
 
-    /// Pull requests whose wait is over, the longest first. At most `limit`.
-    async fn due_reviews(&self, limit: u32) -> Result<Vec<PullRequestKey>>;
+    /// Returns pull requests whose wait is over, the longest due first. At most `limit`.
+    async fn list_due_reviews(&self, limit: u32) -> Result<Vec<PullRequestKey>>;
 
-    /// Everything that is known about a pull request; `None` when the tenant has no such one.
-    async fn collected(&self, key: &PullRequestKey) -> Result<Option<Collected>>;
+    /// Returns everything stored about the reviews of a pull request; `None` when the tenant has no such one.
+    async fn find_pull_request_reviews(&self, key: &PullRequestKey) -> Result<Option<PullRequestReviews>>;
 
-    /// One transaction: stores what was decided upon this revision, with its message, and the pull request is not due any
-    /// more; `None` when there was nothing to decide upon. `AlreadyDone`, and nothing is stored, when somebody has said more
-    /// since or another process was quicker.
-    async fn settle_review(
+    /// Stores the decision about this revision with its message in one transaction, so that the pull request is no
+    /// longer due; `settled` is `None` when there was nothing to decide. Returns `AlreadyDone` and stores nothing
+    /// when a new event arrived since or another process was faster.
+    async fn commit_review(
         &self,
         key: &PullRequestKey,
         revision: u64,
-        settled: Option<&SettledReview>,
-    ) -> Result<Step>;
+        settled: Option<&NewReviewBatch>,
+    ) -> Result<CommitResult>;
 }

@@ -1,15 +1,16 @@
-//! Whether the database is there and of this version: what a process asks before it works, and while it does.
+//! Checks that the database is reachable and has this program's schema.
 
 use async_trait::async_trait;
 
 use crate::Result;
 
-/// Looking at the schema. Nothing here changes it: that is `retro migrate`'s.
+/// Reads the state of the schema. Nothing here changes it; only `retro migrate` does.
 #[async_trait]
 pub trait SchemaStore: Send + Sync {
-    /// The names of this program's migrations that the database lacks, in order; empty when it can be used. One small
-    /// question, so that it may be asked every second. Fails when the database does not answer.
-    async fn lacks(&self) -> Result<Vec<String>>;
-    /// Which database this is: drawn when it was made, the same for ever, also for a copy or a restored backup.
-    async fn identity(&self) -> Result<String>;
+    /// Returns the names of this program's migrations that the database lacks, in order; empty when the database
+    /// can be used. The query is small enough to run every second. Fails when the database does not answer.
+    async fn list_missing_migrations(&self) -> Result<Vec<String>>;
+    /// Returns the id of the database. It is generated when the database is created and never changes; a copy or a
+    /// restored backup keeps it.
+    async fn load_database_id(&self) -> Result<String>;
 }

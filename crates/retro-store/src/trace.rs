@@ -1,5 +1,5 @@
-//! What continues what: the contexts that were stored beside runs, retrospectives and investigations. Nothing is decided by
-//! them; one that cannot be read counts as none.
+//! Trace contexts stored with runs, retrospectives and investigations. No decision depends on them; an unreadable one
+//! counts as absent.
 
 use async_trait::async_trait;
 use retro_core::id::{RetrospectiveId, Tenant};
@@ -7,36 +7,37 @@ use retro_core::trace::TraceContext;
 
 use crate::Result;
 
-/// What an investigation belongs to.
+/// Trace contexts of an investigation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InvestigationTraces {
-    /// What made it due.
+    /// Context that made the investigation due.
     pub due: Option<TraceContext>,
-    /// Where the run that it looks into was counted.
+    /// Context in which its run was counted.
     pub run: Option<TraceContext>,
 }
 
-/// Traces, for whoever continues them.
+/// Reads trace contexts, so that a later stage continues the trace.
 #[async_trait]
 pub trait TraceStore: Send + Sync {
-    /// What opened a retrospective: the run that filled its window, or a person's request. `None` when nobody traced it, or the
-    /// tenant has no such retrospective.
-    async fn trace_of_retrospective(
+    /// Returns the context that opened a retrospective: that of the run that filled its window, or of a person's
+    /// request. Returns `None` when it was not traced or the tenant has no such retrospective.
+    async fn find_retrospective_trace(
         &self,
         tenant: &Tenant,
         id: RetrospectiveId,
     ) -> Result<Option<TraceContext>>;
 
-    /// The other contexts of the runs in its window, each once, the latest first, at most `limit`.
-    async fn traces_of_window(
+    /// Returns the other contexts of the runs in its window, without duplicates, the latest first, at most
+    /// `limit`.
+    async fn list_window_traces(
         &self,
         tenant: &Tenant,
         id: RetrospectiveId,
         limit: u32,
     ) -> Result<Vec<TraceContext>>;
 
-    /// What an investigation continues, and what it looks into.
-    async fn traces_of_investigation(
+    /// Returns the context that made an investigation due and that of its run.
+    async fn load_investigation_traces(
         &self,
         tenant: &Tenant,
         id: RetrospectiveId,

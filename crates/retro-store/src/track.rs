@@ -1,87 +1,88 @@
-//! The tracker's port: what is heard of pull requests, and which runs belong to them.
+//! The tracker's port: facts about pull requests, and the runs that belong to them.
 //!
-//! Which run belongs to which pull request is not stored but asked (the view `run_links`), and what is known of a pull
-//! request only grows, so no order of arrival matters. Whatever makes it known that a memory was applied behind an ended
-//! pull request (its end, a run that came late, a retrospective that closed) asks the writer for credit in the same
-//! transaction.
+//! The link between a run and a pull request is not stored but queried (the view `run_links`), and the facts about a
+//! pull request only grow, so the order of arrival does not matter. A transaction that reveals that a memory was
+//! applied in a run of an ended pull request also asks the writer for credit. It may be the end of the pull request, a
+//! late run, or the closing of a retrospective.
 
 use async_trait::async_trait;
 use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey};
-use retro_core::keep::Seen;
 use retro_core::outcome::{PullRequestFacts, PullRequestRef};
+use retro_core::retention::SeenContent;
 
 use crate::Result;
 
-/// The tracker's name in the inbox.
-pub const TRACKER: &str = "tracker";
+/// Consumer name of the tracker in the inbox.
+pub const TRACKER_CONSUMER: &str = "tracker";
 
-/// What an event says about a pull request, or about commits.
+/// An event about a pull request or about commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heard {
-    /// The event.
+pub struct PullRequestEvent {
+    /// Identity of the event.
     pub event: EventKey,
-    /// SHA-256 of its canonical data.
+    /// SHA-256 of the event's canonical data.
     pub content_hash: String,
-    /// The pull request, and what the event adds to what is known of it; `None` for a push.
+    /// Pull request and the facts that the event adds; `None` for a push.
     pub pull_request: Option<(PullRequestRef, PullRequestFacts)>,
-    /// Commits at its head, or that merged it; in lower case.
+    /// Head commits and merge commits of the pull request, in lower case.
     pub commits: Vec<String>,
-    /// Runs that commits name.
+    /// Trailers of commits that name runs.
     pub trailers: Vec<Trailer>,
 }
 
-/// A run that a commit names.
+/// A commit trailer that names a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trailer {
-    /// The commit, in lower case.
+    /// Commit that has the trailer, in lower case.
     pub commit: String,
-    /// The trailer as it stands there; it has at least one reading.
-    pub named: String,
+    /// Text of the trailer, which can be parsed in at least one way.
+    pub text: String,
 }
 
-/// What came of an event.
+/// Outcome of recording an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tracked {
-    /// It is stored now.
-    Now,
-    /// It had been stored before: nothing changed.
-    Before,
-    /// Another event came under its identity before: nothing changed.
-    Conflict(Seen),
+pub enum TrackResult {
+    /// The event was stored.
+    Recorded,
+    /// The event had been stored before. Nothing changed.
+    Duplicate,
+    /// Another event with the same identity was stored before. Nothing changed.
+    Conflict(SeenContent),
 }
 
-/// Following pull requests to their end.
+/// Records pull requests and links runs to them.
 #[async_trait]
 pub trait TrackerStore: Send + Sync {
-    /// One transaction under the tracker's lock of the tenant: the inbox row, what the event adds, and where memories were
-    /// applied behind a pull request that has ended by now, the writer's work with its message.
-    async fn track(&self, heard: &Heard) -> Result<Tracked>;
+    /// Records an event in one transaction under the tracker's lock of the tenant: the inbox row, the facts that
+    /// the event adds and, where memories were applied in runs of a pull request that has ended, the credit to be
+    /// given and its message.
+    async fn record_pull_request_event(&self, heard: &PullRequestEvent) -> Result<TrackResult>;
 
-    /// Workflows of tenants with pull requests that have runs which were not followed yet; at most `limit`.
-    async fn unfollowed(&self, limit: u32) -> Result<Vec<WorkflowKey>>;
+    /// Returns workflows that have untracked runs, of tenants that have pull requests; at most `limit`.
+    async fn list_untracked_workflows(&self, limit: u32) -> Result<Vec<WorkflowKey>>;
 
-    /// One transaction under the tracker's lock of the tenant: follows the next runs of a workflow, at most `limit`, and
-    /// asks the writer for credit where one belongs to a pull request that has ended. Returns how many it followed. A run
-    /// whose details were purged before it was followed belongs nowhere.
-    async fn follow(&self, key: &WorkflowKey, limit: u32) -> Result<usize>;
+    /// Tracks the next runs of a workflow, at most `limit`, in one transaction under the tracker's lock of the
+    /// tenant. Asks the writer for credit where a run belongs to a pull request that has ended. Returns how many
+    /// runs were tracked. A run whose details were purged before that belongs to no pull request.
+    async fn track_runs(&self, key: &WorkflowKey, limit: u32) -> Result<usize>;
 }
 
-/// A run, a pull request that it belongs to, and what is known of that.
+/// A run, a pull request it belongs to, and the facts about that pull request.
 pub type RunLink = (Workflow, RunId, PullRequestRef, PullRequestFacts);
 
-/// By what links are sorted: a run's links come one after the other.
-pub type LinkKey = (RunId, Workflow, PullRequestRef);
+/// Sort key of links; the links of a run are adjacent.
+pub type RunLinkKey = (RunId, Workflow, PullRequestRef);
 
-/// What became of runs.
+/// Reads the pull requests behind runs.
 #[async_trait]
 pub trait OutcomeStore: Send + Sync {
-    /// The tenant's runs that belong to pull requests, of one workflow or all, by run, workflow and pull request; the first
-    /// ones after `after`, at most `limit`.
-    async fn run_links(
+    /// Returns links of the tenant's runs to pull requests, of one workflow or of all, ordered by run, workflow
+    /// and pull request. Starts after `after`; at most `limit`.
+    async fn list_run_links(
         &self,
         tenant: &Tenant,
         workflow: Option<&Workflow>,
-        after: Option<&LinkKey>,
+        after: Option<&RunLinkKey>,
         limit: u32,
     ) -> Result<Vec<RunLink>>;
 }

@@ -1,114 +1,121 @@
-//! Reading everything, a page at a time, for `retro verify`.
+//! Reads the whole database page by page, for `retro verify`.
 //!
-//! A page is read in one transaction, so what stands in it stood in the database at one moment, whatever is written
-//! meanwhile. Pages follow a key, not an offset: what is added or removed between two of them moves nothing else.
+//! A page is read in one transaction, so it is consistent whatever is written meanwhile. Pages are keyed, not
+//! numbered: rows added or removed between two pages shift nothing.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, Ordinal, RunId, Tenant, WorkflowKey};
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
-use retro_core::retrospective::{Retrospective, State, WorkflowState};
+use retro_core::retrospective::{Retrospective, RetrospectiveState, WorkflowState};
 
 use crate::{ProposalRow, Result};
 
-/// A workflow with its ordinals and windows, as they were at one moment.
+/// A workflow with its ordinals and windows at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkflowBooks {
-    /// The workflow, or the keeper of a repository's rules.
+pub struct WorkflowRecords {
+    /// Workflow, or the rule scope of a repository.
     pub key: WorkflowKey,
-    /// Its state.
+    /// State of the workflow.
     pub state: WorkflowState,
-    /// Runs recorded, counted ones included; none for the keeper of rules.
+    /// Number of recorded runs, counted ones included; 0 for a rule scope.
     pub recorded: u64,
-    /// Its ordinals.
+    /// Summary of the ordinals.
     pub ordinals: OrdinalSummary,
-    /// Its automatic retrospectives, by epoch.
+    /// Automatic retrospectives, by epoch.
     pub windows: Vec<WindowRow>,
 }
 
-/// The ordinals of a workflow, in a line.
+/// Summary of a workflow's ordinals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OrdinalSummary {
-    /// How many runs have one.
-    pub given: u64,
-    /// The first that is not the next one: which was expected, and which stands there.
+    /// Number of runs that have an ordinal.
+    pub assigned: u64,
+    /// First gap: the expected ordinal and the one found instead.
     pub first_gap: Option<(Ordinal, Ordinal)>,
 }
 
 /// The window of an automatic retrospective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowRow {
-    /// Its number within the workflow.
+    /// Epoch of the retrospective within the workflow.
     pub epoch: u64,
-    /// The first ordinal.
+    /// First ordinal of the window.
     pub first: Ordinal,
-    /// The last ordinal.
+    /// Last ordinal of the window.
     pub last: Ordinal,
-    /// How far it is.
-    pub state: State,
+    /// State of the retrospective.
+    pub state: RetrospectiveState,
 }
 
-/// A retrospective with everything that is compared with it.
+/// A retrospective with everything that `retro verify` compares with it.
 #[derive(Debug, Clone)]
-pub struct RetrospectiveBooks {
-    /// As stored.
+pub struct RetrospectiveRecords {
+    /// Retrospective as stored.
     pub retrospective: Retrospective,
-    /// Its report, once it has ended.
+    /// Report, once the retrospective has ended.
     pub report: Option<Report>,
-    /// The changes that name it, in order.
+    /// Changes that name the retrospective, in order.
     pub changes: Vec<Change>,
-    /// What it proposes, by place; only a manual one does.
+    /// Proposals by place; only a manual retrospective has any.
     pub proposals: Vec<ProposalRow>,
 }
 
-/// Retrospectives, in the order of workflow and key.
+/// A page of retrospectives, ordered by workflow and epoch.
 #[derive(Debug, Clone)]
 pub struct RetrospectivePage {
-    /// The retrospectives.
-    pub items: Vec<RetrospectiveBooks>,
-    /// Where the next page begins; `None` when this is the last one.
+    /// Retrospectives of the page.
+    pub items: Vec<RetrospectiveRecords>,
+    /// Start of the next page; `None` on the last page.
     pub next: Option<RetrospectiveCursor>,
 }
 
-/// A place behind a retrospective. `epoch` is the stored number: negative for one that a person asked for.
+/// Position after a retrospective. `epoch` is the stored number, which is negative for a manual retrospective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetrospectiveCursor {
-    /// The workflow.
+    /// Workflow of the retrospective.
     pub key: WorkflowKey,
-    /// The stored number.
+    /// Stored epoch.
     pub epoch: i64,
 }
 
-/// The life of a memory, as the three tables tell it.
+/// A memory as its three tables record it.
 #[derive(Debug, Clone)]
-pub struct MemoryBooks {
-    /// Its tenant.
+pub struct MemoryRecords {
+    /// Tenant that owns the memory.
     pub tenant: Tenant,
-    /// Its id.
+    /// Id of the memory.
     pub id: MemoryId,
-    /// What the memory table holds, with the workflow whose writer keeps it.
+    /// Row of the memory table, with the workflow that owns it.
     pub stored: Option<(WorkflowKey, Memory)>,
-    /// Its changes in order, each with the workflow under which it stands.
+    /// Changes in order, each with the workflow it is stored under.
     pub changes: Vec<(WorkflowKey, Change)>,
-    /// Its tombstone, with the workflow under which it stands.
+    /// Tombstone, with the workflow it is stored under.
     pub tombstone: Option<(WorkflowKey, Tombstone)>,
 }
 
-/// Reading page by page. Over all tenants, for whoever looks after the database.
+/// Reads all tenants page by page, for the operator of the database.
 #[async_trait]
 pub trait VerifyStore: Send + Sync {
-    /// The next `limit` workflows behind that one, in order; fewer are the last.
-    async fn workflow_books(&self, behind: Option<&WorkflowKey>, limit: u32) -> Result<Vec<WorkflowBooks>>;
-    /// The next `limit` retrospectives behind that place, manual ones among them.
-    async fn retrospective_books(
+    /// Returns the next `limit` workflows after the given one, in order. A shorter page is the last one.
+    async fn list_workflow_records(
+        &self,
+        behind: Option<&WorkflowKey>,
+        limit: u32,
+    ) -> Result<Vec<WorkflowRecords>>;
+    /// Returns the next `limit` retrospectives after the given position, manual ones included.
+    async fn list_retrospective_records(
         &self,
         behind: Option<&RetrospectiveCursor>,
         limit: u32,
     ) -> Result<RetrospectivePage>;
-    /// The next `limit` memories behind that one that any of memories, changes and tombstones names, in order; fewer
-    /// are the last.
-    async fn memory_books(&self, behind: Option<(&Tenant, MemoryId)>, limit: u32)
-    -> Result<Vec<MemoryBooks>>;
-    /// Those of the runs named that are not counted in the workflow.
-    async fn uncounted(&self, key: &WorkflowKey, runs: &[RunId]) -> Result<Vec<RunId>>;
+    /// Returns the next `limit` memories after the given one that occur in any of the tables memories, changes and
+    /// tombstones, in order. A shorter page is the last one.
+    async fn list_memory_records(
+        &self,
+        behind: Option<(&Tenant, MemoryId)>,
+        limit: u32,
+    ) -> Result<Vec<MemoryRecords>>;
+    /// Returns those of the given runs that are not counted in the workflow.
+    async fn find_uncounted_runs(&self, key: &WorkflowKey, runs: &[RunId]) -> Result<Vec<RunId>>;
 }

@@ -1,150 +1,174 @@
-//! The writer's port. Nothing else changes memory.
+//! The writer's port. No other port changes memory.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::{MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
-use retro_core::learn::{Applied, Closing, ClosingFacts, PromoteFacts, Promotion, RuleFacts, Unpromoted};
-use retro_core::manual::{Decided, Undecided};
+use retro_core::learn::{
+    AppliedBatch, ClosedRetrospective, ClosingFacts, PromoteError, PromoteFacts, Promotion, RuleFacts,
+};
+use retro_core::manual::{DecideError, DecidedProposal};
 use retro_core::memory::{Change, FoldError, Memory, Tombstone};
 use retro_core::message::Message;
-use retro_core::outcome::{CreditFacts, Credited, PullRequestRef};
+use retro_core::outcome::{CreditFacts, OutcomeCredit, PullRequestRef};
 use retro_core::review::{ReviewReport, RuleMutation};
-use retro_core::similar::Unready;
+use retro_core::similarity::MissingEmbeddings;
 
 use crate::manual::DecideProposal;
 use crate::review::DecidedReview;
-use crate::{LevelStore, Result, Step, TraceStore, VectorStore};
+use crate::{CommitResult, EmbeddingStore, MetricsStore, Result, TraceStore};
 
-/// What a writer decides with: everything about a settling retrospective in, its closing out. Whatever decides by similarity
-/// may be [`Unready`]: then nothing is stored, and it is asked again once it has the vectors that it wants.
-pub type Decide<'a> = &'a (dyn Fn(ClosingFacts) -> std::result::Result<Closing, Unready> + Send + Sync);
+/// Decision of the writer: takes everything about a settling retrospective, returns its closing. A decision that
+/// compares by similarity may fail with [`MissingEmbeddings`]; then nothing is stored, and the caller repeats the call
+/// once the embeddings are loaded.
+pub type DecideClose<'a> =
+    &'a (dyn Fn(ClosingFacts) -> std::result::Result<ClosedRetrospective, MissingEmbeddings> + Send + Sync);
 
-/// What a person's deletion does.
+/// Effects of a person's deletion.
 #[derive(Debug, Clone)]
 pub struct Deletion {
-    /// The change; one with the same id is not stored twice.
+    /// Change to store. A change with the same id is not stored twice.
     pub change: Change,
-    /// The memory afterwards.
+    /// Memory after the change.
     pub memory: Memory,
-    /// The tombstone.
+    /// Tombstone that forbids a similar memory.
     pub tombstone: Tombstone,
-    /// The announcement.
+    /// Message that announces the deletion.
     pub message: Message,
 }
 
-/// Everything about a batch that asks something of a repository's rules.
+/// Facts from which a batch of rule mutations is decided.
 #[derive(Debug, Clone)]
 pub struct RuleBatchFacts {
-    /// The batch.
+    /// Id of the batch.
     pub id: ReviewBatchId,
-    /// What was decided about the reviews of a pull request; `None` for what a run or the clock asks.
+    /// Decision about the reviews of a pull request; `None` for a batch that came from a run or from the clock.
     pub review: Option<DecidedReview>,
-    /// What is asked.
+    /// Mutations of the batch.
     pub mutations: Vec<RuleMutation>,
-    /// What the writer knows.
+    /// Stored rules and tombstones.
     pub rules: RuleFacts,
 }
 
-/// What such a batch does.
+/// Effects of a batch of rule mutations.
 #[derive(Debug, Clone)]
-pub struct RulesClosed {
-    /// To memory.
-    pub applied: Applied,
-    /// The report, of reviews.
+pub struct ClosedRuleBatch {
+    /// Effects on memory.
+    pub applied: AppliedBatch,
+    /// Report; only a batch about reviews has one.
     pub report: Option<ReviewReport>,
-    /// Announcements.
+    /// Messages that announce the changes.
     pub messages: Vec<Message>,
 }
 
-/// What such a batch is decided with.
+/// Decision about a batch of rule mutations.
 pub type DecideRules<'a> =
-    &'a (dyn Fn(RuleBatchFacts) -> std::result::Result<RulesClosed, Unready> + Send + Sync);
+    &'a (dyn Fn(RuleBatchFacts) -> std::result::Result<ClosedRuleBatch, MissingEmbeddings> + Send + Sync);
 
-/// What a person's promotion of a rule is decided with.
+/// Decision about a person's promotion of a rule.
 pub type DecidePromotion<'a> = &'a (
-        dyn Fn(&PromoteFacts) -> std::result::Result<std::result::Result<Promotion, Unpromoted>, Unready>
+        dyn Fn(
+    &PromoteFacts,
+) -> std::result::Result<std::result::Result<Promotion, PromoteError>, MissingEmbeddings>
             + Send
             + Sync
     );
 
-/// What a deletion is decided with.
+/// Decision about a person's deletion.
 pub type DecideDeletion<'a> =
     &'a (dyn Fn(&WorkflowKey, &Memory) -> std::result::Result<Deletion, FoldError> + Send + Sync);
 
-/// What late credit is decided with.
+/// Decision about late credit.
 pub type DecideCredit<'a> =
-    &'a (dyn Fn(&CreditFacts) -> std::result::Result<Credited, FoldError> + Send + Sync);
+    &'a (dyn Fn(&CreditFacts) -> std::result::Result<OutcomeCredit, FoldError> + Send + Sync);
 
-/// Writing.
+/// Changes memory.
 #[async_trait]
-pub trait WriterStore: TraceStore + LevelStore + VectorStore {
-    /// One transaction under the lock of the workflow: if the retrospective is still settling, loads everything,
-    /// lets `decide` close it, and stores changes, memories, tombstones, report, workflow state, the next
-    /// retrospective if one opens, proposals, messages, and the dead letter of a failed one. All or nothing.
-    async fn close(
+pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
+    /// Closes a retrospective in one transaction under the lock of the workflow. If it is still settling, loads
+    /// everything, calls `decide`, and stores changes, memories, tombstones, report, workflow state, the next
+    /// retrospective if one opens, proposals, messages, and the dead letter of a failed one. Stores all of it or
+    /// nothing.
+    async fn close_retrospective(
         &self,
         tenant: &Tenant,
         id: RetrospectiveId,
         now: Timestamp,
-        decide: Decide<'_>,
-    ) -> Result<Step>;
+        decide: DecideClose<'_>,
+    ) -> Result<CommitResult>;
 
-    /// Retrospectives that have been settling for `older_than_s` seconds: their wake-up was lost. At most `limit`.
-    async fn overdue_closings(&self, older_than_s: u64, limit: u32)
-    -> Result<Vec<(Tenant, RetrospectiveId)>>;
+    /// Returns retrospectives that have been settling for `older_than_s` seconds, because their wake-up message
+    /// was lost. At most `limit`.
+    async fn list_overdue_closings(
+        &self,
+        older_than_s: u64,
+        limit: u32,
+    ) -> Result<Vec<(Tenant, RetrospectiveId)>>;
 
-    /// One transaction under the lock of the repository's keeper: if the batch still waits, loads everything, lets `decide`
-    /// apply it, and stores changes, memories, tombstones, report and messages. All or nothing.
-    async fn close_rules(&self, tenant: &Tenant, id: ReviewBatchId, decide: DecideRules<'_>) -> Result<Step>;
+    /// Applies a batch in one transaction under the lock of the repository's rule scope. If the batch still waits,
+    /// loads everything, calls `decide`, and stores changes, memories, tombstones, report and messages. Stores all
+    /// of it or nothing.
+    async fn close_rule_batch(
+        &self,
+        tenant: &Tenant,
+        id: ReviewBatchId,
+        decide: DecideRules<'_>,
+    ) -> Result<CommitResult>;
 
-    /// Batches of rules that have waited for `older_than_s` seconds: their wake-up was lost. At most `limit`.
-    async fn overdue_rules(&self, older_than_s: u64, limit: u32) -> Result<Vec<(Tenant, ReviewBatchId)>>;
+    /// Returns rule batches that have waited for `older_than_s` seconds, because their wake-up message was lost.
+    /// At most `limit`.
+    async fn list_overdue_rule_batches(
+        &self,
+        older_than_s: u64,
+        limit: u32,
+    ) -> Result<Vec<(Tenant, ReviewBatchId)>>;
 
-    /// One transaction under the lock of the repository's keeper: promotes a rule as `decide` says. The inner result tells
-    /// why it cannot be promoted as it stands. `Unknown` when the tenant has no such memory, `AlreadyDone` when this very
-    /// request promoted it before.
+    /// Promotes a rule in one transaction under the lock of the repository's rule scope. The inner error says why
+    /// it cannot be promoted. Returns `NotFound` when the tenant has no such memory and `AlreadyDone` when the
+    /// same request promoted it before.
     async fn promote_rule(
         &self,
         tenant: &Tenant,
         id: MemoryId,
         request: &str,
         decide: DecidePromotion<'_>,
-    ) -> Result<std::result::Result<Step, Unpromoted>>;
+    ) -> Result<std::result::Result<CommitResult, PromoteError>>;
 
-    /// One transaction under the lock of the workflow: if memories wait for credit behind this pull request, lets `decide`
-    /// credit the next of them, at most `limit` uses by run and memory, and stores changes, memories and messages; where more
-    /// wait, another message for them is among these. `AlreadyDone` when nothing waits.
-    async fn credit(
+    /// Credits memories for the end of a pull request, in one transaction under the lock of the workflow. Takes at
+    /// most `limit` waiting applications, by run and memory, calls `decide`, and stores changes, memories and
+    /// messages. If more remain, one of the messages asks for the next batch. Returns `AlreadyDone` when nothing
+    /// waits.
+    async fn credit_memories(
         &self,
         key: &WorkflowKey,
         pull_request: &PullRequestRef,
         limit: u32,
         decide: DecideCredit<'_>,
-    ) -> Result<std::result::Result<Step, FoldError>>;
+    ) -> Result<std::result::Result<CommitResult, FoldError>>;
 
-    /// Credits that have been waiting for `older_than_s` seconds: their wake-up was lost. At most `limit`.
-    async fn overdue_credits(
+    /// Returns pull requests whose credit has waited for `older_than_s` seconds, because the wake-up message was
+    /// lost. At most `limit`.
+    async fn list_overdue_credits(
         &self,
         older_than_s: u64,
         limit: u32,
     ) -> Result<Vec<(WorkflowKey, PullRequestRef)>>;
 
-    /// One transaction under the lock of the workflow: deletes a memory as `decide` says. The inner result tells
-    /// why the memory cannot be deleted as it stands. `Unknown` when the tenant has no such memory.
+    /// Deletes a memory in one transaction under the lock of the workflow. The inner error says why it cannot be
+    /// deleted. Returns `NotFound` when the tenant has no such memory.
     async fn delete_memory(
         &self,
         tenant: &Tenant,
         id: MemoryId,
         decide: DecideDeletion<'_>,
-    ) -> Result<std::result::Result<Step, FoldError>>;
+    ) -> Result<std::result::Result<CommitResult, FoldError>>;
 
-    /// One transaction under the lock of the workflow: lets a person decide about a proposal, and stores changes,
-    /// memory, decision and messages. Two at once leave one decision; the other is told of it by the inner error.
-    /// `None` when the tenant has no such proposal.
+    /// Decides a proposal for a person, in one transaction under the lock of the workflow, and stores changes,
+    /// memory, decision and messages. Of two concurrent decisions one is stored; the other gets it as the inner
+    /// error. Returns `None` when the tenant has no such proposal.
     async fn decide_proposal(
         &self,
         tenant: &Tenant,
         id: ProposalId,
         decide: DecideProposal<'_>,
-    ) -> Result<Option<std::result::Result<Decided, Undecided>>>;
+    ) -> Result<Option<std::result::Result<DecidedProposal, DecideError>>>;
 }

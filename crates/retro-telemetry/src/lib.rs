@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod failure_log;
 mod metrics;
-mod told;
 mod traces;
 
 use std::sync::mpsc;
@@ -14,33 +14,33 @@ use tracing::{info, warn};
 
 use metrics::Metrics;
 
-/// How long the end of the process may wait for the last spans. Whoever starts processes waits ten seconds beyond
-/// `finish_s` before killing one, and stopping in order may take eight of them.
-const FLUSH_MAX: Duration = Duration::from_secs(2);
-/// How long the collector may take to answer; it stands nearby.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Maximum time to wait for the last spans when the process ends. Process managers wait ten seconds beyond
+/// `shutdown_grace_s` before they kill a process, and an orderly shutdown may take eight of those.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum time for the collector to answer. It runs on the same machine or in the same pod.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Who speaks.
+/// The resource attributes that identify this process.
 #[derive(Debug, Clone)]
-pub struct Origin {
-    /// `service.name`: the program and its role, the same for every process that does this work.
+pub struct ServiceIdentity {
+    /// `service.name`: the program and its role, the same for every process of that role.
     pub service: String,
-    /// `service.instance.id`: this process among them.
+    /// `service.instance.id`: unique to this process.
     pub instance: String,
 }
 
-/// Why nothing is sent.
+/// Reasons why telemetry cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The address is none that is spoken to.
-    #[error("`otlp_endpoint` is {0}: it must begin with http://; for TLS put a collector beside the process")]
-    Endpoint(String),
-    /// The SDK cannot be set up.
+    /// The endpoint does not begin with `http://`.
+    #[error("`otlp_endpoint` is {0}: it must begin with http://; for TLS run a collector beside the process")]
+    UnsupportedEndpoint(String),
+    /// The OpenTelemetry SDK could not be set up.
     #[error("telemetry cannot be set up: {0}")]
     SetUp(String),
 }
 
-/// Traces and metrics of this process, for as long as it works.
+/// The telemetry pipelines (traces and metrics) of this process.
 #[derive(Clone)]
 pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
@@ -48,47 +48,52 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Sets up what the API crate speaks to, in the whole process. Without an endpoint nothing is sent. To be called outside
-    /// of an async runtime, once.
-    pub fn start(origin: &Origin, endpoint: Option<&str>) -> Result<Self, TelemetryError> {
+    /// Installs the global tracer and meter providers. Without an endpoint nothing is exported. Call it once, outside
+    /// of an async runtime. Fails when the endpoint is not plain HTTP or the SDK cannot be set up.
+    pub fn start(origin: &ServiceIdentity, endpoint: Option<&str>) -> Result<Self, TelemetryError> {
         if let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.starts_with("http://")) {
-            return Err(TelemetryError::Endpoint(endpoint.to_owned()));
+            return Err(TelemetryError::UnsupportedEndpoint(endpoint.to_owned()));
         }
-        let resource = resource(origin);
+        let resource = build_resource(origin);
         let metrics = Metrics::start(resource.clone(), endpoint)?;
-        let traces = endpoint.map(|endpoint| traces::provider(resource, endpoint)).transpose()?;
+        let traces = endpoint.map(|endpoint| traces::build_provider(resource, endpoint)).transpose()?;
         if let (Some(traces), Some(endpoint)) = (&traces, endpoint) {
+            // Without an endpoint the no-op provider stays, so that spans cost nothing.
             global::set_tracer_provider(traces.clone());
             info!(endpoint, "traces and metrics go to {endpoint}");
         }
         Ok(Self { traces, metrics })
     }
 
-    /// The metrics as they stand now, in the text format of Prometheus.
+    /// Returns the current metrics in the Prometheus text format.
     pub fn metrics_text(&self) -> String {
-        self.metrics.text()
+        self.metrics.render_text()
     }
 
-    /// Sends what is still waiting, for two seconds at most; what is not taken by then is dropped.
-    pub fn flush(&self) {
+    /// Exports what is still queued and shuts the pipelines down. Waits two seconds at most; what is not exported by
+    /// then is dropped.
+    pub fn shutdown(&self) {
         let (done, waiting) = mpsc::channel();
         let Self { traces, metrics } = self.clone();
-        // A thread, since a collector that does not answer would hold the end of the process up.
+        // In its own thread: a collector that does not answer would otherwise delay the end of the process.
         std::thread::spawn(move || {
-            let sent = traces.map_or(Ok(()), |traces| traces.shutdown_with_timeout(FLUSH_MAX));
-            // The other end has gone when this took too long.
+            let sent = traces.map_or(Ok(()), |traces| traces.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
+            // Fails when the receiver has timed out and is gone.
             let _ = done.send(metrics.shutdown().and(sent));
         });
-        match waiting.recv_timeout(FLUSH_MAX) {
+        match waiting.recv_timeout(SHUTDOWN_TIMEOUT) {
             Ok(Ok(())) => {}
             Ok(Err(problem)) => warn!("the last spans and metrics were not sent: {problem}"),
-            Err(_) => warn!("the last spans and metrics were not sent within {} s", FLUSH_MAX.as_secs()),
+            Err(_) => {
+                warn!("the last spans and metrics were not sent within {} s", SHUTDOWN_TIMEOUT.as_secs())
+            }
         }
     }
 }
 
-/// What every span and metric says of its sender. `OTEL_RESOURCE_ATTRIBUTES` adds to it and `OTEL_SERVICE_NAME` wins.
-fn resource(origin: &Origin) -> Resource {
+/// Builds the resource attributes of every span and metric. `OTEL_RESOURCE_ATTRIBUTES` adds to them and
+/// `OTEL_SERVICE_NAME` overrides `service.name`.
+fn build_resource(origin: &ServiceIdentity) -> Resource {
     let attribute = |name, value: &str| KeyValue::new(name, value.to_owned());
     let ours = Resource::builder_empty().with_attributes([
         attribute("service.name", &origin.service),
@@ -97,7 +102,7 @@ fn resource(origin: &Origin) -> Resource {
         attribute("service.instance.id", &origin.instance),
     ]);
     let given = Resource::builder().build();
-    // Where nobody named the service, the SDK says so in a name of its own.
+    // The SDK's default service name would otherwise override ours.
     let given = given.iter().filter(|(_, value)| !value.as_str().starts_with("unknown_service"));
     ours.with_attributes(given.map(|(key, value)| KeyValue::new(key.clone(), value.clone()))).build()
 }
@@ -106,13 +111,13 @@ fn resource(origin: &Origin) -> Resource {
 mod tests {
     use super::*;
 
-    fn origin() -> Origin {
-        Origin { service: "retro-counter".to_owned(), instance: "host-7".to_owned() }
+    fn origin() -> ServiceIdentity {
+        ServiceIdentity { service: "retro-counter".to_owned(), instance: "host-7".to_owned() }
     }
 
     #[test]
-    fn a_process_says_who_it_is() {
-        let resource = resource(&origin());
+    fn the_resource_identifies_the_process() {
+        let resource = build_resource(&origin());
         let said = |key: &'static str| resource.get(&key.into()).map(|value| value.to_string());
         assert_eq!(said("service.name").as_deref(), Some("retro-counter"));
         assert_eq!(said("service.instance.id").as_deref(), Some("host-7"));
@@ -120,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_is_not_spoken_to_is_refused_by_name() {
+    fn an_unsupported_endpoint_is_named_in_the_error() {
         let refused = Telemetry::start(&origin(), Some("https://collector.example.com"));
         let problem = refused.err().map(|problem| problem.to_string()).unwrap_or_default();
         assert!(

@@ -1,4 +1,4 @@
-//! Metrics: to the collector every so often, and as text whenever somebody asks.
+//! Metrics, pushed to the collector periodically and rendered as text on request.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::metrics::{SdkMeterProvider, Temporality};
 use prometheus::{Registry, TextEncoder};
 
-use crate::told::Told;
-use crate::{ANSWER_MAX, TelemetryError};
+use crate::failure_log::ExportFailureLog;
+use crate::{EXPORT_TIMEOUT, TelemetryError};
 
-/// What measures, and where its text is read.
+/// The meter provider and the registry that the Prometheus text is rendered from.
 #[derive(Clone)]
 pub(crate) struct Metrics {
     provider: SdkMeterProvider,
@@ -22,55 +22,56 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Sets up the process's meters. With an endpoint they are sent there too, every minute unless
+    /// Installs the meter provider. With an endpoint metrics are also pushed to the collector, every minute unless
     /// `OTEL_METRIC_EXPORT_INTERVAL` says otherwise.
     pub(crate) fn start(resource: Resource, endpoint: Option<&str>) -> Result<Self, TelemetryError> {
         let registry = Registry::new();
-        // There is one scope, ours: a label that says so on every line would only be read past.
+        // All metrics have the same scope, so a scope label on every line would be noise.
         let text =
             opentelemetry_prometheus::exporter().with_registry(registry.clone()).scope_info_enabled(false);
         let text = text.build().map_err(|problem| TelemetryError::SetUp(problem.to_string()))?;
         let builder = SdkMeterProvider::builder().with_resource(resource).with_reader(text);
+        // The Prometheus reader is always there, so that `/metrics` works without a collector.
         let provider = match endpoint {
             None => builder.build(),
-            Some(endpoint) => builder.with_periodic_exporter(exporter(endpoint)?).build(),
+            Some(endpoint) => builder.with_periodic_exporter(build_exporter(endpoint)?).build(),
         };
         global::set_meter_provider(provider.clone());
         Ok(Self { provider, registry })
     }
 
-    /// All of them in the text format of Prometheus.
-    pub(crate) fn text(&self) -> String {
+    /// Renders all metrics in the Prometheus text format.
+    pub(crate) fn render_text(&self) -> String {
         let families = self.registry.gather();
-        TextEncoder::new().encode_to_string(&families).expect("families that were gathered are complete")
+        TextEncoder::new().encode_to_string(&families).expect("gathered metric families can be encoded")
     }
 
-    /// Sends them a last time.
+    /// Exports the metrics one last time and shuts the provider down.
     pub(crate) fn shutdown(&self) -> OTelSdkResult {
         self.provider.shutdown()
     }
 }
 
-fn exporter(endpoint: &str) -> Result<Telling, TelemetryError> {
+fn build_exporter(endpoint: &str) -> Result<LoggingMetricExporter, TelemetryError> {
     let exporter = MetricExporter::builder()
         .with_http()
         .with_endpoint(format!("{}/v1/metrics", endpoint.trim_end_matches('/')))
         .with_protocol(Protocol::HttpBinary)
-        .with_timeout(ANSWER_MAX)
+        .with_timeout(EXPORT_TIMEOUT)
         .build()
         .map_err(|problem| TelemetryError::SetUp(problem.to_string()))?;
-    Ok(Telling { exporter, told: Told::of("metrics") })
+    Ok(LoggingMetricExporter { exporter, failure_log: ExportFailureLog::new("metrics") })
 }
 
-/// The exporter, and what was said of it in the log.
-struct Telling {
+/// An exporter that logs when exports begin to fail and when they succeed again.
+struct LoggingMetricExporter {
     exporter: MetricExporter,
-    told: Told,
+    failure_log: ExportFailureLog,
 }
 
-impl PushMetricExporter for Telling {
+impl PushMetricExporter for LoggingMetricExporter {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
-        self.told.of_result(self.exporter.export(metrics).await)
+        self.failure_log.log_result(self.exporter.export(metrics).await)
     }
 
     fn force_flush(&self) -> OTelSdkResult {

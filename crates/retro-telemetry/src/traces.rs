@@ -1,38 +1,41 @@
-//! Spans, on their way to the collector.
+//! Export of spans to the collector.
 
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData};
 
-use crate::told::Told;
-use crate::{ANSWER_MAX, TelemetryError};
+use crate::failure_log::ExportFailureLog;
+use crate::{EXPORT_TIMEOUT, TelemetryError};
 
-/// Sends spans in batches from a thread of its own. A trace is recorded when its sender's was, or by
-/// `OTEL_TRACES_SAMPLER` when it begins here.
-pub(crate) fn provider(resource: Resource, endpoint: &str) -> Result<SdkTracerProvider, TelemetryError> {
+/// Builds a provider that exports spans in batches from its own thread. A trace is sampled when its remote parent
+/// was; for new traces `OTEL_TRACES_SAMPLER` decides.
+pub(crate) fn build_provider(
+    resource: Resource,
+    endpoint: &str,
+) -> Result<SdkTracerProvider, TelemetryError> {
     let exporter = SpanExporter::builder()
         .with_http()
         .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
         .with_protocol(Protocol::HttpBinary)
-        .with_timeout(ANSWER_MAX)
+        .with_timeout(EXPORT_TIMEOUT)
         .build()
         .map_err(|problem| TelemetryError::SetUp(problem.to_string()))?;
-    let exporter = Telling { exporter, told: Told::of("spans") };
+    let exporter = LoggingSpanExporter { exporter, failure_log: ExportFailureLog::new("spans") };
     Ok(SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build())
 }
 
-/// The exporter, and what was said of it in the log.
+/// An exporter that logs when exports begin to fail and when they succeed again.
 #[derive(Debug)]
-struct Telling {
+struct LoggingSpanExporter {
     exporter: SpanExporter,
-    told: Told,
+    failure_log: ExportFailureLog,
 }
 
-impl opentelemetry_sdk::trace::SpanExporter for Telling {
+impl opentelemetry_sdk::trace::SpanExporter for LoggingSpanExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let sent = opentelemetry_sdk::trace::SpanExporter::export(&self.exporter, batch).await;
-        self.told.of_result(sent)
+        self.failure_log.log_result(sent)
     }
 
     fn shutdown_with_timeout(&self, timeout: std::time::Duration) -> OTelSdkResult {

@@ -1,4 +1,4 @@
-//! A collector of OpenTelemetry's, as small as a test needs it: it takes OTLP over HTTP and keeps what it was sent.
+//! A minimal OpenTelemetry collector for tests: accepts OTLP over HTTP and keeps everything it receives.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,12 +19,12 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::PATIENCE;
+use crate::TEST_TIMEOUT;
 
-/// Requests are at most this large here, bytes; a batch has 512 spans.
+/// Largest request body, in bytes. A batch holds up to 512 spans.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A collector of one test, on a free port of loopback, gone with the test.
+/// OTLP collector of one test, on a free loopback port. Stops when dropped.
 #[derive(Debug)]
 pub struct Collector {
     url: String,
@@ -32,74 +32,74 @@ pub struct Collector {
     serving: JoinHandle<()>,
 }
 
-/// A span as it was received.
+/// A received span.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenSpan {
+pub struct ReceivedSpan {
     /// Trace id, hex.
     pub trace: String,
     /// Span id, hex.
     pub id: String,
-    /// The parent's span id, hex; empty for the first of its trace.
+    /// Parent span id, hex; empty for a root span.
     pub parent: String,
-    /// Its name.
+    /// Span name.
     pub name: String,
-    /// OTLP's number: 1 internal, 2 server, 3 client, 4 producer, 5 consumer.
+    /// OTLP span kind: 1 internal, 2 server, 3 client, 4 producer, 5 consumer.
     pub kind: i32,
-    /// Whether its status says that it failed.
+    /// True when the span status is an error.
     pub failed: bool,
-    /// Nanoseconds since 1970.
+    /// Start, in nanoseconds since 1970.
     pub start: u64,
-    /// Nanoseconds since 1970.
+    /// End, in nanoseconds since 1970.
     pub end: u64,
-    /// `service.name` of who sent it.
+    /// `service.name` of the sender.
     pub service: String,
-    /// Attributes as text.
+    /// Attributes, with their values as text.
     pub attributes: BTreeMap<String, String>,
-    /// What it is linked to.
-    pub links: Vec<SeenLink>,
+    /// Links to other spans.
+    pub links: Vec<ReceivedLink>,
 }
 
-/// A link of a span.
+/// A link from one span to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenLink {
-    /// Trace id, hex.
+pub struct ReceivedLink {
+    /// Trace id of the linked span, hex.
     pub trace: String,
-    /// Span id, hex.
+    /// Span id of the linked span, hex.
     pub id: String,
-    /// Attributes as text.
+    /// Attributes, with their values as text.
     pub attributes: BTreeMap<String, String>,
 }
 
-/// A metric as it was received.
+/// A received metric.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SeenMetric {
-    /// `service.name` of who sent it.
+pub struct ReceivedMetric {
+    /// `service.name` of the sender.
     pub service: String,
-    /// Name, unit and points.
+    /// Name, unit and data points.
     pub metric: Metric,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    seen: Mutex<Seen>,
+    received: Mutex<Received>,
     arrived: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    spans: Vec<SeenSpan>,
-    metrics: Vec<SeenMetric>,
+struct Received {
+    spans: Vec<ReceivedSpan>,
+    metrics: Vec<ReceivedMetric>,
 }
 
 impl Collector {
-    /// Starts one.
+    /// Starts a collector.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
-        let url = format!("http://{}", listener.local_addr().expect("it listens"));
+        let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
         let inner = Arc::new(Inner::default());
         let router = Router::new()
-            .route("/v1/traces", post(take_spans))
-            .route("/v1/metrics", post(take_metrics))
+            .route("/v1/traces", post(receive_spans))
+            .route("/v1/metrics", post(receive_metrics))
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
             .with_state(Arc::clone(&inner));
         let serving = tokio::spawn(async move {
@@ -108,43 +108,46 @@ impl Collector {
         Self { url, inner, serving }
     }
 
-    /// What `otlp_endpoint` is to be.
+    /// Returns the URL to use as `otlp_endpoint`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The spans received so far, as soon as they are as wanted. Panics with their names when they never are.
-    pub async fn spans_once(&self, wanted: impl Fn(&[SeenSpan]) -> bool) -> Vec<SeenSpan> {
-        let found = self.once(|seen| wanted(&seen.spans).then(|| seen.spans.clone())).await;
-        found.unwrap_or_else(|| {
-            let names: Vec<_> = self.inner.seen().spans.iter().map(|span| span.name.clone()).collect();
-            panic!("these spans are not what was waited for: {names:#?}")
-        })
-    }
-
-    /// The metrics received so far, every sending of each, as soon as they are as wanted. Panics with their names when
-    /// they never are.
-    pub async fn metrics_once(&self, wanted: impl Fn(&[SeenMetric]) -> bool) -> Vec<SeenMetric> {
-        let found = self.once(|seen| wanted(&seen.metrics).then(|| seen.metrics.clone())).await;
+    /// Waits until the received spans satisfy `wanted` and returns them. Panics with the span names received
+    /// after [`TEST_TIMEOUT`].
+    pub async fn wait_for_spans(&self, wanted: impl Fn(&[ReceivedSpan]) -> bool) -> Vec<ReceivedSpan> {
+        let found = self.wait_for(|seen| wanted(&seen.spans).then(|| seen.spans.clone())).await;
         found.unwrap_or_else(|| {
             let names: Vec<_> =
-                self.inner.seen().metrics.iter().map(|seen| seen.metric.name.clone()).collect();
-            panic!("these metrics are not what was waited for: {names:#?}")
+                self.inner.lock_received().spans.iter().map(|span| span.name.clone()).collect();
+            panic!("the expected spans did not arrive; received: {names:#?}")
         })
     }
 
-    async fn once<T>(&self, look: impl Fn(&Seen) -> Option<T>) -> Option<T> {
+    /// Waits until the received metrics satisfy `wanted` and returns them; a metric appears once for each
+    /// export. Panics with the metric names received after [`TEST_TIMEOUT`].
+    pub async fn wait_for_metrics(&self, wanted: impl Fn(&[ReceivedMetric]) -> bool) -> Vec<ReceivedMetric> {
+        let found = self.wait_for(|seen| wanted(&seen.metrics).then(|| seen.metrics.clone())).await;
+        found.unwrap_or_else(|| {
+            let names: Vec<_> =
+                self.inner.lock_received().metrics.iter().map(|seen| seen.metric.name.clone()).collect();
+            panic!("the expected metrics did not arrive; received: {names:#?}")
+        })
+    }
+
+    async fn wait_for<T>(&self, look: impl Fn(&Received) -> Option<T>) -> Option<T> {
         let looking = async {
             loop {
+                // Registered before the check: otherwise a notification in between is lost.
                 let arrived = self.inner.arrived.notified();
-                let found = look(&self.inner.seen());
+                let found = look(&self.inner.lock_received());
                 match found {
                     Some(found) => return found,
                     None => arrived.await,
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, looking).await.ok()
+        tokio::time::timeout(TEST_TIMEOUT, looking).await.ok()
     }
 }
 
@@ -155,61 +158,61 @@ impl Drop for Collector {
 }
 
 impl Inner {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().expect("nobody panics while holding it")
+    fn lock_received(&self) -> MutexGuard<'_, Received> {
+        self.received.lock().expect("no thread panics while holding the lock")
     }
 }
 
-async fn take_spans(State(inner): State<Arc<Inner>>, body: Bytes) -> StatusCode {
+async fn receive_spans(State(inner): State<Arc<Inner>>, body: Bytes) -> StatusCode {
     let Ok(request) = ExportTraceServiceRequest::decode(body) else { return StatusCode::BAD_REQUEST };
     for sent in request.resource_spans {
-        let service = service(sent.resource.as_ref());
+        let service = service_name(sent.resource.as_ref());
         let spans = sent.scope_spans.into_iter().flat_map(|scope| scope.spans);
-        inner.seen().spans.extend(spans.map(|span| seen_span(&service, span)));
+        inner.lock_received().spans.extend(spans.map(|span| convert_span(&service, span)));
     }
     inner.arrived.notify_waiters();
     StatusCode::OK
 }
 
-async fn take_metrics(State(inner): State<Arc<Inner>>, body: Bytes) -> StatusCode {
+async fn receive_metrics(State(inner): State<Arc<Inner>>, body: Bytes) -> StatusCode {
     let Ok(request) = ExportMetricsServiceRequest::decode(body) else { return StatusCode::BAD_REQUEST };
     for sent in request.resource_metrics {
-        let service = service(sent.resource.as_ref());
+        let service = service_name(sent.resource.as_ref());
         let metrics = sent.scope_metrics.into_iter().flat_map(|scope| scope.metrics);
-        let seen = metrics.map(|metric| SeenMetric { service: service.clone(), metric });
-        inner.seen().metrics.extend(seen);
+        let seen = metrics.map(|metric| ReceivedMetric { service: service.clone(), metric });
+        inner.lock_received().metrics.extend(seen);
     }
     inner.arrived.notify_waiters();
     StatusCode::OK
 }
 
-fn service(resource: Option<&Resource>) -> String {
-    let attributes = resource.map(|resource| texts(&resource.attributes)).unwrap_or_default();
+fn service_name(resource: Option<&Resource>) -> String {
+    let attributes = resource.map(|resource| attribute_texts(&resource.attributes)).unwrap_or_default();
     attributes.get("service.name").cloned().unwrap_or_default()
 }
 
-fn seen_span(service: &str, span: Span) -> SeenSpan {
-    let links = span.links.iter().map(|link| SeenLink {
-        trace: hex(&link.trace_id),
-        id: hex(&link.span_id),
-        attributes: texts(&link.attributes),
+fn convert_span(service: &str, span: Span) -> ReceivedSpan {
+    let links = span.links.iter().map(|link| ReceivedLink {
+        trace: to_hex(&link.trace_id),
+        id: to_hex(&link.span_id),
+        attributes: attribute_texts(&link.attributes),
     });
-    SeenSpan {
-        trace: hex(&span.trace_id),
-        id: hex(&span.span_id),
-        parent: hex(&span.parent_span_id),
+    ReceivedSpan {
+        trace: to_hex(&span.trace_id),
+        id: to_hex(&span.span_id),
+        parent: to_hex(&span.parent_span_id),
         kind: span.kind,
         failed: span.status.as_ref().is_some_and(|status| status.code == 2),
         start: span.start_time_unix_nano,
         end: span.end_time_unix_nano,
         service: service.to_owned(),
-        attributes: texts(&span.attributes),
+        attributes: attribute_texts(&span.attributes),
         links: links.collect(),
         name: span.name,
     }
 }
 
-fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
+fn attribute_texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     let text = |one: &KeyValue| match one.value.as_ref().and_then(|value| value.value.as_ref()) {
         Some(Value::StringValue(text)) => text.clone(),
         Some(Value::IntValue(number)) => number.to_string(),
@@ -220,6 +223,6 @@ fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     attributes.iter().map(|one| (one.key.clone(), text(one))).collect()
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

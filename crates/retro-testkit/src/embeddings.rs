@@ -1,5 +1,6 @@
-//! Embedders for tests: a server that answers `/v1/embeddings`, and a directory of weights. Both see texts as the concepts
-//! that a test names, so that sentences without a common word may say the same.
+//! Embedders for tests: a server that answers `/v1/embeddings`, and a directory of Model2Vec weights. Both
+//! map a text to the concepts that the test lists, so that two sentences without a common word can be
+//! similar.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,12 +14,12 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A concept, and the words that stand for it: the nth is the nth component of a vector.
+/// Words that stand for each concept. The nth concept is the nth component of a vector.
 pub type Concepts = &'static [&'static [&'static str]];
 
-/// A server of one test, on a free port of loopback, gone with the test.
+/// Embedding server of one test, on a free loopback port. Stops when dropped.
 #[derive(Debug)]
-pub struct Embeddings {
+pub struct EmbeddingServer {
     url: String,
     inner: Arc<Inner>,
     serving: JoinHandle<()>,
@@ -27,97 +28,103 @@ pub struct Embeddings {
 #[derive(Debug)]
 struct Inner {
     concepts: Concepts,
-    state: Mutex<Told>,
+    state: Mutex<ServerState>,
 }
 
-/// What a server was told and asked.
+/// Configured failures and recorded requests of a server.
 #[derive(Debug, Clone, Default)]
-struct Told {
+struct ServerState {
     refusals: Vec<u16>,
-    is_away: bool,
+    is_unavailable: bool,
     requests: u32,
     texts: Vec<String>,
-    key: Option<String>,
+    authorization: Option<String>,
 }
 
-impl Embeddings {
-    /// A server that knows these concepts.
+impl EmbeddingServer {
+    /// Starts a server that knows these concepts.
     pub async fn start(concepts: Concepts) -> Self {
         let inner = Arc::new(Inner { concepts, state: Mutex::default() });
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("loopback has a free port");
-        let url = format!("http://{}/v1", listener.local_addr().expect("it is bound"));
-        let router = Router::new().route("/v1/embeddings", post(answer)).with_state(inner.clone());
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.expect("it serves") });
+        let url = format!("http://{}/v1", listener.local_addr().expect("a bound listener has an address"));
+        let router = Router::new().route("/v1/embeddings", post(handle_embeddings)).with_state(inner.clone());
+        let serving =
+            tokio::spawn(async move { axum::serve(listener, router).await.expect("loopback can be served") });
         Self { url, inner, serving }
     }
 
-    /// Its base address.
+    /// Returns the base URL, ending in `/v1`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Answers so many requests with these states first.
-    pub fn refuse_first(&self, states: &[u16]) {
-        self.inner.told().refusals = states.to_vec();
+    /// Answers the next requests with these HTTP statuses, one request each, in order.
+    pub fn fail_first_requests(&self, states: &[u16]) {
+        self.inner.lock_state().refusals = states.to_vec();
     }
 
-    /// Answers everything with 503, or no longer.
-    pub fn be_away(&self, is_away: bool) {
-        self.inner.told().is_away = is_away;
+    /// Answers every request with 503 while true.
+    pub fn set_unavailable(&self, is_away: bool) {
+        self.inner.lock_state().is_unavailable = is_away;
     }
 
-    /// How often it was asked, refusals included.
-    pub fn requests(&self) -> u32 {
-        self.inner.told().requests
+    /// Returns the number of requests received, failed ones included.
+    pub fn request_count(&self) -> u32 {
+        self.inner.lock_state().requests
     }
 
-    /// Every text that it was asked for and gave a vector of, in order.
-    pub fn texts(&self) -> Vec<String> {
-        self.inner.told().texts.clone()
+    /// Returns every text that was embedded, in request order.
+    pub fn embedded_texts(&self) -> Vec<String> {
+        self.inner.lock_state().texts.clone()
     }
 
-    /// The last `authorization` that it saw.
-    pub fn key(&self) -> Option<String> {
-        self.inner.told().key.clone()
+    /// Returns the `authorization` header of the last request.
+    pub fn last_authorization(&self) -> Option<String> {
+        self.inner.lock_state().authorization.clone()
     }
 }
 
-impl Drop for Embeddings {
+impl Drop for EmbeddingServer {
     fn drop(&mut self) {
         self.serving.abort();
     }
 }
 
 impl Inner {
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.state.lock().expect("no test panics with it")
+    fn lock_state(&self) -> MutexGuard<'_, ServerState> {
+        self.state.lock().expect("no thread panics while holding the lock")
     }
 }
 
-async fn answer(State(inner): State<Arc<Inner>>, headers: HeaderMap, Json(asked): Json<Value>) -> Response {
-    let mut told = inner.told();
+async fn handle_embeddings(
+    State(inner): State<Arc<Inner>>,
+    headers: HeaderMap,
+    Json(asked): Json<Value>,
+) -> Response {
+    let mut told = inner.lock_state();
     let key = headers.get(header::AUTHORIZATION).and_then(|key| key.to_str().ok());
-    told.key = key.map(str::to_owned);
+    told.authorization = key.map(str::to_owned);
     told.requests += 1;
-    if told.is_away {
+    if told.is_unavailable {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     if !told.refusals.is_empty() {
         let state = told.refusals.remove(0);
-        return StatusCode::from_u16(state).expect("a state of HTTP").into_response();
+        return StatusCode::from_u16(state).expect("a valid HTTP status").into_response();
     }
-    let texts: Vec<String> = serde_json::from_value(asked["input"].clone()).expect("texts");
-    // The last first: an answer may come in any order.
+    let texts: Vec<String> =
+        serde_json::from_value(asked["input"].clone()).expect("`input` is a list of texts");
+    // In reverse order: clients must match vectors by `index`, because an answer may come in any order.
     let rows = texts.iter().enumerate().rev().map(|(index, text)| {
-        json!({"object": "embedding", "index": index, "embedding": seen(inner.concepts, text)})
+        json!({"object": "embedding", "index": index, "embedding": count_concepts(inner.concepts, text)})
     });
     let answer = json!({"object": "list", "model": asked["model"], "data": rows.collect::<Vec<_>>()});
     told.texts.extend(texts);
     Json(answer).into_response()
 }
 
-/// How often each concept is named.
-fn seen(concepts: Concepts, text: &str) -> Vec<f64> {
+/// Counts how often each concept occurs in the text.
+fn count_concepts(concepts: Concepts, text: &str) -> Vec<f64> {
     let text = text.to_lowercase();
     let named = |words: &[&str]| {
         text.split(|c: char| !c.is_alphanumeric()).filter(|word| words.contains(word)).count()
@@ -125,8 +132,8 @@ fn seen(concepts: Concepts, text: &str) -> Vec<f64> {
     concepts.iter().map(|words| named(words) as f64).collect()
 }
 
-/// Writes Model2Vec weights into a directory: each word of a concept is a token whose vector points to it, and any other is
-/// nothing.
+/// Writes Model2Vec weights into a directory. Each word of a concept is a token whose vector is that
+/// concept's axis; any other token has the zero vector.
 pub fn write_weights(dir: &Path, concepts: Concepts) {
     let words: Vec<(&str, usize)> = concepts
         .iter()
@@ -155,7 +162,8 @@ pub fn write_weights(dir: &Path, concepts: Concepts) {
     .to_string();
     let length = u64::try_from(shape.len()).expect("short").to_le_bytes();
     let weights = [&length[..], shape.as_bytes(), &bytes].concat();
-    let write = |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).expect("it can be written");
+    let write =
+        |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).expect("the directory is writable");
     write("config.json", br#"{"normalize": true}"#);
     write("tokenizer.json", tokenizer.to_string().as_bytes());
     write("model.safetensors", &weights);

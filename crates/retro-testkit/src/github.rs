@@ -1,10 +1,10 @@
-//! GitHub's side of a webhook.
+//! The sender's side of GitHub webhooks.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-/// The value of `X-Hub-Signature-256` as GitHub writes it, for a body under a secret.
-pub fn signature(secret: &str, body: &[u8]) -> String {
+/// Returns the `X-Hub-Signature-256` header that GitHub sends for a body under a secret.
+pub fn sign_webhook(secret: &str, body: &[u8]) -> String {
     let keyed: Hmac<Sha256> =
         Hmac::new_from_slice(secret.as_bytes()).expect("a key of any length makes an HMAC");
     let signature = keyed.chain_update(body).finalize().into_bytes();

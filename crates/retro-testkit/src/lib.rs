@@ -4,7 +4,7 @@ mod clock;
 mod collector;
 mod embeddings;
 mod github;
-mod memory;
+mod in_memory;
 mod nats;
 mod port;
 mod postgres;
@@ -13,15 +13,15 @@ mod users;
 use std::time::Duration;
 
 pub use clock::MovableClock;
-pub use collector::{Collector, SeenLink, SeenMetric, SeenSpan};
-pub use embeddings::{Concepts, Embeddings, write_weights};
-pub use github::signature;
-pub use memory::{MemoryDeliveries, MemoryOutbox};
+pub use collector::{Collector, ReceivedLink, ReceivedMetric, ReceivedSpan};
+pub use embeddings::{Concepts, EmbeddingServer, write_weights};
+pub use github::sign_webhook;
+pub use in_memory::{InMemoryDeliveries, InMemoryOutbox};
 pub use nats::TestNats;
 pub use port::free_port;
 pub use postgres::TestPostgres;
-pub use users::{GuardedNats, password};
+pub use users::{SecuredNats, test_password};
 
-/// How long a test waits for what has to come, before it fails and says what is missing. A net for what never comes and no
-/// measure of speed: a machine that is busy with something else may be tens of times slower than one of its own.
-pub const PATIENCE: Duration = Duration::from_secs(300);
+/// Longest time a test waits for something before it fails and says what is missing: 300 s. This is a safety
+/// net, not a measure of speed; a busy machine can be tens of times slower than an idle one.
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(300);

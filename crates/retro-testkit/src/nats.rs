@@ -1,28 +1,28 @@
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use retro_bus::server::State;
+use retro_bus::server::ServerState;
 use retro_bus::{ACK_WAIT, Bus, BusConfig, NatsServer, ServerConfig, StreamSizes, topology};
 use tempfile::TempDir;
 use tracing_subscriber::EnvFilter;
 
-use crate::{PATIENCE, free_port};
+use crate::{TEST_TIMEOUT, free_port};
 
 const MIB: u64 = 1024 * 1024;
 
-/// A nats-server of one test: its own folder, a free port, gone with the test.
+/// A nats-server of one test, with its own folder and a free port. Stops when dropped.
 #[derive(Debug)]
 pub struct TestNats {
     server: NatsServer,
-    // Dropped after the server, which writes into it.
+    // Declared last: fields drop in order, and the server writes into this folder until it stops.
     _folder: TempDir,
 }
 
 impl TestNats {
-    /// Starts one. Panics with what to do when there is no usable nats-server.
+    /// Starts a server. Panics with instructions when there is no usable nats-server.
     pub async fn start() -> Self {
-        log_to_the_test();
+        init_test_logging();
         let folder = TempDir::new().expect("a temporary folder can be made");
-        // One that stays its own while it is killed and started again: the system hands out no such port by itself.
+        // A reserved port, so that no other process takes it while the server is killed and restarted.
         let port = Some(free_port());
         let config = ServerConfig { binary: None, data_dir: folder.path().to_owned(), port };
         match NatsServer::start(config).await {
@@ -31,55 +31,55 @@ impl TestNats {
         }
     }
 
-    /// Where it listens.
+    /// Returns the client URL.
     pub fn url(&self) -> &str {
         self.server.url()
     }
 
-    /// Small streams, so that many tests fit on a small disk at once.
-    pub fn config(&self, name: &str) -> BusConfig {
+    /// Returns a configuration with small streams, so that many tests fit on a small disk at once.
+    pub fn bus_config(&self, name: &str) -> BusConfig {
         BusConfig { sizes: small_streams(), ..BusConfig::new(self.url(), name) }
     }
 
-    /// A connection, with the streams made.
-    pub async fn bus(&self, name: &str) -> Bus {
-        self.bus_of(self.config(name)).await
+    /// Connects under this client name and creates the streams.
+    pub async fn connect_bus(&self, name: &str) -> Bus {
+        self.connect_bus_with(self.bus_config(name)).await
     }
 
-    /// A connection of this configuration, with the streams made.
-    pub async fn bus_of(&self, config: BusConfig) -> Bus {
-        let bus = Bus::connect(config).await.expect("its own address can be read");
-        topology::ensure(&bus, ACK_WAIT).await.expect("a healthy server takes the streams");
+    /// Connects with this configuration and creates the streams.
+    pub async fn connect_bus_with(&self, config: BusConfig) -> Bus {
+        let bus = Bus::connect(config).await.expect("the server's own URL is valid");
+        topology::ensure_topology(&bus, ACK_WAIT).await.expect("a healthy server accepts the streams");
         bus
     }
 
-    /// Its process.
+    /// Returns the process id, or `None` while the server is down.
     pub fn pid(&self) -> Option<u32> {
         self.server.pid()
     }
 
-    /// Kills it by SIGKILL and returns the process that was killed. Its supervisor starts it again on the same port and
-    /// store.
-    pub fn kill(&self) -> u32 {
-        let pid = self.pid().expect("it is healthy before it is killed");
+    /// Kills the server with SIGKILL and returns the id of the killed process. Its supervisor restarts it on
+    /// the same port and store.
+    pub fn kill_server(&self) -> u32 {
+        let pid = self.pid().expect("the server is running");
         let process = Pid::from_raw(i32::try_from(pid).expect("a process id fits"));
         kill(process, Signal::SIGKILL).expect("our own child can be killed");
         pid
     }
 
-    /// Waits until another process than `killed` is healthy.
-    pub async fn healthy_again(&self, killed: u32) {
-        let mut state = self.server.watch();
-        let back = state.wait_for(|state| matches!(state, State::Healthy { pid } if *pid != killed));
-        tokio::time::timeout(PATIENCE, back)
+    /// Waits until a process other than `killed` is healthy.
+    pub async fn wait_until_healthy(&self, killed: u32) {
+        let mut state = self.server.subscribe_state();
+        let back = state.wait_for(|state| matches!(state, ServerState::Healthy { pid } if *pid != killed));
+        tokio::time::timeout(TEST_TIMEOUT, back)
             .await
-            .expect("a killed server is started again")
-            .expect("its supervisor lives as long as it");
+            .expect("a killed server is restarted")
+            .expect("the supervisor outlives the server");
     }
 
-    /// Stops it in good order.
+    /// Shuts the server down gracefully.
     pub async fn stop(self) {
-        self.server.stop().await;
+        self.server.shut_down().await;
     }
 }
 
@@ -93,9 +93,9 @@ pub(crate) const fn small_streams() -> StreamSizes {
     }
 }
 
-/// What the code under test logs is shown with a test that fails; `RUST_LOG` says how much.
-pub(crate) fn log_to_the_test() {
+/// Shows the logs of the code under test together with a failed test; `RUST_LOG` sets the level.
+pub(crate) fn init_test_logging() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    // It fails when another test of this process was first, which is as good.
+    // Fails when another test of this process has already installed a subscriber, which does the same.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().with_ansi(false).try_init();
 }

@@ -1,4 +1,4 @@
-//! Ports for the servers of tests.
+//! Ports for test servers.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt as _;
@@ -9,24 +9,27 @@ use std::sync::{Mutex, PoisonError};
 const FIRST: u32 = 10_000;
 const PORTS: u32 = 20_000;
 
-/// A port that nobody listens on at this moment, and that is this process's to its end. It lies below those that the system
-/// hands out by itself, and no other process of tests is given it: so nobody takes it before it is used, nor while a
-/// server is away that starts again on it.
+/// Returns a port that nothing listens on and that is reserved for this process until it exits.
+///
+/// The port lies below the kernel's ephemeral range, and no other test process gets it. So nothing takes it
+/// before its server starts, or while that server restarts.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let begin = std::process::id().wrapping_mul(37);
     let ports = std::iter::repeat_with(|| begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS);
     let mut ports = ports.take(PORTS as usize).map(|port| u16::try_from(FIRST + port).expect("a port"));
-    ports.find(|port| is_ours(*port) && is_free(*port)).expect("a free port")
+    ports.find(|port| reserve_port(*port) && is_free(*port)).expect("a free port")
 }
 
 fn is_free(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
-/// Whether no other process of tests has it, and from now on none may: a name that the kernel gives once, and takes back when
-/// this process is gone.
-fn is_ours(port: u16) -> bool {
+/// Reserves the port among all test processes; false when another process has it.
+///
+/// Binds an abstract Unix socket name: the kernel gives a name to one process at a time and releases it when
+/// the process exits.
+fn reserve_port(port: u16) -> bool {
     static HELD: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
     let name = SocketAddr::from_abstract_name(format!("retrospect-tests-port-{port}")).expect("a short name");
     let Ok(held) = UnixListener::bind_addr(&name) else { return false };
@@ -39,9 +42,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_was_given_is_not_given_again_though_nobody_listens_on_it() {
+    fn a_returned_port_is_not_returned_again() {
         let ports: Vec<_> = (0..50).map(|_| free_port()).collect();
-        assert!(ports.iter().all(|port| !is_ours(*port)), "{ports:?}");
+        assert!(ports.iter().all(|port| !reserve_port(*port)), "{ports:?}");
         let different: std::collections::HashSet<_> = ports.iter().collect();
         assert_eq!(different.len(), ports.len());
     }

@@ -1,4 +1,4 @@
-//! The server that tests get is a real one, and is gone with them.
+//! Tests that the Postgres server of a test is a real one and ends with the test.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,15 +8,15 @@ use nix::unistd::Pid;
 use retro_testkit::TestPostgres;
 
 #[tokio::test]
-async fn a_server_of_ones_own_answers_stops_and_comes_back() {
+async fn a_test_server_answers_stops_and_restarts() {
     let mut postgres = TestPostgres::start().await;
-    let address: SocketAddr = address(&postgres.url());
-    assert_eq!(says_no_to_tls(address).expect("it listens"), b'N');
+    let address: SocketAddr = parse_address(&postgres.url());
+    assert_eq!(request_tls(address).expect("it listens"), b'N');
     let first = postgres.pid().expect("it runs");
     postgres.stop();
-    assert!(says_no_to_tls(address).is_err(), "a stopped server listens to nobody");
+    assert!(request_tls(address).is_err(), "a stopped server listens to nobody");
     postgres.start_again().await;
-    assert_eq!(says_no_to_tls(address).expect("it listens on the same port"), b'N');
+    assert_eq!(request_tls(address).expect("it listens on the same port"), b'N');
     let second = postgres.pid().expect("it runs");
     assert_ne!(first, second);
     drop(postgres);
@@ -24,12 +24,12 @@ async fn a_server_of_ones_own_answers_stops_and_comes_back() {
     assert!(kill(process, None).is_err(), "it is gone with its test");
 }
 
-fn address(url: &str) -> SocketAddr {
+fn parse_address(url: &str) -> SocketAddr {
     url.split(['@', '/']).nth(3).and_then(|address| address.parse().ok()).expect("user@address")
 }
 
-/// Asks for TLS in the protocol's own words; a server without it answers with one byte.
-fn says_no_to_tls(address: SocketAddr) -> std::io::Result<u8> {
+/// Sends an `SSLRequest`; a server without TLS answers with the single byte `N`.
+fn request_tls(address: SocketAddr) -> std::io::Result<u8> {
     const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
     let mut stream = TcpStream::connect(address)?;
     stream.write_all(&SSL_REQUEST)?;

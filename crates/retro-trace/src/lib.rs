@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-mod delivery;
+mod messaging;
 
 use opentelemetry::trace::{
     FutureExt, Link, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags,
@@ -8,125 +8,136 @@ use opentelemetry::trace::{
 };
 use opentelemetry::{Context, KeyValue, Value, global};
 use retro_core::trace::TraceContext;
-use tracing::{Instrument, Span, info_span};
+use tracing::{Instrument, info_span};
 
-pub use delivery::{answered, process, process_batch, send, send_event};
+pub use messaging::{
+    record_outcome, start_batch_span, start_process_span, start_send_event_span, start_send_span,
+};
 
-/// Who measures: the instrumentation scope of every span of ours.
-const SCOPE: &str = "retro";
-/// Links of one span: enough to look into a window's runs, and a bound for windows and batches of any size.
+/// Instrumentation scope of all our spans.
+const INSTRUMENTATION_SCOPE: &str = "retro";
+/// Maximum number of links on one span. Enough to inspect the runs of a window, and a bound for windows and batches
+/// of any size.
 pub const LINKS_MAX: usize = 32;
 
-/// What a span does, as seen from outside.
+/// The OpenTelemetry kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Work of our own.
+    /// Work inside this process.
     Internal,
-    /// It answers a request.
+    /// Answers a request.
     Server,
-    /// It sends a message.
+    /// Sends a message.
     Producer,
-    /// It handles a message.
+    /// Handles a message.
     Consumer,
 }
 
-/// Why a span is there.
+/// The parent of a new span.
 #[derive(Debug, Clone, Copy)]
-pub enum Cause<'a> {
-    /// Of nothing that is known: it begins a trace.
-    Nothing,
-    /// Of what is at work here.
+pub enum SpanParent<'a> {
+    /// No parent: the span starts a new trace.
+    Root,
+    /// The current span of this task.
     Current,
-    /// Of this, for the first time.
-    Continues(&'a TraceContext),
-    /// Of this, once more: a trace of its own, linked.
-    Again(&'a TraceContext),
+    /// A span of another process or an earlier stage, whose work this span does for the first time.
+    Remote(&'a TraceContext),
+    /// A new trace with a link to this span, for work that is repeated (a redelivery, a replay, a takeover).
+    Linked(&'a TraceContext),
 }
 
-impl<'a> Cause<'a> {
-    /// Of `trace`, when there is one: for the first time, or once more.
-    pub fn of(trace: Option<&'a TraceContext>, again: bool) -> Self {
+impl<'a> SpanParent<'a> {
+    /// Returns the parent for work that belongs to `trace`: [`Self::Linked`] when the work is repeated (`again`),
+    /// [`Self::Remote`] when it is not, and [`Self::Root`] without a trace.
+    pub fn from_trace(trace: Option<&'a TraceContext>, again: bool) -> Self {
         match trace {
-            None => Self::Nothing,
-            Some(trace) if again => Self::Again(trace),
-            Some(trace) => Self::Continues(trace),
+            None => Self::Root,
+            Some(trace) if again => Self::Linked(trace),
+            Some(trace) => Self::Remote(trace),
         }
     }
 }
 
-/// A span at work. It ends when this is dropped.
+/// A running span. It ends when this value is dropped.
 #[derive(Debug)]
-pub struct Work(Context);
+pub struct Span(Context);
 
-impl Work {
-    /// Begins one.
-    pub fn begin(name: impl Into<std::borrow::Cow<'static, str>>, kind: Kind, cause: Cause<'_>) -> Self {
+impl Span {
+    /// Starts a span.
+    pub fn start(name: impl Into<std::borrow::Cow<'static, str>>, kind: Kind, cause: SpanParent<'_>) -> Self {
         let mut builder = SpanBuilder::from_name(name).with_kind(kind.into());
         let parent = match cause {
-            Cause::Nothing => Context::new(),
-            Cause::Current => Context::current(),
-            Cause::Continues(trace) => Context::new().with_remote_span_context(span_context(trace)),
-            Cause::Again(trace) => {
-                builder = builder.with_links(vec![link(trace, "again")]);
+            // Not the current context: a root span must not become a child of whatever span is active here.
+            SpanParent::Root => Context::new(),
+            SpanParent::Current => Context::current(),
+            SpanParent::Remote(trace) => Context::new().with_remote_span_context(span_context(trace)),
+            SpanParent::Linked(trace) => {
+                builder = builder.with_links(vec![build_link(trace, "again")]);
                 Context::new()
             }
         };
-        let span = global::tracer(SCOPE).build_with_context(builder, &parent);
+        let span = global::tracer(INSTRUMENTATION_SCOPE).build_with_context(builder, &parent);
         Self(Context::new().with_span(span))
     }
 
-    /// Adds an attribute.
-    pub fn note(&self, key: &'static str, value: impl Into<Value>) {
+    /// Sets an attribute.
+    pub fn set_attribute(&self, key: &'static str, value: impl Into<Value>) {
         self.0.span().set_attribute(KeyValue::new(key, value));
     }
 
-    /// Links it to something else: `relation` says how the two belong together.
-    pub fn link(&self, trace: &TraceContext, relation: &'static str) {
-        let Link { span_context, attributes, .. } = link(trace, relation);
+    /// Adds a link to another span. `relation` describes how the two are related.
+    pub fn add_link(&self, trace: &TraceContext, relation: &'static str) {
+        let Link { span_context, attributes, .. } = build_link(trace, relation);
         self.0.span().add_link(span_context, attributes);
     }
 
-    /// Says that it failed, and with which kind of error: a word of ours, never what a payload holds.
-    pub fn failed(&self, kind: &'static str) {
-        self.note("error.type", kind);
+    /// Marks the span as failed. `kind` is one of our own error kinds and never payload text, because spans leave the
+    /// system.
+    pub fn set_error(&self, kind: &'static str) {
+        self.set_attribute("error.type", kind);
         self.0.span().set_status(Status::error(kind));
     }
 
-    /// Where it stands in its trace: what others continue. `None` when there is no trace.
-    pub fn trace(&self) -> Option<TraceContext> {
+    /// Returns the trace context that messages and stored rows carry so that later spans can continue this one.
+    /// `None` without a valid trace.
+    pub fn trace_context(&self) -> Option<TraceContext> {
         trace_context(&self.0)
     }
 
-    /// Whether anybody will see it; what is only loaded for its sake need not be loaded otherwise.
+    /// Returns true when the span is recorded and exported. When it is not, callers need not load data that only the
+    /// span uses.
     pub fn is_recording(&self) -> bool {
         self.0.span().is_recording()
     }
 
-    /// Does the work within it: [`current`] is this span there, and log lines carry the trace's id.
-    pub async fn around<F: Future>(&self, work: F) -> F::Output {
+    /// Runs a future inside the span: [`current_trace_context`] returns this span there, and log lines carry the
+    /// trace id.
+    pub async fn instrument<F: Future>(&self, work: F) -> F::Output {
+        // Without a recorded trace the id in the log would lead nowhere.
         let log = if self.is_recording() {
             info_span!("traced", trace.id = %self.0.span().span_context().trace_id())
         } else {
-            Span::none()
+            tracing::Span::none()
         };
         work.instrument(log).with_context(self.0.clone()).await
     }
 
-    /// The same for work that does not wait.
-    pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Runs a closure inside the span, like [`Self::instrument`] for code that does not wait.
+    pub fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         let _attached = self.0.clone().attach();
         work()
     }
 }
 
-impl Drop for Work {
+impl Drop for Span {
     fn drop(&mut self) {
         self.0.span().end();
     }
 }
 
-/// What is at work here: what is stored or sent from here continues it. `None` when there is no trace.
-pub fn current() -> Option<TraceContext> {
+/// Returns the trace context of the current span, to store or send along with what it writes. `None` without a valid
+/// trace.
+pub fn current_trace_context() -> Option<TraceContext> {
     Context::map_current(trace_context)
 }
 
@@ -141,7 +152,7 @@ impl From<Kind> for SpanKind {
     }
 }
 
-fn link(trace: &TraceContext, relation: &'static str) -> Link {
+fn build_link(trace: &TraceContext, relation: &'static str) -> Link {
     Link::new(span_context(trace), vec![KeyValue::new("retro.relation", relation)], 0)
 }
 
@@ -175,18 +186,21 @@ mod tests {
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn without_anybody_who_collects_a_context_is_passed_on_as_it_came() {
+    fn without_an_sdk_the_context_is_passed_on_unchanged() {
         let given: TraceContext = format!("{PARENT} vendor=a").parse().unwrap();
-        let work = Work::begin("count", Kind::Consumer, Cause::Continues(&given));
-        assert_eq!(work.trace(), Some(given));
+        let work = Span::start("count", Kind::Consumer, SpanParent::Remote(&given));
+        assert_eq!(work.trace_context(), Some(given));
         assert!(!work.is_recording());
-        assert_eq!(current(), None, "a span is current within its work only");
-        assert_eq!(work.within(current), work.trace());
+        assert_eq!(current_trace_context(), None, "a span is current within its work only");
+        assert_eq!(work.in_scope(current_trace_context), work.trace_context());
     }
 
     #[test]
-    fn what_happens_again_does_not_continue_the_trace() {
+    fn repeated_work_starts_a_new_trace() {
         let given: TraceContext = PARENT.parse().unwrap();
-        assert_eq!(Work::begin("count", Kind::Consumer, Cause::of(Some(&given), true)).trace(), None);
+        assert_eq!(
+            Span::start("count", Kind::Consumer, SpanParent::from_trace(Some(&given), true)).trace_context(),
+            None
+        );
     }
 }

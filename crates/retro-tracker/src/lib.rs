@@ -1,47 +1,48 @@
 #![doc = include_str!("../README.md")]
 
-mod read;
+mod parse;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use retro_core::dead_letter::{Code, Rejection};
-use retro_core::keep::Seen;
-use retro_events::{Consumer, Delivery, Verdict, github, subject};
-use retro_store::track::{Heard, Tracked};
+use retro_core::retention::SeenContent;
+use retro_events::{Consumer, Delivery, HandlerOutcome, github, subject};
+use retro_store::track::{PullRequestEvent, TrackResult};
 use retro_store::{StoreError, TrackerStore};
 use tokio::sync::Notify;
 use tracing::debug;
 
-/// How long a message waits when the database is away.
-const STORE_AWAY: Duration = Duration::from_secs(2);
-/// Runs followed in one transaction: milliseconds of work, so that no counter waits for long.
+/// Delay before a message is tried again when the database is unavailable.
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
+/// Runs tracked in one transaction: milliseconds of work, so that no counter waits for long.
 const RUNS_PER_STEP: u32 = 500;
-/// Workflows looked at in one sweep; the next sweep takes the next ones.
+/// Workflows checked in one sweep; the next sweep takes the next ones.
 const WORKFLOWS_PER_SWEEP: u32 = 100;
-/// Transactions in one sweep for one workflow: one that never ends leaves the others their turn.
+/// Transactions for one workflow in one sweep, so that a busy workflow leaves time for the others.
 const STEPS_PER_WORKFLOW: usize = 20;
 
-/// Follows pull requests.
+/// Tracks pull requests.
 pub struct Tracker {
     store: Arc<dyn TrackerStore>,
     outbox: Arc<Notify>,
 }
 
 impl Tracker {
-    /// A tracker over its port; `outbox` is rung when there may be something to send.
+    /// Creates a tracker over its port; it notifies `outbox` when there may be messages to send.
     pub fn new(store: Arc<dyn TrackerStore>, outbox: Arc<Notify>) -> Self {
         Self { store, outbox }
     }
 
-    /// Follows the runs that were recorded since. Returns how many.
+    /// Tracks the runs recorded since the last sweep. Returns their number.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let mut followed = 0;
-        for key in self.store.unfollowed(WORKFLOWS_PER_SWEEP).await? {
+        for key in self.store.list_untracked_workflows(WORKFLOWS_PER_SWEEP).await? {
             for _ in 0..STEPS_PER_WORKFLOW {
-                let runs = self.store.follow(&key, RUNS_PER_STEP).await?;
+                let runs = self.store.track_runs(&key, RUNS_PER_STEP).await?;
                 followed += runs;
+                // A short page is the last one: the workflow is tracked up to its newest run.
                 if runs < RUNS_PER_STEP as usize {
                     break;
                 }
@@ -53,34 +54,38 @@ impl Tracker {
         Ok(followed)
     }
 
-    async fn answer(&self, delivery: &Delivery) -> Verdict {
-        let event = match github::read(delivery) {
+    async fn handle_delivery(&self, delivery: &Delivery) -> HandlerOutcome {
+        let event = match github::parse_event(delivery) {
             Ok(event) => event,
-            Err(rejection) => return Verdict::DeadLetter(rejection),
+            Err(rejection) => return HandlerOutcome::DeadLetter(rejection),
         };
-        let Some(heard) = read::heard(event) else { return Verdict::Done };
-        match self.store.track(&heard).await {
-            Ok(Tracked::Now) => {
+        let Some(heard) = parse::parse_pull_request_event(event) else { return HandlerOutcome::Done };
+        match self.store.record_pull_request_event(&heard).await {
+            Ok(TrackResult::Recorded) => {
                 self.outbox.notify_one();
                 if let Some((pull_request, _)) = &heard.pull_request {
-                    debug!(tenant = %heard.event.tenant, "heard of pull request {pull_request}");
+                    debug!(tenant = %heard.event.tenant, "recorded pull request {pull_request}");
                 }
-                Verdict::Done
+                HandlerOutcome::Done
             }
-            Ok(Tracked::Before) => Verdict::Known,
-            Ok(Tracked::Conflict(seen)) => Verdict::DeadLetter(conflict(&heard, &seen)),
-            Err(StoreError::Unavailable(reason)) => Verdict::Snooze { wait: STORE_AWAY, reason },
-            Err(problem) => Verdict::RetryAfter { wait: STORE_AWAY, reason: problem.to_string() },
+            Ok(TrackResult::Duplicate) => HandlerOutcome::Duplicate,
+            Ok(TrackResult::Conflict(seen)) => HandlerOutcome::DeadLetter(identity_conflict(&heard, &seen)),
+            Err(StoreError::Unavailable(reason)) => {
+                HandlerOutcome::Snooze { wait: STORE_RETRY_DELAY, reason }
+            }
+            Err(problem) => {
+                HandlerOutcome::RetryAfter { wait: STORE_RETRY_DELAY, reason: problem.to_string() }
+            }
         }
     }
 }
 
-fn conflict(heard: &Heard, seen: &Seen) -> Rejection {
+fn identity_conflict(heard: &PullRequestEvent, seen: &SeenContent) -> Rejection {
     let detail = format!(
         "event {} of source {} was seen before with other content ({seen}, now {}); give the changed event an id of its own",
         heard.event.id, heard.event.source, heard.content_hash
     );
-    Rejection::at(Code::IdentityConflict, "id", detail)
+    Rejection::of_field(Code::IdentityConflict, "id", detail)
 }
 
 #[async_trait]
@@ -89,12 +94,12 @@ impl Consumer for Tracker {
         "tracker"
     }
 
-    async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
+    async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
         let mut verdicts = Vec::with_capacity(batch.len());
         for delivery in batch {
-            let work = retro_trace::process(delivery, self.name(), subject::GITHUB);
-            let verdict = work.around(self.answer(delivery)).await;
-            retro_trace::answered(&work, &verdict);
+            let work = retro_trace::start_process_span(delivery, self.name(), subject::GITHUB);
+            let verdict = work.instrument(self.handle_delivery(delivery)).await;
+            retro_trace::record_outcome(&work, &verdict);
             verdicts.push(verdict);
         }
         verdicts

@@ -8,121 +8,124 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-/// How long work may take to end after its time: what was told to end does so at its next `.await`, which is a matter of
-/// milliseconds unless the machine is starved.
+/// Extra time for overdue work to end: a cancelled task stops at its next `.await`, within milliseconds unless the
+/// machine is starved.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// How often the thread looks. Time is counted in these: a process that was stopped and goes on has lost none of it.
+/// Interval of the thread's checks. Time is counted in ticks, so that a process that was stopped and continued loses
+/// none.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Watches work and ends the process over what hangs. Clones are the same; the default one watches nothing.
+/// Watches work and ends the process when it hangs. Clones share one thread; the default one watches nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Watchdog(Option<Arc<Watched>>);
+pub struct Watchdog(Option<Arc<WatchdogThread>>);
 
 #[derive(Debug)]
-struct Watched {
-    work: Arc<Mutex<Works>>,
+struct WatchdogThread {
+    work: Arc<Mutex<WatchTable>>,
     /// The thread ends when this is dropped.
     _alive: Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct Works {
+struct WatchTable {
     now: u64,
     next: u64,
-    open: BTreeMap<u64, Work>,
+    open: BTreeMap<u64, WatchedWork>,
 }
 
 #[derive(Debug)]
-struct Work {
+struct WatchedWork {
     what: String,
-    /// The tick at which its time is over.
-    over: u64,
+    /// Tick at which its time runs out.
+    deadline: u64,
 }
 
-/// Work that is going on, until this and every clone of it are dropped.
+/// Work in progress, until this and every clone of it are dropped.
 #[derive(Debug, Clone, Default)]
 pub struct Watch {
-    _open: Option<Arc<Open>>,
+    _open: Option<Arc<OpenWork>>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenWork {
     number: u64,
-    work: Arc<Mutex<Works>>,
+    work: Arc<Mutex<WatchTable>>,
 }
 
-impl Drop for Open {
+impl Drop for OpenWork {
     fn drop(&mut self) {
-        locked(&self.work).open.remove(&self.number);
+        lock_table(&self.work).open.remove(&self.number);
     }
 }
 
 impl Watchdog {
-    /// Starts the thread. It calls `end` with a sentence, once, when some work is over its time by [`GRACE`]. Fails when
-    /// the system gives no thread.
+    /// Starts the thread. It calls `end` once, with a sentence, when some work exceeds its time by [`GRACE`]. Fails
+    /// when the system cannot start a thread.
     pub fn start(end: impl FnOnce(&str) + Send + 'static) -> std::io::Result<Self> {
-        let work = Arc::<Mutex<Works>>::default();
+        let work = Arc::<Mutex<WatchTable>>::default();
         let (alive, gone) = mpsc::channel();
         let watched = Arc::clone(&work);
         let thread = std::thread::Builder::new().name("watchdog".to_owned());
         thread.spawn(move || {
-            if let Some(overdue) = look(&watched, &gone) {
+            if let Some(overdue) = wait_for_overdue(&watched, &gone) {
                 end(&overdue);
             }
         })?;
-        Ok(Self(Some(Arc::new(Watched { work, _alive: alive }))))
+        Ok(Self(Some(Arc::new(WatchdogThread { work, _alive: alive }))))
     }
 
-    /// Work begins, which is over within this time.
+    /// Starts watching work that must end within this time.
     pub fn watch(&self, what: impl Into<String>, within: Duration) -> Watch {
         let Some(watched) = &self.0 else { return Watch::default() };
-        let mut works = locked(&watched.work);
-        let (number, over) = (works.next, works.now + ticks(within));
+        let mut works = lock_table(&watched.work);
+        let (number, over) = (works.next, works.now + to_ticks(within));
         works.next += 1;
-        works.open.insert(number, Work { what: what.into(), over });
+        works.open.insert(number, WatchedWork { what: what.into(), deadline: over });
+        // Unlock first: the entry locks the table when it is dropped.
         drop(works);
-        Watch { _open: Some(Arc::new(Open { number, work: Arc::clone(&watched.work) })) }
+        Watch { _open: Some(Arc::new(OpenWork { number, work: Arc::clone(&watched.work) })) }
     }
 
-    /// What is over its time at this moment, in a sentence.
+    /// Describes the work that exceeds its time at this moment.
     pub fn overdue(&self) -> Option<String> {
-        let works = locked(&self.0.as_ref()?.work);
-        works.over_by(0)
+        let works = lock_table(&self.0.as_ref()?.work);
+        works.overdue_by(0)
     }
 }
 
-impl Works {
-    /// What is over its time by so many ticks.
-    fn over_by(&self, ticks: u64) -> Option<String> {
-        let over = self.open.values().find(|work| work.over + ticks < self.now)?;
+impl WatchTable {
+    /// Describes the work that exceeds its time by more than this many ticks.
+    fn overdue_by(&self, ticks: u64) -> Option<String> {
+        let over = self.open.values().find(|work| work.deadline + ticks < self.now)?;
         Some(format!("{} does not end", over.what))
     }
 }
 
-/// Looks until something is overdue; `None` when nobody can begin anything any more.
-fn look(work: &Mutex<Works>, gone: &Receiver<()>) -> Option<String> {
+/// Waits until some work is overdue. Returns `None` when the watchdog is dropped.
+fn wait_for_overdue(work: &Mutex<WatchTable>, gone: &Receiver<()>) -> Option<String> {
     loop {
         if gone.recv_timeout(TICK) != Err(RecvTimeoutError::Timeout) {
             return None;
         }
-        let mut works = locked(work);
+        let mut works = lock_table(work);
         works.now += 1;
-        if let Some(overdue) = works.over_by(ticks(GRACE)) {
+        if let Some(overdue) = works.overdue_by(to_ticks(GRACE)) {
             return Some(overdue);
         }
     }
 }
 
-fn ticks(time: Duration) -> u64 {
+fn to_ticks(time: Duration) -> u64 {
+    // A quarter of the range keeps `now + ticks` from overflowing.
     u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
 }
 
-/// Nothing panics while it holds the lock; and if it did, a watchdog must go on.
-fn locked(work: &Mutex<Works>) -> MutexGuard<'_, Works> {
+/// Locks the table. A poisoned lock is used all the same: the watchdog must go on.
+fn lock_table(work: &Mutex<WatchTable>) -> MutexGuard<'_, WatchTable> {
     work.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The work panicked. The panic's text may quote what was worked on, so it stays in the process's own log.
+/// The work panicked. The panic's text may quote the processed data, so it stays in the process's own log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Panicked;
 
@@ -132,8 +135,8 @@ impl std::fmt::Display for Panicked {
     }
 }
 
-/// Runs work whose panic does not reach the caller. What it had in hand is dropped, a transaction rolled back.
-pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
+/// Runs work and turns its panic into an error. What the work held is dropped; a transaction is rolled back.
+pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|_| Panicked)
 }
 
@@ -146,7 +149,8 @@ mod tests {
 
     fn watchdog() -> (Watchdog, Receiver<String>) {
         let (ended, told) = mpsc::channel();
-        let watchdog = Watchdog::start(move |overdue| ended.send(overdue.to_owned()).expect("it listens"));
+        let watchdog =
+            Watchdog::start(move |overdue| ended.send(overdue.to_owned()).expect("the test receives"));
         (watchdog.unwrap(), told)
     }
 
@@ -165,14 +169,14 @@ mod tests {
 
     #[test]
     fn within_its_time_nothing_is_overdue() {
-        // Without its thread, which would count on while this test looks.
+        // Without the thread, which would go on counting while this test runs.
         let (alive, _gone) = mpsc::channel();
-        let watchdog = Watchdog(Some(Arc::new(Watched { work: Arc::default(), _alive: alive })));
+        let watchdog = Watchdog(Some(Arc::new(WatchdogThread { work: Arc::default(), _alive: alive })));
         let _watch = watchdog.watch("slow work", Duration::from_secs(3600));
         let works = Arc::clone(&watchdog.0.as_ref().unwrap().work);
-        locked(&works).now += ticks(Duration::from_secs(3600));
+        lock_table(&works).now += to_ticks(Duration::from_secs(3600));
         assert_eq!(watchdog.overdue(), None);
-        locked(&works).now += 1;
+        lock_table(&works).now += 1;
         assert_eq!(watchdog.overdue().as_deref(), Some("slow work does not end"));
     }
 
@@ -193,7 +197,7 @@ mod tests {
     #[test]
     fn a_panic_does_not_reach_the_caller() {
         let panics = async { panic!("meant by the test") };
-        assert_eq!(caught::<()>(panics).now_or_never().unwrap(), Err(Panicked));
-        assert_eq!(caught(async { 7 }).now_or_never().unwrap(), Ok(7));
+        assert_eq!(catch_panic::<()>(panics).now_or_never().unwrap(), Err(Panicked));
+        assert_eq!(catch_panic(async { 7 }).now_or_never().unwrap(), Ok(7));
     }
 }

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod credit;
-mod measure;
+mod metrics;
 mod proposals;
 mod rules;
 mod vectors;
@@ -13,67 +13,68 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{MemoryId, RetrospectiveId, Tenant, WorkflowKey};
-use retro_core::learn::{ClosingFacts, close, delete_by_operator};
+use retro_core::learn::{ClosingFacts, close_retrospective, delete_by_operator};
 use retro_core::memory::{FoldError, Memory};
 use retro_core::message::{Message, Notice};
 use retro_core::policy::Policies;
 use retro_core::time::Clock;
-use retro_events::{Consumer, Delivery, Verdict, subject};
-use retro_store::{Deletion, Step, StoreError, VectorSource, WriterStore};
-use retro_trace::{Cause, Kind, Work};
-use retro_watchdog::caught;
+use retro_events::{Consumer, Delivery, HandlerOutcome, subject};
+use retro_store::{CommitResult, Deletion, EmbeddingSource, StoreError, WriterStore};
+use retro_trace::{Kind, Span, SpanParent};
+use retro_watchdog::catch_panic;
 use tokio::sync::Notify;
 use tracing::{debug, error, info};
 
-use measure::Closed;
-pub use proposals::Outcome;
-use vectors::Pass;
+use metrics::ClosingMetrics;
+pub use proposals::ProposalOutcome;
+use vectors::SweepCursor;
 
-/// How long a message waits when the database is away.
-const STORE_AWAY: Duration = Duration::from_secs(2);
-/// A retrospective that is settling for longer has lost its wake-up.
+/// Delay before a message is tried again when the database is unavailable.
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
+/// Seconds after which a retrospective that is still settling has lost its wake-up message.
 const OVERDUE_S: u64 = 5;
-/// Retrospectives taken up in one sweep, and as many credits.
+/// Retrospectives closed in one sweep; the same bound holds for credits and for batches of rules.
 const CLOSINGS_PER_SWEEP: u32 = 100;
 
-/// Writes memory.
+/// Changes memory, and is the only part that does.
 pub struct Writer {
     store: Arc<dyn WriterStore>,
     policies: Arc<dyn Policies>,
-    vectors: Option<Arc<dyn VectorSource>>,
-    pass: Mutex<Pass>,
+    vectors: Option<Arc<dyn EmbeddingSource>>,
+    vector_cursor: Mutex<SweepCursor>,
     clock: Arc<dyn Clock>,
     outbox: Arc<Notify>,
 }
 
 impl Writer {
-    /// A writer over its ports, which compares texts by the built-in embedder; `outbox` is rung when there may be something to
-    /// send.
+    /// Creates a writer over its ports that compares texts by the built-in embedder; it notifies `outbox` when there
+    /// may be messages to send.
     pub fn new(
         store: Arc<dyn WriterStore>,
         policies: Arc<dyn Policies>,
         clock: Arc<dyn Clock>,
         outbox: Arc<Notify>,
     ) -> Self {
-        Self { store, policies, vectors: None, pass: Mutex::default(), clock, outbox }
+        Self { store, policies, vectors: None, vector_cursor: Mutex::default(), clock, outbox }
     }
 
-    /// The same, comparing texts by the vectors of a source, if there is one.
-    pub fn comparing_by(self, vectors: Option<Arc<dyn VectorSource>>) -> Self {
+    /// Compares texts by the vectors of this source; `None` keeps the built-in embedder.
+    pub fn with_vector_source(self, vectors: Option<Arc<dyn EmbeddingSource>>) -> Self {
         Self { vectors, ..self }
     }
 
-    /// Closes and credits what a lost wake-up left. Returns how many retrospectives, batches of rules and pull requests
-    /// were taken up.
+    /// Closes, credits and applies what lost wake-up messages left. Returns the number of retrospectives, batches of
+    /// rules and pull requests processed.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
-        let overdue = self.store.overdue_closings(OVERDUE_S, CLOSINGS_PER_SWEEP).await?;
+        let overdue = self.store.list_overdue_closings(OVERDUE_S, CLOSINGS_PER_SWEEP).await?;
         for (tenant, id) in &overdue {
             info!(retrospective.id = %id, "retrospective {id} was settling without a wake-up");
-            let opened = self.store.trace_of_retrospective(tenant, *id).await.unwrap_or_default();
-            let work = Work::begin("sweep closings", Kind::Internal, Cause::of(opened.as_ref(), false));
-            work.note("retro.retrospective.id", id.to_string());
-            // What is wrong with one is no reason to leave the others.
-            match caught(work.around(self.close(tenant, *id))).await {
+            let opened = self.store.find_retrospective_trace(tenant, *id).await.unwrap_or_default();
+            let work =
+                Span::start("sweep closings", Kind::Internal, SpanParent::from_trace(opened.as_ref(), false));
+            work.set_attribute("retro.retrospective.id", id.to_string());
+            // One that fails must not keep the sweep from the others.
+            match catch_panic(work.instrument(self.close_retrospective(tenant, *id))).await {
                 Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
                 Ok(Err(problem)) => {
                     error!(retrospective.id = %id, "retrospective {id} cannot be closed: {problem}")
@@ -87,55 +88,63 @@ impl Writer {
         Ok(overdue.len() + self.sweep_rules().await? + self.sweep_credits().await?)
     }
 
-    async fn close(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Step, StoreError> {
+    async fn close_retrospective(
+        &self,
+        tenant: &Tenant,
+        id: RetrospectiveId,
+    ) -> Result<CommitResult, StoreError> {
         let now = self.clock.now();
+        // Decided once a pass, but measured only for the pass that is committed.
         let closed = Mutex::new(None);
-        let mut rounds = self.rounds(tenant);
+        let mut rounds = self.embedding_fetcher(tenant);
         let step = loop {
-            let hand = rounds.hand();
+            let hand = rounds.next_pass();
             let decide = |facts: ClosingFacts| {
-                let closing = hand.ready(close(facts, hand.embedder(), &*self.policies, now))?;
-                *closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Closed::of(&closing));
+                let closing =
+                    hand.ensure_complete(close_retrospective(facts, hand.embedder(), &*self.policies, now))?;
+                *closed.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(ClosingMetrics::from_closing(&closing));
                 Ok(closing)
             };
-            match self.store.close(tenant, id, now, &decide).await {
-                Err(StoreError::Unready(_)) => {}
+            match self.store.close_retrospective(tenant, id, now, &decide).await {
+                Err(StoreError::MissingEmbeddings(_)) => {}
                 done => break done?,
             }
-            let missed = hand.missed();
-            rounds.get(missed).await?;
+            let missed = hand.missing_texts();
+            rounds.fetch_missing(missed).await?;
         };
-        if step == Step::Done {
+        if step == CommitResult::Done {
             info!(%tenant, retrospective.id = %id, "closed retrospective {id}");
             self.outbox.notify_one();
             if let Some(closed) = closed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                closed.measure(&*self.store, tenant, id).await;
+                closed.record(&*self.store, tenant, id).await;
             }
         }
         Ok(step)
     }
 
-    /// Deletes a memory because a person asks for it, and leaves a tombstone. `request` identifies the asking: the
-    /// same request deletes once. The inner error says why the memory cannot be deleted as it stands; `Unknown`
-    /// that the tenant has no such memory.
-    pub async fn delete(
+    /// Deletes a memory at a person's request and leaves a tombstone. `request` identifies the request: repeating it
+    /// deletes once. The inner error is the reason why the memory cannot be deleted in its present state. Returns
+    /// [`CommitResult::NotFound`] when the tenant has no such memory.
+    pub async fn delete_memory(
         &self,
         tenant: &Tenant,
         id: MemoryId,
         request: &str,
         reason: &str,
-    ) -> Result<Result<Step, FoldError>, StoreError> {
+    ) -> Result<Result<CommitResult, FoldError>, StoreError> {
         let now = self.clock.now();
-        let decide = |key: &WorkflowKey, memory: &Memory| self.deletion(key, memory, request, reason, now);
+        let decide =
+            |key: &WorkflowKey, memory: &Memory| self.build_deletion(key, memory, request, reason, now);
         let done = self.store.delete_memory(tenant, id, &decide).await?;
-        if matches!(done, Ok(Step::Done)) {
-            retro_meter::CHANGES.add(1, ["deleted"]);
+        if matches!(done, Ok(CommitResult::Done)) {
+            retro_meter::MEMORY_CHANGES.add(1, ["deleted"]);
         }
         self.outbox.notify_one();
         Ok(done)
     }
 
-    fn deletion(
+    fn build_deletion(
         &self,
         key: &WorkflowKey,
         memory: &Memory,
@@ -143,41 +152,45 @@ impl Writer {
         reason: &str,
         now: Timestamp,
     ) -> Result<Deletion, FoldError> {
-        let policy = self.policies.of(key);
+        let policy = self.policies.policy_for(key);
         let (change, memory, tombstone) = delete_by_operator(key, memory, request, reason, now, &policy)?;
         let kind = change.effect.kind().to_owned();
         let message = Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at }
-            .about(key);
+            .into_message(key);
         Ok(Deletion { change, memory, tombstone, message })
     }
 
-    async fn answer(&self, message: &Message, work: &Work) -> Verdict {
+    async fn handle_message(&self, message: &Message, work: &Span) -> HandlerOutcome {
         let retrospective = match &message.notice {
             Notice::MutationsDue { retrospective } => *retrospective,
-            Notice::RulesDue { batch } => return self.answer_rules(&message.tenant, *batch).await,
+            Notice::RulesDue { batch } => return self.handle_rules_due(&message.tenant, *batch).await,
             Notice::OutcomesDue { pull_request, .. } => {
                 let key = WorkflowKey { tenant: message.tenant.clone(), workflow: message.workflow.clone() };
-                return self.answer_credit(&key, pull_request).await;
+                return self.handle_outcomes_due(&key, pull_request).await;
             }
             other => {
                 let detail = format!("the writer was sent {}", other.kind());
-                return Verdict::DeadLetter(Rejection::at(Code::FieldInvalid, "notice", detail));
+                return HandlerOutcome::DeadLetter(Rejection::of_field(Code::FieldInvalid, "notice", detail));
             }
         };
-        work.note("retro.retrospective.id", retrospective.to_string());
-        match self.close(&message.tenant, retrospective).await {
-            Ok(Step::Done) => Verdict::Done,
-            Ok(Step::AlreadyDone) => {
+        work.set_attribute("retro.retrospective.id", retrospective.to_string());
+        match self.close_retrospective(&message.tenant, retrospective).await {
+            Ok(CommitResult::Done) => HandlerOutcome::Done,
+            Ok(CommitResult::AlreadyDone) => {
                 debug!(retrospective.id = %retrospective, "retrospective {retrospective} is closed already");
-                Verdict::Known
+                HandlerOutcome::Duplicate
             }
-            Ok(Step::Unknown) => Verdict::DeadLetter(Rejection::at(
+            Ok(CommitResult::NotFound) => HandlerOutcome::DeadLetter(Rejection::of_field(
                 Code::UnknownReference,
                 "notice.retrospective",
                 format!("there is no retrospective {retrospective} in tenant {}", message.tenant),
             )),
-            Err(StoreError::Unavailable(reason)) => Verdict::Snooze { wait: STORE_AWAY, reason },
-            Err(problem) => Verdict::RetryAfter { wait: STORE_AWAY, reason: problem.to_string() },
+            Err(StoreError::Unavailable(reason)) => {
+                HandlerOutcome::Snooze { wait: STORE_RETRY_DELAY, reason }
+            }
+            Err(problem) => {
+                HandlerOutcome::RetryAfter { wait: STORE_RETRY_DELAY, reason: problem.to_string() }
+            }
         }
     }
 }
@@ -188,15 +201,15 @@ impl Consumer for Writer {
         "writer"
     }
 
-    async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
+    async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
         let mut verdicts = Vec::with_capacity(batch.len());
         for delivery in batch {
-            let work = retro_trace::process(delivery, self.name(), subject::MUTATIONS_DUE);
-            let verdict = match delivery.message() {
-                Ok(message) => work.around(self.answer(&message, &work)).await,
-                Err(rejection) => Verdict::DeadLetter(rejection),
+            let work = retro_trace::start_process_span(delivery, self.name(), subject::MUTATIONS_DUE);
+            let verdict = match delivery.parse_message() {
+                Ok(message) => work.instrument(self.handle_message(&message, &work)).await,
+                Err(rejection) => HandlerOutcome::DeadLetter(rejection),
             };
-            retro_trace::answered(&work, &verdict);
+            retro_trace::record_outcome(&work, &verdict);
             verdicts.push(verdict);
         }
         verdicts

@@ -1,57 +1,61 @@
-//! What a person decides about a proposal, carried out: the same writer, the same lock, the same log.
+//! A person's decisions about proposals, carried out under the same lock and with the same log as all changes.
 
 use retro_core::id::{ProposalId, Tenant};
-use retro_core::manual::{Acceptance, Decided, ProposalFacts, Refusal, Undecided, accept, refuse};
+use retro_core::manual::{
+    Acceptance, DecideError, DecidedProposal, ProposalFacts, Refusal, accept_proposal, refuse_proposal,
+};
 use retro_store::StoreError;
 use retro_store::manual::DecideProposal;
 
 use crate::Writer;
 
-/// What came of a decision: `None` when the tenant has no such proposal; the inner error says why nothing was decided.
-pub type Outcome = Option<Result<Decided, Undecided>>;
+/// Result of a decision: `None` when the tenant has no such proposal; the inner error is the reason why nothing was
+/// decided.
+pub type ProposalOutcome = Option<Result<DecidedProposal, DecideError>>;
 
 impl Writer {
-    /// Makes a memory of a proposal because a person accepts it, or joins it to the one that says so already.
-    pub async fn accept(
+    /// Accepts a proposal: creates a memory of it, or adds its evidence to the memory with the same lesson.
+    pub async fn accept_proposal(
         &self,
         tenant: &Tenant,
         id: ProposalId,
         acceptance: &Acceptance,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<ProposalOutcome, StoreError> {
         let now = self.clock.now();
-        let mut rounds = self.rounds(tenant);
+        let mut rounds = self.embedding_fetcher(tenant);
         loop {
-            let hand = rounds.hand();
+            let hand = rounds.next_pass();
             let decide = |facts: &ProposalFacts| {
-                let policy = self.policies.of(&facts.key);
-                hand.ready(accept(facts, acceptance, &policy, hand.embedder(), now))
+                let policy = self.policies.policy_for(&facts.key);
+                hand.ensure_complete(accept_proposal(facts, acceptance, &policy, hand.embedder(), now))
             };
-            match self.decide(tenant, id, &decide).await {
-                Err(StoreError::Unready(_)) => {}
+            match self.decide_proposal(tenant, id, &decide).await {
+                Err(StoreError::MissingEmbeddings(_)) => {}
                 done => return done,
             }
-            let missed = hand.missed();
-            rounds.get(missed).await?;
+            let missed = hand.missing_texts();
+            rounds.fetch_missing(missed).await?;
         }
     }
 
-    /// Keeps a person's refusal of a proposal.
-    pub async fn refuse(
+    /// Stores a person's refusal of a proposal.
+    pub async fn refuse_proposal(
         &self,
         tenant: &Tenant,
         id: ProposalId,
         refusal: &Refusal,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<ProposalOutcome, StoreError> {
         let now = self.clock.now();
-        self.decide(tenant, id, &|facts: &ProposalFacts| Ok(refuse(facts, refusal, now))).await
+        self.decide_proposal(tenant, id, &|facts: &ProposalFacts| Ok(refuse_proposal(facts, refusal, now)))
+            .await
     }
 
-    async fn decide(
+    async fn decide_proposal(
         &self,
         tenant: &Tenant,
         id: ProposalId,
         decide: DecideProposal<'_>,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<ProposalOutcome, StoreError> {
         let outcome = self.store.decide_proposal(tenant, id, decide).await?;
         self.outbox.notify_one();
         Ok(outcome)

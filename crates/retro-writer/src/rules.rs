@@ -1,29 +1,31 @@
-//! Applying what reviews, and runs that rules stood before, ask of a repository's rules, and what a person does to a rule.
+//! Changes of repository rules: from reviews, from verdicts about runs that rules were presented to, and by persons.
 
 use std::sync::{Mutex, PoisonError};
 
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{MemoryId, ReviewBatchId, Tenant};
-use retro_core::learn::{PromoteFacts, ReviewFacts, Unpromoted, apply_rules, close_review, promote_rule};
+use retro_core::learn::{
+    PromoteError, PromoteFacts, ReviewClosingFacts, apply_rules, close_review, promote_rule,
+};
 use retro_core::message::Notice;
-use retro_core::review::{ReviewBatch, Settled};
-use retro_core::similar::Embedder;
-use retro_events::Verdict;
-use retro_store::write::{RuleBatchFacts, RulesClosed};
-use retro_store::{DecidedReview, Step, StoreError};
-use retro_watchdog::caught;
+use retro_core::review::{ReviewBatch, SettledRemarks};
+use retro_core::similarity::Embedder;
+use retro_events::HandlerOutcome;
+use retro_store::write::{ClosedRuleBatch, RuleBatchFacts};
+use retro_store::{CommitResult, DecidedReview, StoreError};
+use retro_watchdog::catch_panic;
 use tracing::{debug, error, info};
 
-use crate::{CLOSINGS_PER_SWEEP, OVERDUE_S, STORE_AWAY, Writer};
+use crate::{CLOSINGS_PER_SWEEP, OVERDUE_S, STORE_RETRY_DELAY, Writer};
 
 impl Writer {
-    /// Applies the batches of rules that a lost wake-up left. Returns how many were taken up.
+    /// Applies batches of rules whose wake-up message was lost. Returns the number processed.
     pub(crate) async fn sweep_rules(&self) -> Result<usize, StoreError> {
-        let overdue = self.store.overdue_rules(OVERDUE_S, CLOSINGS_PER_SWEEP).await?;
+        let overdue = self.store.list_overdue_rule_batches(OVERDUE_S, CLOSINGS_PER_SWEEP).await?;
         for (tenant, id) in &overdue {
             info!(batch.id = %id, "batch {id} of rules was waiting without a wake-up");
-            // What is wrong with one is no reason to leave the others.
-            match caught(self.close_rules(tenant, *id)).await {
+            // One that fails must not keep the sweep from the others.
+            match catch_panic(self.close_rules(tenant, *id)).await {
                 Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
                 Ok(Err(problem)) => {
                     error!(batch.id = %id, "batch {id} of rules cannot be applied: {problem}")
@@ -35,28 +37,28 @@ impl Writer {
         Ok(overdue.len())
     }
 
-    async fn close_rules(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<Step, StoreError> {
+    async fn close_rules(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<CommitResult, StoreError> {
         let changed = Mutex::new(Vec::new());
-        let mut rounds = self.rounds(tenant);
+        let mut rounds = self.embedding_fetcher(tenant);
         let step = loop {
-            let hand = rounds.hand();
+            let hand = rounds.next_pass();
             let decide = |facts: RuleBatchFacts| {
-                let closed = hand.ready(self.applied(facts, hand.embedder()))?;
+                let closed = hand.ensure_complete(self.apply_batch(facts, hand.embedder()))?;
                 let kinds = closed.applied.changes.iter().map(|change| change.effect.kind()).collect();
                 *changed.lock().unwrap_or_else(PoisonError::into_inner) = kinds;
                 Ok(closed)
             };
-            match self.store.close_rules(tenant, id, &decide).await {
-                Err(StoreError::Unready(_)) => {}
+            match self.store.close_rule_batch(tenant, id, &decide).await {
+                Err(StoreError::MissingEmbeddings(_)) => {}
                 done => break done?,
             }
-            let missed = hand.missed();
-            rounds.get(missed).await?;
+            let missed = hand.missing_texts();
+            rounds.fetch_missing(missed).await?;
         };
-        if step == Step::Done {
-            // Only now do they stand: what was not committed is decided again.
+        if step == CommitResult::Done {
+            // Count them only after the commit: a decision that was not committed is made again.
             for kind in changed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                retro_meter::CHANGES.add(1, [kind]);
+                retro_meter::MEMORY_CHANGES.add(1, [kind]);
             }
             info!(%tenant, batch.id = %id, "applied batch {id} of rules");
             self.outbox.notify_one();
@@ -64,82 +66,88 @@ impl Writer {
         Ok(step)
     }
 
-    fn applied(&self, facts: RuleBatchFacts, embedder: &dyn Embedder) -> RulesClosed {
+    fn apply_batch(&self, facts: RuleBatchFacts, embedder: &dyn Embedder) -> ClosedRuleBatch {
         let RuleBatchFacts { id, review, mutations, rules } = facts;
         match review {
             Some(DecidedReview { review, remarks, decided }) => {
-                let tenant = rules.keeper.tenant.clone();
-                // What was asked elsewhere had its say in the decision.
+                let tenant = rules.rule_scope.tenant.clone();
+                // Requests in other pull requests were considered by the decision already.
                 let batch = ReviewBatch { id, tenant, review, remarks, others: Vec::new() };
-                let facts = ReviewFacts { batch, settled: Settled { decided, mutations }, rules };
+                let facts =
+                    ReviewClosingFacts { batch, settled: SettledRemarks { decided, mutations }, rules };
                 let closing = close_review(facts, embedder, self.clock.now());
-                RulesClosed {
+                ClosedRuleBatch {
                     applied: closing.applied,
                     report: Some(closing.report),
                     messages: closing.messages,
                 }
             }
             None => {
-                let keeper = rules.keeper.clone();
+                let keeper = rules.rule_scope.clone();
                 let applied = apply_rules(rules, &mutations, embedder);
-                let changed = applied.changes.iter().filter(|change| !change.effect.leaves_memory());
+                let changed =
+                    applied.changes.iter().filter(|change| !change.effect.leaves_memory_unchanged());
                 let told = changed.map(|change| {
                     let kind = change.effect.kind().to_owned();
                     let (memory, at) = (change.memory, change.at);
-                    Notice::MemoryChanged { change: change.id, memory, kind, at }.about(&keeper)
+                    Notice::MemoryChanged { change: change.id, memory, kind, at }.into_message(&keeper)
                 });
-                RulesClosed { messages: told.collect(), applied, report: None }
+                ClosedRuleBatch { messages: told.collect(), applied, report: None }
             }
         }
     }
 
-    /// Promotes a rule because a person vouches for it, out of quarantine too. `request` identifies the asking: the same
-    /// request promotes once. The inner error says why the rule cannot be promoted as it stands; `Unknown` that the tenant has
-    /// no such memory.
-    pub async fn promote(
+    /// Promotes a rule at a person's request, also out of quarantine. `request` identifies the request: repeating it
+    /// promotes once. The inner error is the reason why the rule cannot be promoted in its present state. Returns
+    /// [`CommitResult::NotFound`] when the tenant has no such memory.
+    pub async fn promote_rule(
         &self,
         tenant: &Tenant,
         id: MemoryId,
         request: &str,
         by: &str,
         reason: &str,
-    ) -> Result<Result<Step, Unpromoted>, StoreError> {
+    ) -> Result<Result<CommitResult, PromoteError>, StoreError> {
         let now = self.clock.now();
-        let mut rounds = self.rounds(tenant);
+        let mut rounds = self.embedding_fetcher(tenant);
         let done = loop {
-            let hand = rounds.hand();
+            let hand = rounds.next_pass();
             let decide = |facts: &PromoteFacts| {
-                let policy = self.policies.of(&facts.keeper);
-                hand.ready(promote_rule(facts, request, by, reason, &policy, hand.embedder(), now))
+                let policy = self.policies.policy_for(&facts.rule_scope);
+                hand.ensure_complete(promote_rule(facts, request, by, reason, &policy, hand.embedder(), now))
             };
             match self.store.promote_rule(tenant, id, request, &decide).await {
-                Err(StoreError::Unready(_)) => {}
+                Err(StoreError::MissingEmbeddings(_)) => {}
                 done => break done?,
             }
-            let missed = hand.missed();
-            rounds.get(missed).await?;
+            let missed = hand.missing_texts();
+            rounds.fetch_missing(missed).await?;
         };
-        if matches!(done, Ok(Step::Done)) {
-            retro_meter::CHANGES.add(1, ["accepted"]);
+        if matches!(done, Ok(CommitResult::Done)) {
+            retro_meter::MEMORY_CHANGES.add(1, ["accepted"]);
             self.outbox.notify_one();
         }
         Ok(done)
     }
 
-    pub(crate) async fn answer_rules(&self, tenant: &Tenant, id: ReviewBatchId) -> Verdict {
+    pub(crate) async fn handle_rules_due(&self, tenant: &Tenant, id: ReviewBatchId) -> HandlerOutcome {
         match self.close_rules(tenant, id).await {
-            Ok(Step::Done) => Verdict::Done,
-            Ok(Step::AlreadyDone) => {
+            Ok(CommitResult::Done) => HandlerOutcome::Done,
+            Ok(CommitResult::AlreadyDone) => {
                 debug!(batch.id = %id, "batch {id} of rules is applied already");
-                Verdict::Known
+                HandlerOutcome::Duplicate
             }
-            Ok(Step::Unknown) => Verdict::DeadLetter(Rejection::at(
+            Ok(CommitResult::NotFound) => HandlerOutcome::DeadLetter(Rejection::of_field(
                 Code::UnknownReference,
                 "notice.batch",
                 format!("there is no batch {id} of rules in tenant {tenant}"),
             )),
-            Err(StoreError::Unavailable(reason)) => Verdict::Snooze { wait: STORE_AWAY, reason },
-            Err(problem) => Verdict::RetryAfter { wait: STORE_AWAY, reason: problem.to_string() },
+            Err(StoreError::Unavailable(reason)) => {
+                HandlerOutcome::Snooze { wait: STORE_RETRY_DELAY, reason }
+            }
+            Err(problem) => {
+                HandlerOutcome::RetryAfter { wait: STORE_RETRY_DELAY, reason: problem.to_string() }
+            }
         }
     }
 }

@@ -1,14 +1,15 @@
-//! The command line: what every command takes, and the commands that stand alone. A group of commands has a file of its own.
+//! The command line: the global options and the commands without subcommands. Each group of commands has a file of
+//! its own.
 
+mod audit;
+mod dead_letter_args;
+mod dead_letter_filter;
 mod dead_letters;
 mod git;
-mod letter_filter;
-mod letters;
 mod losses;
 mod memories;
 mod retrospectives;
 mod rules;
-mod who;
 
 use std::path::PathBuf;
 
@@ -16,23 +17,26 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use retro_adapters::TASK_BYTES_MAX;
 use retro_core::id::{RetrospectiveId, RunId, Step, Tenant, Workflow};
 use retro_core::review::Repository;
-use retro_core::run::Outcome;
+use retro_core::run::RunOutcome;
 
-pub(crate) use self::dead_letters::{ChosenArgs, DeadLetters, Discard, Replay};
+pub(crate) use self::audit::AuditArgs;
+pub(crate) use self::dead_letter_args::{EditDeadLetter, ExportDeadLetters, ListDeadLetters, ShowDeadLetter};
+pub(crate) use self::dead_letter_filter::DeadLetterFilterArgs;
+pub(crate) use self::dead_letters::{DeadLetters, Discard, Replay, SelectionArgs};
 pub(crate) use self::git::{Git, InstallHook};
-pub(crate) use self::letter_filter::LetterFilterArgs;
-pub(crate) use self::letters::{EditLetter, ExportLetters, ListLetters, ShowLetter};
 pub(crate) use self::losses::Losses;
 pub(crate) use self::memories::Memories;
 pub(crate) use self::retrospectives::{Proposals, Retrospectives, Trigger};
-pub(crate) use self::rules::{Rules, repository};
-pub(crate) use self::who::ActArgs;
+pub(crate) use self::rules::{Rules, parse_repository};
 
-/// Looks back at the runs of agent workflows, keeps what recurs, and hands it to the next run.
+/// Retrospect learns from finished runs of agent workflows and gives the next run what it learned.
 ///
-/// Data goes to stdout, everything else to stderr. Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found;
-/// 4 something was looked at and is not in order (`verify`, `doctor`, `ready`, `config check`, `pipeline check`, refused
-/// files of `emit`); 5 it ended itself, since work hung that nothing else could end: start it again (`up`, `serve`); 130 or 143 ended at once by a second signal (`up`, `serve`).
+/// Data goes to stdout, everything else to stderr.
+///
+/// Exit codes: 0 success; 1 failure; 2 usage error; 3 not found; 4 a check found a problem (`verify`, `doctor`,
+/// `ready`, `config check`, `pipeline check`), or a file or a request was refused; 5 the process ended itself because
+/// work hung and could not be stopped, start it again (`up`, `serve`); 130 or 143 ended at once by a second signal
+/// (`up`, `serve`).
 #[derive(Debug, Parser)]
 #[command(name = "retro", version, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -42,120 +46,121 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
-    /// Folder of the database, the broker's store and `instance.json` [default: .retro].
+    /// Data folder, with the SQLite database, the supervised broker's files and `instance.json` [default: .retro].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Configuration file [default: retro.toml, when it is there].
+    /// Configuration file [default: retro.toml if it exists].
     #[arg(long, global = true, value_name = "FILE", env = "RETRO_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// The tenant to act for.
+    /// Tenant to act for.
     #[arg(long, global = true, default_value = "default", env = "RETRO_TENANT")]
     pub(crate) tenant: Tenant,
-    /// How data is printed.
+    /// Output format.
     #[arg(short, long, global = true, value_enum, default_value = "table")]
     pub(crate) output: Output,
 }
 
-/// How data is printed.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// For people.
+    /// Human-readable table or text.
     Table,
-    /// For programs.
+    /// JSON document.
     Json,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run everything in one process: SQLite and a supervised nats-server, both under the data folder.
+    /// Run all roles in one process, by default with a supervised nats-server and SQLite in the data folder.
     Up(Up),
-    /// Run one or more roles of a fleet, over the broker of NATS_URL and the database of DATABASE_URL.
+    /// Run one or more roles of a fleet, using the broker at NATS_URL and the database at DATABASE_URL.
     Serve(Serve),
-    /// Bring the database to this version, and where NATS_URL is set make the broker's streams and consumers.
+    /// Apply database migrations and, if NATS_URL is set, create the broker's streams and consumers.
     Migrate(Migrate),
-    /// Send finished runs: CloudEvents, ATIF, SWE-agent `.traj` or tau2 results, plain or `.zst`.
+    /// Send finished runs from files: CloudEvents, ATIF, SWE-agent `.traj` or tau2 results, plain or `.zst`.
     Emit(Emit),
-    /// Workflows: where the window of each stands, and until when it pauses.
+    /// List workflows with their current window and pause.
     Workflows,
-    /// Runs that were counted or recorded.
+    /// List runs that were counted or recorded.
     Runs(Runs),
-    /// What became of the runs' pull requests: approved, sent back, merged, closed; by workflow.
+    /// Show the outcomes of the runs' pull requests per workflow: approved, sent back, merged, closed.
     Outcomes(Outcomes),
-    /// Commits that name the run which made them.
+    /// Record in git commits which run made them.
     #[command(subcommand)]
     Git(Git),
-    /// Memories: what they say, why they are there, and how to be rid of one.
+    /// List, inspect and delete memories.
     #[command(subcommand)]
     Memories(Memories),
-    /// Rules of repositories, which reviews have taught: who asked for each, and what people do about them.
+    /// List and manage the rules that were learned from code reviews.
     #[command(subcommand)]
     Rules(Rules),
-    /// Retrospectives: windows, samples and how far they are.
+    /// List, inspect, cancel and trigger retrospectives.
     #[command(subcommand)]
     Retrospectives(Retrospectives),
-    /// What manual retrospectives propose: accept or refuse.
+    /// List, accept and refuse the proposals of manual retrospectives.
     #[command(subcommand)]
     Proposals(Proposals),
-    /// Reports of retrospectives.
+    /// List and show reports of retrospectives.
     #[command(subcommand)]
     Reports(Reports),
-    /// Messages that could not be handled.
+    /// List, inspect, edit, replay and discard messages that could not be handled.
     #[command(subcommand)]
     DeadLetters(DeadLetters),
-    /// What was lost with the broker's data: see it, and close what was told wrongly.
+    /// List messages that were lost with the broker's data, and close false or accepted losses.
     #[command(subcommand)]
     Losses(Losses),
-    /// What the next run of a step is handed.
+    /// Show the context that the next run of a step gets.
     Context(Context),
-    /// Check every invariant on the live store.
+    /// Check all stored invariants, also while Retrospect is running. An empty store fails.
     Verify,
-    /// Print memories, changes and reports in a form that is equal for equal histories.
+    /// Print the tenant's memories, changes and reports in canonical JSON lines, equal for equal histories.
     Export(Export),
-    /// The program's configuration.
+    /// Check and print the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// The policy of learning, from the pipelines folder.
+    /// Check and explain the learning policy.
     #[command(subcommand)]
     Pipeline(PipelineCommand),
-    /// Print the HTTP side's description: an OpenAPI document, as served at `/v1/openapi.json`.
+    /// Print the OpenAPI document of the HTTP API, as served at `/v1/openapi.json`.
     Openapi,
-    /// Check what the program needs: folders, database, nats-server, addresses.
+    /// Check the environment: data folder, database, nats-server, addresses, webhooks, policy and embedder.
     Doctor,
-    /// Ask the process that listens here whether it is ready; names what is missing.
+    /// Check whether the process on this machine is ready; print what is missing.
     Ready,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// Address of the HTTP side; loopback only, port 0 for any free one [default: 127.0.0.1:7717].
+    /// Listen address of the HTTP API; loopback only, port 0 picks a free port [default: 127.0.0.1:7717].
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http_listen: Option<std::net::SocketAddr>,
-    /// Port of the supervised nats-server [default: a free one].
+    /// Port of the supervised nats-server [default: a free port].
     #[arg(long, value_name = "PORT")]
     pub(crate) nats_port: Option<u16>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// What this process does: counter, sampler, investigator, writer, reviewer, tracker, gateway, bridge, relay. Several by commas or by
-    /// repeating it; every role may run in any number of processes.
+    /// Role to run: counter, sampler, investigator, writer, reviewer, tracker, gateway, bridge or relay. Separate
+    /// several by commas or repeat the option. Every role may run in any number of processes.
     #[arg(long = "role", required = true, value_delimiter = ',', value_name = "ROLE")]
     pub(crate) roles: Vec<retro_bus::Role>,
-    /// Address of the gateway's HTTP side; loopback only, port 0 for any free one [default: 127.0.0.1:7717].
+    /// Listen address of the gateway's HTTP API; loopback only, port 0 picks a free port [default: 127.0.0.1:7717].
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http_listen: Option<std::net::SocketAddr>,
-    /// Address of `/livez` and `/readyz` alone; any, port 0 for any free one [default: none].
+    /// Listen address for `/livez`, `/readyz` and `/metrics` only; any address, port 0 picks a free port [default:
+    /// none].
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) health_listen: Option<std::net::SocketAddr>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Migrate {
-    /// Makes the broker's streams this database's, although they belong to another one: after a move to another database,
-    /// with every process stopped.
+    /// Take over streams that belong to another database. Use it after a move to another database, with every process
+    /// stopped.
     #[arg(long)]
     pub(crate) take_over: bool,
 }
@@ -165,77 +170,77 @@ pub(crate) struct Emit {
     /// Files to send.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Workflow of runs whose file names none, and instead of the one it names.
+    /// Workflow of the runs; overrides the one that a file names.
     #[arg(long)]
     pub(crate) workflow: Option<Workflow>,
-    /// Task of runs whose file names none: runs of one task are compared with each other by `retro memories effect`. Events keep
-    /// their own.
-    #[arg(long, value_parser = task)]
+    /// Task of runs whose file names none; CloudEvents keep their own. `retro memories effect` compares runs of the
+    /// same task.
+    #[arg(long, value_parser = parse_task)]
     pub(crate) task: Option<String>,
-    /// Outcome of runs whose file names none: success, failure, error, timeout, cancellation or skip. Without it theirs is
-    /// unknown: they are counted, and evidence for nothing.
-    #[arg(long, value_parser = outcome)]
-    pub(crate) outcome: Option<Outcome>,
-    /// Send every event under a new id; the runs stay the same.
+    /// Outcome of runs whose file names none: success, failure, error, timeout, cancellation or skip. Without it
+    /// their outcome is unknown: they are counted, but are evidence for nothing.
+    #[arg(long, value_parser = parse_outcome)]
+    pub(crate) outcome: Option<RunOutcome>,
+    /// Send every event under a new id; the run ids stay the same.
     #[arg(long)]
     pub(crate) new_event_ids: bool,
-    /// After so many events of a workflow wait until no retrospective of it is due or open.
+    /// Pause after this many events of a workflow until none of its retrospectives is due or open.
     #[arg(long, value_name = "RUNS")]
     pub(crate) pace: Option<u64>,
-    /// Send at most so many events of each file, after skipping `--skip`.
+    /// Maximum number of events to send from each file, after `--skip` [default: all].
     #[arg(long, value_name = "RUNS")]
     pub(crate) take: Option<usize>,
-    /// Skip so many events of each file.
+    /// Number of events to skip at the start of each file.
     #[arg(long, value_name = "RUNS", default_value_t = 0)]
     pub(crate) skip: usize,
 }
 
-fn task(text: &str) -> Result<String, String> {
+fn parse_task(text: &str) -> Result<String, String> {
     let fits = (1..=TASK_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
     fits.then(|| text.to_owned())
-        .ok_or_else(|| format!("1 to {TASK_BYTES_MAX} bytes without control characters"))
+        .ok_or_else(|| format!("expected 1 to {TASK_BYTES_MAX} bytes without control characters"))
 }
 
-fn outcome(text: &str) -> Result<Outcome, String> {
+fn parse_outcome(text: &str) -> Result<RunOutcome, String> {
     serde_json::from_value(text.into()).map_err(|problem| problem.to_string())
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
-    /// Only of this workflow.
+    /// Filter by workflow.
     #[arg(long)]
     pub(crate) workflow: Option<Workflow>,
-    /// Only this run.
+    /// Filter by run id.
     #[arg(long)]
     pub(crate) run: Option<RunId>,
-    /// At most so many, the newest first.
+    /// Maximum number of runs, newest first.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Outcomes {
-    /// Only of this workflow.
+    /// Filter by workflow.
     #[arg(long)]
     pub(crate) workflow: Option<Workflow>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Reports {
-    /// List reports, the newest first.
+    /// List reports, newest first.
     List {
-        /// Only of this workflow.
+        /// Filter by workflow.
         #[arg(long)]
         workflow: Option<Workflow>,
-        /// At most so many.
+        /// Maximum number of reports.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
     /// Show one report.
     Show {
-        /// The retrospective's id, or that of a report about reviews.
+        /// Id of a retrospective or of a review report.
         id: RetrospectiveId,
-        /// As Markdown instead of a table.
+        /// Print Markdown instead of a table.
         #[arg(long)]
         markdown: bool,
     },
@@ -243,39 +248,39 @@ pub(crate) enum Reports {
 
 #[derive(Debug, Args)]
 pub(crate) struct Context {
-    /// The workflow.
+    /// Workflow of the step.
     #[arg(long)]
     pub(crate) workflow: Workflow,
-    /// The step.
+    /// Name of the step.
     #[arg(long, default_value = "main")]
     pub(crate) step: Step,
-    /// The run that will see the answer: it is recorded as presented. Without one it is a preview.
+    /// Run that gets the context: what it gets is recorded as presented. Without it the output is a preview.
     #[arg(long)]
     pub(crate) run: Option<RunId>,
-    /// The repository that the run works on, owner/name: its rules are handed out as well.
-    #[arg(long, value_parser = repository)]
+    /// Repository that the run works on, as [host/]owner/name; adds the rules of the repository.
+    #[arg(long, value_parser = parse_repository)]
     pub(crate) repo: Option<Repository>,
-    /// Paths that it touches, separated by commas: rules for other paths are left out.
+    /// Paths that the run touches, separated by commas; leaves out rules for other paths.
     #[arg(long, value_delimiter = ',', value_name = "PATH,…", requires = "repo")]
     pub(crate) paths: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// Without wall-clock columns, durations, costs and global sequences.
+    /// Leave out wall-clock times, durations, costs and global sequence numbers.
     #[arg(long, required = true)]
     pub(crate) canonical: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Check configuration and pipelines; names file, line and key.
+    /// Check the configuration and the learning policy; report file, line and key of every mistake.
     Check,
-    /// Print the configuration in force, without secrets.
+    /// Print the effective configuration and the source of each value, without secrets.
     Print,
-    /// Print the broker's users of a fleet with these tenants, for `nats/users.conf`.
+    /// Print the broker users of a fleet with these tenants, for `nats/users.conf`.
     NatsUsers {
-        /// The tenants whose engines and listeners connect to the broker.
+        /// Tenants whose engines and listeners connect to the broker.
         #[arg(required = true, value_name = "TENANT")]
         tenants: Vec<Tenant>,
     },
@@ -283,14 +288,14 @@ pub(crate) enum ConfigCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PipelineCommand {
-    /// Check the pipelines folder; names file, line and key of every mistake.
+    /// Check the policy files; report file, line and key of every mistake.
     Check {
-        /// Another folder than the one in force.
+        /// Folder to check [default: the configured one].
         folder: Option<PathBuf>,
     },
-    /// Print the policy in force, where each value came from and what it means.
+    /// Print the effective policy: each value, its source and its meaning.
     Explain {
-        /// With what this workflow has of its own; without one, what is common.
+        /// Include the settings of this workflow [default: common settings only].
         #[arg(long)]
         workflow: Option<Workflow>,
     },

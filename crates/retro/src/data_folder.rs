@@ -1,9 +1,9 @@
-//! The data folder belongs to whoever runs the program, and to nobody else on the machine: it holds what runs said, and
-//! the broker's credential.
+//! Keeps the data folder private to the user that runs the program: it holds the content of runs and the broker's
+//! credential.
 //!
-//! What this program and its broker make is private from the start ([`restrict_umask`]). What an earlier version left open is
-//! closed at the next start ([`secure`]). A folder that holds other things too keeps its own mode, since others may need
-//! those; our files in it are private all the same.
+//! What this program and its broker create is private from the start ([`restrict_umask`]). What an earlier version
+//! left readable is restricted at the next start ([`ensure_private`]). A folder that also holds other files keeps its
+//! own mode, since others may need them; our files in it are private all the same.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;
@@ -14,7 +14,7 @@ use anyhow::Context;
 use nix::sys::stat::{Mode, umask};
 use tracing::{info, warn};
 
-/// What the folder holds of ours. `doctor.probe` is left by a `retro doctor` that was killed.
+/// Names of our files in the folder. `doctor.probe` remains after a `retro doctor` that was killed.
 const OWN_FILES: [&str; 9] = [
     "retro.db",
     "retro.db-wal",
@@ -26,85 +26,87 @@ const OWN_FILES: [&str; 9] = [
     "doctor.probe",
     BROKER_FOLDER,
 ];
-/// The supervised broker's store, log, configuration and credential.
+/// Folder of the supervised broker's store, log, configuration and credential.
 pub(crate) const BROKER_FOLDER: &str = "nats";
-/// The bits of a mode by which others may do something.
-const OTHERS: u32 = 0o077;
+/// Permission bits of group and others.
+const GROUP_AND_OTHERS: u32 = 0o077;
 
-/// Lets nobody else read what this process and its children make from now on, whatever it was started with.
+/// Makes everything that this process and its children create from now on private, whatever umask it was started
+/// with.
 pub(crate) fn restrict_umask() {
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
 }
 
-/// Makes the folder, and closes to others what was left open in it. Fails only when there can be no folder; what cannot
-/// be closed is told.
-pub(crate) fn secure(data_dir: &Path) -> anyhow::Result<()> {
+/// Creates the folder and restricts what others may access in it. Fails only when the folder cannot be created; what
+/// cannot be restricted is logged.
+pub(crate) fn ensure_private(data_dir: &Path) -> anyhow::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
-    made.with_context(|| format!("cannot make the data folder {}", data_dir.display()))?;
-    match close(data_dir) {
+    made.with_context(|| format!("cannot create the data folder {}", data_dir.display()))?;
+    match restrict_folder(data_dir) {
         Ok(0) => {}
         Ok(count) => info!(
             count,
-            "{count} files and folders of {} were open to other users of this machine and are its owner's alone now",
+            "{count} files and folders of {} were accessible to other users of this machine and are private now",
             data_dir.display()
         ),
         Err(problem) => warn!(
-            "others on this machine may read what is in {}: {problem}; let the user that runs retro own it, or do \
-             `chmod -R go-rwx` on it",
+            "other users of this machine may be able to read {}: {problem}; make the user that runs retro its \
+             owner, or run `chmod -R go-rwx` on it",
             data_dir.display()
         ),
     }
     Ok(())
 }
 
-/// Returns how many files and folders were closed.
-fn close(data_dir: &Path) -> io::Result<u64> {
+/// Restricts our files in the folder. Returns the number of files and folders that were changed.
+fn restrict_folder(data_dir: &Path) -> io::Result<u64> {
     let (mut closed, mut only_ours) = (0, true);
     for entry in fs::read_dir(data_dir)? {
         let entry = entry?;
         if OWN_FILES.iter().any(|name| *name == entry.file_name()) {
-            closed += close_all(entry.path())?;
+            closed += restrict_tree(entry.path())?;
         } else {
             only_ours = false;
         }
     }
     if only_ours {
-        closed += close_one(data_dir, &fs::metadata(data_dir)?)?;
+        closed += restrict_entry(data_dir, &fs::metadata(data_dir)?)?;
     }
     Ok(closed)
 }
 
-/// Closes a file, or a folder with all that is in it: the folder last, so that one that was interrupted is done again.
-/// What a closed folder holds nobody else can reach, so it is not looked at.
-fn close_all(path: PathBuf) -> io::Result<u64> {
+/// Restricts a file, or a folder with everything in it. The folder itself comes last, so that an interrupted pass is
+/// repeated. A folder that is already restricted is skipped: nobody else can reach what it holds.
+fn restrict_tree(path: PathBuf) -> io::Result<u64> {
     let mut closed = 0;
     let (mut folders, mut unseen) = (Vec::new(), vec![path]);
     while let Some(path) = unseen.pop() {
+        // Links are not followed: a link in the folder must not change the mode of a file elsewhere.
         let metadata = match fs::symlink_metadata(&path) {
-            // A running process may have taken it away since.
+            // A running process may have removed it meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             metadata => metadata?,
         };
-        if metadata.is_dir() && is_open(&metadata) {
+        if metadata.is_dir() && is_open_to_others(&metadata) {
             for entry in fs::read_dir(&path)? {
                 unseen.push(entry?.path());
             }
             folders.push((path, metadata));
         } else if metadata.is_file() {
-            closed += close_one(&path, &metadata)?;
+            closed += restrict_entry(&path, &metadata)?;
         }
     }
     for (path, metadata) in folders.iter().rev() {
-        closed += close_one(path, metadata)?;
+        closed += restrict_entry(path, metadata)?;
     }
     Ok(closed)
 }
 
-fn close_one(path: &Path, metadata: &Metadata) -> io::Result<u64> {
-    if !is_open(metadata) {
+fn restrict_entry(path: &Path, metadata: &Metadata) -> io::Result<u64> {
+    if !is_open_to_others(metadata) {
         return Ok(0);
     }
-    let mode = metadata.permissions().mode() & 0o7777 & !OTHERS;
+    let mode = metadata.permissions().mode() & 0o7777 & !GROUP_AND_OTHERS;
     match fs::set_permissions(path, Permissions::from_mode(mode)) {
         Ok(()) => Ok(1),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
@@ -112,8 +114,8 @@ fn close_one(path: &Path, metadata: &Metadata) -> io::Result<u64> {
     }
 }
 
-fn is_open(metadata: &Metadata) -> bool {
-    metadata.permissions().mode() & OTHERS != 0
+fn is_open_to_others(metadata: &Metadata) -> bool {
+    metadata.permissions().mode() & GROUP_AND_OTHERS != 0
 }
 
 #[cfg(test)]
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_version_left_open_is_closed_once() {
+    fn files_left_open_by_an_earlier_version_are_restricted_once() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         fs::create_dir_all(data.join("nats/store/jetstream")).unwrap();
@@ -141,15 +143,15 @@ mod tests {
         all.push(data.clone());
         all.iter().for_each(|path| open_to_all(path));
 
-        assert_eq!(close(&data).unwrap(), all.len() as u64);
+        assert_eq!(restrict_folder(&data).unwrap(), all.len() as u64);
         for path in &all {
             assert_eq!(mode(path), if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
         }
-        assert_eq!(close(&data).unwrap(), 0, "nothing is left to close");
+        assert_eq!(restrict_folder(&data).unwrap(), 0, "nothing is left to close");
     }
 
     #[test]
-    fn what_is_not_ours_keeps_its_mode_and_so_does_the_folder_around_it() {
+    fn files_of_others_keep_their_mode_and_so_does_their_folder() {
         let folder = tempfile::tempdir().unwrap();
         let (ours, theirs) = (folder.path().join("retro.db"), folder.path().join("theirs"));
         let linked = folder.path().join("lock");
@@ -157,15 +159,15 @@ mod tests {
         fs::write(&theirs, b"x").unwrap();
         std::os::unix::fs::symlink(&theirs, linked).unwrap();
         [&ours, &theirs, &folder.path().to_owned()].iter().for_each(|path| open_to_all(path));
-        secure(folder.path()).unwrap();
+        ensure_private(folder.path()).unwrap();
         assert_eq!([mode(&ours), mode(&theirs), mode(folder.path())], [0o600, 0o644, 0o755]);
     }
 
     #[test]
-    fn a_new_folder_is_its_owners_alone() {
+    fn a_new_folder_is_private() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("a/b");
-        secure(&data).unwrap();
+        ensure_private(&data).unwrap();
         assert_eq!(mode(&data), 0o700);
     }
 }

@@ -1,4 +1,4 @@
-//! The embedder of the configuration, for whoever writes memory.
+//! Loads the configured embedder for the roles that compare texts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,40 +6,41 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use retro_bus::Role;
 use retro_config::Config;
-use retro_store::VectorSource;
+use retro_store::EmbeddingSource;
 
-/// The source of vectors that is configured; `None`: the built-in embedder. Reads weights, asks nobody.
-pub(crate) fn source(config: &Config) -> anyhow::Result<Option<Arc<dyn VectorSource>>> {
+/// Returns the configured source of vectors; `None` for the built-in embedder. May read model weights, but makes no
+/// request.
+pub(crate) fn load_vector_source(config: &Config) -> anyhow::Result<Option<Arc<dyn EmbeddingSource>>> {
     let configured = config.embedder().map_err(|(key, why)| anyhow!("{key} {why}"))?;
-    Ok(retro_embed::source(configured)?)
+    Ok(retro_embed::build_source(configured)?)
 }
 
-/// The same for a process of these roles: only those by which memory is written, and requests of reviews are compared, have a
-/// use for it.
-pub(crate) fn of_roles(
+/// Returns the configured source of vectors if any of these roles uses it: the writer and the gateway, which write
+/// memories, and the reviewer, which compares requests of reviews.
+pub(crate) fn load_for_roles(
     config: &Config,
     roles: &BTreeSet<Role>,
-) -> anyhow::Result<Option<Arc<dyn VectorSource>>> {
+) -> anyhow::Result<Option<Arc<dyn EmbeddingSource>>> {
     let compares = [Role::Writer, Role::Gateway, Role::Reviewer].iter().any(|role| roles.contains(role));
-    if compares { source(config) } else { Ok(None) }
+    if compares { load_vector_source(config) } else { Ok(None) }
 }
 
-/// Whether it gives vectors now, by asking for one.
-pub(crate) async fn looked_at(config: &Config) -> anyhow::Result<String> {
-    let Some(source) = source(config)? else {
-        return Ok("the built-in one".to_owned());
+/// Requests one vector and describes the embedder. Fails when it returns none.
+pub(crate) async fn check_embedder(config: &Config) -> anyhow::Result<String> {
+    let Some(source) = load_vector_source(config)? else {
+        return Ok("the built-in embedder".to_owned());
     };
     let made = source.embed(&["Retry once, then ask".to_owned()]).await;
     let vectors = made.map_err(|problem| {
         anyhow!(
-            "{problem}; until it gives vectors texts are compared by the built-in one, and a process that runs \
-             looks at least every 5 minutes whether it does"
+            "{problem}; until it returns vectors, texts are compared by the built-in embedder, and a running process \
+             retries at least every 5 minutes"
         )
     })?;
     let components = vectors.first().map_or(0, Vec::len);
-    Ok(format!("{}: {components} components, scale {}", source.name(), told(source.scale())))
+    Ok(format!("{}: {components} components, scale {}", source.name(), format_scale(source.scale())))
 }
 
-fn told(scale: retro_core::similar::Scale) -> String {
+fn format_scale(scale: retro_core::similarity::SimilarityScale) -> String {
     format!("{}, {}, {}", scale.contradiction, scale.tombstone, scale.merge)
 }

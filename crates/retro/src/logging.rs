@@ -1,4 +1,4 @@
-//! The log on stderr. Messages and fields hold what others wrote, so each is written on one line and safe to print;
+//! Logs to stderr. Messages and fields may contain untrusted text, so each is written on one line and made printable;
 //! the colours of the log itself stay.
 
 use std::backtrace::Backtrace;
@@ -14,31 +14,32 @@ use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
 use crate::output;
 
-/// Sends the log to stderr; a command that answers a question logs only warnings.
-pub(crate) fn log_to_stderr(config: &Config, serving: bool) {
+/// Sets up logging to stderr. Commands other than `up` and `serve` log warnings only.
+pub(crate) fn init_logging(config: &Config, serving: bool) {
     let filter = if serving { config.log.as_str() } else { "warn" };
-    // The broker's client repeats itself while the broker is away; the bus says it once. The telemetry's tells how it is built.
+    // The NATS client repeats its messages while the broker is away, and the bus logs the problem once. The
+    // OpenTelemetry library logs its own construction.
     let filter = format!("async_nats=warn,opentelemetry=warn,{filter}");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    tracing::subscriber::set_global_default(subscriber(filter, output::stderr, coloured))
-        .expect("the log is set up once, first thing in `main`");
+    tracing::subscriber::set_global_default(build_subscriber(filter, output::stderr, coloured))
+        .expect("logging is set up once, at the start of `main`");
 }
 
-/// Has panics told on stderr as everything else is: their messages may hold what others wrote, too.
-pub(crate) fn tell_panics() {
+/// Makes panic messages printable like everything else on stderr: they may contain untrusted text, too.
+pub(crate) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
-        let name = thread.name().unwrap_or("without a name");
-        output::told(&format!("thread {name} {panic}\n{}", Backtrace::capture()));
+        let name = thread.name().unwrap_or("unnamed");
+        output::print_notice(&format!("thread {name} {panic}\n{}", Backtrace::capture()));
     }));
 }
 
-fn subscriber<W>(filter: EnvFilter, writer: W, coloured: bool) -> impl tracing::Subscriber + Send + Sync
+fn build_subscriber<W>(filter: EnvFilter, writer: W, coloured: bool) -> impl tracing::Subscriber + Send + Sync
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    // Every message, field and span passes through `write_field`: a new call of `info!` cannot forget it.
+    // Every message, field and span passes through `write_field`, so a new call of `info!` cannot skip it.
     let fields = debug_fn(write_field).delimited(" ");
     tracing_subscriber::fmt()
         .compact()
@@ -49,7 +50,7 @@ where
         .finish()
 }
 
-/// Writes a field as the library does, and its value on one line and safe to print.
+/// Writes a field in the library's format, with its value on one line and printable.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     let value = format!("{value:?}");
     let value = make_printable_line(&value);
@@ -82,10 +83,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_logged_is_one_line_that_steers_nothing_and_keeps_its_colours() {
+    fn hostile_text_is_logged_on_one_line_without_losing_the_colours() {
         let lines = Lines::default();
         let writer = lines.clone();
-        let log = subscriber(EnvFilter::new("info"), move || writer.clone(), true);
+        let log = build_subscriber(EnvFilter::new("info"), move || writer.clone(), true);
         let hostile = "a\u{1b}[2Jb\u{202e}c\nERROR forged\u{9b}2J";
         tracing::subscriber::with_default(log, || {
             let _span = tracing::info_span!("stage", run = %hostile).entered();

@@ -1,45 +1,46 @@
-//! The policy book of a process, looked at while it runs.
+//! Watches the policy files while the process runs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use retro_config::Looked;
-pub(crate) use retro_config::PolicyBook;
+pub(crate) use retro_config::PolicySource;
+use retro_config::ReloadResult;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Pause between two looks at the file: an edit is in force before its author has found the log, and a look costs
-/// one read of a small file.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Interval between two checks of the files: an edit applies before its author has opened the log, and a check reads
+/// one small file.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Takes up edits until the stop. Tells what changed, and once what is wrong with an edit that cannot be used.
-pub(crate) async fn watch(book: Arc<PolicyBook>, stop: CancellationToken) {
+/// Applies edits of the policy until `stop`. Logs what changed, and once what is wrong with an edit that cannot be
+/// used.
+pub(crate) async fn watch_policies(book: Arc<PolicySource>, stop: CancellationToken) {
     while book.can_change() {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
         let book = book.clone();
-        if let Ok(looked) = tokio::task::spawn_blocking(move || book.look()).await {
-            tell(&looked);
+        if let Ok(looked) = tokio::task::spawn_blocking(move || book.reload_if_changed()).await {
+            log_check(&looked);
         }
     }
 }
 
-fn tell(looked: &Looked) {
+fn log_check(looked: &ReloadResult) {
     match looked {
-        Looked::Same => {}
-        Looked::Changed(changed) if changed.is_empty() => {
-            info!("the policy was read again and says the same")
+        ReloadResult::Unchanged => {}
+        ReloadResult::Changed(changed) if changed.is_empty() => {
+            info!("the policy was reloaded without changes")
         }
-        Looked::Changed(changed) => {
+        ReloadResult::Changed(changed) => {
             retro_meter::POLICY_EDITS.add(1, ["taken_up"]);
-            info!("the policy was edited: {}; a retrospective under way keeps its own", changed.join(", "));
+            info!("the policy was changed: {}; open retrospectives keep their own", changed.join(", "));
         }
-        Looked::Refused(problems) => {
+        ReloadResult::Refused(problems) => {
             retro_meter::POLICY_EDITS.add(1, ["refused"]);
             let problems = problems.sentences().join("; ");
-            warn!("the edited policy cannot be used, the earlier one stays in force: {problems}");
+            warn!("the edited policy is invalid, the previous one stays in effect: {problems}");
         }
     }
 }

@@ -1,43 +1,44 @@
-//! One process: the roles it was given, over one broker and one database.
+//! Runs one process: a set of roles over one broker and one database.
 //!
-//! **The need.** A laptop runs every role in one process, a team runs many processes of single roles; both are put
-//! together here. They are started in any order, also before their broker and database, and stopped at any moment.
+//! **The need.** A laptop runs all roles in one process, a team runs many processes of single roles; both are
+//! assembled here. Processes are started in any order, also before their broker and database, and stopped at any
+//! moment.
 //!
-//! **The design.** Nothing here waits for a connection: broker and database are handles that connect by themselves. HTTP is
-//! served from the first moment, and says on `/readyz` what is missing; agents get the empty answer with its reason. The
-//! roles start working once nothing is missing. From then on each comes through an absence by itself (messages are
-//! put off, sweeps and looks fail and are repeated), and `/readyz` goes on telling.
+//! **The design.** Nothing here waits for a connection: broker and database are handles that connect by themselves.
+//! HTTP is served from the first moment and says on `/readyz` what is missing; agents get an empty answer with its
+//! reason. The roles start working once nothing is missing. From then on each of them survives an outage by itself
+//! (messages are put off, failed sweeps and checks are repeated), and `/readyz` reports it.
 //!
-//! **Stopping.** No more messages are pulled and no more investigations claimed; what is in hand may be finished for
-//! `finish_s`; then a lease is released, so that any other process has the investigation at once, and the rest is
-//! left as a kill would leave it. Acknowledgements are flushed.
+//! **Shutdown.** No more messages are pulled and no more investigations claimed. Work in progress may continue for
+//! `shutdown_grace_s`. Then an investigation's lease is released, so that any other process can continue it at once,
+//! and the rest is left as a kill would leave it. Acknowledgements are flushed.
 //!
-//! **Hanging.** Work that computes without end cannot be stopped. What is over its time and does not end when told to is on
-//! `/readyz`, and after a grace the process ends itself with a code of its own. Its supervisor starts another one; the attempt
-//! was counted before.
+//! **Hanging work.** Work that computes without end cannot be stopped. Work that exceeds its time and does not end
+//! when cancelled is reported on `/readyz`, and after a grace period the process exits with a code of its own. Its
+//! supervisor starts another one; the attempt was counted before.
 //!
-//! **No leader.** Every role may run any number of times, its sweep included. Two that take up the same thing ask the
-//! database for it: a row that is counted, sampled, claimed, closed or marked as sent already answers so.
+//! **No leader.** Every role may run any number of times, its sweep included. When two of them find the same work,
+//! the database decides: a row that is already counted, sampled, claimed, closed or marked as sent says so.
 
-mod doors;
-mod keep;
-mod levels;
-mod ready;
+mod gauges;
+mod listeners;
+mod readiness;
 mod replay;
+mod retention;
 mod roles;
-mod stop;
+mod shutdown;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use retro_bus::server::State;
+use retro_bus::server::ServerState;
 use retro_bus::{Bus, Role};
 use retro_config::Config;
 use retro_events::hosts::DatarefHosts;
 use retro_http::Scrape;
-use retro_store::{RecallStore, Store, VectorSource};
+use retro_store::{EmbeddingSource, RecallStore, Store};
 use retro_watchdog::Watchdog;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -45,106 +46,108 @@ use tokio_util::task::TaskTracker;
 use tracing::error;
 
 use crate::commands::Exit;
-use crate::policies::{self, PolicyBook};
-pub(crate) use doors::Doors;
-use ready::Ready;
-use stop::Signals;
+use crate::policies::{self, PolicySource};
+pub(crate) use listeners::Listeners;
+use readiness::ReadinessState;
+use shutdown::Signals;
 
-/// How long ending may take beyond `finish_s`: releasing, flushing, and a database that answers late.
-const END_WITHIN: Duration = Duration::from_secs(8);
+/// Time that the shutdown may take beyond `shutdown_grace_s`: releasing, flushing, and a database that answers late.
+const SHUTDOWN_MARGIN: Duration = Duration::from_secs(8);
 
-/// What a process is made of.
+/// The parts of a process.
 pub(crate) struct Process {
     pub(crate) config: Config,
     pub(crate) roles: BTreeSet<Role>,
     pub(crate) store: Arc<dyn Store>,
-    /// The same database over connections of its own, for what agents ask.
+    /// The same database over a connection pool of its own, for agents' requests.
     pub(crate) agents: Arc<dyn RecallStore>,
     pub(crate) bus: Bus,
-    pub(crate) policies: Arc<PolicyBook>,
-    /// What lessons are compared by, if it is not built in.
-    pub(crate) vectors: Option<Arc<dyn VectorSource>>,
-    /// How the broker is that this process supervises, if it does.
-    pub(crate) supervised: Option<watch::Receiver<State>>,
-    /// What it has measured.
+    pub(crate) policies: Arc<PolicySource>,
+    /// Source of the vectors that texts are compared by; `None` for the built-in embedder.
+    pub(crate) vectors: Option<Arc<dyn EmbeddingSource>>,
+    /// State of the supervised broker; `None` when an external one is configured.
+    pub(crate) supervised: Option<watch::Receiver<ServerState>>,
+    /// Source of the metrics.
     pub(crate) metrics: Scrape,
 }
 
-/// A process at work.
-struct Running {
+/// A running process.
+struct RunningProcess {
     process: Process,
-    /// Rung when there may be something to send.
+    /// Notified when there may be something to send.
     outbox: Arc<Notify>,
-    ready: Ready,
+    ready: ReadinessState,
     stop: CancellationToken,
-    /// Whether the broker was another database's at the last look.
+    /// The last check found that the broker belongs to another database.
     is_foreign: Arc<watch::Sender<bool>>,
     tasks: TaskTracker,
     watchdog: Watchdog,
 }
 
 impl Process {
-    /// Where else than in the broker bodies may lie.
-    fn hosts(&self) -> DatarefHosts {
-        self.config.hosts().expect("an entry that is no host was refused when the configuration was read")
+    /// Returns the hosts from which bodies may be fetched, besides the broker.
+    fn dataref_hosts(&self) -> DatarefHosts {
+        self.config.allowed_hosts().expect("invalid hosts were rejected when the configuration was loaded")
     }
 
-    /// Runs until a signal, and stops in order. `at_work` is called once the roles work. Fails when it could not stop in
-    /// order in time.
+    /// Runs until a signal, and shuts down gracefully. `at_work` is called once the roles work. Fails when the
+    /// shutdown takes too long.
     pub(crate) async fn run(
         self,
-        doors: Doors,
+        doors: Listeners,
         at_work: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<Exit> {
         let mut signals = Signals::listen()?;
-        let running = Running {
+        let running = RunningProcess {
             process: self,
             outbox: Arc::default(),
-            ready: Ready::default(),
+            ready: ReadinessState::default(),
             stop: CancellationToken::new(),
             is_foreign: Arc::new(watch::Sender::new(false)),
             tasks: TaskTracker::new(),
-            watchdog: Watchdog::start(hung).context("the system gives no thread to the watchdog")?,
+            watchdog: Watchdog::start(end_hung_process).context("the watchdog thread cannot be started")?,
         };
-        let closed = running.open(doors);
-        running.watch();
-        let edits = policies::watch(running.process.policies.clone(), running.stop.clone());
+        let closed = running.serve_listeners(doors);
+        running.watch_readiness();
+        let edits = policies::watch_policies(running.process.policies.clone(), running.stop.clone());
         running.tasks.spawn(edits);
         let mut was_taken = false;
         tokio::select! {
-            () = running.ready.met() => {
-                running.start();
+            () = running.ready.wait_until_ready() => {
+                running.start_roles();
                 at_work()?;
                 let mut is_foreign = running.is_foreign.subscribe();
                 tokio::select! {
                     _ = signals.next() => {}
-                    // What was taken over for another database must not be consumed into this one.
+                    // Messages of a broker that another database took over must not be consumed into this one.
                     _ = is_foreign.wait_for(|is_foreign| *is_foreign) => was_taken = true,
                 }
             }
             _ = signals.next() => {}
         }
-        let exit = running.stop_in_order(&mut signals).await;
+        let exit = running.shut_down(&mut signals).await;
+        // Health is served until here, so that probes can see that the process is shutting down.
         closed.cancel();
         if was_taken {
             bail!(
-                "the broker was taken over for another database while this process was at work; it stopped consuming"
+                "the broker was taken over for another database while this process was running; it stopped \
+                 consuming"
             );
         }
         exit
     }
 }
 
-/// Ends the process over work that hangs, from the watchdog's own thread. Nothing is asked to stop in order, since what could
-/// be asked may hang as well: it is left as a kill would leave it.
-fn hung(overdue: &str) {
-    error!("{overdue}, although its time is over; the process ends, for its supervisor to start it again");
-    std::process::exit(Exit::Hung.code().into());
+/// Ends the process because work hangs. Called on the watchdog's own thread. There is no graceful shutdown, since the
+/// code that it needs may hang as well; the process is left as a kill would leave it.
+fn end_hung_process(overdue: &str) {
+    error!("{overdue} after its time limit; the process exits so that its supervisor restarts it");
+    std::process::exit(Exit::Hung.exit_code().into());
 }
 
-impl Running {
-    fn start(&self) {
-        self.tasks.spawn(self.looking().at_process());
+impl RunningProcess {
+    fn start_roles(&self) {
+        self.tasks.spawn(self.gauge_updater().update_process_gauges());
         for role in &self.process.roles {
             self.start_role(*role);
         }

@@ -1,47 +1,56 @@
-//! `retro serve`: one or more roles of a fleet, over a broker and a database that are somebody else's.
+//! `retro serve`: runs one or more roles of a fleet, with an external broker and database.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::bail;
-use retro_bus::{Bus, BusConfig, Role, Upkeep};
-use retro_config::{Config, Loaded};
+use retro_bus::{Bus, BusConfig, Role, TopologyMode};
+use retro_config::{Config, LoadedConfig};
 use retro_http::Scrape;
 
 use crate::commands::Exit;
-use crate::policies::PolicyBook;
-use crate::process::{Doors, Process};
+use crate::policies::PolicySource;
+use crate::process::{Listeners, Process};
 use crate::store::Stores;
 use crate::{embedder, output, store};
 
-/// Fails when nothing names the database. The default would be a SQLite file in the current directory, into which a
-/// process of a fleet would count its share of the events that belong into the fleet's own database.
-pub(crate) fn require_database(loaded: &Loaded) -> anyhow::Result<()> {
+/// Fails when no database is configured. The default would be a SQLite file in the current directory, in which a
+/// process of a fleet would count its share of the events that belong in the fleet's own database.
+pub(crate) fn require_database(loaded: &LoadedConfig) -> anyhow::Result<()> {
     if loaded.config.database_url.is_none() && !loaded.origins.contains_key("data_dir") {
         bail!(
-            "`retro serve` needs a database: set DATABASE_URL or database_url to the fleet's Postgres. Where SQLite is \
-             meant, for processes of one machine, say so by naming its folder: --data-dir, RETRO_DATA_DIR or data_dir"
+            "`retro serve` needs a database: set DATABASE_URL or database_url to the fleet's Postgres. To use \
+             SQLite, for processes of one machine, name its folder by --data-dir, RETRO_DATA_DIR or data_dir"
         );
     }
     Ok(())
 }
 
-/// Runs until a signal asks it to stop. Waits for broker, database, migrations and streams as long as it takes.
-pub(crate) async fn serve(config: Config, roles: BTreeSet<Role>, metrics: Scrape) -> anyhow::Result<Exit> {
+/// Runs until a signal asks it to stop. Waits for broker, database, migrations and streams as long as necessary.
+pub(crate) async fn run_serve(
+    config: Config,
+    roles: BTreeSet<Role>,
+    metrics: Scrape,
+) -> anyhow::Result<Exit> {
     let Some(url) = &config.nats_url else {
-        bail!("`retro serve` needs a broker: set NATS_URL or nats_url. `retro up` starts one by itself");
+        bail!("`retro serve` needs a broker: set NATS_URL or nats_url. `retro up` starts its own");
     };
-    let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
-    let vectors = embedder::of_roles(&config, &roles)?;
+    let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
+    let vectors = embedder::load_for_roles(&config, &roles)?;
     let names = roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
     let name = format!("retro {names}");
-    let bus = Bus::connect(BusConfig { upkeep: Upkeep::Look, ..BusConfig::new(url.expose(), name) }).await?;
-    let doors = Doors::open(&config, &roles).await?;
+    let bus =
+        Bus::connect(BusConfig { topology_mode: TopologyMode::Verify, ..BusConfig::new(url.expose(), name) })
+            .await?;
+    let doors = Listeners::open(&config, &roles).await?;
     let at = |what, url: Option<String>| url.map_or(String::new(), |url| format!("; {what} at {url}"));
     let (http, health) = (at("HTTP", doors.http_url()), at("health", doors.health_url()));
     let bridge = at("webhooks", doors.bridge_url());
-    output::told(&format!("retro serve: {names}; on {}{http}{bridge}{health}", store::name(&config)));
-    let Stores { store, agents } = store::lazy(&config)?;
+    output::print_notice(&format!(
+        "retro serve: {names}; on {}{http}{bridge}{health}",
+        store::database_name(&config)
+    ));
+    let Stores { store, agents } = store::build_lazy_stores(&config)?;
     let process = Process { config, roles, store, agents, bus, policies, vectors, supervised: None, metrics };
     process.run(doors, || Ok(())).await
 }
@@ -51,10 +60,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_of_a_fleet_needs_a_database_that_somebody_named() {
+    fn a_process_of_a_fleet_needs_a_configured_database() {
         let load = |variables: &[(&str, &str)]| {
             let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-            require_database(&retro_config::load(None, variables).unwrap())
+            require_database(&retro_config::load_config(None, variables).unwrap())
         };
         let refused = load(&[("NATS_URL", "nats://broker")]).unwrap_err().to_string();
         assert!(refused.contains("DATABASE_URL") && refused.contains("--data-dir"), "{refused}");

@@ -1,4 +1,4 @@
-//! The database of the configuration: Postgres where `database_url` names one, else SQLite in the data folder.
+//! Opens the configured database: Postgres if `database_url` is set, else SQLite in the data folder.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,78 +13,79 @@ use retro_store_sqlite::SqliteStore;
 
 use crate::data_folder;
 
-/// Opens what is there, beside running processes or without one. Fails with what to do when it is not there or lacks a
-/// migration.
-pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+/// Opens the existing database, with or without other running processes. Fails with what to do when it does not exist
+/// or lacks a migration.
+pub(crate) async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     if let Some(url) = &config.database_url {
         return Ok(Arc::new(PostgresStore::open(url.expose()).await?));
     }
-    let file = file(config);
+    let file = sqlite_path(config);
     if !file.exists() {
         anyhow::bail!(
             "there is no database at {}; start `retro up` or run `retro migrate` first",
             file.display()
         );
     }
-    Ok(Arc::new(SqliteStore::open(&file).await.with_context(|| unusable(config))?))
+    Ok(Arc::new(SqliteStore::open(&file).await.with_context(|| describe_unusable(config))?))
 }
 
-/// The database of a process.
+/// The database handles of a process.
 pub(crate) struct Stores {
     pub(crate) store: Arc<dyn Store>,
-    /// The same over connections of its own, for what agents ask.
+    /// The same database over a connection pool of its own, for agents' requests.
     pub(crate) agents: Arc<dyn RecallStore>,
 }
 
-/// Handles that connect when they are asked, and again and again while they cannot: for a process that waits. Fails only
-/// on an address that cannot be read.
-pub(crate) fn lazy(config: &Config) -> anyhow::Result<Stores> {
+/// Returns handles that connect on first use and reconnect as long as necessary, for a process that waits for its
+/// database. Fails only when the address cannot be parsed.
+pub(crate) fn build_lazy_stores(config: &Config) -> anyhow::Result<Stores> {
     Ok(match &config.database_url {
         Some(url) => {
-            let store = PostgresStore::lazy(url.expose())?;
-            let agents = Arc::new(store.for_agents(Duration::from_millis(config.answer_ms)));
+            let store = PostgresStore::open_lazily(url.expose())?;
+            let agents = Arc::new(store.for_agents(Duration::from_millis(config.context_timeout_ms)));
             Stores { store: Arc::new(store), agents }
         }
         None => {
-            let store = SqliteStore::lazy(&file(config));
+            let store = SqliteStore::open_lazily(&sqlite_path(config));
             let agents = Arc::new(store.for_agents());
             Stores { store: Arc::new(store), agents }
         }
     })
 }
 
-/// Tells the broker's side which database messages are handled into.
-pub(crate) async fn introduce(config: &Config, bus: &Bus) -> anyhow::Result<()> {
-    bus.set_database(&open(config).await?.identity().await?);
+/// Tells the bus which database its messages are handled into, so that it can detect a broker of another database.
+pub(crate) async fn set_bus_database(config: &Config, bus: &Bus) -> anyhow::Result<()> {
+    bus.set_database(&open_store(config).await?.load_database_id().await?);
     Ok(())
 }
 
-/// Makes it what this version needs; returns the names of the migrations that were applied.
-pub(crate) async fn migrate(config: &Config) -> anyhow::Result<Vec<String>> {
+/// Applies the migrations that this version needs. Returns the names of those that were applied.
+pub(crate) async fn migrate_database(config: &Config) -> anyhow::Result<Vec<String>> {
     if let Some(url) = &config.database_url {
         return Ok(retro_store_postgres::migrate(url.expose()).await?);
     }
-    data_folder::secure(&config.data_dir)?;
-    retro_store_sqlite::migrate(&file(config)).await.with_context(|| unusable(config))
+    // `retro migrate` may be the command that creates the folder.
+    data_folder::ensure_private(&config.data_dir)?;
+    retro_store_sqlite::migrate(&sqlite_path(config)).await.with_context(|| describe_unusable(config))
 }
 
-/// Whether it is a file that nobody has made yet, which is no mistake.
-pub(crate) fn is_to_be_made(config: &Config) -> bool {
-    config.database_url.is_none() && !file(config).exists()
+/// Returns whether the database is a SQLite file that does not exist yet, which is no error.
+pub(crate) fn is_not_created(config: &Config) -> bool {
+    config.database_url.is_none() && !sqlite_path(config).exists()
 }
 
-/// What it is called towards a person; never with a password.
-pub(crate) fn name(config: &Config) -> String {
+/// Returns the name of the database for messages, without a password.
+pub(crate) fn database_name(config: &Config) -> String {
     match &config.database_url {
-        Some(url) => retro_store_postgres::name(url.expose()),
-        None => file(config).display().to_string(),
+        Some(url) => retro_store_postgres::describe_address(url.expose()),
+        None => sqlite_path(config).display().to_string(),
     }
 }
 
-fn unusable(config: &Config) -> String {
-    format!("the database {} cannot be used", name(config))
+fn describe_unusable(config: &Config) -> String {
+    format!("the database {} cannot be used", database_name(config))
 }
 
-fn file(config: &Config) -> PathBuf {
+fn sqlite_path(config: &Config) -> PathBuf {
     config.data_dir.join("retro.db")
 }

@@ -1,6 +1,6 @@
-//! `retro up`: every role in one process, which also keeps the broker running and the database migrated.
+//! `retro up`: runs all roles in one process, which also supervises the broker and migrates the database.
 
-mod ground;
+mod backends;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,42 +15,45 @@ use retro_http::Scrape;
 
 use crate::commands::Exit;
 use crate::instance::Instance;
-use crate::policies::PolicyBook;
-use crate::process::{Doors, Process};
+use crate::policies::PolicySource;
+use crate::process::{Listeners, Process};
 use crate::store::Stores;
 use crate::{data_folder, embedder, output, store};
-use ground::Ground;
+use backends::Backends;
 
 /// Runs until a signal asks it to stop.
-pub(crate) async fn up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> {
-    let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
-    let vectors = embedder::source(&config)?;
-    data_folder::secure(&config.data_dir)?;
-    let _lock = lock(&config.data_dir)?;
-    let roles = roles(&config);
-    let doors = Doors::open(&config, &roles).await?;
-    let Ground { server, nats_url, bus } = ground::prepare(&config, &policies, &doors, &metrics).await?;
-    let http_url = doors.http_url().context("a gateway has an HTTP side")?;
+pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> {
+    let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
+    let vectors = embedder::load_vector_source(&config)?;
+    data_folder::ensure_private(&config.data_dir)?;
+    // Held until the process ends; the system releases it even after a kill.
+    let _lock = lock_data_folder(&config.data_dir)?;
+    let roles = select_roles(&config);
+    let doors = Listeners::open(&config, &roles).await?;
+    let Backends { server, nats_url, bus } =
+        backends::prepare_backends(&config, &policies, &doors, &metrics).await?;
+    let http_url = doors.http_url().context("the gateway has an HTTP listener")?;
     let bridge_url = doors.bridge_url();
-    let Stores { store, agents } = store::lazy(&config)?;
+    let Stores { store, agents } = store::build_lazy_stores(&config)?;
     let data_dir = config.data_dir.clone();
-    let supervised = server.as_ref().map(NatsServer::watch);
+    let supervised = server.as_ref().map(NatsServer::subscribe_state);
     let process = Process { config, roles, store, agents, bus, policies, vectors, supervised, metrics };
-    let ended = process.run(doors, || at_work(&data_dir, nats_url, http_url, bridge_url)).await;
+    let ended = process.run(doors, || report_running(&data_dir, nats_url, http_url, bridge_url)).await;
+    // A second signal asks for an immediate exit: the broker is not stopped gracefully then.
     if let (Some(server), Ok(Exit::Done) | Err(_)) = (server, &ended) {
-        server.stop().await;
+        server.shut_down().await;
     }
     Instance::remove(&data_dir);
     ended
 }
 
-/// All of them; a bridge only where there is a secret for it.
-fn roles(config: &Config) -> BTreeSet<Role> {
-    let bridged = config.is_bridged();
+/// Returns all roles; the bridge only if a webhook secret is configured.
+fn select_roles(config: &Config) -> BTreeSet<Role> {
+    let bridged = config.has_bridge_secret();
     Role::ALL.into_iter().filter(|role| *role != Role::Bridge || bridged).collect()
 }
 
-fn at_work(
+fn report_running(
     data_dir: &Path,
     nats_url: String,
     http_url: String,
@@ -59,12 +62,12 @@ fn at_work(
     let webhooks = bridge_url.as_ref().map_or(String::new(), |url| format!("; webhooks at {url}"));
     let told = format!("retro is up: {http_url} (data in {}){webhooks}", data_dir.display());
     Instance { pid: std::process::id(), nats_url, http_url, bridge_url }.write(data_dir)?;
-    output::told(&told);
+    output::print_notice(&told);
     Ok(())
 }
 
-/// Two processes on one data folder would fight over the broker's store.
-fn lock(data_dir: &Path) -> anyhow::Result<File> {
+/// Locks the data folder. Two processes on one data folder would corrupt the broker's store.
+fn lock_data_folder(data_dir: &Path) -> anyhow::Result<File> {
     let path = data_dir.join("lock");
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     if file.try_lock().is_err() {

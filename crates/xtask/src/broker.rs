@@ -1,4 +1,4 @@
-//! What a running program's broker holds, asked for in its own words: a client would be a dependency for two questions.
+//! Reads what a broker stores, with a minimal NATS client: two requests do not justify a dependency.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,25 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// Messages asked for at once: some megabytes.
+/// Messages per request; a batch is a few megabytes.
 const BATCH: usize = 1000;
-/// The largest message that is read, bytes: what the broker takes, and headers.
+/// Largest message that is accepted, in bytes: the broker's limit plus headers.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Where answers are sent.
+/// Reply subject.
 const INBOX: &str = "_INBOX.load";
 
-/// The events that a stream of the broker at `url` holds: by their ids, how often each is there.
-pub(crate) async fn events(url: &str, stream: &str) -> Result<BTreeMap<String, usize>> {
-    let mut broker = Broker::connect(url).await?;
+/// Counts the events in a stream of the broker at `url`, by event id.
+pub(crate) async fn count_events_by_id(url: &str, stream: &str) -> Result<BTreeMap<String, usize>> {
+    let mut broker = BrokerConnection::connect(url).await?;
     let (mut events, mut next) = (BTreeMap::new(), 1);
     loop {
         let asked = format!("{{\"seq\":{next},\"next_by_subj\":\">\",\"batch\":{BATCH}}}");
         let bytes = asked.len();
-        broker.say(&format!("PUB $JS.API.DIRECT.GET.{stream} {INBOX} {bytes}\r\n{asked}\r\n")).await?;
+        broker
+            .write_command(&format!("PUB $JS.API.DIRECT.GET.{stream} {INBOX} {bytes}\r\n{asked}\r\n"))
+            .await?;
         let from = next;
-        while let Some((sequence, payload)) = broker.message().await? {
+        while let Some((sequence, payload)) = broker.read_message().await? {
             next = sequence + 1;
             let event: Value = serde_json::from_slice(&payload)?;
             let id =
@@ -36,51 +38,57 @@ pub(crate) async fn events(url: &str, stream: &str) -> Result<BTreeMap<String, u
     }
 }
 
-/// How many messages of a stream a consumer of the broker at `url` has still to take or to answer for.
-pub(crate) async fn waiting(url: &str, stream: &str, consumer: &str) -> Result<u64> {
-    let mut broker = Broker::connect(url).await?;
-    let info = broker.ask(&format!("$JS.API.CONSUMER.INFO.{stream}.{consumer}")).await?;
-    let count = |key: &str| info[key].as_u64().with_context(|| format!("{consumer} is not known: {info}"));
+/// Counts the messages that a consumer has not received or not acknowledged.
+pub(crate) async fn count_pending(url: &str, stream: &str, consumer: &str) -> Result<u64> {
+    let mut broker = BrokerConnection::connect(url).await?;
+    let info = broker.request_json(&format!("$JS.API.CONSUMER.INFO.{stream}.{consumer}")).await?;
+    let count = |key: &str| {
+        info[key].as_u64().with_context(|| format!("the broker does not know {consumer}: {info}"))
+    };
     Ok(count("num_pending")? + count("num_ack_pending")?)
 }
 
-struct Broker(BufReader<TcpStream>);
+struct BrokerConnection(BufReader<TcpStream>);
 
-impl Broker {
+impl BrokerConnection {
     async fn connect(url: &str) -> Result<Self> {
-        let address = url.strip_prefix("nats://").context("the broker's address begins with nats://")?;
+        let address =
+            url.strip_prefix("nats://").context("the broker's address does not begin with nats://")?;
         let (login, host) = address.rsplit_once('@').unwrap_or(("", address));
         let mut broker = Self(BufReader::new(TcpStream::connect(host).await?));
         let (user, password) = login.split_once(':').unwrap_or_default();
         let hello = json!({"verbose": false, "headers": true, "user": user, "pass": password});
-        broker.say(&format!("CONNECT {hello}\r\nSUB {INBOX} 1\r\n")).await?;
+        // Subscribed before any request: NATS drops a reply that has no subscriber.
+        broker.write_command(&format!("CONNECT {hello}\r\nSUB {INBOX} 1\r\n")).await?;
         Ok(broker)
     }
 
-    async fn say(&mut self, words: &str) -> Result<()> {
+    async fn write_command(&mut self, words: &str) -> Result<()> {
         Ok(self.0.write_all(words.as_bytes()).await?)
     }
 
-    /// The answer to a question that says no more than its subject.
-    async fn ask(&mut self, subject: &str) -> Result<Value> {
-        self.say(&format!("PUB {subject} {INBOX} 0\r\n\r\n")).await?;
+    /// Sends a request with an empty body and returns the JSON answer.
+    async fn request_json(&mut self, subject: &str) -> Result<Value> {
+        self.write_command(&format!("PUB {subject} {INBOX} 0\r\n\r\n")).await?;
         let mut line = String::new();
         loop {
             line.clear();
-            ensure_read(self.0.read_line(&mut line).await?)?;
+            ensure_open(self.0.read_line(&mut line).await?)?;
             match line.split_whitespace().collect::<Vec<_>>()[..] {
-                ["PING"] => self.say("PONG\r\n").await?,
+                ["PING"] => self.write_command("PONG\r\n").await?,
                 ["-ERR", ..] => bail!("the broker said {line}"),
-                ["MSG", .., total] => return Ok(serde_json::from_slice(&self.bytes(total.parse()?).await?)?),
+                ["MSG", .., total] => {
+                    return Ok(serde_json::from_slice(&self.read_payload(total.parse()?).await?)?);
+                }
                 _ => {}
             }
         }
     }
 
-    /// So many bytes, and the end of their line.
-    async fn bytes(&mut self, total: usize) -> Result<Vec<u8>> {
+    /// Reads a payload of this many bytes and its line end.
+    async fn read_payload(&mut self, total: usize) -> Result<Vec<u8>> {
         if total > BYTES_MAX {
-            bail!("{total} bytes are no answer");
+            bail!("an answer of {total} bytes is too large");
         }
         let mut bytes = vec![0; total + 2];
         self.0.read_exact(&mut bytes).await?;
@@ -88,30 +96,32 @@ impl Broker {
         Ok(bytes)
     }
 
-    /// The next message of an answer: its position and its payload; `None` at the answer's end.
-    async fn message(&mut self) -> Result<Option<(u64, Vec<u8>)>> {
+    /// Reads the next message of a batch: stream sequence and payload. `None` at the end of the batch.
+    async fn read_message(&mut self) -> Result<Option<(u64, Vec<u8>)>> {
         let mut line = String::new();
         loop {
             line.clear();
-            ensure_read(self.0.read_line(&mut line).await?)?;
+            ensure_open(self.0.read_line(&mut line).await?)?;
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
-                ["PING"] => self.say("PONG\r\n").await?,
-                // With a subject for an answer or without.
-                ["HMSG", .., headers, total] => return self.rest(headers.parse()?, total.parse()?).await,
+                ["PING"] => self.write_command("PONG\r\n").await?,
+                // The reply subject is optional here, so only the last two words have fixed positions.
+                ["HMSG", .., headers, total] => {
+                    return self.read_message_body(headers.parse()?, total.parse()?).await;
+                }
                 ["-ERR" | "MSG", ..] => bail!("the broker said {line}"),
                 _ => {}
             }
         }
     }
 
-    async fn rest(&mut self, headers: usize, total: usize) -> Result<Option<(u64, Vec<u8>)>> {
-        let bytes = self.bytes(total).await?;
-        let head = bytes.get(..headers).context("headers are a part of their message")?;
+    async fn read_message_body(&mut self, headers: usize, total: usize) -> Result<Option<(u64, Vec<u8>)>> {
+        let bytes = self.read_payload(total).await?;
+        let head = bytes.get(..headers).context("the headers are longer than the message")?;
         let head = String::from_utf8_lossy(head).into_owned();
-        let (status, head) = head.split_once("\r\n").context("headers begin with a line of their own")?;
+        let (status, head) = head.split_once("\r\n").context("the headers have no status line")?;
         if status != "NATS/1.0" {
-            // Nothing from here on, or the end of a batch.
+            // 404: no message from here on. 204: end of the batch.
             return if status.contains(" 404") || status.contains(" 204") {
                 Ok(None)
             } else {
@@ -119,12 +129,12 @@ impl Broker {
             };
         }
         let position = head.lines().find_map(|line| line.strip_prefix("Nats-Sequence:"));
-        let position = position.context("a message has a position")?.trim().parse()?;
+        let position = position.context("the message has no Nats-Sequence header")?.trim().parse()?;
         Ok(Some((position, bytes[headers..].to_vec())))
     }
 }
 
-fn ensure_read(bytes: usize) -> Result<()> {
+fn ensure_open(bytes: usize) -> Result<()> {
     if bytes == 0 {
         bail!("the broker closed the connection");
     }

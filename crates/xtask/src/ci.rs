@@ -1,8 +1,9 @@
-//! What CI runs, in the order in which a mistake shows soonest. The tests come last, so that their count is the last line.
+//! The steps of CI, in the order in which they find mistakes soonest. The tests come last, so that the last
+//! line counts them.
 
 mod deny;
-mod left_over;
-mod tests_passed;
+mod leaked_processes;
+mod test_runner;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -11,9 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use crate::{generate, tidy};
-use tests_passed::Counts;
+use test_runner::TestCounts;
 
-/// A step: what it is called, what it does, and what a person does when it fails.
+/// A CI step: name, function, and advice for a failure.
 struct Step {
     name: &'static str,
     run: fn(&Path) -> Result<()>,
@@ -21,19 +22,23 @@ struct Step {
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "format", run: format, remedy: "run `cargo fmt --all`" },
+    Step { name: "format", run: check_format, remedy: "run `cargo fmt --all`" },
     Step { name: "tidy", run: tidy::run, remedy: "each line of `cargo xtask tidy` says what to do" },
-    Step { name: "gen", run: generate::check, remedy: "run `cargo xtask gen` and commit what it writes" },
-    Step { name: "deny", run: deny::run, remedy: "see .deny.toml: every exception there has its reason" },
+    Step {
+        name: "gen",
+        run: generate::check_generated,
+        remedy: "run `cargo xtask gen` and commit what it writes",
+    },
+    Step { name: "deny", run: deny::run, remedy: "see .deny.toml, where every exception has a reason" },
     Step {
         name: "clippy",
-        run: clippy,
-        remedy: "mend what the first warning names; an exception is an `#[expect]` with a reason",
+        run: run_clippy,
+        remedy: "fix the first warning; an exception is an `#[expect]` with a reason",
     },
-    Step { name: "docs", run: docs, remedy: "mend the link or the example that the first warning names" },
+    Step { name: "docs", run: build_docs, remedy: "fix the link or the example in the first warning" },
 ];
 
-/// Runs every step, then the tests; stops at the first failure.
+/// Runs every step and then the tests; stops at the first failure.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let mut times = Vec::new();
     for step in STEPS {
@@ -44,19 +49,19 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     }
     println!("ci: tests");
     let began = Instant::now();
-    let counts = tests_passed::run(root)?;
+    let counts = test_runner::run_tests(root)?;
     times.push(("tests", began.elapsed()));
-    println!("ci: {}", timing(&times));
-    Ok(report(counts))
+    println!("ci: {}", format_timing(&times));
+    Ok(report_tests(counts))
 }
 
 /// Runs every test.
-pub(crate) fn test(root: &Path) -> Result<ExitCode> {
-    tests_passed::run(root).map(report)
+pub(crate) fn run_tests(root: &Path) -> Result<ExitCode> {
+    test_runner::run_tests(root).map(report_tests)
 }
 
-/// The last line of a run, whoever reads it, counts the tests.
-fn report(counts: Counts) -> ExitCode {
+/// Prints the test counts as the last line, where scripts look for them.
+fn report_tests(counts: TestCounts) -> ExitCode {
     if counts.failed > 0 {
         println!("step `tests` failed: each failure above names its test");
     }
@@ -64,26 +69,26 @@ fn report(counts: Counts) -> ExitCode {
     if counts.failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn timing(times: &[(&str, Duration)]) -> String {
+fn format_timing(times: &[(&str, Duration)]) -> String {
     let parts: Vec<_> =
         times.iter().map(|(name, time)| format!("{name} {:.1} s", time.as_secs_f64())).collect();
     parts.join(", ")
 }
 
-fn format(root: &Path) -> Result<()> {
-    cargo(root, &["fmt", "--all", "--check"], &[])
+fn check_format(root: &Path) -> Result<()> {
+    run_cargo(root, &["fmt", "--all", "--check"], &[])
 }
 
-fn clippy(root: &Path) -> Result<()> {
-    cargo(root, &["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"], &[])
+fn run_clippy(root: &Path) -> Result<()> {
+    run_cargo(root, &["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"], &[])
 }
 
-fn docs(root: &Path) -> Result<()> {
-    cargo(root, &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "--deny warnings")])
+fn build_docs(root: &Path) -> Result<()> {
+    run_cargo(root, &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "--deny warnings")])
 }
 
-/// Runs cargo in the workspace; fails when it does.
-fn cargo(root: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Result<()> {
+/// Runs cargo in the workspace. Fails when cargo does.
+fn run_cargo(root: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     let status = command.current_dir(root).args(arguments).envs(variables.iter().copied()).status()?;
     ensure!(status.success(), "`cargo {}` ended with {status}", arguments.join(" "));

@@ -1,10 +1,10 @@
-//! `make demo`: the main job on real runs, then a composed workflow whose agents ask for context, before a
-//! newcomer's eyes. Everything goes through the public interface: the `retro` binary and its HTTP side.
+//! `make demo`: shows the main task on real runs, then a composed workflow whose agents request context. Uses
+//! only the public interface: the `retro` binary and its HTTP API.
 
-mod acts;
 mod agent;
+mod composed;
 mod real;
-mod shown;
+mod summary;
 
 use std::path::{Path, PathBuf};
 
@@ -12,25 +12,25 @@ use anyhow::{Context, Result, ensure};
 
 use crate::instance::Instance;
 
-/// The tenant that everything of the demo belongs to.
+/// Tenant of the demo.
 const TENANT: &str = "default";
 
-/// Runs the demo in a fresh folder below the project's root; ends by itself.
+/// Runs the demo in a fresh folder below the project's root.
 pub(crate) fn run(root: &Path, binary: Option<&Path>) -> Result<()> {
-    let binary = binary.map_or_else(built, |path| Ok(path.to_owned()))?;
+    let binary = binary.map_or_else(find_release_binary, |path| Ok(path.to_owned()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(tell(root, &binary))
+    runtime.block_on(run_demo(root, &binary))
 }
 
-/// The release build, wherever cargo was told to put it.
-pub(crate) fn built() -> Result<PathBuf> {
+/// Returns the path of the release build, in cargo's target folder. Fails when it is missing.
+pub(crate) fn find_release_binary() -> Result<PathBuf> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let path = metadata.target_directory.join("release/retro").into_std_path_buf();
     ensure!(path.exists(), "{} is missing: run `make demo`, which builds it", path.display());
     Ok(path)
 }
 
-async fn tell(root: &Path, binary: &Path) -> Result<()> {
+async fn run_demo(root: &Path, binary: &Path) -> Result<()> {
     let folder = root.join(".demo");
     let retro = Instance::start(binary, &folder, &root.join("pipelines"), &[]).await?;
     println!(
@@ -38,11 +38,11 @@ async fn tell(root: &Path, binary: &Path) -> Result<()> {
         folder.display(),
         retro.http_url()
     );
-    let emitted = real::emit(&retro, &root.join("crates/xtask/fixtures/demo")).await?;
-    let composed = acts::play(&retro, &folder).await?;
-    retro.wait_until_still().await?;
-    shown::everything(&retro, emitted + composed).await.context("the demo ran, and could not be shown")?;
+    let emitted = real::emit_real_runs(&retro, &root.join("crates/xtask/fixtures/demo")).await?;
+    let composed = composed::run_composed_workflows(&retro, &folder).await?;
+    retro.wait_until_idle().await?;
+    summary::show_results(&retro, emitted + composed).await.context("showing the demo's results")?;
     retro.stop().await?;
-    shown::what_next(&folder);
+    summary::print_next_steps(&folder);
     Ok(())
 }

@@ -1,8 +1,7 @@
-//! `cargo xtask eval`: measures what decides without a model on evaluation data, so that a figure in a manual can be
-//! printed again by anybody who has the data.
+//! `cargo xtask eval`: measures the decisions that need no model on evaluation data, so that anybody with the
+//! data can reproduce the figures in the manuals.
 //!
-//! An evaluation calls the product's own functions and sees labels only to score what they answered. It decides
-//! nothing itself.
+//! An evaluation calls the product's own functions, and uses labels only to score their answers.
 
 mod findings;
 mod hostile;
@@ -21,76 +20,82 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
-/// What is measured.
+/// An evaluation.
 #[derive(Subcommand)]
 pub(crate) enum Eval {
-    /// The heuristics that look into runs, part by part: each figure beside a naive baseline and its goal.
+    /// Measures the heuristics of the investigator part by part, each figure compared with a naive baseline and its
+    /// goal.
     Findings(findings::Options),
-    /// Hostile and genuine reviews through a running bridge: what became of each, and what an agent is shown in the end.
+    /// Posts hostile and genuine reviews through a running bridge, and shows what becomes of each and what an
+    /// agent is shown.
     Hostile(hostile::Options),
-    /// The screen against hostile text: recall by kind, false alarms on real reviews, beside a one-line expression.
+    /// Measures the screen against hostile text: recall by kind and false alarms on real reviews, compared with a
+    /// one-line regular expression.
     Injection(injection::Options),
-    /// Every real run through a running program: which memories it makes, some of them drawn by a seed to be read by a person.
+    /// Sends every real run to a running program, and prints memories drawn by a seed for a person to read.
     Memories(real::memories::Options),
-    /// One retrospective over failed runs whose cause people know: its report, and what they say beside it.
-    Report(real::beside::Options),
-    /// Embedders: which sentences they call the same, beside what people called so; calibrates the scale of one.
+    /// Runs one retrospective over failed runs with known causes, and prints its findings next to those
+    /// causes.
+    Report(real::comparison::Options),
+    /// Measures which sentences an embedder considers similar, compared with people's judgement; can calibrate an
+    /// embedder's scale.
     Paraphrases(findings::paraphrases::Options),
-    /// The reader of reviews: which remarks it calls rules, beside what people called them.
+    /// Measures which review remarks are read as rules, compared with people's labels.
     Rules(rules::Options),
-    /// How long the heuristics look into a run, and into a megabyte of trace.
+    /// Measures how long the heuristics take per run and per megabyte of trajectory.
     Time(real::time::Options),
-    /// GitHub's payloads: what the bridge reads in each; and posted to a running bridge.
+    /// Reads GitHub payloads as the bridge does, and can post them to a running bridge.
     Webhooks(webhooks::Options),
 }
 
-/// Where the evaluation data lies.
+/// Location of the evaluation data.
 #[derive(Args)]
-struct Data {
-    /// The folder of the evaluation data.
+struct EvalData {
+    /// Folder of the evaluation data.
     #[arg(long, env = "RETRO_EVAL_DATA")]
     data: Option<PathBuf>,
 }
 
-impl Data {
-    /// The folder of one set. Fails with what to do when it is not known or not there.
-    fn set(&self, name: &str) -> Result<PathBuf> {
-        let data = self.data.as_deref().context("evaluation data is not part of the project: say where it lies with `--data DIR` or in RETRO_EVAL_DATA")?;
+impl EvalData {
+    /// Returns the folder of a data set. Fails with instructions when it is unknown or missing.
+    fn set_folder(&self, name: &str) -> Result<PathBuf> {
+        let data = self.data.as_deref().context("evaluation data is not part of the project: name its folder with `--data DIR` or in RETRO_EVAL_DATA")?;
         let folder = data.join(name);
         ensure!(
             folder.is_dir(),
-            "{} is not there: `--data` names the folder that holds {name}",
+            "{} does not exist: `--data` must name the folder that contains {name}",
             folder.display()
         );
         Ok(folder)
     }
 }
 
-/// A half of the evaluation data: what is tuned is tuned on one, and the other says whether that was honest.
+/// One half of the evaluation data. Heuristics are tuned on one half, and the other shows whether they
+/// generalise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
-enum Part {
-    /// Its texts were read while what is measured was written.
+enum DataHalf {
+    /// Texts that were read while the heuristics were written.
     Read,
-    /// Its texts were only counted.
+    /// Texts that were only counted.
     Unread,
 }
 
-impl Part {
-    /// The part of a group: half of all groups, whatever their number.
-    fn of(group: &str) -> Self {
+impl DataHalf {
+    /// Assigns a group to a half by its hash.
+    fn of_group(group: &str) -> Self {
         if Sha256::digest(group.as_bytes())[0] < 128 { Self::Read } else { Self::Unread }
     }
 }
 
-/// Runs one evaluation and prints what it measured.
+/// Runs one evaluation and prints its results.
 pub(crate) fn run(root: &Path, eval: &Eval) -> Result<()> {
     match eval {
         Eval::Findings(options) => findings::run(options),
         Eval::Hostile(options) => hostile::run(root, options),
         Eval::Injection(options) => injection::run(options),
         Eval::Memories(options) => real::memories::run(root, options),
-        Eval::Report(options) => real::beside::run(root, options),
+        Eval::Report(options) => real::comparison::run(root, options),
         Eval::Paraphrases(options) => findings::paraphrases::run(options),
         Eval::Rules(options) => rules::run(options),
         Eval::Time(options) => real::time::run(options),
@@ -98,8 +103,8 @@ pub(crate) fn run(root: &Path, eval: &Eval) -> Result<()> {
     }
 }
 
-/// Every row of a file with a JSON document on each line.
-fn rows<Row: DeserializeOwned>(file: &Path) -> Result<Vec<Row>> {
+/// Reads a JSON-lines file. Fails with file and line number.
+fn read_rows<Row: DeserializeOwned>(file: &Path) -> Result<Vec<Row>> {
     let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
     let lines = BufReader::new(opened).lines().enumerate();
     lines

@@ -1,8 +1,8 @@
-//! `cargo xtask fixtures`: makes the demo's real runs out of evaluation data, once; what it writes is committed.
+//! `cargo xtask fixtures`: makes the demo's real runs from evaluation data; its output is committed.
 //!
-//! A run becomes what its engine would have sent: a CloudEvent with the trajectory inline. What only an evaluation
-//! knows (rewards, flags of failed calls, classes of errors, expected actions, texts of tasks) stays behind, so that
-//! nothing in the demo can be read off a label. The same data always gives the same bytes.
+//! A run becomes the CloudEvent that its engine would have sent, with the trajectory inline. Labels (rewards,
+//! failure flags, error classes, expected actions, task texts) are left out, so that nothing in the demo can
+//! be read off a label. The same data always gives the same bytes.
 
 mod airline;
 mod sql;
@@ -15,28 +15,28 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The largest event with its trajectory inline: what CloudEvents asks of every intermediary to pass on.
+/// Largest event with its trajectory inline: the size that CloudEvents asks every intermediary to forward.
 const EVENT_BYTES_MAX: usize = 64 * 1024;
-/// All files together, compressed: they are cloned with the project by everybody.
+/// Largest compressed size of all files together, because everybody clones them with the project.
 const FILES_BYTES_MAX: usize = 1024 * 1024;
-/// zstd's highest level that needs no more memory to unpack than the usual ones.
-const LEVEL: i32 = 19;
-/// The version of ATIF that is written.
-const ATIF: &str = "ATIF-v1.4";
+/// Highest zstd level that needs no extra memory to decompress.
+const COMPRESSION_LEVEL: i32 = 19;
+/// ATIF version of the written trajectories.
+const ATIF_VERSION: &str = "ATIF-v1.4";
 
-/// One run, converted.
-pub(crate) struct Run {
+/// A converted run.
+pub(crate) struct ConvertedRun {
     pub(crate) workflow: String,
     pub(crate) run_id: String,
     pub(crate) success: bool,
     /// Version of the prompt, where the data has several.
     pub(crate) prompt_version: Option<&'static str>,
     pub(crate) agent: Value,
-    /// Entries of the trajectory, without their numbers.
+    /// Trajectory entries, without their step numbers.
     pub(crate) steps: Vec<Value>,
 }
 
-/// Who made the run, as the data names it.
+/// Agent of the run, as the data names it.
 #[derive(Deserialize)]
 struct AgentRow {
     model: String,
@@ -45,50 +45,50 @@ struct AgentRow {
     schema_given: bool,
 }
 
-/// What became of the run; all other fields are the evaluation's.
+/// Outcome of the run. The other fields of the data are labels.
 #[derive(Deserialize)]
 struct OutcomeRow {
     success: bool,
 }
 
-/// Reads the evaluation data under `data` and writes the demo's files. Fails when a run or the whole is too large.
+/// Reads the evaluation data under `data` and writes the demo's files. Fails when a run or the total is too
+/// large.
 pub(crate) fn run(root: &Path, data: &Path) -> Result<()> {
     let folder = root.join("crates/xtask/fixtures/demo");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut total = 0;
-    for (name, runs) in [(airline::WORKFLOW, airline::runs(data)?), (sql::WORKFLOW, sql::runs(data)?)] {
-        let packed = pack(&runs)?;
+    for (name, runs) in
+        [(airline::WORKFLOW, airline::read_runs(data)?), (sql::WORKFLOW, sql::read_runs(data)?)]
+    {
+        let packed = pack_runs(&runs)?;
         let file = folder.join(format!("{name}.jsonl.zst"));
         fs::write(&file, &packed).with_context(|| format!("cannot write {}", file.display()))?;
         println!("{}: {} runs, {} bytes", file.display(), runs.len(), packed.len());
         total += packed.len();
     }
-    ensure!(
-        total <= FILES_BYTES_MAX,
-        "{total} bytes are more than the {FILES_BYTES_MAX} that the demo may weigh"
-    );
+    ensure!(total <= FILES_BYTES_MAX, "{total} bytes in total; the demo's files may have {FILES_BYTES_MAX}");
     Ok(())
 }
 
-fn pack(runs: &[Run]) -> Result<Vec<u8>> {
+fn pack_runs(runs: &[ConvertedRun]) -> Result<Vec<u8>> {
     let mut lines = String::new();
     for run in runs {
-        let line = run.event().to_string();
+        let line = run.to_event().to_string();
         ensure!(
             line.len() <= EVENT_BYTES_MAX,
-            "run {}: {} bytes are too many inline",
+            "run {}: {} bytes are too many for an inline trajectory",
             run.run_id,
             line.len()
         );
         lines.push_str(&line);
         lines.push('\n');
     }
-    zstd::encode_all(lines.as_bytes(), LEVEL).context("cannot compress")
+    zstd::encode_all(lines.as_bytes(), COMPRESSION_LEVEL).context("cannot compress")
 }
 
-impl Run {
-    /// What its engine would have sent: a CloudEvent with the trajectory inline.
-    pub(crate) fn event(&self) -> Value {
+impl ConvertedRun {
+    /// Builds the event that the run's engine would have sent, with the trajectory inline.
+    pub(crate) fn to_event(&self) -> Value {
         let numbered = self.steps.iter().enumerate().map(|(at, step)| {
             let mut step = step.clone();
             step["step_id"] = json!(at + 1);
@@ -106,7 +106,7 @@ impl Run {
                 "outcome": if self.success { "success" } else { "failure" },
                 "agent": {"name": self.agent["name"], "model": self.agent["model_name"]},
                 "trajectory": {
-                    "schema_version": ATIF,
+                    "schema_version": ATIF_VERSION,
                     "session_id": self.run_id,
                     "agent": self.agent,
                     "steps": numbered.collect::<Vec<_>>(),
@@ -120,7 +120,7 @@ impl Run {
     }
 }
 
-/// A turn of the agent: what it said, what it thought, and its calls with what each answered.
+/// Builds an agent's turn: message, reasoning, and calls with their answers.
 pub(crate) fn agent_turn(message: &str, reasoning: Option<&str>, calls: &[Call]) -> Value {
     let mut turn = json!({"source": "agent", "message": message});
     if let Some(reasoning) = reasoning {
@@ -136,7 +136,7 @@ pub(crate) fn agent_turn(message: &str, reasoning: Option<&str>, calls: &[Call])
     turn
 }
 
-/// One call of a tool and its answer.
+/// A tool call with its answer.
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) tool: String,
@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// Fields of the data that only an evaluation knows.
+    /// Label fields of the data.
     const LABELS: [&str; 12] = [
         "is_error",
         "error_class",
@@ -185,7 +185,7 @@ mod tests {
             Value::Object(fields) => {
                 for (name, value) in fields {
                     names.insert(name.clone());
-                    // Arguments are the tool's own.
+                    // Arguments belong to the tool, so their names are not checked.
                     if name != "arguments" {
                         field_names(value, names);
                     }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_runs_are_whole_small_distinct_and_without_labels() {
+    fn committed_runs_are_complete_small_distinct_and_without_labels() {
         let mut ids = BTreeSet::new();
         for (workflow, runs) in [(airline::WORKFLOW, 100), (sql::WORKFLOW, sql::RUNS)] {
             let events = committed(workflow);
@@ -222,19 +222,26 @@ mod tests {
     }
 
     #[test]
-    fn every_committed_run_is_read_as_an_engine_s_and_redaction_leaves_it_as_it_is() {
+    fn committed_runs_are_read_like_an_engines_and_need_no_redaction() {
         for (workflow, expected) in [(airline::WORKFLOW, 100), (sql::WORKFLOW, sql::RUNS)] {
             let name = format!("{workflow}.jsonl.zst");
             let bytes =
                 fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/demo").join(&name)).unwrap();
-            let runs = retro_adapters::read_file(&bytes, &name, &retro_adapters::Options::default()).unwrap();
+            let runs = retro_adapters::import_file(&bytes, &name, &retro_adapters::ImportOptions::default())
+                .unwrap();
             assert_eq!(runs.len(), expected);
             let mut answered = 0;
             for run in runs {
-                assert_eq!(run.event.body_to_upload(), None, "{} does not fit inline", run.place);
+                assert_eq!(run.event.body_to_upload(), None, "{} does not fit inline", run.location);
                 let document = run.event.trajectory().unwrap();
-                let mut trajectory = retro_events::atif::read(document, "data.trajectory").unwrap();
-                assert_eq!(retro_redact::Redactor::shared().trajectory(&mut trajectory), 0, "{}", run.place);
+                let mut trajectory =
+                    retro_events::atif::parse_trajectory(document, "data.trajectory").unwrap();
+                assert_eq!(
+                    retro_redact::Redactor::shared().redact_trajectory(&mut trajectory),
+                    0,
+                    "{}",
+                    run.location
+                );
                 let calls = trajectory.turns.iter().flat_map(|turn| &turn.calls);
                 for call in calls {
                     assert_eq!(call.failed, None, "the data's own flag stays behind");
@@ -246,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_becomes_turns_whose_calls_hold_their_answers() {
+    fn a_conversation_becomes_turns_with_answered_calls() {
         let row = r#"{"run_id": "r1", "agent": {"model": "m", "strategy": "tool-calling"}, "outcome": {"success": true, "reward": 1.0}, "task": {"instruction": "secret"}, "steps": [
             {"i": 1, "role": "user", "text": "Change my flight."},
             {"i": 2, "role": "assistant", "text": "One moment."},
@@ -254,7 +261,7 @@ mod tests {
             {"i": 3, "role": "tool_result", "tool": "find", "call_id": "c1", "output": "Error: none", "is_error": true},
             {"i": 4, "role": "tool_call", "tool": "find", "call_id": "c2", "input": "{\"id\":8}"},
             {"i": 5, "role": "tool_result", "tool": "find", "call_id": "c2", "output": "found", "is_error": false}]}"#;
-        let event = airline::convert(serde_json::from_str(row).unwrap()).unwrap().event();
+        let event = airline::convert_row(serde_json::from_str(row).unwrap()).unwrap().to_event();
         let expected = json!([
             {"step_id": 1, "source": "user", "message": "Change my flight."},
             {"step_id": 2, "source": "agent", "message": "One moment.",
@@ -269,8 +276,8 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_too_large_is_refused_and_never_cut() {
-        let run = Run {
+    fn a_too_large_event_is_refused_and_not_truncated() {
+        let run = ConvertedRun {
             workflow: sql::WORKFLOW.to_owned(),
             run_id: "r1".to_owned(),
             success: true,
@@ -278,7 +285,7 @@ mod tests {
             agent: json!({"name": "a", "version": "1", "model_name": "m"}),
             steps: vec![agent_turn(&"a".repeat(EVENT_BYTES_MAX), None, &[])],
         };
-        let problem = pack(&[run]).unwrap_err().to_string();
+        let problem = pack_runs(&[run]).unwrap_err().to_string();
         assert!(problem.starts_with("run r1: "), "{problem}");
     }
 }

@@ -1,7 +1,7 @@
-//! What is generated from the types. A file that a person would otherwise have to keep in step with the code is
-//! written from it, and CI checks that it was.
+//! Files generated from the code's types, so that nobody has to keep them in step by hand. CI checks that
+//! they are up to date.
 
-mod commented;
+mod commented_toml;
 mod config;
 mod metrics;
 mod nats;
@@ -14,46 +14,47 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// A file that is written from the code.
-struct Generated {
-    /// From the workspace's root.
+/// A generated file.
+struct GeneratedFile {
+    /// Path from the workspace's root.
     path: &'static str,
     text: String,
 }
 
-fn all() -> Result<Vec<Generated>> {
-    let mut files = policy::generate()?;
-    files.extend(config::generate()?);
-    files.push(nats::generate()?);
-    files.push(metrics::generate());
+fn generate_all() -> Result<Vec<GeneratedFile>> {
+    let mut files = policy::generate_policy_files()?;
+    files.extend(config::generate_config_files()?);
+    files.push(nats::generate_users_file()?);
+    files.push(metrics::generate_metrics_page());
     Ok(files)
 }
 
-/// Writes every generated file that is not fresh.
-pub(crate) fn write(root: &Path) -> Result<()> {
-    for file in stale(root, all()?) {
+/// Writes every generated file that is out of date.
+pub(crate) fn write_generated(root: &Path) -> Result<()> {
+    for file in find_stale(root, generate_all()?) {
         let path = root.join(file.path);
-        create_dir_all(path.parent().context("a generated file lies in a folder")?)?;
+        create_dir_all(path.parent().context("a generated file has no parent folder")?)?;
         write_file(&path, file.text).with_context(|| format!("{} cannot be written", file.path))?;
         println!("gen: wrote {}", file.path);
     }
     Ok(())
 }
 
-/// Fails when a generated file is not what would be written.
-pub(crate) fn check(root: &Path) -> Result<()> {
-    let files = all()?;
+/// Fails when a generated file is out of date.
+pub(crate) fn check_generated(root: &Path) -> Result<()> {
+    let files = generate_all()?;
     let count = files.len();
-    let stale: Vec<_> = stale(root, files).iter().map(|file| file.path).collect();
+    let stale: Vec<_> = find_stale(root, files).iter().map(|file| file.path).collect();
     if !stale.is_empty() {
-        bail!("stale: {}; run `cargo xtask gen` and commit what it writes", stale.join(", "));
+        bail!("out of date: {}; run `cargo xtask gen` and commit the result", stale.join(", "));
     }
-    println!("gen: {count} generated files are fresh");
+    println!("gen: {count} generated files are up to date");
     Ok(())
 }
 
-fn stale(root: &Path, files: Vec<Generated>) -> Vec<Generated> {
-    let fresh = |file: &Generated| read_to_string(root.join(file.path)).is_ok_and(|found| found == file.text);
+fn find_stale(root: &Path, files: Vec<GeneratedFile>) -> Vec<GeneratedFile> {
+    let fresh =
+        |file: &GeneratedFile| read_to_string(root.join(file.path)).is_ok_and(|found| found == file.text);
     files.into_iter().filter(|file| !fresh(file)).collect()
 }
 
@@ -64,10 +65,10 @@ mod tests {
     #[test]
     fn a_file_that_differs_by_one_byte_or_is_missing_is_stale() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let file = |path, text: &str| Generated { path, text: text.to_owned() };
+        let file = |path, text: &str| GeneratedFile { path, text: text.to_owned() };
         let manifest = read_to_string(root.join("Cargo.toml")).expect("the crate's own manifest");
-        assert!(stale(root, vec![file("Cargo.toml", &manifest)]).is_empty());
-        assert_eq!(stale(root, vec![file("Cargo.toml", &format!("{manifest} "))]).len(), 1);
-        assert_eq!(stale(root, vec![file("not-there.toml", &manifest)]).len(), 1);
+        assert!(find_stale(root, vec![file("Cargo.toml", &manifest)]).is_empty());
+        assert_eq!(find_stale(root, vec![file("Cargo.toml", &format!("{manifest} "))]).len(), 1);
+        assert_eq!(find_stale(root, vec![file("not-there.toml", &manifest)]).len(), 1);
     }
 }

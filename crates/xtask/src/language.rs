@@ -108,7 +108,7 @@ pub(crate) fn check_goals(tree: &Tree) -> Vec<Problem> {
 
 /// Prints the measurement; fails when a goal is missed.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
-    let syntax = Syntax::read(&Tree::read(root)?);
+    let syntax = Syntax::read(&Tree::read_workspace(root)?);
     let measured = Measurement::new(&syntax);
     println!("{} files, {} lines without tests", syntax.files, measured.lines);
     println!(

@@ -1,6 +1,9 @@
-//! `cargo xtask load`: signed webhooks at a steady rate against a `retro up` whose broker is killed half-way. Says what GitHub
-//! would have been answered and how quickly; delivers what was refused again, as a person does in GitHub's list; and compares what
-//! the broker holds and what was counted with what was sent.
+//! `cargo xtask load`: sends signed webhooks at a constant rate to a `retro up`, and kills its broker
+//! half-way.
+//!
+//! Prints the answers that GitHub would have got and their latencies, redelivers what was refused (as a
+//! person does in GitHub's list), and compares what the broker stores and what was counted with what was
+//! sent.
 
 mod webhook;
 
@@ -16,60 +19,60 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::broker;
-use crate::demo::built;
+use crate::demo::find_release_binary;
 use crate::instance::Instance;
-use webhook::{Webhook, deliver};
+use webhook::{Webhook, deliver_webhook};
 
-/// What is sent.
+/// Load to send.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Sending {
-    /// Deliveries a second.
+pub(crate) struct LoadOptions {
+    /// Deliveries per second.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=5000))]
     rate: u32,
-    /// For how long, seconds.
+    /// Duration in seconds.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=3600))]
     seconds: u32,
-    /// Leaves the broker alone.
+    /// Does not kill the broker.
     #[arg(long)]
     calm: bool,
 }
 
-/// Deliveries under way at once; above it the sender waits, as GitHub's does.
-const UNDER_WAY_MAX: usize = 1000;
-/// Every so many deliveries that were taken, one is delivered again: by mistake, as people do.
-const AGAIN_EVERY: usize = 100;
-/// How often what was refused is delivered again before it is given up.
-const ROUNDS_MAX: u32 = 10;
-/// How long counting may take after the last delivery.
-const COUNTED_WITHIN: Duration = Duration::from_secs(120);
-/// How often is looked.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Concurrent deliveries. Above this the sender waits, as GitHub does.
+const CONCURRENT_MAX: usize = 1000;
+/// One of this many accepted deliveries is repeated, as a person may do by mistake.
+const REPEAT_EVERY: usize = 100;
+/// Attempts to redeliver refused webhooks.
+const RETRY_ROUNDS_MAX: u32 = 10;
+/// Timeout for counting after the last delivery.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(120);
+/// Interval at which the count is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What became of one delivery: the status, or `None` when there was no answer in GitHub's time; and how long it took.
-type Answered = (Webhook, Option<u16>, Duration);
+/// A delivery with its status, or `None` when there was no answer within GitHub's timeout, and its latency.
+type DeliveryResult = (Webhook, Option<u16>, Duration);
 
-/// Runs it against the release build, or another one.
-pub(crate) fn run(root: &Path, binary: Option<&Path>, load: Sending) -> Result<()> {
-    let binary = binary.map_or_else(built, |path| Ok(path.to_owned()))?;
+/// Runs the load against the release build, or against `binary`.
+pub(crate) fn run(root: &Path, binary: Option<&Path>, load: LoadOptions) -> Result<()> {
+    let binary = binary.map_or_else(find_release_binary, |path| Ok(path.to_owned()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.block_on(tell(root, &binary, load))
+    runtime.block_on(run_load(root, &binary, load))
 }
 
-async fn tell(root: &Path, binary: &Path, load: Sending) -> Result<()> {
+async fn run_load(root: &Path, binary: &Path, load: LoadOptions) -> Result<()> {
     let folder = root.join(".demo").join("load");
-    // No retrospectives: what is measured is the road to the broker and the count.
+    // A threshold that is never reached: retrospectives would disturb the measurement of intake and counting.
     let pipelines = folder.with_file_name("load-pipelines");
     std::fs::create_dir_all(pipelines.join("retrospective"))?;
     std::fs::write(pipelines.join("retrospective/pipeline.toml"), "[policy]\nthreshold_runs = 100000\n")?;
-    let retro = Instance::start(binary, &folder, &pipelines, &webhook::CONFIGURED).await?;
-    let url = retro.recorded("bridge_url")?;
+    let retro = Instance::start(binary, &folder, &pipelines, &webhook::BRIDGE_VARIABLES).await?;
+    let url = retro.recorded_value("bridge_url")?;
     let all = load.rate * load.seconds;
     println!(
-        "{all} signed deliveries to {url}, {} a second; half of them are finished workflow runs",
+        "{all} signed deliveries to {url}, {} per second; half of them are finished workflow runs",
         load.rate
     );
     let began = Instant::now();
-    let sending = tokio::spawn(send(url.clone(), load));
+    let sending = tokio::spawn(send_at_rate(url.clone(), load));
     if !load.calm {
         tokio::time::sleep(Duration::from_secs(u64::from(load.seconds / 2))).await;
         let killed = kill_broker(&retro)?;
@@ -77,67 +80,72 @@ async fn tell(root: &Path, binary: &Path, load: Sending) -> Result<()> {
     }
     let answered = sending.await??;
     println!("the last one was answered after {:.1} s", began.elapsed().as_secs_f64());
-    say(&answered);
-    let nats = retro.recorded("nats_url")?;
-    say_stored(&answered, &stored(&nats).await?)?;
-    deliver_again(&url, answered).await?;
+    print_statuses(&answered);
+    let nats = retro.recorded_value("nats_url")?;
+    check_stored(&answered, &count_stored_events(&nats).await?)?;
+    redeliver_webhooks(&url, answered).await?;
     let runs = u64::from(all.div_ceil(2));
-    let counted = wait_for(&retro, runs).await?;
-    let held = stored(&nats).await?;
+    let counted = wait_until_counted(&retro, runs).await?;
+    let held = count_stored_events(&nats).await?;
     let (events, times) = (held.len(), held.values().sum::<usize>());
     println!(
-        "in the end the broker holds {events} of {all} deliveries, {} of them more than once, and {times} messages",
+        "at the end the broker stores {events} of {all} deliveries, {} of them more than once, in {times} messages",
         held.values().filter(|times| **times > 1).count()
     );
     println!("finished workflow runs: {runs} sent, {counted} counted");
     retro.stop().await?;
-    ensure!(counted == runs, "{runs} runs were sent and {counted} are counted");
+    ensure!(counted == runs, "{runs} runs were sent, but {counted} are counted");
     ensure!(events == all as usize, "the broker lost what it acknowledged");
-    println!("each was counted once");
+    println!("every run was counted once");
     Ok(())
 }
 
-/// Every event that the broker holds, by the id of its delivery, with how often it is there.
-async fn stored(nats: &str) -> Result<BTreeMap<String, usize>> {
+/// Counts the events that the broker stores, by delivery id.
+async fn count_stored_events(nats: &str) -> Result<BTreeMap<String, usize>> {
     let mut held = BTreeMap::new();
     for stream in ["RETRO_INTAKE", "RETRO_GITHUB"] {
-        held.append(&mut broker::events(nats, stream).await?);
+        held.append(&mut broker::count_events_by_id(nats, stream).await?);
     }
     Ok(held)
 }
 
-/// What became of the deliveries by what was answered. Fails when one that was answered 202 is not there.
-fn say_stored(answered: &[Answered], held: &BTreeMap<String, usize>) -> Result<()> {
+/// Prints how often the deliveries of each status are stored. Fails when one that was answered 202 is
+/// missing.
+fn check_stored(answered: &[DeliveryResult], held: &BTreeMap<String, usize>) -> Result<()> {
     let mut places: BTreeMap<Option<u16>, [usize; 3]> = BTreeMap::new();
     for (webhook, status, _) in answered {
         let times = held.get(&webhook.delivery).copied().unwrap_or_default();
         places.entry(*status).or_default()[times.min(2)] += 1;
     }
-    println!("  before anything is delivered again, the broker holds of those");
+    println!("  stored by the broker before the redelivery:");
     for (status, [never, once, more]) in &places {
-        println!("  {:<22} {once:>7} once, {never} not at all, {more} more than once", named(*status));
+        println!(
+            "  {:<22} {once:>7} once, {never} not at all, {more} more than once",
+            describe_status(*status)
+        );
     }
     let lost = places.get(&Some(202)).map_or(0, |[never, ..]| *never);
-    ensure!(lost == 0, "{lost} deliveries were answered 202, and the broker has not got them");
+    ensure!(lost == 0, "{lost} deliveries were answered 202, but the broker does not have them");
     Ok(())
 }
 
-fn named(status: Option<u16>) -> String {
+fn describe_status(status: Option<u16>) -> String {
     status.map_or_else(|| "no answer within 10 s".to_owned(), |status| format!("answered {status}"))
 }
 
-/// Sends at the rate, whatever the answers are.
-async fn send(url: String, load: Sending) -> Result<Vec<Answered>> {
-    let http = webhook::client()?;
-    let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
+/// Sends at the configured rate, independent of the answers.
+async fn send_at_rate(url: String, load: LoadOptions) -> Result<Vec<DeliveryResult>> {
+    let http = webhook::build_client()?;
+    let room = Arc::new(Semaphore::new(CONCURRENT_MAX));
     let mut ticks = tokio::time::interval(Duration::from_secs(1) / load.rate);
     let mut under_way = JoinSet::new();
     for number in 0..load.rate * load.seconds {
         ticks.tick().await;
-        let place = room.clone().acquire_owned().await.expect("it is never closed");
+        // Acquired before spawning: the sender itself waits, as GitHub does.
+        let place = room.clone().acquire_owned().await.expect("the semaphore is never closed");
         let (http, url) = (http.clone(), url.clone());
         under_way.spawn(async move {
-            let answered = timed(&http, &url, Webhook::of(number)).await;
+            let answered = deliver_timed(&http, &url, Webhook::from_number(number)).await;
             drop(place);
             answered
         });
@@ -145,20 +153,20 @@ async fn send(url: String, load: Sending) -> Result<Vec<Answered>> {
     Ok(under_way.join_all().await)
 }
 
-async fn timed(http: &reqwest::Client, url: &str, webhook: Webhook) -> Answered {
+async fn deliver_timed(http: &reqwest::Client, url: &str, webhook: Webhook) -> DeliveryResult {
     let began = Instant::now();
-    let status = deliver(http, url, &webhook).await;
+    let status = deliver_webhook(http, url, &webhook).await;
     (webhook, status, began.elapsed())
 }
 
-/// Statuses, and how long the taken ones took.
-fn say(answered: &[Answered]) {
+/// Prints the statuses, and the latency of accepted deliveries.
+fn print_statuses(answered: &[DeliveryResult]) {
     let mut statuses: BTreeMap<Option<u16>, usize> = BTreeMap::new();
     for (_, status, _) in answered {
         *statuses.entry(*status).or_default() += 1;
     }
     for (status, times) in &statuses {
-        println!("  {:<22} {times:>7}", named(*status));
+        println!("  {:<22} {times:>7}", describe_status(*status));
     }
     let mut took: Vec<Duration> =
         answered.iter().filter(|(_, status, _)| *status == Some(202)).map(|(_, _, took)| *took).collect();
@@ -167,24 +175,24 @@ fn say(answered: &[Answered]) {
         took.get(took.len().saturating_sub(1) * permille / 1000).copied().unwrap_or_default()
     };
     let ms = |permille| at(permille).as_secs_f64() * 1e3;
-    println!("  202 within: p50 {:.1} ms, p99 {:.1} ms, the slowest {:.1} ms", ms(500), ms(990), ms(1000));
+    println!("  202 latency: p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms", ms(500), ms(990), ms(1000));
 }
 
-/// What was refused, until it is taken; and some of what was taken.
-async fn deliver_again(url: &str, answered: Vec<Answered>) -> Result<()> {
-    let http = webhook::client()?;
+/// Redelivers refused webhooks until they are accepted, and repeats some accepted ones.
+async fn redeliver_webhooks(url: &str, answered: Vec<DeliveryResult>) -> Result<()> {
+    let http = webhook::build_client()?;
     let (taken, mut refused): (Vec<_>, Vec<_>) =
         answered.into_iter().partition(|(_, status, _)| *status == Some(202));
-    let mistakes: Vec<_> = taken.into_iter().step_by(AGAIN_EVERY).map(|(webhook, ..)| webhook).collect();
-    println!("delivered again: {} that were refused, {} by mistake", refused.len(), mistakes.len());
+    let mistakes: Vec<_> = taken.into_iter().step_by(REPEAT_EVERY).map(|(webhook, ..)| webhook).collect();
+    println!("redelivered: {} refused, {} repeated by mistake", refused.len(), mistakes.len());
     for webhook in mistakes {
-        let status = deliver(&http, url, &webhook).await;
-        ensure!(status == Some(202), "a delivery that comes again was answered {status:?}");
+        let status = deliver_webhook(&http, url, &webhook).await;
+        ensure!(status == Some(202), "a repeated delivery was answered {status:?}");
     }
-    for _ in 0..ROUNDS_MAX {
+    for _ in 0..RETRY_ROUNDS_MAX {
         let mut still = Vec::new();
         for (webhook, ..) in refused {
-            let answer = timed(&http, url, webhook).await;
+            let answer = deliver_timed(&http, url, webhook).await;
             if answer.1 != Some(202) {
                 still.push(answer);
             }
@@ -195,30 +203,31 @@ async fn deliver_again(url: &str, answered: Vec<Answered>) -> Result<()> {
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    anyhow::bail!("{} deliveries were refused {ROUNDS_MAX} times", refused.len())
+    anyhow::bail!("{} deliveries were refused {RETRY_ROUNDS_MAX} times", refused.len())
 }
 
-/// Waits until so many runs are counted, for a bounded time; how many are.
-async fn wait_for(retro: &Instance, runs: u64) -> Result<u64> {
+/// Waits until this many runs are counted, or until the timeout, and returns the count.
+async fn wait_until_counted(retro: &Instance, runs: u64) -> Result<u64> {
     let began = Instant::now();
     loop {
-        let verified = retro.ask(&["verify"]).await?;
-        let counted = verified["checked"]["runs"].as_u64().context("`retro verify` counts runs")?;
-        if counted >= runs || began.elapsed() > COUNTED_WITHIN {
+        let verified = retro.run_json(&["verify"]).await?;
+        let counted =
+            verified["checked"]["runs"].as_u64().context("`retro verify` printed no count of runs")?;
+        if counted >= runs || began.elapsed() > COUNT_TIMEOUT {
             return Ok(counted);
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Kills the nats-server that this `retro up` supervises. Returns its id.
+/// Kills the nats-server that this `retro up` supervises and returns its process id.
 fn kill_broker(retro: &Instance) -> Result<i32> {
     let parent = retro.pid().context("`retro up` has ended")?;
     for process in std::fs::read_dir("/proc")?.flatten() {
         let Some(id) = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
-        // `pid (name) state ppid …`
+        // Format: `pid (name) state ppid …`
         let Ok(stat) = std::fs::read_to_string(process.path().join("stat")) else { continue };
         let Some((name, rest)) = stat.rsplit_once(") ") else { continue };
         let of_ours = rest.split(' ').nth(1).and_then(|parent| parent.parse().ok()) == Some(parent);

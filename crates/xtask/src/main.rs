@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-/// The project's own tool.
+/// Development tasks of the project.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
@@ -33,42 +33,43 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Everything that CI runs, in order; stops at the first failure and says what to do.
+    /// Runs everything that CI runs, in order; stops at the first failure and says what to do.
     Ci,
-    /// Every test, doctests included, by nextest where it is installed.
+    /// Runs every test, doctests included, with nextest where it is installed.
     Test,
-    /// Proves the layout: dependency arrows, lints, READMEs, reasons, runbooks, lengths.
+    /// Checks the layout: dependency directions, lints, READMEs, reasons, runbooks, file lengths.
     Tidy,
     /// Measures names and doc comments of the code; fails when a goal is missed.
     Language(language::Options),
-    /// Shows the main job on real runs, then everything that can happen to a memory; ends by itself.
+    /// Runs the demo: real runs, then every kind of change that can happen to a memory.
     Demo {
         /// The built program [default: `retro` of the release profile].
         #[arg(long)]
         retro: Option<PathBuf>,
     },
-    /// Sends signed webhooks at a steady rate, kills the broker half-way, and says what was answered, stored and counted.
+    /// Sends signed webhooks at a constant rate, kills the broker half-way, and prints what was answered,
+    /// stored and counted.
     Load {
         /// The built program [default: `retro` of the release profile].
         #[arg(long)]
         retro: Option<PathBuf>,
         #[command(flatten)]
-        load: load::Sending,
+        load: load::LoadOptions,
     },
-    /// Makes the demo's real runs out of evaluation data; what it writes is committed.
+    /// Makes the demo's real runs from evaluation data; the output is committed.
     Fixtures {
-        /// The folder of the evaluation data.
+        /// Folder of the evaluation data.
         #[arg(long, env = "RETRO_EVAL_DATA")]
         data: PathBuf,
     },
-    /// Measures on evaluation data what the program decides without a model.
+    /// Measures on evaluation data the decisions that need no model.
     Eval {
         #[command(subcommand)]
         eval: eval::Eval,
     },
-    /// Writes what is generated from the types: policy and configuration with their defaults.
+    /// Writes the files generated from the types: policy and configuration with their defaults.
     Gen {
-        /// Writes nothing; fails when a file is not what would be written.
+        /// Writes nothing; fails when a file is out of date.
         #[arg(long)]
         check: bool,
     },
@@ -88,21 +89,23 @@ fn run(task: &Task) -> Result<ExitCode> {
     let root = workspace_root()?;
     match task {
         Task::Ci => return ci::run(&root),
-        Task::Test => return ci::test(&root),
+        Task::Test => return ci::run_tests(&root),
         Task::Tidy => tidy::run(&root),
         Task::Language(options) => return language::run(&root, options),
         Task::Demo { retro } => demo::run(&root, retro.as_deref()),
         Task::Load { retro, load } => load::run(&root, retro.as_deref(), *load),
         Task::Fixtures { data } => fixtures::run(&root, data),
         Task::Eval { eval } => eval::run(&root, eval),
-        Task::Gen { check: true } => generate::check(&root),
-        Task::Gen { check: false } => generate::write(&root),
+        Task::Gen { check: true } => generate::check_generated(&root),
+        Task::Gen { check: false } => generate::write_generated(&root),
     }
     .map(|()| ExitCode::SUCCESS)
 }
 
-/// The folder of the workspace, wherever the command was typed. Asked of the environment and not of the compiler: a
-/// target folder that two clones share may hold a program that was compiled in the other one.
+/// Finds the workspace's root.
+///
+/// Reads the environment variable at run time and not at compile time: two clones that share a target folder
+/// may run a binary that was compiled in the other clone.
 fn workspace_root() -> Result<PathBuf> {
     let own = var_os("CARGO_MANIFEST_DIR").context("cargo says where the workspace is: run `cargo xtask`")?;
     let root = Path::new(&own).ancestors().nth(2);

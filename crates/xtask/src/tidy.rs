@@ -1,7 +1,9 @@
-//! Proves the layout. A check is a plain function from a [`Tree`] to the problems in it, so that a test can show it a
-//! bad tree of three lines.
+//! Checks the layout of the workspace.
+//!
+//! Each check is a pure function from a [`Tree`] to the problems in it, so that a test can give it a bad tree
+//! of three lines.
 
-mod arrows;
+mod layering;
 mod manifests;
 mod manuals;
 mod migrations;
@@ -16,44 +18,50 @@ use anyhow::{Result, ensure};
 
 use tree::Tree;
 
-/// What is wrong, where, and what to do: one sentence a person can act on.
+/// One sentence: a problem, its location and its fix.
 pub(crate) type Problem = String;
 
-/// A check and the words it goes by.
+/// A check and the rule that it checks.
 struct Check {
     name: &'static str,
     find: fn(&Tree) -> Vec<Problem>,
 }
 
 const CHECKS: &[Check] = &[
-    Check { name: "every crate stands in a layer and names only what lies below", find: arrows::layers },
-    Check { name: "the core reaches no I/O, clock or chance", find: arrows::core_is_pure },
-    Check { name: "sqlx, async-nats and their like stay in their crates", find: arrows::confined },
-    Check { name: "only the writer may write memory", find: sources::writing_right },
-    Check { name: "the core's own source asks no clock and no machine", find: sources::core_is_pure },
-    Check { name: "no test is ignored", find: sources::no_ignored_test },
-    Check { name: "no test sleeps", find: sources::no_sleeping_test },
-    Check { name: "files are short", find: sources::short_files },
+    Check { name: "every crate has a layer and depends only on lower ones", find: layering::check_layers },
+    Check { name: "the core links no I/O, clock or randomness", find: layering::check_core_links },
     Check {
-        name: "who commits, publishes or acknowledges says which step it is",
-        find: steps::through_wrappers,
+        name: "only the listed crates use sqlx, async-nats and the like",
+        find: layering::check_confined,
     },
-    Check { name: "no statement commits by itself", find: steps::writes_commit },
-    Check { name: "every step that has a name is taken in one place", find: steps::labels_are_crossed },
-    Check { name: "the workspace's lints hold in every crate", find: manifests::lints },
-    Check { name: "every crate has a README that is its rustdoc", find: manifests::readme },
-    Check { name: "dependencies come from the workspace", find: manifests::from_workspace },
-    Check { name: "every dependency has its reason and is used", find: manifests::reasons },
-    Check { name: "both databases have the same migrations", find: migrations::same_names },
-    Check { name: "every dead-letter code has its page", find: runbooks::one_page_a_code },
-    Check { name: "every alert has its page", find: runbooks::one_page_an_alert },
-    Check { name: "every link in a manual leads somewhere", find: manuals::links },
-    Check { name: "nothing promises what nobody can keep", find: manuals::promises },
+    Check { name: "only the writer may write memory", find: sources::check_writing_right },
+    Check {
+        name: "the core's source uses neither the clock nor the machine",
+        find: sources::check_core_sources,
+    },
+    Check { name: "no test is ignored", find: sources::check_no_ignored_test },
+    Check { name: "no test sleeps", find: sources::check_no_sleeping_test },
+    Check { name: "files are short", find: sources::check_file_lengths },
+    Check { name: "every commit, publication and acknowledgement has a label", find: steps::check_wrappers },
+    Check {
+        name: "no writing statement runs outside a transaction",
+        find: steps::check_writes_in_transaction,
+    },
+    Check { name: "every label is used in one place", find: steps::check_labels },
+    Check { name: "every crate has the workspace's lints", find: manifests::check_lints },
+    Check { name: "every crate has a README that is its rustdoc", find: manifests::check_readmes },
+    Check { name: "dependencies come from the workspace", find: manifests::check_workspace_dependencies },
+    Check { name: "every dependency has a reason and is used", find: manifests::check_dependency_reasons },
+    Check { name: "both databases have the same migrations", find: migrations::check_same_names },
+    Check { name: "every dead-letter code has a runbook page", find: runbooks::check_code_pages },
+    Check { name: "every alert has a runbook page", find: runbooks::check_alert_pages },
+    Check { name: "every relative link in a manual has a target", find: manuals::check_links },
+    Check { name: "no text makes an impossible delivery promise", find: manuals::check_promises },
 ];
 
-/// Runs every check over the workspace at `root`; fails with all problems found.
+/// Runs every check over the workspace at `root`. Fails when there are problems, after printing all of them.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let tree = Tree::read(root)?;
+    let tree = Tree::read_workspace(root)?;
     let mut found = 0;
     for check in CHECKS {
         let problems = (check.find)(&tree);
@@ -65,7 +73,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         }
         found += problems.len();
     }
-    ensure!(found == 0, "{found} untidy; each line above says where, and what to do");
+    ensure!(found == 0, "{found} problems; each line above says where and what to do");
     println!("tidy: {} checks hold over {} crates", CHECKS.len(), tree.crates.len());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The messages of a simulation, and a spoken one's ticks, → ATIF.
+//! Conversion of a simulation's messages, or the ticks of a spoken simulation, to ATIF.
 
 use std::collections::HashMap;
 
@@ -6,22 +6,22 @@ use retro_core::run::Agent;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::document::{self, Document};
+use crate::atif_document::{self, AtifDocument};
 
 /// A message of system, user, assistant or tool.
 #[derive(Deserialize, Default)]
 pub(super) struct Message {
     pub(super) role: String,
-    /// Of a tool's answer: the call it answers.
+    /// For a tool result: id of its call.
     id: Option<String>,
     content: Option<String>,
-    /// The content is sound in Base64, not text.
+    /// True if the content is audio in Base64, not text.
     #[serde(default)]
     is_audio: bool,
     tool_calls: Option<Vec<Call>>,
-    /// Several answers of tools in one message.
+    /// Several tool results in one message.
     tool_messages: Option<Vec<Message>>,
-    /// Of a tool's answer: the tool itself says that it failed.
+    /// For a tool result: true if the tool reports a failure.
     error: Option<bool>,
     timestamp: Option<String>,
     pub(super) usage: Option<Usage>,
@@ -43,7 +43,7 @@ pub(super) struct Usage {
     pub(super) completion_tokens: Option<u64>,
 }
 
-/// A moment of a spoken simulation, in which both sides may say a part of a sentence.
+/// A tick of a spoken simulation, in which each side may say a part of a sentence.
 #[derive(Deserialize)]
 pub(super) struct Tick {
     agent_chunk: Option<Message>,
@@ -58,21 +58,21 @@ pub(super) struct Tick {
     user_tool_results: Vec<Message>,
 }
 
-/// The run as an ATIF document.
+/// Builds the ATIF document of a run.
 pub(super) fn into_atif(messages: Vec<Message>, agent: &Agent) -> Value {
     let name = agent.name.as_deref().unwrap_or("tau2");
-    let mut atif = Document::new(name, agent.version.as_deref(), agent.model.as_deref());
+    let mut atif = AtifDocument::new(name, agent.version.as_deref(), agent.model.as_deref());
     let mut callers = HashMap::new();
     for message in messages {
-        add(message, &mut atif, &mut callers);
+        add_message(message, &mut atif, &mut callers);
     }
     atif.into_json()
 }
 
-/// Adds a message; `callers` remembers the entry of each call, to which its answer belongs.
-fn add(message: Message, atif: &mut Document, callers: &mut HashMap<String, usize>) {
+/// Adds a message. `callers` maps each call to its entry, to which its result is added.
+fn add_message(message: Message, atif: &mut AtifDocument, callers: &mut HashMap<String, usize>) {
     if let Some(answers) = message.tool_messages {
-        answers.into_iter().for_each(|answer| add(answer, atif, callers));
+        answers.into_iter().for_each(|answer| add_message(answer, atif, callers));
         return;
     }
     let text = match (&message.content, message.is_audio) {
@@ -80,7 +80,13 @@ fn add(message: Message, atif: &mut Document, callers: &mut HashMap<String, usiz
         (content, _) => content.clone().unwrap_or_default(),
     };
     if message.role == "tool" {
-        return answer(message.id.as_deref().unwrap_or_default(), &text, message.error, atif, callers);
+        return add_tool_result(
+            message.id.as_deref().unwrap_or_default(),
+            &text,
+            message.error,
+            atif,
+            callers,
+        );
     }
     let calls = message.tool_calls.unwrap_or_default();
     if text.is_empty() && calls.is_empty() {
@@ -88,18 +94,18 @@ fn add(message: Message, atif: &mut Document, callers: &mut HashMap<String, usiz
     }
     let nth = atif.steps.len();
     let entry = match message.role.as_str() {
-        "assistant" => atif.say("agent", text),
-        "user" => atif.say("user", text),
-        _ => atif.say("system", text),
+        "assistant" => atif.add_entry("agent", text),
+        "user" => atif.add_entry("user", text),
+        _ => atif.add_entry("system", text),
     };
     entry.timestamp = message.timestamp;
     if message.role != "assistant" && !calls.is_empty() {
-        // The simulated user's tools: no decision of the agent that is looked at.
+        // The simulated user's tools; the agent decided nothing here.
         entry.step_kind = Some("deterministic");
     }
     for call in calls {
         callers.insert(call.id.clone(), nth);
-        entry.tool_calls.push(document::Call {
+        entry.tool_calls.push(atif_document::Call {
             tool_call_id: call.id,
             function_name: call.name,
             arguments: call.arguments,
@@ -107,26 +113,26 @@ fn add(message: Message, atif: &mut Document, callers: &mut HashMap<String, usiz
     }
 }
 
-fn answer(
+fn add_tool_result(
     call: &str,
     text: &str,
     error: Option<bool>,
-    atif: &mut Document,
+    atif: &mut AtifDocument,
     callers: &HashMap<String, usize>,
 ) {
     let caller = callers.get(call).copied();
     match caller.and_then(|nth| atif.steps.get_mut(nth)) {
-        Some(entry) => entry.observe(Some(call), text, error),
-        None => drop(atif.say("system", text)),
+        Some(entry) => entry.add_result(Some(call), text, error),
+        None => drop(atif.add_entry("system", text)),
     }
 }
 
-/// The messages of a spoken simulation. Parts that a side says in a row are one message: a side's message ends when
-/// it calls a tool, or when the other side speaks while it is silent.
-pub(super) fn of_ticks(ticks: Vec<Tick>) -> Vec<Message> {
-    let mut spoken = Spoken::default();
+/// Merges ticks into messages. Consecutive parts of one side form one message; it ends when that side calls a
+/// tool, or when the other side speaks while it is silent.
+pub(super) fn messages_from_ticks(ticks: Vec<Tick>) -> Vec<Message> {
+    let mut spoken = SpokenTranscript::default();
     for tick in ticks {
-        let (agent, user) = (words(tick.agent_chunk), words(tick.user_chunk));
+        let (agent, user) = (spoken_text(tick.agent_chunk), spoken_text(tick.user_chunk));
         let (agent_spoke, user_spoke) = (agent.is_some(), user.is_some());
         if user_spoke && !agent_spoke {
             spoken.agent = None;
@@ -134,26 +140,26 @@ pub(super) fn of_ticks(ticks: Vec<Tick>) -> Vec<Message> {
         if agent_spoke && !user_spoke {
             spoken.user = None;
         }
-        spoken.agent = spoken.add("assistant", spoken.agent, agent, tick.agent_tool_calls);
+        spoken.agent = spoken.add_turn("assistant", spoken.agent, agent, tick.agent_tool_calls);
         spoken.messages.extend(tick.agent_tool_results);
-        spoken.user = spoken.add("user", spoken.user, user, tick.user_tool_calls);
+        spoken.user = spoken.add_turn("user", spoken.user, user, tick.user_tool_calls);
         spoken.messages.extend(tick.user_tool_results);
     }
     spoken.messages
 }
 
 #[derive(Default)]
-struct Spoken {
+struct SpokenTranscript {
     messages: Vec<Message>,
-    /// The agent's message that goes on.
+    /// Index of the agent's unfinished message.
     agent: Option<usize>,
-    /// The user's message that goes on.
+    /// Index of the user's unfinished message.
     user: Option<usize>,
 }
 
-impl Spoken {
-    /// Adds what a side said and called in a tick; returns its message that goes on.
-    fn add(
+impl SpokenTranscript {
+    /// Adds what a side said and called in a tick. Returns the index of its unfinished message.
+    fn add_turn(
         &mut self,
         role: &str,
         open: Option<usize>,
@@ -180,7 +186,7 @@ impl Spoken {
     }
 }
 
-/// A part that says something.
-fn words(chunk: Option<Message>) -> Option<Message> {
+/// Returns a part unless it is empty.
+fn spoken_text(chunk: Option<Message>) -> Option<Message> {
     chunk.filter(|chunk| chunk.content.as_deref().is_some_and(|content| !content.is_empty()))
 }

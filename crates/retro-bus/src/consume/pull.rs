@@ -1,19 +1,19 @@
-//! Getting batches out of a pull consumer.
+//! Batches from a pull consumer.
 //!
-//! **The need.** The next messages come in while the ones before are handled, so that broker and handler work side by
-//! side. And after a stop nothing may be on its way to us: what reaches nobody is given out again only after the consumer's
-//! `ack_wait`, and costs an attempt.
+//! **The need.** The next messages have to arrive while the previous ones are handled, so that broker and
+//! handler work in parallel. After a stop, no message may still be in flight: the broker redelivers a message
+//! that nobody received only after the consumer's `ack_wait`, and that costs an attempt.
 //!
-//! **The design.** A request says how many messages are wanted and ends by itself after [`PULL_EXPIRES`]; the broker then
-//! tells how many of them did not come. So it is known at every moment how many may still come. When stopping, nothing
-//! more is asked for, and what comes is handled until every request has ended.
+//! **The design.** A request states how many messages are wanted and expires after [`PULL_EXPIRES`]; the broker
+//! then reports how many of them it did not send. So the number that may still arrive is always known. After a
+//! stop nothing more is requested, and what arrives is handled until every request has ended.
 //!
-//! A request also says how many bytes are wanted: a batch of large messages is a short one, and memory is bounded by what
-//! they weigh, not by how many they are.
+//! A request also limits the bytes: a batch of large messages is short, and memory is bounded by size, not by
+//! count.
 //!
-//! **What failed.** The client's own endless stream asks again by itself and cannot be told to leave it. Unsubscribing,
-//! also by way of the client's draining, loses what is on its way; and a message that is handed back while a request
-//! stands comes to that request again.
+//! **Rejected.** The client's own endless stream requests more by itself and cannot be told to stop.
+//! Unsubscribing, also through the client's drain, loses messages in flight; and a message that is returned
+//! while a request is open comes back to that request.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -31,64 +31,64 @@ use tracing::error;
 
 use crate::{Bus, BusError};
 
-/// How long one request stands at the broker, and so how long a stop waits when nothing comes.
+/// Lifetime of a request at the broker, and so the longest wait of a stop if nothing arrives.
 const PULL_EXPIRES: Duration = Duration::from_secs(1);
-/// Bytes that one request asks for at most: eight of the largest messages. Two requests stand at once, so this times two
-/// is what large messages cost before anybody handles them.
+/// Maximum number of bytes of one request: eight of the largest messages. Two requests are open at once, so
+/// large messages cost at most twice this much memory before they are handled.
 const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// So long after its end a request that was not answered is lost, and so is the subscription.
-const SILENCE_MAX: Duration = Duration::from_secs(3);
-/// How often is looked whether the connection is another one, which has never heard of our requests.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// If the broker does not report the end of a request for this long after it expired, the subscription is lost.
+const RESPONSE_GRACE: Duration = Duration::from_secs(3);
+/// Interval of checking for a new connection, on which the broker does not know our requests.
+const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A message with where to answer for it.
+/// A message and where to acknowledge it.
 pub(super) struct Incoming {
     pub(super) delivery: Delivery,
-    /// Nowhere, for one that the broker believes to be answered for.
+    /// `None` for a message that the broker considers acknowledged.
     pub(super) reply: Option<Subject>,
 }
 
-/// What came of waiting for messages.
-pub(super) enum Next {
+/// Result of waiting for messages.
+pub(super) enum PullEvent {
     /// At least one message.
     Batch(Vec<Incoming>),
-    /// The broker does not know of our requests any more.
-    Silence,
-    /// The subscription is over.
-    Ended(String),
-    /// We were told to stop, and nothing is on its way to us.
+    /// The broker no longer knows our requests.
+    Unresponsive,
+    /// The subscription ended; the reason.
+    Closed(String),
+    /// Stopped, with nothing in flight.
     Stopped,
 }
 
-/// A durable consumer's messages.
-pub(super) struct Pull {
+/// Subscription to a durable consumer's messages.
+pub(super) struct PullSubscription {
     bus: Bus,
-    /// Where messages arrive.
+    /// Subject on which messages arrive.
     inbox: Subject,
     messages: Subscriber,
-    /// Where they are asked for, and the question.
-    ask: String,
+    /// Subject that requests are sent to.
+    request_subject: String,
     request: Bytes,
     batch_max: usize,
-    /// Messages that were asked for and may still come.
-    open: usize,
-    /// When the last request is over for certain.
-    over: Instant,
-    /// Which of the client's connections the requests were made on.
-    connection: u64,
-    /// What ended the subscription, told after the messages that came before it.
-    ended: Option<String>,
+    /// Messages that were requested and may still arrive.
+    outstanding: usize,
+    /// When the last request has ended at the latest.
+    expires_at: Instant,
+    /// Number of the client's connection on which the requests were made.
+    connection_number: u64,
+    /// Reason why the subscription ended; returned after the messages that arrived before.
+    closed_reason: Option<String>,
 }
 
-impl Pull {
-    /// Subscribes, and asks for the first messages.
-    pub(super) async fn open(
+impl PullSubscription {
+    /// Subscribes and requests the first messages.
+    pub(super) async fn subscribe(
         bus: &Bus,
         consumer: &Consumer<Config>,
         batch_max: usize,
     ) -> Result<Self, BusError> {
         let failed = |error: &dyn std::fmt::Display| BusError::unavailable("subscribe", error);
-        let connection = connection(bus);
+        let connection = count_connections(bus);
         let inbox = Subject::from(bus.client.new_inbox());
         let messages = bus.client.subscribe(inbox.clone()).await.map_err(|error| failed(&error))?;
         let info = consumer.cached_info();
@@ -103,72 +103,73 @@ impl Pull {
             bus: bus.clone(),
             inbox,
             messages,
-            ask: format!("$JS.API.CONSUMER.MSG.NEXT.{}.{}", info.stream_name, info.name),
+            request_subject: format!("$JS.API.CONSUMER.MSG.NEXT.{}.{}", info.stream_name, info.name),
             request: request.to_string().into(),
             batch_max,
-            open: 0,
-            over: Instant::now(),
-            connection,
-            ended: None,
+            outstanding: 0,
+            expires_at: Instant::now(),
+            connection_number: connection,
+            closed_reason: None,
         };
-        pull.ask_for_more().await.map_err(|reason| failed(&reason))?;
+        pull.request_batch().await.map_err(|reason| failed(&reason))?;
         Ok(pull)
     }
 
-    /// Waits for a message, then takes what else is there already. After the stop it goes on to give out what was asked
-    /// for before.
-    pub(super) async fn next(&mut self, stop: &CancellationToken) -> Next {
+    /// Waits for a message, then also takes what has already arrived. After a stop it continues until
+    /// everything requested has arrived.
+    pub(super) async fn next(&mut self, stop: &CancellationToken) -> PullEvent {
         loop {
-            if let Some(reason) = self.ended.take() {
-                return Next::Ended(reason);
+            if let Some(reason) = self.closed_reason.take() {
+                return PullEvent::Closed(reason);
             }
             if stop.is_cancelled() {
-                if self.open == 0 || !self.bus.is_connected() {
-                    return Next::Stopped;
+                if self.outstanding == 0 || !self.bus.is_connected() {
+                    return PullEvent::Stopped;
                 }
-            } else if self.open <= self.batch_max / 2
-                && let Err(reason) = self.ask_for_more().await
+            } else if self.outstanding <= self.batch_max / 2
+                && let Err(reason) = self.request_batch().await
             {
-                return Next::Ended(reason);
+                return PullEvent::Closed(reason);
             }
             tokio::select! {
+                // Messages first, so that arrived messages are handled before a stop or the timer is noticed.
                 biased;
                 message = self.messages.next() => {
-                    let batch = self.batch(message);
+                    let batch = self.collect_batch(message);
                     if !batch.is_empty() {
-                        return Next::Batch(batch);
+                        return PullEvent::Batch(batch);
                     }
                 }
                 () = stop.cancelled(), if !stop.is_cancelled() => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {
-                    if Instant::now() > self.over || connection(&self.bus) != self.connection {
-                        return if stop.is_cancelled() { Next::Stopped } else { Next::Silence };
+                () = tokio::time::sleep(CONNECTION_CHECK_INTERVAL) => {
+                    if Instant::now() > self.expires_at || count_connections(&self.bus) != self.connection_number {
+                        return if stop.is_cancelled() { PullEvent::Stopped } else { PullEvent::Unresponsive };
                     }
                 }
             }
         }
     }
 
-    async fn ask_for_more(&mut self) -> Result<(), String> {
-        let (ask, inbox) = (self.ask.clone(), self.inbox.clone());
-        let asked = self.bus.pull(ask.into(), inbox, self.request.clone()).await;
+    async fn request_batch(&mut self) -> Result<(), String> {
+        let (ask, inbox) = (self.request_subject.clone(), self.inbox.clone());
+        let asked = self.bus.request_messages(ask.into(), inbox, self.request.clone()).await;
         asked.map_err(|error| error.to_string())?;
-        self.open += self.batch_max;
-        self.over = Instant::now() + PULL_EXPIRES + SILENCE_MAX;
+        self.outstanding += self.batch_max;
+        self.expires_at = Instant::now() + PULL_EXPIRES + RESPONSE_GRACE;
         Ok(())
     }
 
-    /// What came first, and what is there without waiting. Unconstrained, or tokio's budget would end a batch at about 127
-    /// messages.
-    fn batch(&mut self, first: Option<async_nats::Message>) -> Vec<Incoming> {
+    /// Collects the first message and all that are there without waiting. Unconstrained, because tokio's
+    /// cooperative budget would end a batch at about 127 messages.
+    fn collect_batch(&mut self, first: Option<async_nats::Message>) -> Vec<Incoming> {
         let mut batch = Vec::new();
         let mut arrived = Some(first);
         while let Some(message) = arrived {
             match message {
-                Some(message) => batch.extend(self.take(message)),
-                None => self.ended = Some("the subscription was closed".to_owned()),
+                Some(message) => batch.extend(self.accept_message(message)),
+                None => self.closed_reason = Some("the subscription was closed".to_owned()),
             }
-            if batch.len() >= self.batch_max || self.ended.is_some() {
+            if batch.len() >= self.batch_max || self.closed_reason.is_some() {
                 break;
             }
             arrived = tokio::task::unconstrained(self.messages.next()).now_or_never();
@@ -176,28 +177,30 @@ impl Pull {
         batch
     }
 
-    /// A message, or nothing when the broker only says something of a request.
-    fn take(&mut self, message: async_nats::Message) -> Option<Incoming> {
+    /// Returns a message, or `None` for a status message about a request.
+    fn accept_message(&mut self, message: async_nats::Message) -> Option<Incoming> {
         let Some(status) = message.status.filter(|status| *status != StatusCode::OK) else {
-            self.open = self.open.saturating_sub(1);
-            return incoming(&jetstream::Message { message, context: self.bus.jetstream.clone() });
+            self.outstanding = self.outstanding.saturating_sub(1);
+            return parse_incoming(&jetstream::Message { message, context: self.bus.jetstream.clone() });
         };
         let told = message.description.as_deref().unwrap_or_default();
         let left = message.headers.as_ref().and_then(|headers| headers.get("Nats-Pending-Messages"));
         match left.and_then(|left| left.as_str().parse::<usize>().ok()) {
-            Some(left) if !told.starts_with("Consumer") => self.open = self.open.saturating_sub(left),
-            _ => self.ended = Some(format!("the broker ended a request: {status} {told}")),
+            Some(left) if !told.starts_with("Consumer") => {
+                self.outstanding = self.outstanding.saturating_sub(left)
+            }
+            _ => self.closed_reason = Some(format!("the broker ended a request: {status} {told}")),
         }
         None
     }
 }
 
-/// Counts the connections that the client has made.
-fn connection(bus: &Bus) -> u64 {
+/// Counts the connections that the client has made so far.
+fn count_connections(bus: &Bus) -> u64 {
     bus.client.statistics().connects.load(Ordering::Relaxed)
 }
 
-fn incoming(message: &jetstream::Message) -> Option<Incoming> {
+fn parse_incoming(message: &jetstream::Message) -> Option<Incoming> {
     let (info, reply) = match (message.info(), message.reply.clone()) {
         (Ok(info), Some(reply)) => (info, reply),
         _ => {
@@ -209,7 +212,7 @@ fn incoming(message: &jetstream::Message) -> Option<Incoming> {
         stream: info.stream.to_owned(),
         subject: message.subject.to_string(),
         sequence: info.stream_sequence,
-        headers: message.headers.as_ref().map(headers).unwrap_or_default(),
+        headers: message.headers.as_ref().map(sorted_headers).unwrap_or_default(),
         payload: message.payload.clone(),
         delivered: u64::try_from(info.delivered).unwrap_or(1),
         stored_at: Timestamp::from_nanosecond(info.published.unix_timestamp_nanos())
@@ -218,8 +221,9 @@ fn incoming(message: &jetstream::Message) -> Option<Incoming> {
     Some(Incoming { delivery, reply: Some(reply) })
 }
 
-/// The client keeps headers in a hash map: sorted by name, so that the same message always reads the same.
-pub(super) fn headers(map: &async_nats::HeaderMap) -> Vec<(String, String)> {
+/// Returns the headers sorted by name. The client keeps them in a hash map, and the same message must always
+/// give the same list.
+pub(super) fn sorted_headers(map: &async_nats::HeaderMap) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = map
         .iter()
         .flat_map(|(name, values)| values.iter().map(move |value| (name.to_string(), value.to_string())))

@@ -1,17 +1,19 @@
-//! The reconciler: what the broker believes to be done is compared with what was done.
+//! The reconciler: compares what the broker considers done with what was done.
 //!
-//! **The need.** A message that was acknowledged never comes again. Somebody may have acknowledged, terminated or skipped what was
-//! never handled: an operator at the broker's command line, a consumer that was edited, a bug of ours.
+//! **The need.** A message that was acknowledged is never redelivered. But somebody may have acknowledged,
+//! terminated or skipped a message that was never handled: an operator at the broker's command line, someone
+//! who edited a consumer, or a bug of ours.
 //!
-//! **The design.** Everything at or below the consumer's acknowledgements is read once more, in windows, and compared by the
-//! identity of its event with the inbox, and by its position with the dead letters. What is in neither is handed to the
-//! handler, as any message that was delivered before: alone, its attempt counted first, a dead letter in the end. So a message
-//! that is handed over for nothing does no harm. How far everything is accounted for stands in the database; what is not
-//! accounted for is looked at again the next time. The advisories by which the broker says that it gave up on a message only wake
-//! the look: they are messages that can be lost.
+//! **The design.** Every message at or below the consumer's ack floor is read once more, in windows. Its
+//! event's identity is looked up in the inbox, and its position in the dead letters. A message in neither goes
+//! to the handler like any redelivered message: alone, with its attempt counted first, and as a dead letter in
+//! the end. Handling one needlessly does no harm. The database stores up to which position everything is
+//! accounted for; the rest is compared again in the next pass. The advisories by which the broker reports that
+//! it gave up on a message only start a pass early, since they are messages that can be lost.
 //!
-//! A backstop must not get in the way: between two windows it rests four times as long as the last one took, so that it
-//! takes a fifth of one core at most. A stream that is filled faster than that is compared later, not never.
+//! A safety net must not slow down the real work: between two windows it pauses four times as long as the last
+//! one took, so it uses at most a fifth of a core. A stream that fills faster than that is compared later, not
+//! never.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -24,31 +26,32 @@ use futures::{FutureExt, StreamExt};
 use retro_core::canonical::sha256_hex;
 use retro_core::id::ReplayId;
 use retro_core::replay::REPLAY_HEADER;
-use retro_events::{Accountable, Consumer, Delivery};
-use retro_store::broker::{Feed, Look};
+use retro_events::{Consumer, Delivery, Reconcilable};
+use retro_store::broker::{RepublishScope, StreamCheck};
 use retro_store::{BrokerStore, DeliveryStore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
-use super::answer::Acks;
+use super::acknowledge::PendingAcks;
 use super::pull::Incoming;
-use super::{Subscription, Worker, read};
+use super::{Subscription, Worker, direct_get};
 use crate::Bus;
-use crate::backstop::{LookError, look};
+use crate::stream_check::{StreamCheckError, check_stream};
 
-/// Positions compared at once: one question to the broker and two to the database.
-const WINDOW: u64 = 500;
-/// Messages that the broker gave up on and that could not be handled yet, remembered until they are.
+/// Positions compared at once: one request to the broker and two queries to the database.
+const WINDOW_MESSAGES: u64 = 500;
+/// Maximum number of messages to remember that the broker gave up on and that could not be handled yet.
 const GIVEN_UP_MAX: usize = 10_000;
-/// The broker's word is followed by its books; and many words at once are one look.
-const AFTER_ADVISORY: Duration = Duration::from_millis(250);
+/// Wait after an advisory: the broker updates its state after publishing it, and many advisories at once start
+/// one pass.
+const ADVISORY_DELAY: Duration = Duration::from_millis(250);
 
-/// Compares a consumer's stream with what it did, every `pause` and when the broker gives up on a message, until `stop`. Several
-/// processes share the looks.
+/// Compares a consumer's stream with what it did, every `pause` and whenever the broker gives up on a message,
+/// until `stop`. Several processes share the passes.
 pub async fn run_reconciler(
     bus: Bus,
-    consumer: Arc<dyn Accountable>,
+    consumer: Arc<dyn Reconcilable>,
     subscription: Subscription,
     stores: (Arc<dyn DeliveryStore>, Arc<dyn BrokerStore>),
     pause: Duration,
@@ -57,24 +60,24 @@ pub async fn run_reconciler(
     let (deliveries, broker) = stores;
     let handler: Arc<dyn Consumer> = consumer.clone();
     let worker =
-        Worker { bus, consumer: handler, subscription, store: deliveries, put_off: Mutex::default() };
+        Worker { bus, consumer: handler, subscription, store: deliveries, deferred: Mutex::default() };
     let mut reconciler = Reconciler { worker, consumer, broker, given_up: BTreeSet::new(), stop };
-    let mut advisories = Advisories::listen(&reconciler.worker).await;
-    // Half, so that this process is not kept waiting by its own pass before.
+    let mut advisories = Advisories::subscribe(&reconciler.worker).await;
+    // Half, so that this process does not skip its pass because of its own previous one.
     let mut within = pause / 2;
     let stop = reconciler.stop.clone();
     loop {
-        // A pass that waits for its database may be left: whatever it has not committed has not happened.
-        match stop.run_until_cancelled(reconciler.pass(within)).await {
+        // Cancelling here is safe: what a pass has not committed has not happened.
+        match stop.run_until_cancelled(reconciler.run_pass(within)).await {
             None => return,
             Some(Ok(_)) => {}
-            Some(Err(problem)) => debug!("the stream was not compared with what was done: {problem}"),
+            Some(Err(problem)) => debug!("the stream could not be reconciled: {problem}"),
         }
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => within = pause / 2,
-            positions = advisories.next() => {
-                reconciler.told(positions);
+            positions = advisories.next_positions() => {
+                reconciler.record_given_up(positions);
                 within = Duration::ZERO;
             }
         }
@@ -83,7 +86,7 @@ pub async fn run_reconciler(
 
 struct Reconciler {
     worker: Worker,
-    consumer: Arc<dyn Accountable>,
+    consumer: Arc<dyn Reconcilable>,
     broker: Arc<dyn BrokerStore>,
     /// Positions that the broker has given up on.
     given_up: BTreeSet<u64>,
@@ -91,48 +94,65 @@ struct Reconciler {
 }
 
 impl Reconciler {
-    fn stream(&self) -> &str {
+    fn stream_name(&self) -> &str {
         &self.worker.subscription.stream
     }
 
-    fn told(&mut self, positions: Vec<u64>) {
+    fn record_given_up(&mut self, positions: Vec<u64>) {
         for position in positions {
-            warn!(stream = self.stream(), "the broker gave up on message {position}; it is looked at");
+            warn!(
+                stream = self.stream_name(),
+                "the broker gave up on message {position}; checking whether it was handled"
+            );
+            // Beyond the limit the regular comparison finds the message, only later.
             if self.given_up.len() < GIVEN_UP_MAX {
                 self.given_up.insert(position);
             }
         }
     }
 
-    async fn pass(&mut self, pause: Duration) -> Result<(), LookError> {
+    async fn run_pass(&mut self, pause: Duration) -> Result<(), StreamCheckError> {
         let takers = [self.consumer.name()];
-        let seen = look(&self.worker.bus, &*self.broker, self.stream(), &takers, Feed::Nothing).await?;
-        let number = match seen.look {
-            Look::Recognized { number, .. } => number,
-            Look::Replaced { number, .. } => {
+        let seen = check_stream(
+            &self.worker.bus,
+            &*self.broker,
+            self.stream_name(),
+            &takers,
+            RepublishScope::Nothing,
+        )
+        .await?;
+        let number = match seen.check {
+            StreamCheck::Recognized { number, .. } => number,
+            StreamCheck::Replaced { number, .. } => {
                 self.given_up.clear();
                 number
             }
-            // Another stream's positions must not be compared with what was done; the next pass knows more.
-            Look::Suspected | Look::Stale => return Ok(()),
+            // This may be another stream, whose positions must not be compared with what was done; the next
+            // pass knows more.
+            StreamCheck::Suspected | StreamCheck::Stale => return Ok(()),
         };
         for position in self.given_up.clone() {
-            if self.settle(position..=position).await? >= position {
+            if self.reconcile_window(position..=position).await? >= position {
                 self.given_up.remove(&position);
             }
         }
         let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-        match self.broker.begin_comparing(self.stream(), number, pause_ms).await? {
-            Some(checked) => self.compare(number, checked, seen.handled).await,
+        match self.broker.begin_reconciliation(self.stream_name(), number, pause_ms).await? {
+            Some(checked) => self.reconcile_up_to(number, checked, seen.handled).await,
             None => Ok(()),
         }
     }
 
-    async fn compare(&self, number: u64, mut checked: u64, handled: u64) -> Result<(), LookError> {
+    async fn reconcile_up_to(
+        &self,
+        number: u64,
+        mut checked: u64,
+        handled: u64,
+    ) -> Result<(), StreamCheckError> {
         while checked < handled && !self.stop.is_cancelled() {
-            let (begun, to) = (Instant::now(), handled.min(checked + WINDOW));
-            let settled = self.settle(checked + 1..=to).await?;
-            self.broker.checked(self.stream(), number, settled).await?;
+            let (begun, to) = (Instant::now(), handled.min(checked + WINDOW_MESSAGES));
+            let settled = self.reconcile_window(checked + 1..=to).await?;
+            self.broker.record_reconciled(self.stream_name(), number, settled).await?;
             if settled < to {
                 return Ok(());
             }
@@ -145,11 +165,12 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Hands over what was not handled in a window. Returns up to where everything in it is accounted for.
-    async fn settle(&self, window: RangeInclusive<u64>) -> Result<u64, LookError> {
+    /// Handles the messages of a window that were not handled. Returns the position up to which all of them are
+    /// accounted for.
+    async fn reconcile_window(&self, window: RangeInclusive<u64>) -> Result<u64, StreamCheckError> {
         let (from, to) = window.into_inner();
-        let batch = read::messages(&self.worker.bus, self.stream(), from, to).await?;
-        let missing = self.unaccounted(batch).await?;
+        let batch = direct_get::read_messages(&self.worker.bus, self.stream_name(), from, to).await?;
+        let missing = self.find_unaccounted(batch).await?;
         if missing.is_empty() {
             return Ok(to);
         }
@@ -158,75 +179,79 @@ impl Reconciler {
             error!(
                 consumer = name,
                 sequence,
-                "message {sequence} is done for the broker and was never handled; {name} is handed it again"
+                "the broker considers message {sequence} done, but it was never handled; {name} handles it now"
             );
-            let mut acks = Acks::new(&self.worker.bus);
+            let mut acks = PendingAcks::new(&self.worker.bus);
+            // No reply subject: the broker already considers the message acknowledged.
             self.worker.handle_alone(Incoming { delivery: delivery.clone(), reply: None }, &mut acks).await;
         }
-        let left = self.unaccounted(missing).await?;
+        let left = self.find_unaccounted(missing).await?;
         Ok(left.first().map_or(to, |first| first.sequence - 1))
     }
 
-    /// Those of some messages that were neither handled nor given up.
-    async fn unaccounted(&self, batch: Vec<Delivery>) -> Result<Vec<Delivery>, LookError> {
-        let unhandled = self.consumer.unhandled(&batch).await.map_err(LookError::Consumer)?;
+    /// Returns the messages of a batch that were neither handled nor given up.
+    async fn find_unaccounted(&self, batch: Vec<Delivery>) -> Result<Vec<Delivery>, StreamCheckError> {
+        let unhandled = self.consumer.find_unprocessed(&batch).await.map_err(StreamCheckError::Consumer)?;
         let unhandled: Vec<Delivery> =
             unhandled.into_iter().filter_map(|nth| batch.get(nth).cloned()).collect();
         if unhandled.is_empty() {
             return Ok(unhandled);
         }
         let asked: Vec<_> = unhandled.iter().map(|one| (one.sequence, sha256_hex(&one.payload))).collect();
-        let given_up = self.broker.given_up(self.consumer.name(), self.stream(), &asked).await?;
+        let given_up =
+            self.broker.find_dead_lettered(self.consumer.name(), self.stream_name(), &asked).await?;
         let mut left: Vec<Delivery> =
             unhandled.into_iter().filter(|one| !given_up.contains(&one.sequence)).collect();
-        let replays: Vec<ReplayId> = left.iter().filter_map(replay).collect();
+        let replays: Vec<ReplayId> = left.iter().filter_map(parse_replay_id).collect();
         if !replays.is_empty() {
-            let ended = self.broker.ended_replays(&replays).await?;
-            left.retain(|one| replay(one).is_none_or(|id| !ended.contains(&id)));
+            let ended = self.broker.find_ended_replays(&replays).await?;
+            left.retain(|one| parse_replay_id(one).is_none_or(|id| !ended.contains(&id)));
         }
         Ok(left)
     }
 }
 
-/// The replay that a message says it is. Whoever forges it hides a message of their own from this look, and nobody else's.
-fn replay(delivery: &Delivery) -> Option<ReplayId> {
+/// Returns the replay that a message claims to be. A forged header hides only the forger's own message from
+/// this check.
+fn parse_replay_id(delivery: &Delivery) -> Option<ReplayId> {
     delivery.header(REPLAY_HEADER)?.parse().ok()
 }
 
-/// What the broker says when it gives up on a message of a consumer.
+/// The broker's advisories about messages of a consumer that it gave up on.
 struct Advisories(Option<futures::stream::Select<Subscriber, Subscriber>>);
 
 impl Advisories {
-    /// Listens, if it can: without them the looks come as often as they come.
-    async fn listen(worker: &Worker) -> Self {
+    /// Subscribes if possible. Without advisories, passes run at their normal interval only.
+    async fn subscribe(worker: &Worker) -> Self {
         let [one, two] =
-            retro_events::rights::advisories(&worker.subscription.stream, worker.consumer.name());
+            retro_events::permissions::advisory_subjects(&worker.subscription.stream, worker.consumer.name());
         let client = &worker.bus.client;
         match (client.subscribe(one).await, client.subscribe(two).await) {
             (Ok(one), Ok(two)) => Self(Some(select(one, two))),
             (Err(problem), _) | (_, Err(problem)) => {
-                warn!("the broker's advisories are not heard: {problem}");
+                warn!("could not subscribe to the broker's advisories: {problem}");
                 Self(None)
             }
         }
     }
 
-    /// Waits for the next ones and returns the positions that they name. Never returns without any to hear.
-    async fn next(&mut self) -> Vec<u64> {
+    /// Waits for the next advisories and returns the positions they name. Never returns if there is no
+    /// subscription.
+    async fn next_positions(&mut self) -> Vec<u64> {
         let first = match &mut self.0 {
             Some(messages) => messages.next().await,
             None => None,
         };
         let Some(first) = first else { return std::future::pending().await };
-        tokio::time::sleep(AFTER_ADVISORY).await;
-        let mut positions: Vec<u64> = position(&first.payload).into_iter().collect();
+        tokio::time::sleep(ADVISORY_DELAY).await;
+        let mut positions: Vec<u64> = parse_position(&first.payload).into_iter().collect();
         while let Some(Some(message)) = self.0.as_mut().and_then(|messages| messages.next().now_or_never()) {
-            positions.extend(position(&message.payload));
+            positions.extend(parse_position(&message.payload));
         }
         positions
     }
 }
 
-fn position(advisory: &[u8]) -> Option<u64> {
+fn parse_position(advisory: &[u8]) -> Option<u64> {
     serde_json::from_slice::<serde_json::Value>(advisory).ok()?.get("stream_seq")?.as_u64()
 }

@@ -1,4 +1,4 @@
-//! Finding a nats-server and refusing one that is too old.
+//! Finds a nats-server binary and rejects versions that are too old.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,66 +8,66 @@ use tokio::process::Command;
 
 use super::ServerError;
 
-const NAME: &str = "nats-server";
-/// Names the binary when the configuration does not.
-const VARIABLE: &str = "RETRO_NATS_SERVER";
-/// Where the project's own tools are, below its root.
-const TOOLS: &str = ".tools/bin";
-/// Older ones lose messages when they crash, or do not know settings that we rely on.
-const OLDEST: (u32, u32, u32) = (2, 14, 1);
-/// Printing a version takes milliseconds.
-const VERSION_WITHIN: Duration = Duration::from_secs(10);
+const BINARY_NAME: &str = "nats-server";
+/// Environment variable with the path of the binary; the configuration has precedence.
+const BINARY_VARIABLE: &str = "RETRO_NATS_SERVER";
+/// Folder of the project's own tools, below its root.
+const TOOLS_FOLDER: &str = ".tools/bin";
+/// Older versions lose messages when they crash, or lack settings that this crate relies on.
+const VERSION_MIN: (u32, u32, u32) = (2, 14, 1);
+/// Longest wait for the version; printing it takes milliseconds.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The first of: the configured path, the environment's, `PATH`, the project's tools folder.
-pub(super) fn find(configured: Option<&Path>) -> Result<PathBuf, ServerError> {
+/// Returns the first of: the configured path, the environment variable, `PATH`, the project's tools folder.
+pub(super) fn find_binary(configured: Option<&Path>) -> Result<PathBuf, ServerError> {
     if let Some(path) = configured {
-        return named(path.to_owned());
+        return require_file(path.to_owned());
     }
-    if let Some(path) = env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
-        return named(path.into());
+    if let Some(path) = env::var_os(BINARY_VARIABLE).filter(|path| !path.is_empty()) {
+        return require_file(path.into());
     }
     let in_path = env::var_os("PATH")
         .into_iter()
         .flat_map(|path| env::split_paths(&path).collect::<Vec<_>>())
-        .map(|folder| folder.join(NAME));
+        .map(|folder| folder.join(BINARY_NAME));
     in_path
-        .chain(tools())
+        .chain(tool_candidates())
         .find(|path| path.is_file())
-        .ok_or_else(|| ServerError::NotFound(format!("{VARIABLE}, PATH, {TOOLS}")))
+        .ok_or_else(|| ServerError::NotFound(format!("{BINARY_VARIABLE}, PATH, {TOOLS_FOLDER}")))
 }
 
-fn named(path: PathBuf) -> Result<PathBuf, ServerError> {
+fn require_file(path: PathBuf) -> Result<PathBuf, ServerError> {
     if path.is_file() { Ok(path) } else { Err(ServerError::NotFound(path.display().to_string())) }
 }
 
-/// The tools folder above the executable (a build in the project's own folder) or the current directory.
-fn tools() -> impl Iterator<Item = PathBuf> {
+/// Candidates in the tools folder above the executable (a build in the project's own folder) or the current
+/// directory.
+fn tool_candidates() -> impl Iterator<Item = PathBuf> {
     let starts = [env::current_exe().ok(), env::current_dir().ok()];
-    starts
-        .into_iter()
-        .flatten()
-        .flat_map(|start| start.ancestors().map(|above| above.join(TOOLS).join(NAME)).collect::<Vec<_>>())
+    starts.into_iter().flatten().flat_map(|start| {
+        start.ancestors().map(|above| above.join(TOOLS_FOLDER).join(BINARY_NAME)).collect::<Vec<_>>()
+    })
 }
 
-/// The version of a binary; refuses one that is older than [`OLDEST`] or is no nats-server.
+/// Returns the version of a binary. Fails if it is older than [`VERSION_MIN`] or not a nats-server.
 pub(super) async fn check_version(path: &Path) -> Result<String, ServerError> {
     let not_a_server = |problem: String| ServerError::NotAServer { path: path.to_owned(), problem };
     let asked = Command::new(path).arg("--version").kill_on_drop(true).output();
-    let answer = tokio::time::timeout(VERSION_WITHIN, asked)
+    let answer = tokio::time::timeout(VERSION_TIMEOUT, asked)
         .await
-        .map_err(|_| not_a_server(format!("no version within {} s", VERSION_WITHIN.as_secs())))?
+        .map_err(|_| not_a_server(format!("no version within {} s", VERSION_TIMEOUT.as_secs())))?
         .map_err(|error| not_a_server(error.to_string()))?;
     let text = String::from_utf8_lossy(&answer.stdout);
     let Some((found, version)) = parse_version(&text) else {
         return Err(not_a_server("--version prints no version".to_owned()));
     };
-    if version < OLDEST {
+    if version < VERSION_MIN {
         return Err(ServerError::TooOld { path: path.to_owned(), found });
     }
     Ok(found)
 }
 
-/// Reads `nats-server: v2.15.1`, with or without a suffix such as `-RC.1`.
+/// Parses `nats-server: v2.15.1`, with or without a suffix such as `-RC.1`.
 fn parse_version(text: &str) -> Option<(String, (u32, u32, u32))> {
     let found = text.split_whitespace().find_map(|word| word.strip_prefix('v'))?;
     let mut parts = found.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
@@ -85,12 +85,12 @@ mod tests {
         assert_eq!(version("nats-server: v2.15.1\n"), Some((2, 15, 1)));
         assert_eq!(version("nats-server: v2.14.0-RC.1"), Some((2, 14, 0)));
         assert_eq!(version("something else"), None);
-        assert!((2, 9, 10) < OLDEST && OLDEST <= (2, 14, 1) && OLDEST < (2, 15, 0));
+        assert!((2, 9, 10) < VERSION_MIN && VERSION_MIN <= (2, 14, 1) && VERSION_MIN < (2, 15, 0));
     }
 
     #[test]
-    fn a_binary_that_is_named_and_missing_is_an_error_and_nothing_else_is_looked_at() {
-        let error = find(Some(Path::new("/nowhere/nats-server"))).unwrap_err().to_string();
+    fn a_configured_binary_that_is_missing_is_an_error() {
+        let error = find_binary(Some(Path::new("/nowhere/nats-server"))).unwrap_err().to_string();
         assert!(error.contains("/nowhere/nats-server") && error.contains(".ci/install-tools"), "{error}");
     }
 }

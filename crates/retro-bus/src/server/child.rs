@@ -1,4 +1,4 @@
-//! One process of the server: its files, its start, its end.
+//! One process of the server: its files, start and end.
 
 use std::fs::{self, File, TryLockError};
 use std::net::TcpListener;
@@ -12,24 +12,24 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
 use super::credential::Credential;
-use super::private::{append_private, create_private_folder, overwrite_private};
+use super::private_files::{append_private_file, create_private_folder, overwrite_private_file};
 use super::{ServerError, config, health};
 
-/// `$1` is the server, the rest its arguments. Descriptor 3 is the pipe from the supervising process: POSIX gives a
-/// background command `/dev/null` as its standard input, so the pipe has to be somewhere else. The server makes its files
-/// readable by its group; the mask keeps them for their owner.
-const START: &str = r#"umask 077
+/// `$1` is the server, followed by its arguments. Descriptor 3 is the pipe from the supervising process: POSIX
+/// gives a background command `/dev/null` as its standard input, so the pipe has to be elsewhere. The server
+/// creates files that its group can read; the umask keeps them private to the owner.
+const START_SCRIPT: &str = r#"umask 077
 exec 3<&0 </dev/null
 { while read -r _; do :; done <&3; kill -KILL $$; } >/dev/null 2>&1 &
 exec 3<&-
 exec "$@""#;
-/// How long the store may still be held by the server of a process that was just killed.
-const LOCK_WITHIN: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long the server may take to write what it has and go; its store survives a kill as well.
-const STOP_WITHIN: Duration = Duration::from_secs(10);
+/// Longest wait for the server of a process that was just killed to release the store.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Longest time for the server to flush and exit. Its store survives a kill as well.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A binary with its folder and ports: whatever is needed to start it again the same.
+/// A binary with its folder and ports: everything needed to start the same server again.
 #[derive(Debug)]
 pub(super) struct Installation {
     binary: PathBuf,
@@ -42,18 +42,18 @@ pub(super) struct Installation {
 }
 
 impl Installation {
-    /// Makes the folder, takes its lock, loads or generates the credential and chooses ports.
+    /// Creates the folder, takes its lock, loads or generates the credential and chooses ports.
     pub(super) async fn prepare(
         binary: PathBuf,
         folder: &Path,
         port: Option<u16>,
     ) -> Result<Self, ServerError> {
         create_private_folder(folder)?;
-        // The server runs with the folder as it is, not relative to a directory that may change.
+        // The server gets an absolute path, since the current directory may change.
         let folder =
-            folder.canonicalize().map_err(ServerError::io(format!("resolve {}", folder.display())))?;
-        let output = lock(&folder).await?;
-        // Under the lock, so that two that start at once have the same one.
+            folder.canonicalize().map_err(ServerError::io_error(format!("resolve {}", folder.display())))?;
+        let output = lock_output_file(&folder).await?;
+        // Under the lock, so that two processes that start at once get the same credential.
         let credential = Credential::load_or_generate(&folder)?;
         let mut installation = Self { binary, folder, port: 0, monitoring_port: 0, credential, output };
         installation.choose_ports(port)?;
@@ -66,25 +66,25 @@ impl Installation {
             let port = listener.local_addr()?.port();
             Ok((listener, port))
         };
-        // Both are held until both are chosen, so that they differ.
-        let one = free().map_err(ServerError::io("find a free port"))?;
-        let other = free().map_err(ServerError::io("find a free port"))?;
+        // Both listeners are held until both ports are chosen, so that the ports differ.
+        let one = free().map_err(ServerError::io_error("find a free port"))?;
+        let other = free().map_err(ServerError::io_error("find a free port"))?;
         self.port = given.unwrap_or(one.1);
         self.monitoring_port = other.1;
         Ok(())
     }
 
-    /// Where clients connect to, without who they are.
+    /// Returns host and port that clients connect to, without the credential.
     pub(super) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Chooses another port to ask for the server's health. While no server ran on the old one, anybody may have taken it.
+    /// Chooses another monitoring port. While no server ran, another process may have taken the old one.
     pub(super) fn choose_monitoring_port(&mut self) -> Result<(), ServerError> {
         self.choose_ports(Some(self.port))
     }
 
-    /// Where and as whom clients connect.
+    /// Returns the URL that clients connect to, with the credential.
     pub(super) fn url(&self) -> String {
         self.credential.url(&self.address())
     }
@@ -93,42 +93,48 @@ impl Installation {
         self.monitoring_port
     }
 
-    pub(super) fn store(&self) -> PathBuf {
+    pub(super) fn store_folder(&self) -> PathBuf {
         self.folder.join("store")
     }
 
-    pub(super) fn log(&self) -> PathBuf {
+    pub(super) fn log_file(&self) -> PathBuf {
         self.folder.join("nats-server.log")
     }
 
-    /// Starts a server and waits until it is healthy; it is killed when it is not in time.
+    /// Starts a server and waits until it is healthy. It is killed if it is not healthy in time.
     pub(super) async fn start(&self, healthy_within: Duration) -> Result<ServerChild, ServerError> {
         let mut child = self.spawn()?;
-        let unhealthy = |problem: String| ServerError::Unhealthy { problem, log: self.log() };
+        let unhealthy = |problem: String| ServerError::Unhealthy { problem, log: self.log_file() };
         let deadline = Instant::now() + healthy_within;
         loop {
-            let problem = match health::check(self.monitoring_port).await {
+            let problem = match health::check_health(self.monitoring_port).await {
                 Ok(()) => return Ok(child),
                 Err(problem) => problem,
             };
             if let Some(status) = child.try_wait() {
-                return Err(unhealthy(format!("it ended with {status}: {}", self.last_words())));
+                return Err(unhealthy(format!("it ended with {status}: {}", self.last_log_line())));
             }
             if Instant::now() >= deadline {
                 return Err(unhealthy(format!("{problem} after {} s", healthy_within.as_secs())));
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     fn spawn(&self) -> Result<ServerChild, ServerError> {
         let config_file = self.folder.join("nats-server.conf");
-        let text =
-            config::text(&self.store(), &self.log(), self.port, self.monitoring_port, &self.credential);
-        overwrite_private(&config_file, text.as_bytes())?;
-        let inherit = || self.output.try_clone().map_err(ServerError::io("share the server's output file"));
+        let text = config::render_config(
+            &self.store_folder(),
+            &self.log_file(),
+            self.port,
+            self.monitoring_port,
+            &self.credential,
+        );
+        overwrite_private_file(&config_file, text.as_bytes())?;
+        let inherit =
+            || self.output.try_clone().map_err(ServerError::io_error("share the server's output file"));
         let mut child = Command::new("/bin/sh")
-            .args(["-c", START, "sh"])
+            .args(["-c", START_SCRIPT, "sh"])
             .arg(&self.binary)
             .arg("--config")
             .arg(&config_file)
@@ -136,21 +142,22 @@ impl Installation {
             .stdin(Stdio::piped())
             .stdout(inherit()?)
             .stderr(inherit()?)
+            // A group of its own, so that a Ctrl-C in the terminal does not reach the server.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
-            .map_err(ServerError::io(format!("start {}", self.binary.display())))?;
+            .map_err(ServerError::io_error(format!("start {}", self.binary.display())))?;
         let lifeline = child.stdin.take();
         Ok(ServerChild { group: group_of(&child), child, _lifeline: lifeline })
     }
 
-    /// The last line that the server wrote, to say at once why it is gone.
-    fn last_words(&self) -> String {
+    /// Returns the last line that the server logged, to show at once why it ended.
+    fn last_log_line(&self) -> String {
         let last = |path: PathBuf| {
             let text = fs::read(path).unwrap_or_default();
             String::from_utf8_lossy(&text).lines().last().map(str::to_owned)
         };
-        last(self.log())
+        last(self.log_file())
             .or_else(|| last(output_file(&self.folder)))
             .unwrap_or_else(|| "it said nothing".to_owned())
     }
@@ -161,7 +168,8 @@ impl Installation {
 pub(super) struct ServerChild {
     child: Child,
     group: Pid,
-    /// The pipe whose closing kills the server. Apart from `child`, since waiting for a child closes its input.
+    /// Pipe whose closing kills the server. Kept apart from `child`, since waiting for a child closes its
+    /// stdin.
     _lifeline: Option<ChildStdin>,
 }
 
@@ -170,25 +178,25 @@ impl ServerChild {
         self.group.as_raw().unsigned_abs()
     }
 
-    /// Waits for the server to end by itself.
-    pub(super) async fn ended(&mut self) -> String {
+    /// Waits for the server to exit by itself.
+    pub(super) async fn wait_until_exit(&mut self) -> String {
         match self.child.wait().await {
             Ok(status) => status.to_string(),
             Err(error) => error.to_string(),
         }
     }
 
-    /// Asks it to end, waits a bounded time, then kills it.
+    /// Asks the server to exit, waits a bounded time, then kills it.
     pub(super) async fn stop(mut self) {
         let _ = kill(self.group, Signal::SIGTERM);
-        if tokio::time::timeout(STOP_WITHIN, self.child.wait()).await.is_err() {
-            tracing::warn!("nats-server did not stop within {} s and is killed", STOP_WITHIN.as_secs());
+        if tokio::time::timeout(STOP_TIMEOUT, self.child.wait()).await.is_err() {
+            tracing::warn!("nats-server did not stop within {} s and is killed", STOP_TIMEOUT.as_secs());
         }
-        self.kill().await;
+        self.kill_and_wait().await;
     }
 
-    /// Kills it with its watcher and waits until it is gone.
-    pub(super) async fn kill(mut self) {
+    /// Kills the server with its watcher and waits until it is gone.
+    pub(super) async fn kill_and_wait(mut self) {
         kill_group(self.pid());
         let _ = self.child.wait().await;
     }
@@ -198,17 +206,16 @@ impl ServerChild {
     }
 }
 
-/// Kills a server with its watcher at once, without waiting for their end.
+/// Kills a server with its watcher, without waiting for them to exit.
 pub(super) fn kill_group(pid: u32) {
     if let Ok(group) = i32::try_from(pid) {
-        // It fails when they are gone already.
+        // Fails if they are already gone.
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
 }
 
 fn group_of(child: &Child) -> Pid {
-    let id =
-        child.id().and_then(|id| i32::try_from(id).ok()).expect("a child that was not waited for has an id");
+    let id = child.id().and_then(|id| i32::try_from(id).ok()).expect("an unreaped child has a pid");
     Pid::from_raw(id)
 }
 
@@ -216,20 +223,20 @@ fn output_file(folder: &Path) -> PathBuf {
     folder.join("nats-server.out")
 }
 
-/// Opens and locks the server's output file. The server of a process that was killed a moment ago may still hold it.
-async fn lock(folder: &Path) -> Result<File, ServerError> {
+/// Opens and locks the server's output file. The server of a process that was just killed may still hold it.
+async fn lock_output_file(folder: &Path) -> Result<File, ServerError> {
     let path = output_file(folder);
-    let file = append_private(&path)?;
-    let deadline = Instant::now() + LOCK_WITHIN;
+    let file = append_private_file(&path)?;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                tokio::time::sleep(LOOK_EVERY).await
+                tokio::time::sleep(POLL_INTERVAL).await
             }
             Err(TryLockError::WouldBlock) => return Err(ServerError::InUse(folder.to_owned())),
             Err(TryLockError::Error(error)) => {
-                return Err(ServerError::io(format!("lock {}", path.display()))(error));
+                return Err(ServerError::io_error(format!("lock {}", path.display()))(error));
             }
         }
     }

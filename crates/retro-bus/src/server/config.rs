@@ -1,16 +1,16 @@
-//! The server's configuration file, generated. It holds the credential: the server has no other way to get it that others
-//! on the machine could not watch.
+//! Generates the server's configuration file. It contains the credential, because any other way to pass it
+//! would be visible to other users of the machine.
 
 use std::path::Path;
 
 use super::credential::{Credential, USER};
 
-/// The server's own log is cut here and three older ones are kept: enough to see why it died.
+/// Size at which the server rotates its log; three older files are kept, enough to see why it died.
 const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// The text of the configuration. Loopback only, and only for whoever has the credential; every publication is on disk before
-/// it is acknowledged.
-pub(super) fn text(
+/// Renders the configuration. The server listens on loopback only, accepts one user, and syncs each message to
+/// disk before acknowledging it.
+pub(super) fn render_config(
     store: &Path,
     log: &Path,
     port: u16,
@@ -27,13 +27,13 @@ pub(super) fn text(
          logfile_max_num: 3\n\
          authorization {{\n  user: {USER}\n  password: \"{password}\"\n}}\n\
          jetstream {{\n  store_dir: {store}\n  sync_interval: always\n}}\n",
-        log = quoted(log),
+        log = quote_path(log),
         password = credential.password(),
-        store = quoted(store),
+        store = quote_path(store),
     )
 }
 
-fn quoted(path: &Path) -> String {
+fn quote_path(path: &Path) -> String {
     let text = path.to_string_lossy();
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -43,10 +43,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_configuration_is_loopback_only_takes_one_user_and_syncs_every_write() {
+    fn the_configuration_listens_on_loopback_accepts_one_user_and_syncs_every_write() {
         let folder = tempfile::tempdir().unwrap();
         let credential = Credential::load_or_generate(folder.path()).unwrap();
-        let text = text(Path::new("/data/a \"b\"/store"), Path::new("/data/log"), 4222, 8222, &credential);
+        let text =
+            render_config(Path::new("/data/a \"b\"/store"), Path::new("/data/log"), 4222, 8222, &credential);
         let user =
             format!("authorization {{\n  user: retro\n  password: \"{}\"\n}}\n", credential.password());
         assert!(text.contains(&user), "{text}");

@@ -1,4 +1,4 @@
-//! Watching the server and starting it again.
+//! Supervises the server and restarts it.
 
 use std::time::Duration;
 
@@ -6,42 +6,42 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::HEALTHY_WITHIN;
+use super::STARTUP_TIMEOUT;
 use super::child::{Installation, ServerChild};
-use super::{health, room};
+use super::{disk_space, health};
 use crate::backoff::Backoff;
 
-const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// This many failed checks in a row and it is started again: five seconds of a server that says that it is not well,
-/// fifteen of one that says nothing.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Failed checks in a row after which the server is restarted: five seconds if it reports that it is unhealthy,
+/// fifteen if it does not answer.
 const UNHEALTHY_CHECKS_MAX: u32 = 5;
-/// Having been well for this long, a server that dies is started again at once.
-const WELL_AFTER: u32 = 30;
+/// Healthy checks after which the backoff is reset, so that a later failure is restarted at once.
+const STABLE_AFTER_CHECKS: u32 = 30;
 
-/// What is known of the server.
+/// State of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// It runs and answers.
+pub enum ServerState {
+    /// The server runs and is healthy.
     Healthy {
-        /// Its process.
+        /// Process id.
         pid: u32,
     },
-    /// It runs and cannot write. It is started again once its disk has room.
-    Frozen {
-        /// Its process.
+    /// The server runs and cannot write. It is restarted once its disk has space.
+    WriteBlocked {
+        /// Process id.
         pid: u32,
-        /// Where its disk is, what it says, and what to do.
+        /// Location of its store, its error, and what to do.
         problem: String,
     },
-    /// It is being started again.
+    /// The server is being restarted.
     Down,
 }
 
-/// Watches `child` and its successors until `stop`.
-pub(super) async fn run(
+/// Supervises `child` and its successors until `stop`.
+pub(super) async fn supervise_server(
     mut installation: Installation,
     mut child: ServerChild,
-    state: watch::Sender<State>,
+    state: watch::Sender<ServerState>,
     stop: CancellationToken,
 ) {
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
@@ -52,45 +52,45 @@ pub(super) async fn run(
             "nats-server is healthy at {}",
             installation.address()
         );
-        state.send_replace(State::Healthy { pid: child.pid() });
+        state.send_replace(ServerState::Healthy { pid: child.pid() });
         let watched = tokio::select! {
             () = stop.cancelled() => None,
-            reason = until_unwell(&mut child, &installation, &mut backoff, &state) => Some(reason),
+            reason = wait_until_unhealthy(&mut child, &installation, &mut backoff, &state) => Some(reason),
         };
         let Some(reason) = watched else {
             child.stop().await;
             return;
         };
-        error!(pid = child.pid(), "nats-server has to be started again: {reason}");
-        state.send_replace(State::Down);
-        child.kill().await;
-        let Some(successor) = start_again(&mut installation, &mut backoff, &stop).await else { return };
+        error!(pid = child.pid(), "nats-server is restarted: {reason}");
+        state.send_replace(ServerState::Down);
+        child.kill_and_wait().await;
+        let Some(successor) = restart_server(&mut installation, &mut backoff, &stop).await else { return };
         child = successor;
     }
 }
 
-/// Waits until the server ends or stays unhealthy; returns what it was.
-async fn until_unwell(
+/// Waits until the server exits or stays unhealthy, and returns the reason.
+async fn wait_until_unhealthy(
     child: &mut ServerChild,
     installation: &Installation,
     backoff: &mut Backoff,
-    state: &watch::Sender<State>,
+    state: &watch::Sender<ServerState>,
 ) -> String {
     let (mut well, mut unwell) = (0, 0);
     let monitoring_port = installation.monitoring_port();
     loop {
         tokio::select! {
-            status = child.ended() => return format!("it ended with {status}"),
-            () = tokio::time::sleep(CHECK_EVERY) => {}
+            status = child.wait_until_exit() => return format!("it ended with {status}"),
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
-        match health::check(monitoring_port).await {
+        match health::check_health(monitoring_port).await {
             Ok(()) => {
                 (well, unwell) = (well + 1, 0);
-                if well == WELL_AFTER {
+                if well == STABLE_AFTER_CHECKS {
                     backoff.reset();
                 }
-                if let Some(problem) = health::cannot_write(monitoring_port).await
-                    && let Some(reason) = frozen(child.pid(), installation, &problem, state)
+                if let Some(problem) = health::find_write_error(monitoring_port).await
+                    && let Some(reason) = handle_write_error(child.pid(), installation, &problem, state)
                 {
                     return reason;
                 }
@@ -106,33 +106,33 @@ async fn until_unwell(
     }
 }
 
-/// What is to be done with a server that cannot write: nothing while its disk has no room, since a successor could not
-/// write either, and this one still hands out what it has. Returns why it is to be started again, if it is.
-fn frozen(
+/// Handles a server that cannot write. While its disk is full it keeps running: a successor could not write
+/// either, and this one still serves what it has. Returns the reason for a restart once there is space.
+fn handle_write_error(
     pid: u32,
     installation: &Installation,
     problem: &str,
-    state: &watch::Sender<State>,
+    state: &watch::Sender<ServerState>,
 ) -> Option<String> {
-    let store = installation.store();
-    if room::is_there(&store) {
-        return Some(format!("it could not write, and {} has room by now: {problem}", store.display()));
+    let store = installation.store_folder();
+    if disk_space::has_free_space(&store) {
+        return Some(format!("it could not write, and {} has free space again: {problem}", store.display()));
     }
     let problem = format!(
-        "the broker's disk has no room: free some under {}; nothing that was taken is lost, nothing more is taken, and it \
-         is started again as soon as it can write ({problem})",
+        "the broker's disk is full: free space under {}; no acknowledged message is lost, no new one is accepted, and the broker \
+         is restarted as soon as it can write ({problem})",
         store.display()
     );
-    let is_news = !matches!(&*state.borrow(), State::Frozen { .. });
+    let is_news = !matches!(&*state.borrow(), ServerState::WriteBlocked { .. });
     if is_news {
         error!(pid, "nats-server cannot write: {problem}");
-        state.send_replace(State::Frozen { pid, problem });
+        state.send_replace(ServerState::WriteBlocked { pid, problem });
     }
     None
 }
 
-/// Starts the server again on the same port and store, as often as it takes; `None` when told to stop.
-async fn start_again(
+/// Restarts the server on the same port and store, as often as it takes. Returns `None` when stopped.
+async fn restart_server(
     installation: &mut Installation,
     backoff: &mut Backoff,
     stop: &CancellationToken,
@@ -141,13 +141,13 @@ async fn start_again(
         let attempt = async {
             tokio::time::sleep(backoff.next_wait()).await;
             installation.choose_monitoring_port()?;
-            installation.start(HEALTHY_WITHIN).await
+            installation.start(STARTUP_TIMEOUT).await
         };
         tokio::select! {
             () = stop.cancelled() => return None,
             started = attempt => match started {
                 Ok(child) => return Some(child),
-                Err(problem) => error!("nats-server could not be started again: {problem}"),
+                Err(problem) => error!("nats-server could not be restarted: {problem}"),
             }
         }
     }

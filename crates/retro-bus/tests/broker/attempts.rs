@@ -1,4 +1,5 @@
-//! How often a message is handed to its handler before it is a dead letter, whatever dies, and that it is not after.
+//! Attempts: a message becomes a dead letter after its last attempt, whatever crashes, and is not handled after
+//! that.
 
 use std::sync::Arc;
 
@@ -9,18 +10,18 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use retro_bus::{ATTEMPTS_MAX, Bus, topology};
 use retro_core::dead_letter::{Code, Rejection};
-use retro_events::Verdict;
+use retro_events::HandlerOutcome;
 use retro_store::{AttemptStart, DeliveryStore, NewDeadLetter, Redelivery};
-use retro_testkit::{MemoryDeliveries, TestNats};
+use retro_testkit::{InMemoryDeliveries, TestNats};
 
 use crate::consume::{answered, position};
 use crate::world::{Running, Scripted, emit, event, outside, text};
 
-/// Messages that a process took and did not answer for: the next delivery of each is not the first. Returns when the
-/// broker stored each.
+/// Fetches messages without acknowledging them, so that the next delivery of each is not the first. Returns
+/// when the broker stored each.
 async fn taken_by_one_that_died(nats: &TestNats, bus: &Bus, texts: &[&str]) -> Vec<Timestamp> {
-    // The durable consumer has to exist, so that somebody can take messages and die with them.
-    let nobody = Scripted::new(|_| Verdict::Done);
+    // The durable consumer has to exist before messages can be fetched from it.
+    let nobody = Scripted::new(|_| HandlerOutcome::Done);
     let running = Running::start(bus, nobody.clone(), &Arc::default());
     emit(bus, ["first".to_owned()]).await;
     nobody.wait_for(1).await;
@@ -43,7 +44,7 @@ async fn taken_by_one_that_died(nats: &TestNats, bus: &Bus, texts: &[&str]) -> V
     stored_at
 }
 
-/// What the consumer answers the broker, in order.
+/// Returns the consumer's replies to the broker, in order.
 async fn answers(nats: &TestNats) -> Subscriber {
     let client = outside(nats.url()).await.client();
     let answers = client.subscribe("$JS.ACK.>").await.unwrap();
@@ -60,24 +61,25 @@ async fn put_off(answers: &mut Subscriber, times: usize) {
 #[tokio::test]
 async fn a_message_that_killed_the_process_each_time_is_buried_without_being_handled_again() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     let stored_at = taken_by_one_that_died(&nats, &bus, &["killer", "harmless"]).await;
-    let store = Arc::new(MemoryDeliveries::default());
-    // The first attempt was the uncounted one; the next four were counted before the handler ran, and it never answered.
+    let store = Arc::new(InMemoryDeliveries::default());
+    // The first attempt was the uncounted one; the next four were counted before the handler ran, which never
+    // returned.
     let killer = Redelivery::new(position(2), b"killer", stored_at[0]);
     for attempt in 2..=ATTEMPTS_MAX {
         let begun = store.begin_attempt(&killer, ATTEMPTS_MAX).await.unwrap();
         assert_eq!(begun, AttemptStart::Begun(attempt));
     }
-    // Processes that died of a neighbour before they had given it up.
+    // Processes that were killed by another message before they had given this one up.
     for _ in 0..3 {
         let begun = store.begin_attempt(&killer, ATTEMPTS_MAX).await.unwrap();
         assert_eq!(begun, AttemptStart::Exhausted);
     }
 
-    let consumer = Scripted::new(|_| Verdict::Done);
+    let consumer = Scripted::new(|_| HandlerOutcome::Done);
     let running = Running::start(&bus, consumer.clone(), &store);
-    let letters = store.wait_for_letters(1).await;
+    let letters = store.wait_for_dead_letters(1).await;
     let seen = consumer.wait_for(1).await;
     running.stop().await;
     assert_eq!((letters[0].payload.as_slice(), letters[0].attempts), (b"killer".as_slice(), ATTEMPTS_MAX));
@@ -88,9 +90,9 @@ async fn a_message_that_killed_the_process_each_time_is_buried_without_being_han
 #[tokio::test]
 async fn a_dead_letter_that_the_broker_delivers_again_is_acknowledged_and_not_handled() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     let stored_at = taken_by_one_that_died(&nats, &bus, &["killer", "harmless"]).await;
-    let store = Arc::new(MemoryDeliveries::default());
+    let store = Arc::new(InMemoryDeliveries::default());
     let letter = NewDeadLetter {
         position: position(2),
         tenant: None,
@@ -98,62 +100,62 @@ async fn a_dead_letter_that_the_broker_delivers_again_is_acknowledged_and_not_ha
         subject: event("killer").subject,
         headers: Vec::new(),
         payload: b"killer".to_vec(),
-        rejection: Rejection::whole(Code::HandlerPanicked, "it did not answer"),
+        rejection: Rejection::of_message(Code::HandlerPanicked, "it did not answer"),
         attempts: ATTEMPTS_MAX,
         stored_at: stored_at[0],
     };
-    // The process died between this and the acknowledgement.
-    store.bury(&letter).await.unwrap();
+    // The process died between storing the dead letter and acknowledging it.
+    store.store_dead_letter(&letter).await.unwrap();
 
     let consumer = Scripted::new(|delivery| {
         assert_ne!(text(delivery), "killer", "a dead letter is handled again");
-        Verdict::Done
+        HandlerOutcome::Done
     });
     let running = Running::start(&bus, consumer.clone(), &store);
     consumer.wait_for(1).await;
     answered(&nats).await;
     running.stop().await;
     assert_eq!(consumer.seen().iter().map(|seen| seen.text.as_str()).collect::<Vec<_>>(), ["harmless"]);
-    assert_eq!((store.letters(), store.attempts(&position(2))), (vec![letter], 0));
+    assert_eq!((store.dead_letters(), store.attempt_count(&position(2))), (vec![letter], 0));
 }
 
 #[tokio::test]
 async fn a_suspect_whose_attempt_could_not_be_counted_stays_one() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     taken_by_one_that_died(&nats, &bus, &["suspect"]).await;
     let mut answers = answers(&nats).await;
-    let store = Arc::new(MemoryDeliveries::default());
-    store.set_away(true);
+    let store = Arc::new(InMemoryDeliveries::default());
+    store.set_unavailable(true);
     let counted = Arc::clone(&store);
     let consumer = Scripted::new(move |_| {
-        assert_eq!(counted.attempts(&position(2)), 1, "it is handled before its attempt is counted");
-        Verdict::Done
+        assert_eq!(counted.attempt_count(&position(2)), 1, "it is handled before its attempt is counted");
+        HandlerOutcome::Done
     });
     let running = Running::start(&bus, consumer.clone(), &store);
     put_off(&mut answers, 1).await;
     assert_eq!(consumer.seen(), []);
-    store.set_away(false);
+    store.set_unavailable(false);
     consumer.wait_for(1).await;
     answered(&nats).await;
     running.stop().await;
-    assert_eq!((consumer.seen().len(), store.letters().len()), (1, 0));
+    assert_eq!((consumer.seen().len(), store.dead_letters().len()), (1, 0));
 }
 
 #[tokio::test]
 async fn a_message_whose_letter_cannot_be_stored_is_not_handled_a_sixth_time() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     emit(&bus, ["poison".to_owned()]).await;
     let mut answers = answers(&nats).await;
-    let store = Arc::new(MemoryDeliveries::default());
-    store.set_refuses_letters(true);
+    let store = Arc::new(InMemoryDeliveries::default());
+    store.set_refuses_dead_letters(true);
     let consumer = Scripted::new(|_| panic!("the handler breaks here, as the test wants"));
     let running = Running::start(&bus, consumer.clone(), &store);
-    // Four times it is to be tried again. The fifth attempt was the last, and twice its letter is not stored.
+    // Four retries. The fifth attempt was the last, and storing its dead letter fails twice.
     put_off(&mut answers, 4 + 2).await;
-    store.set_refuses_letters(false);
-    let letters = store.wait_for_letters(1).await;
+    store.set_refuses_dead_letters(false);
+    let letters = store.wait_for_dead_letters(1).await;
     answered(&nats).await;
     running.stop().await;
     assert_eq!((letters[0].attempts, letters[0].rejection.code), (ATTEMPTS_MAX, Code::HandlerPanicked));

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use retro_bus::{EventPublisher, OutgoingEvent, Subscription, topology};
 use retro_core::dead_letter::{Code, Rejection};
-use retro_events::{Consumer, Delivery, Verdict};
-use retro_store::Position;
-use retro_testkit::{MemoryDeliveries, PATIENCE, TestNats};
+use retro_events::{Consumer, Delivery, HandlerOutcome};
+use retro_store::DeliveryPosition;
+use retro_testkit::{InMemoryDeliveries, TEST_TIMEOUT, TestNats};
 use tokio::sync::Semaphore;
 
 use crate::world::{Running, Scripted, emit, event, outside, subscription, text};
@@ -19,12 +19,11 @@ fn numbered(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|number| format!("run {number}"))
 }
 
-pub(crate) fn position(sequence: u64) -> Position {
-    Position { consumer: "scripted".to_owned(), stream: topology::INTAKE.to_owned(), sequence }
+pub(crate) fn position(sequence: u64) -> DeliveryPosition {
+    DeliveryPosition { consumer: "scripted".to_owned(), stream: topology::INTAKE.to_owned(), sequence }
 }
 
-/// Waits until the broker has worked through the last acknowledgements, which it does in its own time, and long before its
-/// patience is over.
+/// Waits until the broker has processed the last acknowledgements, which takes it far less than the ack wait.
 pub(crate) async fn answered(nats: &TestNats) -> Info {
     let jetstream = outside(nats.url()).await;
     let none_pending = async {
@@ -40,16 +39,16 @@ pub(crate) async fn answered(nats: &TestNats) -> Info {
     answered.expect("nobody has to wait for the broker's patience")
 }
 
-fn soon(reason: &str) -> Verdict {
-    Verdict::RetryAfter { wait: Duration::from_millis(10), reason: reason.to_owned() }
+fn soon(reason: &str) -> HandlerOutcome {
+    HandlerOutcome::RetryAfter { wait: Duration::from_millis(10), reason: reason.to_owned() }
 }
 
 #[tokio::test]
 async fn every_message_is_handled_once_in_order_and_acknowledged() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     emit(&bus, numbered(1000)).await;
-    let (consumer, store) = (Scripted::new(|_| Verdict::Done), Arc::default());
+    let (consumer, store) = (Scripted::new(|_| HandlerOutcome::Done), Arc::default());
     let running = Running::start(&bus, consumer.clone(), &store);
     let seen = consumer.wait_for(1000).await;
     running.stop().await;
@@ -62,9 +61,9 @@ async fn every_message_is_handled_once_in_order_and_acknowledged() {
     let info = answered(&nats).await;
     assert_eq!((info.num_ack_pending, info.num_pending, info.num_redelivered), (0, 0, 0));
 
-    // Another process goes on where this one stopped.
+    // Another process continues where this one stopped.
     emit(&bus, ["one more".to_owned()]).await;
-    let consumer = Scripted::new(|_| Verdict::Done);
+    let consumer = Scripted::new(|_| HandlerOutcome::Done);
     let running = Running::start(&bus, consumer.clone(), &store);
     assert_eq!(consumer.wait_for(1).await[0].text, "one more");
     running.stop().await;
@@ -73,11 +72,11 @@ async fn every_message_is_handled_once_in_order_and_acknowledged() {
 #[tokio::test]
 async fn a_batch_of_large_messages_is_a_short_one_and_all_of_them_come_in_order() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     let large = |number: usize| format!("{number}{}", " ".repeat(900 * 1024));
-    // More bytes than several requests may ask for, of fewer messages than one may.
+    // More bytes than several requests may ask for, in fewer messages than one may.
     emit(&bus, (0..40).map(large)).await;
-    let (consumer, store) = (Scripted::new(|_| Verdict::Done), Arc::default());
+    let (consumer, store) = (Scripted::new(|_| HandlerOutcome::Done), Arc::default());
     let running = Running::start(&bus, consumer.clone(), &store);
     let seen = consumer.wait_for(40).await;
     running.stop().await;
@@ -93,19 +92,20 @@ async fn a_batch_of_large_messages_is_a_short_one_and_all_of_them_come_in_order(
 #[tokio::test]
 async fn what_can_never_be_handled_is_buried_whole_under_its_owner_and_then_acknowledged() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     let mut publisher = EventPublisher::new(bus.clone());
     let headers = vec![("ce-type".to_owned(), "odd".to_owned()), ("X-Other".to_owned(), "kept".to_owned())];
     let well_addressed = OutgoingEvent { headers: headers.clone(), ..event("not \u{0} json") };
     publisher.publish_event(well_addressed).await.unwrap();
     let odd = OutgoingEvent { subject: "retro.run.completed.acme.a.b".to_owned(), ..event("odd") };
     publisher.publish_event(odd).await.unwrap();
-    publisher.finish().await.unwrap();
+    publisher.confirm_all().await.unwrap();
 
-    let consumer = Scripted::new(|_| Verdict::DeadLetter(Rejection::whole(Code::NotJson, "it is not JSON")));
-    let store = Arc::new(MemoryDeliveries::default());
+    let consumer =
+        Scripted::new(|_| HandlerOutcome::DeadLetter(Rejection::of_message(Code::NotJson, "it is not JSON")));
+    let store = Arc::new(InMemoryDeliveries::default());
     let running = Running::start(&bus, consumer.clone(), &store);
-    let letters = store.wait_for_letters(2).await;
+    let letters = store.wait_for_dead_letters(2).await;
     running.stop().await;
 
     let first = &letters[0];
@@ -129,7 +129,7 @@ async fn what_can_never_be_handled_is_buried_whole_under_its_owner_and_then_ackn
 #[tokio::test]
 async fn a_message_that_breaks_its_handler_is_buried_after_five_attempts_and_takes_no_neighbour_along() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     emit(&bus, numbered(20)).await;
     emit(&bus, ["poison".to_owned()]).await;
     emit(&bus, (20..40).map(|number| format!("run {number}"))).await;
@@ -138,11 +138,11 @@ async fn a_message_that_breaks_its_handler_is_buried_after_five_attempts_and_tak
     let consumer = Scripted::new(move |delivery| {
         assert_ne!(text(delivery), "poison", "the handler breaks here, as the test wants");
         *count.lock().unwrap().entry(text(delivery)).or_default() += 1;
-        Verdict::Done
+        HandlerOutcome::Done
     });
-    let store = Arc::new(MemoryDeliveries::default());
+    let store = Arc::new(InMemoryDeliveries::default());
     let running = Running::start(&bus, consumer.clone(), &store);
-    let letters = store.wait_for_letters(1).await;
+    let letters = store.wait_for_dead_letters(1).await;
     consumer.wait(|seen| (0..40).all(|n| seen.iter().any(|seen| seen.text == format!("run {n}")))).await;
     running.stop().await;
 
@@ -151,25 +151,25 @@ async fn a_message_that_breaks_its_handler_is_buried_after_five_attempts_and_tak
     assert_eq!(letters[0].attempts, 5);
     let poison = consumer.seen().iter().filter(|seen| seen.text == "poison").count();
     assert_eq!(poison, 5);
-    assert_eq!(store.letters().len(), 1, "no neighbour was buried");
+    assert_eq!(store.dead_letters().len(), 1, "no neighbour was buried");
     assert!(numbered(40).all(|text| done.lock().unwrap().contains_key(&text)), "every neighbour was handled");
 }
 
 #[tokio::test]
 async fn a_message_that_fails_each_time_is_buried_with_the_last_reason() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     emit(&bus, ["hopeless".to_owned()]).await;
     let consumer = Scripted::new(|_| soon("the model says no"));
-    let store = Arc::new(MemoryDeliveries::default());
+    let store = Arc::new(InMemoryDeliveries::default());
     let running = Running::start(&bus, consumer.clone(), &store);
-    let letters = store.wait_for_letters(1).await;
+    let letters = store.wait_for_dead_letters(1).await;
     running.stop().await;
 
     assert_eq!(letters[0].rejection.code, Code::AttemptsExhausted);
     assert!(letters[0].rejection.detail.contains("the model says no"), "{}", letters[0].rejection);
     assert_eq!((letters[0].attempts, consumer.seen().len()), (5, 5));
-    let failures = store.failures(&letters[0].position);
+    let failures = store.recorded_failures(&letters[0].position);
     let noted: Vec<_> = failures.iter().map(|one| (one.attempt, one.detail.as_str())).collect();
     assert_eq!(
         noted,
@@ -181,36 +181,36 @@ async fn a_message_that_fails_each_time_is_buried_with_the_last_reason() {
 #[tokio::test]
 async fn snoozing_spends_no_attempt() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     emit(&bus, ["early".to_owned()]).await;
     let calls = AtomicU32::new(0);
     let consumer = Scripted::new(move |_| match calls.fetch_add(1, Ordering::Relaxed) {
-        0..9 => Verdict::Snooze { wait: Duration::from_millis(10), reason: "not yet".to_owned() },
-        _ => Verdict::Done,
+        0..9 => HandlerOutcome::Snooze { wait: Duration::from_millis(10), reason: "not yet".to_owned() },
+        _ => HandlerOutcome::Done,
     });
-    let store = Arc::new(MemoryDeliveries::default());
+    let store = Arc::new(InMemoryDeliveries::default());
     let running = Running::start(&bus, consumer.clone(), &store);
     let seen = consumer.wait_for(10).await;
     running.stop().await;
 
     assert_eq!(seen.last().unwrap().delivered, 10);
-    assert_eq!(store.attempts(&position(1)), 0);
-    assert!(store.letters().is_empty());
+    assert_eq!(store.attempt_count(&position(1)), 0);
+    assert!(store.dead_letters().is_empty());
 }
 
 #[tokio::test]
 async fn a_dead_letter_that_cannot_be_stored_leaves_its_message_unacknowledged_until_it_can() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     emit(&bus, ["bad".to_owned()]).await;
-    let consumer = Scripted::new(|_| Verdict::DeadLetter(Rejection::whole(Code::NotJson, "no")));
-    let store = Arc::new(MemoryDeliveries::default());
-    store.set_away(true);
+    let consumer = Scripted::new(|_| HandlerOutcome::DeadLetter(Rejection::of_message(Code::NotJson, "no")));
+    let store = Arc::new(InMemoryDeliveries::default());
+    store.set_unavailable(true);
     let running = Running::start(&bus, consumer.clone(), &store);
     consumer.wait_for(2).await;
-    assert!(store.letters().is_empty());
-    store.set_away(false);
-    let letters = store.wait_for_letters(1).await;
+    assert!(store.dead_letters().is_empty());
+    store.set_unavailable(false);
+    let letters = store.wait_for_dead_letters(1).await;
     running.stop().await;
     assert_eq!((letters.len(), letters[0].rejection.code), (1, Code::NotJson));
 }
@@ -223,21 +223,21 @@ async fn a_handler_that_answers_for_another_number_of_messages_is_treated_as_bro
         fn name(&self) -> &'static str {
             "mute"
         }
-        async fn handle(&self, _: &[Delivery]) -> Vec<Verdict> {
+        async fn handle(&self, _: &[Delivery]) -> Vec<HandlerOutcome> {
             Vec::new()
         }
     }
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     emit(&bus, ["unheard".to_owned()]).await;
-    let store = Arc::new(MemoryDeliveries::default());
+    let store = Arc::new(InMemoryDeliveries::default());
     let running = Running::start(&bus, Arc::new(Mute), &store);
-    let letters = store.wait_for_letters(1).await;
+    let letters = store.wait_for_dead_letters(1).await;
     running.stop().await;
     assert_eq!(letters[0].rejection.code, Code::HandlerPanicked);
 }
 
-/// Waits in the handler until the test lets it go.
+/// Blocks in the handler until the test releases it.
 struct Held {
     inner: Arc<Scripted>,
     entered: Semaphore,
@@ -250,7 +250,7 @@ impl Consumer for Held {
         "scripted"
     }
 
-    async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
+    async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
         self.entered.add_permits(1);
         self.release.acquire().await.unwrap().forget();
         self.inner.handle(batch).await
@@ -264,34 +264,34 @@ fn held(inner: &Arc<Scripted>) -> Arc<Held> {
 #[tokio::test]
 async fn a_handler_that_takes_long_keeps_its_message_from_being_delivered_again() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     emit(&bus, ["slow".to_owned()]).await;
     let outsider = outside(nats.url()).await.client();
     let mut answers = outsider.subscribe("$JS.ACK.>").await.unwrap();
     outsider.flush().await.unwrap();
-    let inner = Scripted::new(|_| Verdict::Done);
+    let inner = Scripted::new(|_| HandlerOutcome::Done);
     let held = held(&inner);
     let store = Arc::default();
-    // A busy machine is not as late with a report as two thirds of this.
+    // Even on a busy machine a report is not late by two thirds of this.
     let to = Subscription { ack_wait: Duration::from_secs(6), ..subscription() };
     let running = Running::subscribed(&bus, held.clone(), to, &store);
     held.entered.acquire().await.unwrap().forget();
-    // Four reports, one each third of the broker's patience: more than all of it.
+    // Four reports, one each third of the ack wait: together more than all of it.
     let reports = answers.by_ref().take(4).collect::<Vec<_>>();
-    let reports = tokio::time::timeout(PATIENCE, reports).await.unwrap();
+    let reports = tokio::time::timeout(TEST_TIMEOUT, reports).await.unwrap();
     assert!(reports.iter().all(|report| report.payload.as_ref() == b"+WPI"), "{reports:?}");
     held.release.add_permits(100);
     let seen = inner.wait_for(1).await;
     let answer = async {
         loop {
-            // The next report may come before it.
+            // The next report may arrive before it.
             let answer = answers.next().await.unwrap().payload;
             if answer.as_ref() != b"+WPI" {
                 return answer;
             }
         }
     };
-    let answer = tokio::time::timeout(PATIENCE, answer).await.unwrap();
+    let answer = tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap();
     assert_eq!(answer.as_ref(), b"+ACK");
     running.stop().await;
     assert_eq!((seen.len(), seen[0].delivered, inner.seen().len()), (1, 1, 1));
@@ -300,13 +300,13 @@ async fn a_handler_that_takes_long_keeps_its_message_from_being_delivered_again(
 #[tokio::test]
 async fn a_handler_that_hangs_is_ended_and_its_message_buried_after_the_last_attempt() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     emit(&bus, ["endless".to_owned()]).await;
-    let held = held(&Scripted::new(|_| Verdict::Done));
-    let store = Arc::new(MemoryDeliveries::default());
-    let to = Subscription { handle_max: Duration::from_millis(20), ..subscription() };
+    let held = held(&Scripted::new(|_| HandlerOutcome::Done));
+    let store = Arc::new(InMemoryDeliveries::default());
+    let to = Subscription { handle_timeout: Duration::from_millis(20), ..subscription() };
     let running = Running::subscribed(&bus, held.clone(), to, &store);
-    let letters = store.wait_for_letters(1).await;
+    let letters = store.wait_for_dead_letters(1).await;
     running.stop().await;
     assert_eq!((letters[0].rejection.code, letters[0].attempts), (Code::HandlerPanicked, 5));
     assert!(letters[0].rejection.detail.contains("longer than 20ms"), "{}", letters[0].rejection);
@@ -315,22 +315,22 @@ async fn a_handler_that_hangs_is_ended_and_its_message_buried_after_the_last_att
 #[tokio::test]
 async fn stopping_handles_what_was_asked_for_and_nothing_is_left_on_its_way() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     emit(&bus, numbered(400)).await;
-    let inner = Scripted::new(|_| Verdict::Done);
+    let inner = Scripted::new(|_| HandlerOutcome::Done);
     let held = held(&inner);
     let store = Arc::default();
     let running = Running::start(&bus, held.clone(), &store);
     held.entered.acquire().await.unwrap().forget();
     running.ask_to_stop();
-    // What was asked for may come in any number of batches.
+    // The requested messages may arrive in any number of batches.
     held.release.add_permits(400);
     running.stop().await;
 
     let first = inner.seen().len();
     assert!((1..400).contains(&first), "{first} messages were asked for");
     answered(&nats).await;
-    let rest = Scripted::new(|_| Verdict::Done);
+    let rest = Scripted::new(|_| HandlerOutcome::Done);
     let running = Running::start(&bus, rest.clone(), &store);
     rest.wait_for(400 - first).await;
     running.stop().await;

@@ -1,17 +1,17 @@
-//! Events for somebody who waits: one by one and in atomic batches.
+//! Confirmed publishing: one by one and in atomic batches.
 
-use retro_bus::{BusConfig, EventIntake, StreamSizes, topology};
+use retro_bus::{BusConfig, NatsIntakePublisher, StreamSizes, topology};
 use retro_core::id::WorkflowKey;
-use retro_events::{CheckedEvent, INTAKE_EVENTS_MAX, Intake, IntakeError};
+use retro_events::{INTAKE_EVENTS_MAX, IntakeError, IntakePublisher, ValidatedEvent};
 use retro_testkit::TestNats;
 
 use crate::world::{key, outside};
 
-fn event(text: impl Into<String>) -> CheckedEvent {
-    CheckedEvent { key: key(), payload: text.into().into() }
+fn event(text: impl Into<String>) -> ValidatedEvent {
+    ValidatedEvent { key: key(), payload: text.into().into() }
 }
 
-fn numbered(count: usize) -> Vec<CheckedEvent> {
+fn numbered(count: usize) -> Vec<ValidatedEvent> {
     (0..count).map(|number| event(format!("run {number}"))).collect()
 }
 
@@ -23,14 +23,14 @@ async fn stored(nats: &TestNats) -> u64 {
 #[tokio::test]
 async fn one_event_and_the_largest_batch_are_stored_in_order_and_are_not_deduplicated() {
     let nats = TestNats::start().await;
-    let intake = EventIntake::new(nats.bus("test").await);
-    intake.take(&[event("alone")]).await.unwrap();
+    let intake = NatsIntakePublisher::new(nats.connect_bus("test").await);
+    intake.publish_events(&[event("alone")]).await.unwrap();
     let mut batch = numbered(INTAKE_EVENTS_MAX);
     let other = WorkflowKey { workflow: "other".parse().unwrap(), ..key() };
     batch[1].key = other;
-    intake.take(&batch).await.unwrap();
-    intake.take(&batch[..2]).await.unwrap();
-    intake.take(&[]).await.unwrap();
+    intake.publish_events(&batch).await.unwrap();
+    intake.publish_events(&batch[..2]).await.unwrap();
+    intake.publish_events(&[]).await.unwrap();
     assert_eq!(stored(&nats).await, 1 + INTAKE_EVENTS_MAX as u64 + 2);
     let stream = outside(nats.url()).await.get_stream(topology::INTAKE).await.unwrap();
     let message = stream.get_raw_message(3).await.unwrap();
@@ -44,8 +44,8 @@ async fn one_event_and_the_largest_batch_are_stored_in_order_and_are_not_dedupli
 #[tokio::test]
 async fn more_than_the_broker_takes_at_once_is_stored_neither_whole_nor_in_part() {
     let nats = TestNats::start().await;
-    let intake = EventIntake::new(nats.bus("test").await);
-    let error = intake.take(&numbered(INTAKE_EVENTS_MAX + 1)).await.unwrap_err();
+    let intake = NatsIntakePublisher::new(nats.connect_bus("test").await);
+    let error = intake.publish_events(&numbered(INTAKE_EVENTS_MAX + 1)).await.unwrap_err();
     assert!(matches!(error, IntakeError::Unavailable(_)), "{error}");
     assert_eq!(stored(&nats).await, 0);
 }
@@ -53,28 +53,28 @@ async fn more_than_the_broker_takes_at_once_is_stored_neither_whole_nor_in_part(
 #[tokio::test]
 async fn a_full_stream_is_told_by_its_name_and_takes_a_batch_whole_or_not_at_all() {
     let nats = TestNats::start().await;
-    let mut config = nats.config("test");
+    let mut config = nats.bus_config("test");
     config.sizes = StreamSizes { intake_bytes: 64 * 1024, ..config.sizes };
-    let bus = nats.bus_of(config).await;
-    let intake = EventIntake::new(bus);
+    let bus = nats.connect_bus_with(config).await;
+    let intake = NatsIntakePublisher::new(bus);
     let large = || event("x".repeat(20 * 1024));
-    intake.take(&[large(), large()]).await.unwrap();
+    intake.publish_events(&[large(), large()]).await.unwrap();
     for too_much in [vec![large(), large()], vec![large(); 4], vec![event("y".repeat(40 * 1024))]] {
-        let error = intake.take(&too_much).await.unwrap_err();
+        let error = intake.publish_events(&too_much).await.unwrap_err();
         assert!(matches!(error, IntakeError::Full(_)), "{error:?}");
     }
     assert_eq!(stored(&nats).await, 2);
-    intake.take(&[event("small")]).await.unwrap();
+    intake.publish_events(&[event("small")]).await.unwrap();
 }
 
 #[tokio::test]
 async fn many_batches_at_once_are_all_stored() {
     let nats = TestNats::start().await;
-    let intake = EventIntake::new(nats.bus("test").await);
+    let intake = NatsIntakePublisher::new(nats.connect_bus("test").await);
     let batches: Vec<_> = (0..60)
         .map(|_| {
             let intake = intake.clone();
-            tokio::spawn(async move { intake.take(&numbered(20)).await })
+            tokio::spawn(async move { intake.publish_events(&numbered(20)).await })
         })
         .collect();
     for batch in batches {
@@ -86,14 +86,14 @@ async fn many_batches_at_once_are_all_stored() {
 #[tokio::test]
 async fn a_broker_that_is_away_has_nothing_and_one_without_a_stream_says_so() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
-    let intake = EventIntake::new(bus);
+    let bus = nats.connect_bus("test").await;
+    let intake = NatsIntakePublisher::new(bus);
     outside(nats.url()).await.delete_stream(topology::INTAKE).await.unwrap();
     for events in [numbered(1), numbered(3)] {
-        let error = intake.take(&events).await.unwrap_err();
-        assert_eq!(error, IntakeError::Unavailable("no stream takes events".to_owned()));
+        let error = intake.publish_events(&events).await.unwrap_err();
+        assert_eq!(error, IntakeError::Unavailable("no stream stores events".to_owned()));
     }
     let nowhere = retro_bus::Bus::connect(BusConfig::new("nats://127.0.0.1:1", "test")).await.unwrap();
-    let error = EventIntake::new(nowhere).take(&numbered(1)).await.unwrap_err();
-    assert_eq!(error, IntakeError::Unavailable("there is no connection to it".to_owned()));
+    let error = NatsIntakePublisher::new(nowhere).publish_events(&numbered(1)).await.unwrap_err();
+    assert_eq!(error, IntakeError::Unavailable("not connected".to_owned()));
 }

@@ -3,7 +3,7 @@ use retro_bus::BodyStore;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::Tenant;
 use retro_core::run::ObjectRef;
-use retro_events::{ObjectError, Objects};
+use retro_events::{ObjectError, ObjectStorage};
 use retro_testkit::TestNats;
 
 use crate::world::outside;
@@ -19,7 +19,7 @@ fn body() -> Bytes {
 #[tokio::test]
 async fn a_body_comes_back_as_it_was_and_storing_it_again_is_harmless() {
     let nats = TestNats::start().await;
-    let bodies = BodyStore::new(nats.bus("test").await);
+    let bodies = BodyStore::new(nats.connect_bus("test").await);
     let object = bodies.put(&tenant("a/b"), body()).await.unwrap();
     assert_eq!(object.name, format!("a=2Fb/{}", sha256_hex(&body())));
     assert_eq!(object.bytes, 1_500_000);
@@ -34,7 +34,7 @@ async fn a_body_comes_back_as_it_was_and_storing_it_again_is_harmless() {
 #[tokio::test]
 async fn a_body_of_one_tenant_is_not_there_for_another_and_a_name_outside_a_prefix_is_refused() {
     let nats = TestNats::start().await;
-    let bodies = BodyStore::new(nats.bus("test").await);
+    let bodies = BodyStore::new(nats.connect_bus("test").await);
     let own = bodies.put(&tenant("acme"), body()).await.unwrap();
     let gone = async |name: &str| {
         let object = ObjectRef { name: name.to_owned(), ..own.clone() };
@@ -53,7 +53,7 @@ async fn a_body_of_one_tenant_is_not_there_for_another_and_a_name_outside_a_pref
 #[tokio::test]
 async fn a_body_that_is_gone_or_differs_is_told_apart_from_a_store_that_is_away() {
     let nats = TestNats::start().await;
-    let bodies = BodyStore::new(nats.bus("test").await);
+    let bodies = BodyStore::new(nats.connect_bus("test").await);
     let object = bodies.put(&tenant("acme"), body()).await.unwrap();
     let problem = async |object: &ObjectRef| match bodies.get(object).await.unwrap_err() {
         ObjectError::Gone { problem, .. } => problem,
@@ -62,7 +62,7 @@ async fn a_body_that_is_gone_or_differs_is_told_apart_from_a_store_that_is_away(
     let shorter = ObjectRef { bytes: 5, ..object.clone() };
     assert_eq!(problem(&shorter).await, "it is 1500000 bytes long, 5 were promised");
 
-    // Somebody stored other bytes under a name that promises a hash.
+    // Other bytes were stored under a name that contains a hash.
     let jetstream = outside(nats.url()).await;
     let bucket = jetstream.get_object_store("retro-bodies").await.unwrap();
     let promised = sha256_hex(b"right");

@@ -1,4 +1,4 @@
-use retro_bus::{EventPublisher, NoticePublisher, OutgoingEvent, topology};
+use retro_bus::{EventPublisher, OutboxPublisher, OutgoingEvent, topology};
 use retro_core::id::RetrospectiveId;
 use retro_core::message::{Message, Notice};
 use retro_events::Publisher;
@@ -7,7 +7,7 @@ use retro_testkit::TestNats;
 use crate::world::{event, key, outside};
 
 fn due(epoch: u64) -> Message {
-    Notice::RetrospectiveDue { retrospective: RetrospectiveId::automatic(&key(), epoch) }.about(&key())
+    Notice::RetrospectiveDue { retrospective: RetrospectiveId::of_epoch(&key(), epoch) }.into_message(&key())
 }
 
 async fn stored(nats: &TestNats, stream: &str) -> u64 {
@@ -17,7 +17,7 @@ async fn stored(nats: &TestNats, stream: &str) -> u64 {
 #[tokio::test]
 async fn a_message_that_is_published_again_under_its_id_is_stored_once() {
     let nats = TestNats::start().await;
-    let publisher = NoticePublisher::new(nats.bus("test").await);
+    let publisher = OutboxPublisher::new(nats.connect_bus("test").await);
     let messages: Vec<Message> = (1..=600).map(due).collect();
     publisher.publish(&messages).await.unwrap();
     publisher.publish(&messages[..10]).await.unwrap();
@@ -32,7 +32,7 @@ async fn a_message_that_is_published_again_under_its_id_is_stored_once() {
 #[tokio::test]
 async fn streams_that_were_lost_are_made_again_so_that_the_next_attempt_succeeds() {
     let nats = TestNats::start().await;
-    let publisher = NoticePublisher::new(nats.bus("test").await);
+    let publisher = OutboxPublisher::new(nats.connect_bus("test").await);
     outside(nats.url()).await.delete_stream(topology::WORK).await.unwrap();
     let error = publisher.publish(&[due(1)]).await.unwrap_err();
     assert!(error.to_string().contains("retro.work.retrospective.due.acme"), "{error}");
@@ -43,13 +43,13 @@ async fn streams_that_were_lost_are_made_again_so_that_the_next_attempt_succeeds
 #[tokio::test]
 async fn events_are_stored_in_order_and_the_broker_does_not_deduplicate_them() {
     let nats = TestNats::start().await;
-    let mut publisher = EventPublisher::new(nats.bus("test").await);
+    let mut publisher = EventPublisher::new(nats.connect_bus("test").await);
     let mut acknowledged = 0;
     for number in 0..700 {
         acknowledged = publisher.publish_event(event(format!("run {}", number % 650))).await.unwrap();
     }
     assert!((700 - 256..700).contains(&acknowledged), "{acknowledged}");
-    assert_eq!(publisher.finish().await.unwrap(), 700);
+    assert_eq!(publisher.confirm_all().await.unwrap(), 700);
     assert_eq!(stored(&nats, topology::INTAKE).await, 700);
     let stream = outside(nats.url()).await.get_stream(topology::INTAKE).await.unwrap();
     assert_eq!(stream.get_raw_message(300).await.unwrap().payload.as_ref(), b"run 299");
@@ -58,7 +58,7 @@ async fn events_are_stored_in_order_and_the_broker_does_not_deduplicate_them() {
 #[tokio::test]
 async fn an_event_that_can_never_be_taken_fails_with_the_reason() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     let mut publisher = EventPublisher::new(bus.clone());
     let error = publisher.publish_event(event("x".repeat(2 * 1024 * 1024))).await.unwrap_err();
     assert!(error.to_string().contains("payload"), "{error}");

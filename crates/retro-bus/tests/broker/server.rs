@@ -8,7 +8,7 @@ use async_nats::{ConnectErrorKind, ConnectOptions};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use retro_bus::{ACK_WAIT, Bus, BusConfig, NatsServer, ServerConfig, ServerError, topology};
-use retro_testkit::{PATIENCE, TestNats, free_port};
+use retro_testkit::{TEST_TIMEOUT, TestNats, free_port};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
@@ -16,7 +16,8 @@ use tokio::process::Command;
 
 use crate::world::{emit, outside};
 
-/// Where the process that is going to be killed keeps its server; set by the test that starts it.
+/// Environment variable with the folder of the server whose process is going to be killed; set by the test that
+/// starts it.
 const HOLDER_FOLDER: &str = "RETRO_TEST_HOLDER_FOLDER";
 
 fn config(folder: &Path) -> ServerConfig {
@@ -27,11 +28,11 @@ fn port(url: &str) -> u16 {
     url.rsplit(':').next().unwrap().parse().unwrap()
 }
 
-/// Not a test by itself: the process that the next test kills. It does nothing unless that test asks for it.
+/// Not a test by itself: the process that the next test kills. Does nothing unless that test asks for it.
 #[tokio::test]
 async fn holds_a_server_until_it_is_killed() {
     let Some(folder) = std::env::var_os(HOLDER_FOLDER) else { return };
-    // One that the system hands to nobody while no server listens on it.
+    // A port that the system assigns to nobody while no server listens on it.
     let port = Some(free_port());
     let server = NatsServer::start(ServerConfig { port, ..config(Path::new(&folder)) }).await.unwrap();
     println!("listening at {}", server.url());
@@ -56,14 +57,14 @@ async fn a_server_is_gone_when_its_process_is_killed_and_the_next_one_takes_over
         }
     };
     let bus = Bus::connect(BusConfig::new(&url, "test")).await.unwrap();
-    topology::ensure(&bus, ACK_WAIT).await.unwrap();
+    topology::ensure_topology(&bus, ACK_WAIT).await.unwrap();
     emit(&bus, ["kept".to_owned()]).await;
     let mut connection = TcpStream::connect(("127.0.0.1", port(&url))).await.unwrap();
 
     holder.kill().await.unwrap();
-    // The server's own end of the connection closes when it is gone.
+    // The server closes its end of the connection when it exits.
     let mut rest = Vec::new();
-    let closed = tokio::time::timeout(PATIENCE, connection.read_to_end(&mut rest)).await;
+    let closed = tokio::time::timeout(TEST_TIMEOUT, connection.read_to_end(&mut rest)).await;
     closed.expect("the server outlived its process").or_else(reset_is_closed).unwrap();
 
     let next =
@@ -71,7 +72,7 @@ async fn a_server_is_gone_when_its_process_is_killed_and_the_next_one_takes_over
     assert_eq!(next.url(), url);
     let stream = outside(next.url()).await.get_stream(topology::INTAKE).await.unwrap();
     assert_eq!(stream.cached_info().state.messages, 1);
-    next.stop().await;
+    next.shut_down().await;
 }
 
 fn reset_is_closed(error: std::io::Error) -> std::io::Result<usize> {
@@ -85,10 +86,10 @@ async fn a_second_server_on_the_same_store_is_refused_and_stopping_the_first_fre
     let error = NatsServer::start(config(folder.path())).await.unwrap_err();
     assert!(matches!(error, ServerError::InUse(_)), "{error}");
     let url = first.url().to_owned();
-    first.stop().await;
+    first.shut_down().await;
     let refused = TcpStream::connect(("127.0.0.1", port(&url))).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
-    NatsServer::start(config(folder.path())).await.unwrap().stop().await;
+    NatsServer::start(config(folder.path())).await.unwrap().shut_down().await;
 }
 
 #[tokio::test]
@@ -97,7 +98,7 @@ async fn a_server_that_hangs_is_started_again_on_the_same_port() {
     let url = nats.url().to_owned();
     let hung = nats.pid().unwrap();
     kill(Pid::from_raw(i32::try_from(hung).unwrap()), Signal::SIGSTOP).unwrap();
-    nats.healthy_again(hung).await;
+    nats.wait_until_healthy(hung).await;
     outside(&url).await.query_account().await.unwrap();
 }
 
@@ -107,7 +108,7 @@ async fn a_server_takes_whoever_has_its_credential_and_nobody_else_before_and_af
     let (_, address) = nats.url().rsplit_once('@').unwrap();
     for crashed in [false, true] {
         if crashed {
-            nats.healthy_again(nats.kill()).await;
+            nats.wait_until_healthy(nats.kill_server()).await;
         }
         for login in ["", "retro:guessed@"] {
             let options = match login.split_once(':') {
@@ -130,8 +131,10 @@ async fn a_folder_of_an_earlier_version_gets_a_credential_and_is_closed_to_other
     let folder = TempDir::new().unwrap();
     let first = NatsServer::start(config(folder.path())).await.unwrap();
     let before = first.url().to_owned();
-    topology::ensure(&Bus::connect(BusConfig::new(&before, "test")).await.unwrap(), ACK_WAIT).await.unwrap();
-    first.stop().await;
+    topology::ensure_topology(&Bus::connect(BusConfig::new(&before, "test")).await.unwrap(), ACK_WAIT)
+        .await
+        .unwrap();
+    first.shut_down().await;
     fs::remove_file(folder.path().join("credential")).unwrap();
     for name in ["", "nats-server.conf", "nats-server.out"] {
         let mode = if name.is_empty() { 0o755 } else { 0o644 };
@@ -144,7 +147,7 @@ async fn a_folder_of_an_earlier_version_gets_a_credential_and_is_closed_to_other
         let mode = fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode & 0o077, 0, "{name:?} has mode {mode:o}");
     }
-    next.stop().await;
+    next.shut_down().await;
 }
 
 #[tokio::test]
@@ -154,7 +157,7 @@ async fn dropping_a_server_ends_it() {
     let mut connection = TcpStream::connect(("127.0.0.1", port(server.url()))).await.unwrap();
     drop(server);
     let mut rest = Vec::new();
-    let closed = tokio::time::timeout(PATIENCE, connection.read_to_end(&mut rest)).await;
+    let closed = tokio::time::timeout(TEST_TIMEOUT, connection.read_to_end(&mut rest)).await;
     closed.expect("the server outlived its handle").or_else(reset_is_closed).unwrap();
 }
 
@@ -172,7 +175,7 @@ async fn a_server_that_is_too_old_or_none_at_all_is_refused_in_one_sentence() {
     assert!(old.ends_with("is nats-server 2.9.10, and 2.14.1 or newer is needed"), "{old}");
     let other = refuse("echo hello").await;
     assert!(other.ends_with("does not answer like a nats-server: --version prints no version"), "{other}");
-    // Right in its version, wrong in everything else: its own last words are in the error.
+    // The version is right and everything else is wrong: its last log line is in the error.
     let broken =
         refuse("[ \"$1\" = --version ] && echo 'nats-server: v2.15.1' && exit; echo out of tune; exit 3")
             .await;

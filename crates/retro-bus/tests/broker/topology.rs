@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::stream::{self, StorageType};
 use retro_bus::{ACK_WAIT, Bus, BusConfig, BusError, StreamSizes, topology};
-use retro_events::Verdict;
+use retro_events::HandlerOutcome;
 use retro_testkit::TestNats;
 
 use crate::world::{Running, Scripted, emit, outside};
@@ -11,7 +11,7 @@ use crate::world::{Running, Scripted, emit, outside};
 #[tokio::test]
 async fn the_topology_is_made_once_and_making_it_again_changes_nothing() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     let jetstream = outside(nats.url()).await;
     let mut before = Vec::new();
     for name in
@@ -24,7 +24,7 @@ async fn the_topology_is_made_once_and_making_it_again_changes_nothing() {
         assert!(config.max_bytes > 0 && config.max_age.as_secs() >= 14 * 86400, "{name}");
         before.push(config.clone());
     }
-    topology::ensure(&bus, ACK_WAIT).await.unwrap();
+    topology::ensure_topology(&bus, ACK_WAIT).await.unwrap();
     for config in before {
         assert_eq!(jetstream.get_stream(&config.name).await.unwrap().cached_info().config, config);
     }
@@ -33,7 +33,7 @@ async fn the_topology_is_made_once_and_making_it_again_changes_nothing() {
 #[tokio::test]
 async fn a_stream_that_differs_is_updated_and_keeps_its_messages_and_what_an_operator_added() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     emit(&bus, ["kept".to_owned()]).await;
     let jetstream = outside(nats.url()).await;
     let mut config = jetstream.get_stream(topology::INTAKE).await.unwrap().cached_info().config.clone();
@@ -41,9 +41,9 @@ async fn a_stream_that_differs_is_updated_and_keeps_its_messages_and_what_an_ope
     config.discard = stream::DiscardPolicy::Old;
     jetstream.update_stream(config).await.unwrap();
 
-    let sizes = StreamSizes { intake_bytes: 32 * 1024 * 1024, ..nats.config("test").sizes };
-    let bus = Bus::connect(BusConfig { sizes, ..nats.config("test") }).await.unwrap();
-    topology::ensure(&bus, ACK_WAIT).await.unwrap();
+    let sizes = StreamSizes { intake_bytes: 32 * 1024 * 1024, ..nats.bus_config("test").sizes };
+    let bus = Bus::connect(BusConfig { sizes, ..nats.bus_config("test") }).await.unwrap();
+    topology::ensure_topology(&bus, ACK_WAIT).await.unwrap();
     let stream = jetstream.get_stream(topology::INTAKE).await.unwrap();
     let info = stream.cached_info();
     assert_eq!(info.config.max_bytes, 32 * 1024 * 1024);
@@ -63,8 +63,8 @@ async fn a_stream_that_cannot_be_made_right_is_refused_with_what_to_do() {
         ..stream::Config::default()
     };
     jetstream.create_stream(wrong).await.unwrap();
-    let bus = Bus::connect(nats.config("test")).await.unwrap();
-    let error = topology::ensure(&bus, ACK_WAIT).await.unwrap_err();
+    let bus = Bus::connect(nats.bus_config("test")).await.unwrap();
+    let error = topology::ensure_topology(&bus, ACK_WAIT).await.unwrap_err();
     assert!(matches!(error, BusError::Unusable { .. }), "{error}");
     assert!(error.to_string().contains(topology::WORK) && error.to_string().contains("delete"), "{error}");
 }
@@ -72,9 +72,9 @@ async fn a_stream_that_cannot_be_made_right_is_refused_with_what_to_do() {
 #[tokio::test]
 async fn a_durable_consumer_that_differs_is_updated_and_goes_on_where_it_was() {
     let nats = TestNats::start().await;
-    let bus = nats.bus("test").await;
+    let bus = nats.connect_bus("test").await;
     let store = Arc::default();
-    let consumer = Scripted::new(|_| Verdict::Done);
+    let consumer = Scripted::new(|_| HandlerOutcome::Done);
     let running = Running::start(&bus, consumer.clone(), &store);
     emit(&bus, ["before".to_owned()]).await;
     consumer.wait_for(1).await;
@@ -94,7 +94,7 @@ async fn a_durable_consumer_that_differs_is_updated_and_goes_on_where_it_was() {
     wrong.max_deliver = 3;
     stream.update_consumer(wrong).await.unwrap();
 
-    let consumer = Scripted::new(|_| Verdict::Done);
+    let consumer = Scripted::new(|_| HandlerOutcome::Done);
     let running = Running::start(&bus, consumer.clone(), &store);
     emit(&bus, ["after".to_owned()]).await;
     assert_eq!(consumer.wait_for(1).await[0].text, "after");

@@ -1,8 +1,8 @@
-//! The client protocol of the broker, spoken by hand: a refusal is a line that the server writes, and here it is read
-//! as it comes, in order. A client library tells it as an event, some time.
+//! The broker's client protocol by hand. A permission violation is a line from the server, read here in order.
+//! A client library reports it as an event at some later time.
 
-use retro_events::rights::User;
-use retro_testkit::{GuardedNats, PATIENCE, password};
+use retro_events::permissions::BrokerUser;
+use retro_testkit::{SecuredNats, TEST_TIMEOUT, test_password};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
@@ -11,21 +11,21 @@ pub(crate) struct Wire {
     stream: BufReader<TcpStream>,
 }
 
-/// What the server wrote.
+/// A line from the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
     Pong,
     Refused(String),
-    /// A message's subject and payload, headers left out.
+    /// Subject and payload of a message, without headers.
     Message(String, String),
 }
 
 impl Wire {
-    pub(crate) async fn connect(nats: &GuardedNats, user: &User) -> Self {
+    pub(crate) async fn connect(nats: &SecuredNats, user: &BrokerUser) -> Self {
         let stream = BufReader::new(TcpStream::connect(nats.address()).await.unwrap());
         let mut wire = Self { stream };
         assert!(wire.line().await.starts_with("INFO "));
-        let password = password(user);
+        let password = test_password(user);
         let connect = serde_json::json!({
             "verbose": false, "pedantic": false, "headers": true, "no_responders": true, "user": user.to_string(),
             "pass": password,
@@ -35,27 +35,27 @@ impl Wire {
         wire
     }
 
-    /// Publishes; returns the refusal, if there was one.
+    /// Publishes; returns the violation, if there was one.
     pub(crate) async fn publish(&mut self, subject: &str, payload: &str) -> Option<String> {
         self.send(subject, payload).await;
         self.refusal().await
     }
 
-    /// Publishes and waits for nothing. A subject for the answer may follow the subject.
+    /// Publishes without waiting. A reply subject may follow the subject.
     pub(crate) async fn send(&mut self, subject: &str, payload: &str) {
         self.write(&format!("PUB {subject} {}\r\n{payload}\r\n", payload.len())).await;
     }
 
-    /// Subscribes; returns the refusal, if there was one.
+    /// Subscribes; returns the violation, if there was one.
     pub(crate) async fn subscribe(&mut self, subject: &str) -> Option<String> {
         self.write(&format!("SUB {subject} 1\r\n")).await;
         self.refusal().await
     }
 
-    /// Publishes with headers and waits for the answer in the inbox of a user.
+    /// Publishes with headers and waits for the reply in the inbox of a user.
     pub(crate) async fn request(
         &mut self,
-        user: &User,
+        user: &BrokerUser,
         subject: &str,
         headers: &str,
         payload: &str,
@@ -74,7 +74,7 @@ impl Wire {
         }
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub(crate) async fn message(&mut self) -> (String, String) {
         loop {
             match self.next().await {
@@ -91,7 +91,7 @@ impl Wire {
         })
     }
 
-    /// What the server wrote until it answered for everything sent before.
+    /// Returns the lines that the server sent until it had processed everything sent before.
     async fn sync(&mut self) -> Vec<Line> {
         self.write("PING\r\n").await;
         let mut lines = Vec::new();
@@ -133,7 +133,7 @@ impl Wire {
 
     async fn line(&mut self) -> String {
         let mut line = String::new();
-        let read = tokio::time::timeout(PATIENCE, self.stream.read_line(&mut line));
+        let read = tokio::time::timeout(TEST_TIMEOUT, self.stream.read_line(&mut line));
         assert!(read.await.expect("the server answers").unwrap() > 0, "the server ended the connection");
         line.trim_end().to_owned()
     }

@@ -1,4 +1,4 @@
-//! What the tests share: a scripted consumer that remembers what it was handed, and messages to hand it.
+//! Shared test support: a scripted consumer that records what it was handed, and messages to hand it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use async_nats::jetstream;
 use async_trait::async_trait;
 use retro_bus::{Bus, EventPublisher, OutgoingEvent, Subscription, run_consumer, topology};
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
-use retro_events::{Consumer, Delivery, Verdict, subject};
+use retro_events::{Consumer, Delivery, HandlerOutcome, subject};
 use retro_fault::Label;
-use retro_testkit::{MemoryDeliveries, PATIENCE};
+use retro_testkit::{InMemoryDeliveries, TEST_TIMEOUT};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -22,16 +22,16 @@ pub(crate) struct Seen {
     pub(crate) delivered: u64,
 }
 
-type Decide = dyn Fn(&Delivery) -> Verdict + Send + Sync;
+type Decide = dyn Fn(&Delivery) -> HandlerOutcome + Send + Sync;
 
-/// Answers as its script says and remembers what it was handed.
+/// Returns outcomes according to its script and records what it was handed.
 pub(crate) struct Scripted {
     decide: Box<Decide>,
     seen: watch::Sender<Vec<Seen>>,
 }
 
 impl Scripted {
-    pub(crate) fn new(decide: impl Fn(&Delivery) -> Verdict + Send + Sync + 'static) -> Arc<Self> {
+    pub(crate) fn new(decide: impl Fn(&Delivery) -> HandlerOutcome + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { decide: Box::new(decide), seen: watch::Sender::default() })
     }
 
@@ -39,10 +39,10 @@ impl Scripted {
         self.seen.borrow().clone()
     }
 
-    /// Waits until what was seen is as expected.
+    /// Waits until the recorded messages are as expected.
     pub(crate) async fn wait(&self, is_there: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
         let mut seen = self.seen.subscribe();
-        let arrived = tokio::time::timeout(PATIENCE, seen.wait_for(|seen| is_there(seen))).await;
+        let arrived = tokio::time::timeout(TEST_TIMEOUT, seen.wait_for(|seen| is_there(seen))).await;
         match arrived {
             Ok(seen) => seen.unwrap().clone(),
             Err(_) => panic!("the consumer has seen only {} messages", self.seen().len()),
@@ -60,7 +60,7 @@ impl Consumer for Scripted {
         "scripted"
     }
 
-    async fn handle(&self, batch: &[Delivery]) -> Vec<Verdict> {
+    async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
         let seen = batch.iter().map(|delivery| Seen {
             text: text(delivery),
             batch: batch.len(),
@@ -72,14 +72,14 @@ impl Consumer for Scripted {
     }
 }
 
-/// A consumer at work.
+/// A running consumer.
 pub(crate) struct Running {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Running {
-    pub(crate) fn start(bus: &Bus, consumer: Arc<dyn Consumer>, store: &Arc<MemoryDeliveries>) -> Self {
+    pub(crate) fn start(bus: &Bus, consumer: Arc<dyn Consumer>, store: &Arc<InMemoryDeliveries>) -> Self {
         Self::subscribed(bus, consumer, subscription(), store)
     }
 
@@ -87,7 +87,7 @@ impl Running {
         bus: &Bus,
         consumer: Arc<dyn Consumer>,
         to: Subscription,
-        store: &Arc<MemoryDeliveries>,
+        store: &Arc<InMemoryDeliveries>,
     ) -> Self {
         let stop = CancellationToken::new();
         let task = tokio::spawn(run_consumer(bus.clone(), consumer, to, store.clone(), stop.clone()));
@@ -104,11 +104,11 @@ impl Running {
     }
 }
 
-/// Finished runs, with waits short enough for a test.
+/// A subscription to finished runs, with waits short enough for a test.
 pub(crate) fn subscription() -> Subscription {
     let runs = subject::all_below(subject::RUN_COMPLETED);
     Subscription {
-        retry_first: Duration::from_millis(10),
+        retry_wait_min: Duration::from_millis(10),
         ..Subscription::new(topology::INTAKE, &[&runs], 100, Label::CountAck)
     }
 }
@@ -123,7 +123,7 @@ pub(crate) fn text(delivery: &Delivery) -> String {
 
 pub(crate) fn event(text: impl Into<String>) -> OutgoingEvent {
     OutgoingEvent {
-        subject: subject::run_completed(&key()),
+        subject: subject::run_completed_subject(&key()),
         headers: Vec::new(),
         payload: text.into().into(),
     }
@@ -135,10 +135,10 @@ pub(crate) async fn emit(bus: &Bus, texts: impl IntoIterator<Item = String>) {
     for text in texts {
         publisher.publish_event(event(text)).await.unwrap();
     }
-    publisher.finish().await.unwrap();
+    publisher.confirm_all().await.unwrap();
 }
 
-/// A plain connection, to look at the broker from outside.
+/// Opens a plain connection, to inspect the broker from outside.
 pub(crate) async fn outside(url: &str) -> jetstream::Context {
     let (_, login) = url.split_once("://").unwrap();
     let (login, _) = login.split_once('@').unwrap();

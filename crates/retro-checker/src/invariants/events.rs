@@ -1,72 +1,72 @@
-//! Events and runs: nothing lost, nothing twice, nothing invented.
+//! Events and runs: none lost, none handled twice, none invented.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Invariant, Judge};
-use crate::event::{Event, Identity, source_and_id, tenant_of};
+use crate::event::{Event, Identity, parse_source_and_id, parse_tenant};
 use crate::history::History;
-use crate::state::{Letter, State, Stream};
+use crate::state::{DeadLetter, State, Stream};
 
-/// The stream of events.
+/// Stream of incoming events.
 pub(super) const INTAKE: &str = "RETRO_INTAKE";
-/// Who counts them.
+/// Consumer that counts runs.
 pub(super) const COUNTER: &str = "counter";
 
-pub(super) fn check(judge: &mut Judge, history: &History, state: &State) {
-    nothing_lost(judge, history, state);
-    nothing_invented(judge, history, state);
-    events_once(judge, history, state);
-    runs_once(judge, state);
+pub(super) fn check_events(judge: &mut Judge, history: &History, state: &State) {
+    check_nothing_lost(judge, history, state);
+    check_nothing_invented(judge, history, state);
+    check_events_once(judge, history, state);
+    check_runs_once(judge, state);
 }
 
-fn nothing_lost(judge: &mut Judge, history: &History, state: &State) {
-    let places = Places::of(state);
-    let excused: HashSet<_> =
-        history.acknowledged_before_wiping().map(|event| &event.payload_sha256).collect();
-    for event in history.acknowledged() {
-        match places.look_for(event) {
-            Found::Yes => {}
-            Found::No if excused.contains(&event.payload_sha256) => {
+fn check_nothing_lost(judge: &mut Judge, history: &History, state: &State) {
+    let places = EventLocations::from_state(state);
+    let excused: HashSet<_> = history.acknowledged_before_wipe().map(|event| &event.payload_sha256).collect();
+    for event in history.acknowledged_events() {
+        match places.find_event(event) {
+            EventPresence::Present => {}
+            EventPresence::Missing if excused.contains(&event.payload_sha256) => {
                 judge.checked.lost_with_broker.push(event.to_string());
             }
-            Found::No => judge.finds(
+            EventPresence::Missing => judge.add_violation(
                 Invariant::NothingLost,
                 event.to_string(),
-                "it was acknowledged, and is neither counted nor dead nor in flight",
+                "acknowledged, but neither counted nor dead-lettered nor in flight",
             ),
-            Found::WithoutRun => judge.finds(
+            EventPresence::WithoutRun => judge.add_violation(
                 Invariant::NothingLost,
                 event.to_string(),
-                "the inbox knows it, and there is no such run",
+                "in the inbox, but its run is missing",
             ),
         }
     }
 }
 
-/// Where an event may be.
-struct Places<'a> {
+/// Every place in which an event can be found.
+struct EventLocations<'a> {
     inbox: HashMap<Identity<'a>, &'a str>,
     runs: HashSet<(&'a str, &'a str, &'a str)>,
     dead_payloads: HashSet<&'a str>,
-    dead: HashSet<(String, String, String)>,
-    flying: HashSet<(String, String, String)>,
-    flying_payloads: HashSet<String>,
+    dead_identities: HashSet<(String, String, String)>,
+    in_flight_identities: HashSet<(String, String, String)>,
+    in_flight_payloads: HashSet<String>,
     digests: u64,
 }
 
-enum Found {
-    Yes,
-    No,
+enum EventPresence {
+    Present,
+    Missing,
     WithoutRun,
 }
 
-impl<'a> Places<'a> {
-    fn of(state: &'a State) -> Self {
+impl<'a> EventLocations<'a> {
+    fn from_state(state: &'a State) -> Self {
         let inbox = state.inbox.iter().filter(|row| row.consumer == COUNTER);
-        let flying = state.broker.stream(INTAKE).into_iter().flat_map(in_flight).collect::<Vec<_>>();
+        let flying =
+            state.broker.find_stream(INTAKE).into_iter().flat_map(list_in_flight).collect::<Vec<_>>();
         let identity = |subject: &str, headers: &[(String, String)], payload: &[u8]| {
-            let (source, id) = source_and_id(headers, payload)?;
-            Some((tenant_of(subject)?, source, id))
+            let (source, id) = parse_source_and_id(headers, payload)?;
+            Some((parse_tenant(subject)?, source, id))
         };
         Self {
             inbox: inbox
@@ -81,54 +81,55 @@ impl<'a> Places<'a> {
                 .map(|run| (run.tenant.as_str(), run.workflow.as_str(), run.run_id.as_str()))
                 .collect(),
             dead_payloads: state.letters.iter().map(|letter| letter.payload_sha256.as_str()).collect(),
-            dead: state
+            dead_identities: state
                 .letters
                 .iter()
-                .filter_map(|letter| identity(&letter.subject, &[], &payload(letter)))
+                .filter_map(|letter| identity(&letter.subject, &[], &decode_payload(letter)))
                 .collect(),
-            flying: flying
+            in_flight_identities: flying
                 .iter()
                 .filter_map(|message| identity(&message.subject, &message.headers, &message.payload))
                 .collect(),
-            flying_payloads: flying.iter().map(|one| crate::event::sha256_hex(&one.payload)).collect(),
+            in_flight_payloads: flying.iter().map(|one| crate::event::sha256_hex(&one.payload)).collect(),
             digests: state.digests,
         }
     }
 
-    fn look_for(&self, event: &Event) -> Found {
+    fn find_event(&self, event: &Event) -> EventPresence {
         let payload = event.payload_sha256.as_str();
-        let elsewhere = self.dead_payloads.contains(payload) || self.flying_payloads.contains(payload);
+        let elsewhere = self.dead_payloads.contains(payload) || self.in_flight_payloads.contains(payload);
         let (Some(said), Some(identity)) = (&event.said, event.identity()) else {
-            return if elsewhere { Found::Yes } else { Found::No };
+            return if elsewhere { EventPresence::Present } else { EventPresence::Missing };
         };
         let has_run = self.runs.contains(&(&event.tenant, &event.workflow, &said.run));
         if self.inbox.get(&identity).is_some_and(|hash| *hash == said.content_sha256) {
-            return if has_run { Found::Yes } else { Found::WithoutRun };
+            return if has_run { EventPresence::Present } else { EventPresence::WithoutRun };
         }
         let owned = (identity.0.to_owned(), identity.1.to_owned(), identity.2.to_owned());
-        let known = elsewhere || self.dead.contains(&owned) || self.flying.contains(&owned);
-        // What was purged leaves its run, and a digest that says no more.
-        if known || (self.digests > 0 && has_run) { Found::Yes } else { Found::No }
+        let known =
+            elsewhere || self.dead_identities.contains(&owned) || self.in_flight_identities.contains(&owned);
+        // A purge keeps the run and a digest. The digest holds no identity, so the run has to be enough.
+        if known || (self.digests > 0 && has_run) { EventPresence::Present } else { EventPresence::Missing }
     }
 }
 
-/// Messages that the counter has not acknowledged for certain.
-fn in_flight(intake: &Stream) -> impl Iterator<Item = &crate::state::Stored> {
+/// Returns the messages above the counter's acknowledgement floor.
+fn list_in_flight(intake: &Stream) -> impl Iterator<Item = &crate::state::StoredMessage> {
     let floor = intake.consumers.iter().find(|one| one.name == COUNTER).map_or(0, |one| one.ack_floor);
     intake.messages.iter().filter(move |message| message.sequence > floor)
 }
 
-/// A letter's bytes; none when its hex is broken, which is found elsewhere.
-pub(super) fn payload(letter: &Letter) -> Vec<u8> {
+/// Decodes a dead letter's bytes. Empty when the hex is malformed; the hash check reports that.
+pub(super) fn decode_payload(letter: &DeadLetter) -> Vec<u8> {
     let digits = letter.payload_hex.as_bytes().chunks(2);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     digits.map(byte).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Only of workflows that the history knows: a test may use others without telling.
-fn nothing_invented(judge: &mut Judge, history: &History, state: &State) {
+/// Checks only workflows that occur in the history: a test may use others without recording them.
+fn check_nothing_invented(judge: &mut Judge, history: &History, state: &State) {
     let (mut workflows, mut runs) = (HashSet::new(), HashSet::new());
-    for event in history.possible() {
+    for event in history.possible_events() {
         workflows.insert((event.tenant.as_str(), event.workflow.as_str()));
         let run = event.said.as_ref().map(|said| said.run.as_str());
         runs.extend(run.map(|run| (event.tenant.as_str(), event.workflow.as_str(), run)));
@@ -137,33 +138,39 @@ fn nothing_invented(judge: &mut Judge, history: &History, state: &State) {
         let key = (run.tenant.as_str(), run.workflow.as_str());
         if workflows.contains(&key) && !runs.contains(&(key.0, key.1, run.run_id.as_str())) {
             let place = format!("runs, {} {} {}", run.tenant, run.workflow, run.run_id);
-            judge.finds(Invariant::NothingInvented, place, "nobody emitted it");
+            judge.add_violation(Invariant::NothingInvented, place, "it was never emitted");
         }
     }
 }
 
-fn events_once(judge: &mut Judge, history: &History, state: &State) {
+fn check_events_once(judge: &mut Judge, history: &History, state: &State) {
     let handled: u64 = state.workflows.iter().map(|row| row.events).sum();
     let known = state.inbox.iter().filter(|row| row.consumer == COUNTER).count() as u64 + state.digests;
     if handled != known {
-        let problem = format!("{handled} events were handled, and {known} are known");
-        judge.finds(Invariant::EventOnce, "workflows.events and inbox", problem);
+        let problem =
+            format!("{handled} events were handled, but {known} are in the inbox or kept as digests");
+        judge.add_violation(Invariant::EventOnce, "workflows.events and inbox", problem);
     }
     let mut emitted: BTreeMap<_, HashSet<_>> = BTreeMap::new();
-    for event in history.possible() {
+    for event in history.possible_events() {
         let key = (event.tenant.as_str(), event.workflow.as_str());
         emitted.entry(key).or_default().extend(event.identity());
     }
     for row in &state.workflows {
         let Some(events) = emitted.get(&(row.tenant.as_str(), row.workflow.as_str())) else { continue };
         if row.events > events.len() as u64 {
-            let problem = format!("{} events were handled, and {} were emitted", row.events, events.len());
-            judge.finds(Invariant::EventOnce, format!("workflows, {} {}", row.tenant, row.workflow), problem);
+            let problem =
+                format!("{} events were handled, but only {} were emitted", row.events, events.len());
+            judge.add_violation(
+                Invariant::EventOnce,
+                format!("workflows, {} {}", row.tenant, row.workflow),
+                problem,
+            );
         }
     }
 }
 
-fn runs_once(judge: &mut Judge, state: &State) {
+fn check_runs_once(judge: &mut Judge, state: &State) {
     for row in &state.workflows {
         let place = format!("workflows, {} {}", row.tenant, row.workflow);
         let runs = state.runs.iter().filter(|run| run.tenant == row.tenant && run.workflow == row.workflow);
@@ -172,17 +179,21 @@ fn runs_once(judge: &mut Judge, state: &State) {
             recorded += 1;
             ordinals.extend(run.ordinal);
             if !ids.insert(&run.run_id) {
-                judge.finds(Invariant::RunOnce, place.clone(), format!("run {} is there twice", run.run_id));
+                judge.add_violation(
+                    Invariant::RunOnce,
+                    place.clone(),
+                    format!("run {} is stored twice", run.run_id),
+                );
             }
         }
         ordinals.sort_unstable();
         if !ordinals.iter().copied().eq(1..=row.counted) {
-            let problem = format!("{} runs are counted, and the ordinals are {ordinals:?}", row.counted);
-            judge.finds(Invariant::RunOnce, place.clone(), problem);
+            let problem = format!("{} runs are counted, but the ordinals are {ordinals:?}", row.counted);
+            judge.add_violation(Invariant::RunOnce, place.clone(), problem);
         }
         if recorded != row.recorded {
-            let problem = format!("{} runs were recorded, and {recorded} are there", row.recorded);
-            judge.finds(Invariant::RunOnce, place, problem);
+            let problem = format!("{} runs were recorded, but {recorded} are stored", row.recorded);
+            judge.add_violation(Invariant::RunOnce, place, problem);
         }
     }
 }

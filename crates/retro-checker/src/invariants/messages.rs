@@ -1,4 +1,5 @@
-//! Messages: what is acknowledged was stored before, what is sent has arrived, and in the end nothing waits.
+//! Messages: effects are stored before the acknowledgement, sent messages have arrived, and no message is
+//! left at the end.
 
 use std::collections::HashSet;
 
@@ -6,89 +7,93 @@ use serde_json::Value;
 
 use super::events::{COUNTER, INTAKE};
 use super::{Invariant, Judge};
-use crate::event::{source_and_id, tenant_of};
-use crate::history::{History, WIPED};
-use crate::state::{State, Stored};
+use crate::event::{parse_source_and_id, parse_tenant};
+use crate::history::{BROKER_WIPED, History};
+use crate::state::{State, StoredMessage};
 
-/// The stream of wake-ups.
+/// Stream of wake-ups.
 const WORK: &str = "RETRO_WORK";
-/// Subjects that wake the sampler.
+/// Subject prefix of messages that wake the sampler.
 const SAMPLE: &str = "retro.work.retrospective.due.";
-/// Subjects that wake the writer.
+/// Subject prefix of messages that wake the writer.
 const CLOSE: &str = "retro.work.mutations.due.";
-/// The header under which the broker knows a message.
+/// Header that holds a message's id at the broker.
 const MESSAGE_ID: &str = "Nats-Msg-Id";
-/// The header by which a replay is known.
+/// Header that marks a message as a replay.
 const REPLAY: &str = "Retro-Replay";
 
-/// Law 10, as far as the broker's floor tells: what lies above it may be acknowledged too.
-pub(super) fn acknowledged_after_commit(judge: &mut Judge, state: &State) {
+/// Checks law 10 for every message up to the acknowledgement floor. Messages above the floor may be
+/// acknowledged too, but the broker does not say which.
+pub(super) fn check_acknowledged_after_commit(judge: &mut Judge, state: &State) {
     for stream in &state.broker.streams {
         for consumer in &stream.consumers {
-            let done = Done::of(state, &stream.name, &consumer.name);
+            let done = StoredEffects::from_state(state, &stream.name, &consumer.name);
             let below = stream.messages.iter().filter(|message| message.sequence <= consumer.ack_floor);
-            for message in below.filter(|message| !done.covers(message)) {
-                let place = format!("{}, place {}", stream.name, message.sequence);
-                let problem = format!("{} acknowledged it, and nothing of it is stored", consumer.name);
-                judge.finds(Invariant::AckAfterCommit, place, problem);
+            for message in below.filter(|message| !done.covers_message(message)) {
+                let place = format!("{}, sequence {}", stream.name, message.sequence);
+                let problem = format!("{} acknowledged it, but none of its effects is stored", consumer.name);
+                judge.add_violation(Invariant::AckAfterCommit, place, problem);
             }
         }
     }
 }
 
-/// What a consumer has to show for the messages that it acknowledged.
-struct Done<'a> {
+/// Effects that a consumer must have stored for the messages it acknowledged.
+struct StoredEffects<'a> {
     state: &'a State,
-    /// Places of the stream that have a dead letter of the consumer's.
-    dead: HashSet<u64>,
+    /// Stream sequences that the consumer dead-lettered.
+    dead_sequences: HashSet<u64>,
     stream: &'a str,
     consumer: &'a str,
-    known: HashSet<(&'a str, &'a str, &'a str)>,
+    handled_events: HashSet<(&'a str, &'a str, &'a str)>,
 }
 
-impl<'a> Done<'a> {
-    fn of(state: &'a State, stream: &'a str, consumer: &'a str) -> Self {
+impl<'a> StoredEffects<'a> {
+    fn from_state(state: &'a State, stream: &'a str, consumer: &'a str) -> Self {
         let letters = state.letters.iter().filter(|one| one.stream == stream && one.consumer == consumer);
         let known = state.inbox.iter().filter(|row| row.consumer == COUNTER);
         let known = known.map(|row| (row.tenant.as_str(), row.source.as_str(), row.event_id.as_str()));
         Self {
             state,
-            dead: letters.map(|one| one.sequence).collect(),
+            dead_sequences: letters.map(|one| one.sequence).collect(),
             stream,
             consumer,
-            known: known.collect(),
+            handled_events: known.collect(),
         }
     }
 
-    fn covers(&self, message: &Stored) -> bool {
-        if self.dead.contains(&message.sequence) || self.state.digests > 0 || self.is_ended_replay(message) {
+    fn covers_message(&self, message: &StoredMessage) -> bool {
+        if self.dead_sequences.contains(&message.sequence)
+            || self.state.digests > 0
+            || self.is_ended_replay(message)
+        {
             return true;
         }
         match (self.stream, self.consumer) {
             (INTAKE, COUNTER) => {
-                let tenant = tenant_of(&message.subject).unwrap_or_default();
-                source_and_id(&message.headers, &message.payload)
-                    .is_some_and(|(source, id)| self.known.contains(&(&tenant, &source, &id)))
+                let tenant = parse_tenant(&message.subject).unwrap_or_default();
+                parse_source_and_id(&message.headers, &message.payload)
+                    .is_some_and(|(source, id)| self.handled_events.contains(&(&tenant, &source, &id)))
             }
-            // A consumer's floor rises over the messages of the others too.
-            (WORK, "sampler") if message.subject.starts_with(SAMPLE) => !self.is_still(message, "due"),
-            (WORK, "writer") if message.subject.starts_with(CLOSE) => !self.is_still(message, "settling"),
+            // The acknowledgement floor also passes messages that another consumer filters.
+            (WORK, "sampler") if message.subject.starts_with(SAMPLE) => !self.is_in_state(message, "due"),
+            (WORK, "writer") if message.subject.starts_with(CLOSE) => !self.is_in_state(message, "settling"),
             _ => true,
         }
     }
 
-    /// Whether a message is a letter's that was sent again, of which is stored what came of it: a failure opens the letter
-    /// that there is, and makes no second one.
-    fn is_ended_replay(&self, message: &Stored) -> bool {
-        let Some(id) = message.header(REPLAY) else { return false };
+    /// True when the message is a replay whose result is stored. A failed replay reopens its dead letter and
+    /// creates no second one.
+    fn is_ended_replay(&self, message: &StoredMessage) -> bool {
+        let Some(id) = message.find_header(REPLAY) else { return false };
         self.state
             .replays
             .iter()
             .any(|one| one.id == id && ["handled", "failed"].contains(&one.state.as_str()))
     }
 
-    /// Whether the retrospective that a wake-up names is still where it was to be taken from.
-    fn is_still(&self, message: &Stored, state: &str) -> bool {
+    /// True when the retrospective named in a wake-up is still in the state that the wake-up was for.
+    fn is_in_state(&self, message: &StoredMessage, state: &str) -> bool {
         let notice: Value = serde_json::from_slice(&message.payload).unwrap_or_default();
         let id = notice["notice"]["retrospective"].as_str();
         let mut named = self.state.retrospectives.iter().filter(|one| Some(one.id.as_str()) == id);
@@ -96,24 +101,25 @@ impl<'a> Done<'a> {
     }
 }
 
-pub(super) fn drained(judge: &mut Judge, history: &History, state: &State) {
-    let wiped = history.faults().contains_key(WIPED);
+pub(super) fn check_drained(judge: &mut Judge, history: &History, state: &State) {
+    // A wiped broker has lost messages that were sent, so they are not looked for there.
+    let wiped = history.faults_by_kind().contains_key(BROKER_WIPED);
     let at_the_broker: HashSet<_> = state
         .broker
         .streams
         .iter()
         .flat_map(|stream| &stream.messages)
-        .filter_map(|message| message.header(MESSAGE_ID))
+        .filter_map(|message| message.find_header(MESSAGE_ID))
         .collect();
     for row in &state.outbox {
         let place = || format!("outbox, {} ({} of {})", row.id, row.kind, row.workflow);
         if !row.sent {
-            judge.finds(Invariant::OutboxDrained, place(), "it was not sent");
+            judge.add_violation(Invariant::OutboxDrained, place(), "it was not sent");
         } else if !wiped && !state.broker.streams.is_empty() && !at_the_broker.contains(row.id.as_str()) {
-            judge.finds(
+            judge.add_violation(
                 Invariant::OutboxDrained,
                 place(),
-                "it is marked as sent, and the broker has not got it",
+                "it is marked as sent, but the broker does not have it",
             );
         }
     }
@@ -121,10 +127,10 @@ pub(super) fn drained(judge: &mut Judge, history: &History, state: &State) {
         for consumer in stream.consumers.iter().filter(|one| one.pending + one.ack_pending > 0) {
             let place = format!("{}, consumer {}", stream.name, consumer.name);
             let problem = format!(
-                "{} messages wait to be delivered and {} to be acknowledged",
+                "{} messages are undelivered and {} unacknowledged",
                 consumer.pending, consumer.ack_pending
             );
-            judge.finds(Invariant::BrokerDrained, place, problem);
+            judge.add_violation(Invariant::BrokerDrained, place, problem);
         }
     }
 }

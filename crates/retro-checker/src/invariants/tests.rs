@@ -2,39 +2,39 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::event::{Event, sha256_hex};
-use crate::history::{Done, End, Operation, WIPED};
+use crate::history::{BROKER_WIPED, Operation, OperationOutcome, RecordedOperation};
 use crate::state::{
-    Act, Attempt, Broker, Change, Consumer, Deed, Investigation, JournalEntry, Known, Letter, Memory,
-    Outgoing, Replay, Retrospective, Run, Stored, Stream, Workflow,
+    Attempt, AuditEntry, Broker, Change, Consumer, DeadLetter, DeadLetterAuditEntry, InboxRow, Investigation,
+    JournalEntry, Memory, OutboxRow, Replay, Retrospective, Run, StoredMessage, Stream, Workflow,
 };
 
 const RUNS: u64 = 5;
 const POISON: &[u8] = b"\xff not JSON";
 
-/// What a test breaks.
+/// A modification that violates an invariant.
 type Break = fn(&mut History, &mut Vec<State>);
 
 #[test]
-fn a_sound_small_world_passes() {
+fn a_small_sound_state_passes() {
     let (history, states) = (history(), vec![begun(), rest()]);
-    let checked = check(&history, &states, &floor());
-    checked.assert();
+    let checked = check_history(&history, &states, &floor());
+    checked.assert_sound();
     assert_eq!((checked.progress.counted, checked.progress.closed, checked.progress.letters), (5, 1, 1));
     assert_eq!(checked.lost_with_broker, [""; 0]);
 }
 
-/// For every invariant something that breaks it. It is named first here, and after it what breaks along with it; nothing
-/// else is.
+/// Each row violates the invariant that it lists first. The others in the list are violated as a consequence,
+/// and no further ones are.
 #[test]
-fn what_is_broken_is_named() {
+fn every_violated_invariant_is_named() {
     use Invariant::*;
     let table: &[(&[Invariant], Break)] = &[
-        (&[NothingLost], |history, _| emit(history, &event(6), End::Ok)),
+        (&[NothingLost], |history, _| emit(history, &event(6), OperationOutcome::Ok)),
         (&[NothingLost, AckAfterCommit, Progress], |_, states| last(states).letters.clear()),
         (&[NothingInvented], |history, _| {
             let Operation::Emit { events, .. } = &mut history.operations[0].operation else { unreachable!() };
-            events[0] = Event::of("default", "deploy", &payload(1, "another-run"));
-            history.operations[0].end = End::Unknown { reason: "killed".into() };
+            events[0] = Event::from_payload("default", "deploy", &payload(1, "another-run"));
+            history.operations[0].end = OperationOutcome::Unknown { reason: "killed".into() };
         }),
         (&[EventOnce], |_, states| last(states).workflows[0].events += 1),
         (&[RunOnce], |_, states| last(states).runs[4].ordinal = Some(4)),
@@ -49,7 +49,7 @@ fn what_is_broken_is_named() {
         (&[TokensGrow], |_, states| last(states).journal[0].token = 4),
         (&[TokensGrow], |_, states| last(states).journal[1].token = 0),
         (&[TokensGrow], |_, states| {
-            // A zombie's: legal by itself, but the claim with token 3 had been seen.
+            // A zombie worker's write: valid by itself, but token 3 was already seen.
             states[0].investigations[0].token = 3;
             states[0].journal.clear();
         }),
@@ -75,10 +75,15 @@ fn what_is_broken_is_named() {
         }),
         (&[LogGrows], |_, states| {
             let (sequence, deed) = (1, "edited".to_owned());
-            states[0].deeds.push(Deed { sequence, deed, subject: "letter-1".into(), ..Deed::default() });
+            states[0].deeds.push(DeadLetterAuditEntry {
+                sequence,
+                deed,
+                subject: "letter-1".into(),
+                ..DeadLetterAuditEntry::default()
+            });
         }),
         (&[LetterOnce], |_, states| {
-            let again = Letter { id: "twice".into(), ..last(states).letters[0].clone() };
+            let again = DeadLetter { id: "twice".into(), ..last(states).letters[0].clone() };
             last(states).letters.push(again);
         }),
         (&[LetterOnce], |_, states| {
@@ -92,7 +97,7 @@ fn what_is_broken_is_named() {
             last(states).letters[0].subject = "retro.run.completed.default.other".into();
         }),
         (&[ReplayOnce], |_, states| {
-            let again = Act { opened: Some("another".into()), ..last(states).acts[0].clone() };
+            let again = AuditEntry { opened: Some("another".into()), ..last(states).acts[0].clone() };
             last(states).acts.push(again);
         }),
         (&[ReplayOnce], |_, states| last(states).replays[0].state = "sent".into()),
@@ -100,7 +105,7 @@ fn what_is_broken_is_named() {
         (&[ReplayOnce], |history, _| {
             for _ in 0..2 {
                 let operation = Operation::Replay { letter: "letter-2".into() };
-                let done = Done { operation, ..history.operations[0].clone() };
+                let done = RecordedOperation { operation, ..history.operations[0].clone() };
                 history.operations.push(done);
             }
         }),
@@ -118,8 +123,8 @@ fn what_is_broken_is_named() {
     for (at, (named, broken)) in table.iter().enumerate() {
         let (mut history, mut states) = (history(), vec![begun(), rest()]);
         broken(&mut history, &mut states);
-        let checked = check(&history, &states, &floor());
-        if checked.broken() != named.iter().copied().collect() {
+        let checked = check_history(&history, &states, &floor());
+        if checked.broken_invariants() != named.iter().copied().collect() {
             wrong.push(format!("row {at}, {named:?}: {:#?}", checked.violations));
         }
     }
@@ -127,51 +132,60 @@ fn what_is_broken_is_named() {
 }
 
 #[test]
-fn what_the_broker_lost_is_listed_by_name_only_when_it_was_wiped() {
+fn lost_events_are_excused_only_when_the_broker_was_wiped() {
     let (mut history, states) = (history(), vec![begun(), rest()]);
-    emit(&mut history, &event(6), End::Ok);
-    assert_eq!(check(&history, &states, &floor()).broken().len(), 1);
-    fault(&mut history, WIPED);
-    let checked = check(&history, &states, &floor());
-    checked.assert();
+    emit(&mut history, &event(6), OperationOutcome::Ok);
+    assert_eq!(check_history(&history, &states, &floor()).broken_invariants().len(), 1);
+    fault(&mut history, BROKER_WIPED);
+    let checked = check_history(&history, &states, &floor());
+    checked.assert_sound();
     assert!(checked.lost_with_broker[0].contains("run-6"), "{checked:?}");
-    emit(&mut history, &event(7), End::Ok);
-    let after = check(&history, &states, &floor());
-    assert!(after.broken().contains(&Invariant::NothingLost), "acknowledged afterwards: {after:?}");
+    emit(&mut history, &event(7), OperationOutcome::Ok);
+    let after = check_history(&history, &states, &floor());
+    assert!(
+        after.broken_invariants().contains(&Invariant::NothingLost),
+        "acknowledged afterwards: {after:?}"
+    );
 }
 
 #[test]
-fn what_nobody_knows_the_end_of_may_be_there_or_not() {
+fn events_with_unknown_outcome_may_be_missing() {
     let (mut history, states) = (history(), vec![begun(), rest()]);
-    emit(&mut history, &event(6), End::Unknown { reason: "killed".into() });
-    check(&history, &states, &floor()).assert();
+    emit(&mut history, &event(6), OperationOutcome::Unknown { reason: "killed".into() });
+    check_history(&history, &states, &floor()).assert_sound();
 }
 
-fn floor() -> Floor {
-    Floor { counted: 5, closed: 1, letters: 1, ..Floor::default() }.with_fault("sigkill", 1)
+fn floor() -> ProgressFloor {
+    ProgressFloor { counted: 5, closed: 1, letters: 1, ..ProgressFloor::default() }.with_fault("sigkill", 1)
 }
 
 fn last(states: &mut [State]) -> &mut State {
     states.last_mut().unwrap()
 }
 
-fn emit(history: &mut History, payload: &[u8], end: End) {
-    let events = vec![Event::of("default", "deploy", payload)];
+fn emit(history: &mut History, payload: &[u8], end: OperationOutcome) {
+    let events = vec![Event::from_payload("default", "deploy", payload)];
     let operation = Operation::Emit { road: "nats".into(), events };
-    history.operations.push(Done { client: "t".into(), operation, end, begun_ms: 0, ended_ms: Some(1) });
+    history.operations.push(RecordedOperation {
+        client: "t".into(),
+        operation,
+        end,
+        begun_ms: 0,
+        ended_ms: Some(1),
+    });
 }
 
 fn fault(history: &mut History, kind: &str) {
     let operation = Operation::Kill { target: "up".into(), fault: kind.into() };
-    let operation = if kind == WIPED {
+    let operation = if kind == BROKER_WIPED {
         Operation::Fault { fault: kind.into(), detail: "its folder was removed".into() }
     } else {
         operation
     };
-    history.operations.push(Done {
+    history.operations.push(RecordedOperation {
         client: "t".into(),
         operation,
-        end: End::Ok,
+        end: OperationOutcome::Ok,
         begun_ms: 0,
         ended_ms: Some(1),
     });
@@ -191,14 +205,14 @@ fn payload(number: u64, run: &str) -> Vec<u8> {
 fn history() -> History {
     let mut history = History::default();
     for number in 1..=RUNS {
-        emit(&mut history, &event(number), End::Ok);
+        emit(&mut history, &event(number), OperationOutcome::Ok);
     }
-    emit(&mut history, POISON, End::Ok);
+    emit(&mut history, POISON, OperationOutcome::Ok);
     fault(&mut history, "sigkill");
     history
 }
 
-/// Three runs are counted, the first two under investigation.
+/// Three runs are counted, and the first two are being investigated.
 fn begun() -> State {
     let mut state = rest();
     state.workflows[0] =
@@ -225,8 +239,8 @@ fn begun() -> State {
     state
 }
 
-/// Five runs are counted; the first two have taught a memory, the next two are under investigation; one message was
-/// given up.
+/// Five runs are counted. The first two made a memory, the next two are being investigated, and one message
+/// is a dead letter.
 fn rest() -> State {
     let text = str::to_owned;
     let of = |number: u64| format!("run-{number}");
@@ -267,7 +281,7 @@ fn rest() -> State {
         journal: vec![journalled("briefed", 1), journalled("answered", 3)],
         changes: changes(),
         memories: vec![memory()],
-        outbox: vec![Outgoing {
+        outbox: vec![OutboxRow {
             id: text("message-1"),
             kind: text("retrospective.due"),
             workflow: text("deploy"),
@@ -279,7 +293,7 @@ fn rest() -> State {
             sequence: 6,
             attempts: 2,
         }],
-        letters: vec![Letter {
+        letters: vec![DeadLetter {
             id: text("letter-1"),
             consumer: text("counter"),
             stream: text("RETRO_INTAKE"),
@@ -291,7 +305,7 @@ fn rest() -> State {
             attempts: 1,
             status: text("open"),
         }],
-        acts: vec![Act {
+        acts: vec![AuditEntry {
             tenant: text("default"),
             deed: text("replayed"),
             subject: text("letter-1"),
@@ -308,9 +322,9 @@ fn rest() -> State {
     }
 }
 
-fn known(number: u64) -> Known {
-    let content_hash = Event::of("default", "deploy", &event(number)).said.unwrap().content_sha256;
-    Known {
+fn known(number: u64) -> InboxRow {
+    let content_hash = Event::from_payload("default", "deploy", &event(number)).said.unwrap().content_sha256;
+    InboxRow {
         consumer: "counter".into(),
         tenant: "default".into(),
         source: "s".into(),
@@ -360,23 +374,23 @@ fn changes() -> Vec<Change> {
 }
 
 fn memory() -> Memory {
-    let folded = changes()
-        .iter()
-        .fold(None, |memory, change| crate::fold::fold(memory, &change.change).expect("the changes fit"));
-    let memory = folded.expect("they make one");
+    let folded = changes().iter().fold(None, |memory, change| {
+        crate::fold::fold_change(memory, &change.change).expect("the changes fit")
+    });
+    let memory = folded.expect("the changes create a memory");
     Memory { tenant: "default".into(), id: "memory-1".into(), status: "tentative".into(), weight: 0, memory }
 }
 
 fn broker() -> Broker {
     let subject = "retro.run.completed.default.deploy";
     let payloads = (1..=RUNS).map(event).chain([POISON.to_vec()]);
-    let stored = payloads.zip(1..).map(|(payload, sequence)| Stored {
+    let stored = payloads.zip(1..).map(|(payload, sequence)| StoredMessage {
         sequence,
         subject: subject.into(),
         headers: Vec::new(),
         payload,
     });
-    let wake_up = Stored {
+    let wake_up = StoredMessage {
         sequence: 1,
         subject: "retro.work.retrospective.due.default.deploy".into(),
         headers: vec![("Nats-Msg-Id".into(), "message-1".into())],

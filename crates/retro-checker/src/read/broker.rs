@@ -4,17 +4,18 @@ use async_nats::jetstream::stream::{self, RawMessageErrorKind};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use crate::state::{Broker, Consumer, Stored, Stream};
-use crate::{CheckError, about};
+use crate::state::{Broker, Consumer, StoredMessage, Stream};
+use crate::{CheckError, error_at};
 
-/// The program's streams, as its documents name them. Bodies by reference are no messages.
+/// The program's streams, by their documented names. Object-store streams are left out.
 const STREAMS: [&str; 4] = ["RETRO_INTAKE", "RETRO_GITHUB", "RETRO_WORK", "RETRO_ANNOUNCEMENTS"];
-/// Requests on their way at once.
-const AT_ONCE: usize = 32;
+/// Concurrent requests to the broker.
+const CONCURRENT_REQUESTS: usize = 32;
 
-/// Everything that the broker stores. Consumers are read before messages: what one has acknowledged is among them.
-pub(super) async fn read(url: &str) -> Result<Broker, CheckError> {
-    let client = options(url).connect(url).await.map_err(about("the broker"))?;
+/// Reads everything that the broker stores. Reads consumers before messages, so that every acknowledged
+/// message is among those read.
+pub(super) async fn read_broker(url: &str) -> Result<Broker, CheckError> {
+    let client = connect_options(url).connect(url).await.map_err(error_at("the broker"))?;
     let jetstream = jetstream::new(client);
     let mut streams = Vec::new();
     for name in STREAMS {
@@ -23,8 +24,8 @@ pub(super) async fn read(url: &str) -> Result<Broker, CheckError> {
     Ok(Broker { streams })
 }
 
-/// As whom an address says: the client does not look there itself.
-fn options(url: &str) -> ConnectOptions {
+/// Takes the login from the URL, because the client ignores it there.
+fn connect_options(url: &str) -> ConnectOptions {
     let login = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
     match login.and_then(|(login, _)| login.split_once(':')) {
         Some((user, password)) => {
@@ -38,9 +39,9 @@ async fn read_stream(jetstream: &Context, name: &str) -> Result<Option<Stream>, 
     let mut stream = match jetstream.get_stream(name).await {
         Ok(stream) => stream,
         Err(error) if is_missing(&error.kind()) => return Ok(None),
-        Err(error) => return Err(about(name)(error)),
+        Err(error) => return Err(error_at(name)(error)),
     };
-    let consumers: Vec<_> = stream.consumers().try_collect().await.map_err(about(name))?;
+    let consumers: Vec<_> = stream.consumers().try_collect().await.map_err(error_at(name))?;
     let consumers = consumers.into_iter().map(|info| Consumer {
         name: info.name,
         ack_floor: info.ack_floor.stream_sequence,
@@ -48,26 +49,30 @@ async fn read_stream(jetstream: &Context, name: &str) -> Result<Option<Stream>, 
         pending: info.num_pending,
     });
     let consumers = consumers.collect();
-    let state = stream.info().await.map_err(about(name))?.state.clone();
-    // A stream without a message begins behind its end, or at 0.
+    let state = stream.info().await.map_err(error_at(name))?.state.clone();
+    // An empty stream has `first_sequence` = `last_sequence` + 1, or 0.
     let places = state.first_sequence.max(1)..=state.last_sequence;
-    let found = futures::stream::iter(places).map(|sequence| message(&stream, name, sequence));
-    let messages: Vec<Option<Stored>> = found.buffered(AT_ONCE).try_collect().await?;
+    let found = futures::stream::iter(places).map(|sequence| read_message(&stream, name, sequence));
+    let messages: Vec<Option<StoredMessage>> = found.buffered(CONCURRENT_REQUESTS).try_collect().await?;
     let messages = messages.into_iter().flatten().collect();
     Ok(Some(Stream { name: name.to_owned(), last_sequence: state.last_sequence, messages, consumers }))
 }
 
-/// The message at a place; `None`: it was removed.
-async fn message(stream: &stream::Stream, name: &str, sequence: u64) -> Result<Option<Stored>, CheckError> {
+/// Reads the message with this sequence; `None` when it was removed.
+async fn read_message(
+    stream: &stream::Stream,
+    name: &str,
+    sequence: u64,
+) -> Result<Option<StoredMessage>, CheckError> {
     let message = match stream.get_raw_message(sequence).await {
         Ok(message) => message,
         Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => return Ok(None),
-        Err(error) => return Err(about(format!("{name}, place {sequence}"))(error)),
+        Err(error) => return Err(error_at(format!("{name}, sequence {sequence}"))(error)),
     };
-    Ok(Some(Stored {
+    Ok(Some(StoredMessage {
         sequence: message.sequence,
         subject: message.subject.to_string(),
-        headers: headers(&message.headers),
+        headers: convert_headers(&message.headers),
         payload: message.payload.to_vec(),
     }))
 }
@@ -76,7 +81,7 @@ fn is_missing(kind: &GetStreamErrorKind) -> bool {
     matches!(kind, GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
 
-fn headers(map: &async_nats::HeaderMap) -> Vec<(String, String)> {
+fn convert_headers(map: &async_nats::HeaderMap) -> Vec<(String, String)> {
     let pairs = map.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, value)));
     pairs.map(|(name, value)| (name.to_string(), value.as_str().to_owned())).collect()
 }

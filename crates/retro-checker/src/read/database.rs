@@ -4,18 +4,19 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, SqliteConnection, SqlitePool};
 
 use crate::state::State;
-use crate::{CheckError, about};
+use crate::{CheckError, error_at};
 
-/// A database, whichever.
+/// A connection to either database.
 #[derive(Debug)]
 pub(super) enum Database {
     Sqlite(SqlitePool),
     Postgres(PgPool),
 }
 
-/// A table: its name, its columns, how its rows are ordered. A column may say what it is: `hex:` bytes as hex digits,
-/// `utf8:` text that one database keeps as bytes, `bool:` a truth and `is:` whether there is
-/// something, the latter under another name.
+/// A table: name, columns and sort order.
+///
+/// A column may have a prefix: `hex:` renders bytes as hex digits, `utf8:` decodes text that Postgres stores
+/// as bytes, `bool:` renders a boolean, and `is:column:name` tests for not null under another name.
 struct Table(&'static str, &'static [&'static str], &'static str);
 
 const WORKFLOWS: Table = Table(
@@ -85,7 +86,7 @@ const MEMORIES: Table = Table("memories", &["tenant", "id", "status", "weight", 
 const OUTBOX: Table = Table("outbox", &["id", "kind", "workflow", "is:sent_ms:sent"], "sequence");
 const ATTEMPTS: Table =
     Table("attempts", &["consumer", "stream", "sequence", "attempts"], "consumer, stream, sequence");
-const LETTERS: Table = Table(
+const DEAD_LETTERS: Table = Table(
     "dead_letters",
     &[
         "id",
@@ -101,9 +102,9 @@ const LETTERS: Table = Table(
     ],
     "created_ms, id",
 );
-const ACTS: Table = Table("acts", &["tenant", "deed", "subject", "opened"], "sequence");
+const AUDIT_ENTRIES: Table = Table("acts", &["tenant", "deed", "subject", "opened"], "sequence");
 
-const DEEDS: Table =
+const DEAD_LETTER_AUDIT_ENTRIES: Table =
     Table("letter_acts", &["sequence", "tenant", "deed", "subject", "asked_by", "reason"], "sequence");
 
 const REPLAYS: Table = Table("replays", &["id", "letter", "number", "state"], "letter, number");
@@ -111,96 +112,98 @@ const REPLAYS: Table = Table("replays", &["id", "letter", "number", "state"], "l
 impl Database {
     pub(super) async fn open(url: &str) -> Result<Self, CheckError> {
         if let Some(file) = url.strip_prefix("sqlite:") {
+            // Read-only: a checker that creates or changes the file would check its own writes.
             let options = SqliteConnectOptions::new().filename(file).read_only(true);
             let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await;
-            return Ok(Self::Sqlite(pool.map_err(about(url))?));
+            return Ok(Self::Sqlite(pool.map_err(error_at(url))?));
         }
         let pool = PgPoolOptions::new().max_connections(1).connect(url).await;
-        Ok(Self::Postgres(pool.map_err(about("Postgres"))?))
+        Ok(Self::Postgres(pool.map_err(error_at("Postgres"))?))
     }
 
-    /// Everything, as of one moment.
-    pub(super) async fn read(&self) -> Result<State, CheckError> {
+    /// Reads all tables in one snapshot.
+    pub(super) async fn read_state(&self) -> Result<State, CheckError> {
         match self {
             Self::Sqlite(pool) => {
-                let mut connection = pool.acquire().await.map_err(about("SQLite"))?;
-                let mut moment = connection.begin().await.map_err(about("SQLite"))?;
-                read(&mut Reader::Sqlite(&mut moment)).await
+                let mut connection = pool.acquire().await.map_err(error_at("SQLite"))?;
+                // One transaction: tables read at different moments would violate invariants by themselves.
+                let mut moment = connection.begin().await.map_err(error_at("SQLite"))?;
+                read_tables(&mut Reader::Sqlite(&mut moment)).await
             }
             Self::Postgres(pool) => {
-                let mut connection = pool.acquire().await.map_err(about("Postgres"))?;
+                let mut connection = pool.acquire().await.map_err(error_at("Postgres"))?;
                 let mut moment =
                     connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await;
-                let moment = moment.as_mut().map_err(|error| about("Postgres")(error))?;
-                read(&mut Reader::Postgres(moment)).await
+                let moment = moment.as_mut().map_err(|error| error_at("Postgres")(error))?;
+                read_tables(&mut Reader::Postgres(moment)).await
             }
         }
     }
 }
 
-async fn read(reader: &mut Reader<'_>) -> Result<State, CheckError> {
-    let digests = reader.lines("seen_events", "SELECT CAST(count(*) AS TEXT) FROM seen_events").await?;
+async fn read_tables(reader: &mut Reader<'_>) -> Result<State, CheckError> {
+    let digests = reader.read_lines("seen_events", "SELECT CAST(count(*) AS TEXT) FROM seen_events").await?;
     let tombstones: Table = Table("tombstones", &["tenant", "memory"], "tenant, memory");
-    let tombstones: Vec<serde_json::Value> = reader.rows(&tombstones).await?;
+    let tombstones: Vec<serde_json::Value> = reader.read_rows(&tombstones).await?;
     let word = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
     Ok(State {
         broker: crate::state::Broker::default(),
-        workflows: reader.rows(&WORKFLOWS).await?,
-        inbox: reader.rows(&INBOX).await?,
+        workflows: reader.read_rows(&WORKFLOWS).await?,
+        inbox: reader.read_rows(&INBOX).await?,
         digests: digests.first().and_then(|count| count.parse().ok()).unwrap_or_default(),
-        runs: reader.rows(&RUNS).await?,
-        retrospectives: reader.rows(&RETROSPECTIVES).await?,
-        investigations: reader.rows(&INVESTIGATIONS).await?,
-        journal: reader.rows(&JOURNAL).await?,
-        changes: reader.rows(&CHANGES).await?,
-        memories: reader.rows(&MEMORIES).await?,
+        runs: reader.read_rows(&RUNS).await?,
+        retrospectives: reader.read_rows(&RETROSPECTIVES).await?,
+        investigations: reader.read_rows(&INVESTIGATIONS).await?,
+        journal: reader.read_rows(&JOURNAL).await?,
+        changes: reader.read_rows(&CHANGES).await?,
+        memories: reader.read_rows(&MEMORIES).await?,
         tombstones: tombstones.iter().map(|row| (word(row, "tenant"), word(row, "memory"))).collect(),
-        outbox: reader.rows(&OUTBOX).await?,
-        attempts: reader.rows(&ATTEMPTS).await?,
-        letters: reader.rows(&LETTERS).await?,
-        acts: reader.rows(&ACTS).await?,
-        deeds: reader.rows(&DEEDS).await?,
-        replays: reader.rows(&REPLAYS).await?,
+        outbox: reader.read_rows(&OUTBOX).await?,
+        attempts: reader.read_rows(&ATTEMPTS).await?,
+        letters: reader.read_rows(&DEAD_LETTERS).await?,
+        acts: reader.read_rows(&AUDIT_ENTRIES).await?,
+        deeds: reader.read_rows(&DEAD_LETTER_AUDIT_ENTRIES).await?,
+        replays: reader.read_rows(&REPLAYS).await?,
     })
 }
 
-/// A transaction of either database.
+/// A transaction in either database.
 enum Reader<'a> {
     Sqlite(&'a mut SqliteConnection),
     Postgres(&'a mut PgConnection),
 }
 
 impl Reader<'_> {
-    /// Every row of a table.
-    async fn rows<T: DeserializeOwned>(&mut self, table: &Table) -> Result<Vec<T>, CheckError> {
+    /// Reads all rows of a table.
+    async fn read_rows<T: DeserializeOwned>(&mut self, table: &Table) -> Result<Vec<T>, CheckError> {
         let Table(name, columns, order) = table;
-        let pairs: Vec<String> = columns.iter().map(|column| self.pair(column)).collect();
+        let pairs: Vec<String> = columns.iter().map(|column| self.column_pair(column)).collect();
         let object = match self {
             Self::Sqlite(_) => format!("json_object({})", pairs.join(", ")),
             Self::Postgres(_) => format!("CAST(json_build_object({}) AS TEXT)", pairs.join(", ")),
         };
-        let lines = self.lines(name, &format!("SELECT {object} FROM {name} ORDER BY {order}")).await?;
-        lines.iter().map(|line| serde_json::from_str(line).map_err(about(name))).collect()
+        let lines = self.read_lines(name, &format!("SELECT {object} FROM {name} ORDER BY {order}")).await?;
+        lines.iter().map(|line| serde_json::from_str(line).map_err(error_at(name))).collect()
     }
 
-    async fn lines(&mut self, table: &str, sql: &str) -> Result<Vec<String>, CheckError> {
-        // Composed of this file's constants alone.
+    async fn read_lines(&mut self, table: &str, sql: &str) -> Result<Vec<String>, CheckError> {
+        // Safe: built only from the constants of this file.
         let sql = AssertSqlSafe(sql.to_owned());
         let rows = match self {
             Self::Sqlite(connection) => sqlx::query_scalar(sql).fetch_all(&mut **connection).await,
             Self::Postgres(connection) => sqlx::query_scalar(sql).fetch_all(&mut **connection).await,
         };
-        rows.map_err(about(table))
+        rows.map_err(error_at(table))
     }
 
-    /// Name and expression of a column.
-    fn pair(&self, column: &str) -> String {
+    /// Renders the JSON key and the expression of a column.
+    fn column_pair(&self, column: &str) -> String {
         let parts: Vec<&str> = column.split(':').collect();
-        pair(&parts, matches!(self, Self::Sqlite(_)))
+        format_column_pair(&parts, matches!(self, Self::Sqlite(_)))
     }
 }
 
-fn pair(parts: &[&str], sqlite: bool) -> String {
+fn format_column_pair(parts: &[&str], sqlite: bool) -> String {
     match (parts, sqlite) {
         (["hex", name], true) => format!("'{name}_hex', lower(hex({name}))"),
         (["hex", name], false) => format!("'{name}_hex', encode({name}, 'hex')"),

@@ -6,13 +6,13 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_790_000_000 + second).unwrap()
 }
 
-const ALWAYS: &[Span] = &[(Timestamp::MIN, None)];
+const ALWAYS: &[ActivePeriod] = &[(Timestamp::MIN, None)];
 
 fn trial(task: Option<&str>, met: bool, succeeded: bool) -> Trial {
-    Trial { began_at: at(0), task: task.map(str::to_owned), met, succeeded: Some(succeeded) }
+    Trial { began_at: at(0), task: task.map(str::to_owned), exposed: met, succeeded: Some(succeeded) }
 }
 
-/// So many tasks, each tried once without and once with.
+/// Returns tasks that were each tried once without and once with the memory.
 fn pairs(many: usize, without: bool, with: bool, from: usize) -> Vec<Trial> {
     let name = |nth: usize| format!("task {nth}");
     let both = |nth| [trial(Some(&name(nth)), false, without), trial(Some(&name(nth)), true, with)];
@@ -22,11 +22,12 @@ fn pairs(many: usize, without: bool, with: bool, from: usize) -> Vec<Trial> {
 #[test]
 fn tasks_are_compared_with_themselves() {
     let trials = [pairs(8, false, true, 0), pairs(1, true, false, 8), pairs(11, true, true, 9)].concat();
-    let told = effect(&trials, ALWAYS);
+    let told = estimate_effect(&trials, ALWAYS);
     assert_eq!((told.with, told.without), (Arm { runs: 20, succeeded: 19 }, Arm { runs: 20, succeeded: 12 }));
     assert_eq!(told.paired_tasks, 20);
-    // Worked out apart: centre 7/22, variance (9 + 1)/22 − (7/22)², Student 1.729 with 19 degrees.
-    let expected = Estimate { method: Method::Paired, difference_milli: 350, low_milli: 99, high_milli: 537 };
+    // Computed independently: centre 7/22, variance (9 + 1)/22 − (7/22)², Student 1.729 with 19 degrees.
+    let expected =
+        Estimate { method: ComparisonMethod::Paired, difference_milli: 350, low_milli: 99, high_milli: 537 };
     assert_eq!(told.estimate, Some(expected));
     assert_eq!(expected.claim(), Claim::Helps);
 }
@@ -35,25 +36,30 @@ fn tasks_are_compared_with_themselves() {
 fn many_runs_of_one_task_are_one_observation() {
     let mut trials = pairs(9, false, true, 0);
     trials.extend((0..50).map(|_| trial(Some("task 0"), true, true)));
-    let told = effect(&trials, ALWAYS);
+    let told = estimate_effect(&trials, ALWAYS);
     assert_eq!((told.paired_tasks, told.with.runs, told.estimate), (9, 59, None), "nine tasks are too few");
     trials.extend(pairs(1, true, true, 9));
-    assert_eq!(effect(&trials, ALWAYS).paired_tasks, 10);
-    assert_eq!(effect(&trials, ALWAYS).estimate.unwrap().difference_milli, 900);
+    assert_eq!(estimate_effect(&trials, ALWAYS).paired_tasks, 10);
+    assert_eq!(estimate_effect(&trials, ALWAYS).estimate.unwrap().difference_milli, 900);
 }
 
 #[test]
-fn runs_without_a_task_are_compared_side_by_side() {
+fn runs_without_a_task_are_compared_unpaired() {
     let runs = |met, succeeded, many| (0..many).map(move |_| trial(None, met, succeeded));
     let few = runs(true, true, 9).chain(runs(false, false, 30)).collect::<Vec<_>>();
-    assert_eq!(effect(&few, ALWAYS).estimate, None, "nine on one side");
+    assert_eq!(estimate_effect(&few, ALWAYS).estimate, None, "nine on one side");
     let all = runs(true, true, 56).chain(runs(true, false, 14)).chain(runs(false, true, 48));
     let all = all.chain(runs(false, false, 32)).collect::<Vec<_>>();
-    // Newcombe 1998, table II (a): 56/70 and 48/80 at 95 % give 0.0524 to 0.3339; at 90 % worked out apart.
-    let expected =
-        Estimate { method: Method::Unpaired, difference_milli: 200, low_milli: 77, high_milli: 314 };
-    assert_eq!(effect(&all, ALWAYS).estimate, Some(expected));
-    assert_eq!(effect(&all, ALWAYS).paired_tasks, 0);
+    // Newcombe 1998, table II (a): 56/70 and 48/80 at 95 % give 0.0524 to 0.3339. The 90 % interval was computed
+    // independently.
+    let expected = Estimate {
+        method: ComparisonMethod::Unpaired,
+        difference_milli: 200,
+        low_milli: 77,
+        high_milli: 314,
+    };
+    assert_eq!(estimate_effect(&all, ALWAYS).estimate, Some(expected));
+    assert_eq!(estimate_effect(&all, ALWAYS).paired_tasks, 0);
 }
 
 #[test]
@@ -61,14 +67,14 @@ fn runs_of_unknown_outcome_are_on_neither_side() {
     let known = [pairs(8, false, true, 0), pairs(12, true, true, 8)].concat();
     let unknown = |one: &Trial| Trial { succeeded: None, ..one.clone() };
     let all: Vec<_> = known.iter().cloned().chain(known.iter().map(unknown)).collect();
-    assert_eq!(effect(&all, ALWAYS), effect(&known, ALWAYS));
+    assert_eq!(estimate_effect(&all, ALWAYS), estimate_effect(&known, ALWAYS));
     let nobody_said: Vec<_> = known.iter().map(unknown).collect();
-    assert_eq!(effect(&nobody_said, ALWAYS), effect(&[], ALWAYS));
+    assert_eq!(estimate_effect(&nobody_said, ALWAYS), estimate_effect(&[], ALWAYS));
 }
 
 #[test]
 fn one_line_claims_no_more_than_the_interval_does() {
-    let told = |trials: Vec<Trial>| effect(&trials, ALWAYS).told();
+    let told = |trials: Vec<Trial>| estimate_effect(&trials, ALWAYS).summary_line();
     assert_eq!(told(vec![]), "no claim: 0 of 10 observations");
     assert_eq!(told(pairs(7, false, true, 0)), "no claim: 7 of 10 observations");
     let side = |met: bool, many: usize| (0..many).map(move |_| trial(None, met, met)).collect::<Vec<_>>();
@@ -84,32 +90,32 @@ fn one_line_claims_no_more_than_the_interval_does() {
 }
 
 #[test]
-fn nothing_is_claimed_while_no_difference_is_within_the_interval() {
-    let told = effect(&pairs(40, true, true, 0), ALWAYS).estimate.unwrap();
-    assert_eq!((told.difference_milli, told.claim()), (0, Claim::Open));
+fn nothing_is_claimed_while_the_interval_contains_zero() {
+    let told = estimate_effect(&pairs(40, true, true, 0), ALWAYS).estimate.unwrap();
+    assert_eq!((told.difference_milli, told.claim()), (0, Claim::Inconclusive));
     assert!(told.low_milli < 0 && told.high_milli > 0, "agreeing pairs are not certainty: {told:?}");
-    let worse = effect(&pairs(20, true, false, 0), ALWAYS).estimate.unwrap();
+    let worse = estimate_effect(&pairs(20, true, false, 0), ALWAYS).estimate.unwrap();
     assert_eq!(worse.claim(), Claim::Harms);
 }
 
 #[test]
-fn only_runs_that_began_while_it_was_active_are_held_against_it() {
+fn unexposed_runs_count_only_while_the_memory_is_active() {
     let run = |second, met| Trial { began_at: at(second), ..trial(None, met, true) };
     let spans = [(at(10), Some(at(20))), (at(30), None)];
     let trials =
         [run(9, false), run(10, false), run(19, false), run(20, false), run(30, false), run(0, true)];
-    let told = effect(&trials, &spans);
+    let told = estimate_effect(&trials, &spans);
     assert_eq!((told.without.runs, told.with.runs), (3, 1));
-    assert_eq!(effect(&trials, &[]).without.runs, 0, "it was never active");
+    assert_eq!(estimate_effect(&trials, &[]).without.runs, 0, "it was never active");
 }
 
-/// Binomial coefficients, exact for these sizes.
+/// Returns the binomial coefficient, exact for these sizes.
 fn choose(n: u32, k: u32) -> f64 {
     (0..k).fold(1.0, |all, nth| all * f64::from(n - nth) / f64::from(nth + 1))
 }
 
-/// The exact chance that the paired interval of `n` tasks covers the truth, when a task improves with chance `up` and
-/// worsens with chance `down`.
+/// Returns the exact probability that the paired interval of `n` tasks covers the true difference, when a task
+/// improves with probability `up` and worsens with probability `down`.
 fn covers(n: u32, up: f64, down: f64) -> f64 {
     let still = 1.0 - up - down;
     let power = |base: f64, times: u32| base.powi(i32::try_from(times).unwrap());
@@ -120,8 +126,8 @@ fn covers(n: u32, up: f64, down: f64) -> f64 {
             let tasks = [(1.0, better), (-1.0, worse), (0.0, same)];
             let differences: Vec<f64> =
                 tasks.iter().flat_map(|(one, many)| std::iter::repeat_n(*one, *many as usize)).collect();
-            let told = paired(&differences).unwrap();
-            let truth = milli(up - down);
+            let told = paired_estimate(&differences).unwrap();
+            let truth = to_milli(up - down);
             if told.low_milli <= truth && truth <= told.high_milli {
                 let ways = choose(n, better) * choose(n - better, worse);
                 chance += ways * power(up, better) * power(down, worse) * power(still, same);
@@ -132,7 +138,7 @@ fn covers(n: u32, up: f64, down: f64) -> f64 {
 }
 
 #[test]
-fn the_paired_interval_covers_the_truth_as_often_as_it_says_whatever_it_is() {
+fn the_paired_interval_has_its_nominal_coverage() {
     for (n, least, mean) in [(OBSERVATIONS_MIN, 0.84, 0.92), (20, 0.87, 0.90)] {
         let twentieths = (0..=20u32).flat_map(|up| (0..=20 - up).map(move |down| (up, down)));
         let all: Vec<f64> =
@@ -150,12 +156,12 @@ proptest! {
     ) {
         let trials: Vec<Trial> =
             runs.iter().map(|(task, met, well)| trial(Some(&task.to_string()), *met, *well)).collect();
-        let told = effect(&trials, ALWAYS);
+        let told = estimate_effect(&trials, ALWAYS);
         let mut turned = trials;
         turned.reverse();
-        prop_assert_eq!(effect(&turned, ALWAYS), told);
-        turned.iter_mut().for_each(|trial| trial.met = !trial.met);
-        let mirrored = effect(&turned, ALWAYS);
+        prop_assert_eq!(estimate_effect(&turned, ALWAYS), told);
+        turned.iter_mut().for_each(|trial| trial.exposed = !trial.exposed);
+        let mirrored = estimate_effect(&turned, ALWAYS);
         prop_assert_eq!((mirrored.with, mirrored.without), (told.without, told.with));
         if let (Some(told), Some(mirrored)) = (told.estimate, mirrored.estimate) {
             prop_assert_eq!(told.difference_milli, -mirrored.difference_milli);

@@ -1,85 +1,88 @@
-//! What an investigator says is kept only if it stands up mechanically.
+//! Mechanical checks of an investigator's answer.
 
 use super::{
-    Brief, CONTENT_CHARS_MAX, CUE_CHARS_MAX, Checked, Contradiction, FINDINGS_MAX, Fault, Finding, Looked,
-    MemoryVerdict, QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, Transient,
-    Verdict,
+    CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, FINDINGS_MAX, Fault, Finding,
+    InvestigationBrief, MemoryVerdict, QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, RawAnswer,
+    SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, TransientError, VerdictRecord,
 };
-use crate::trajectory::Place;
+use crate::trajectory::QuotePlace;
 
-/// Drops whatever does not stand up mechanically: a quote must be verbatim in the place it names, that place in the
-/// finding's step, texts within bounds, memories among the presented; of several verdicts on one memory the strongest
-/// stays.
-pub fn check(brief: &Brief, looked: Looked) -> Checked {
-    let Looked { mut findings, mut verdicts, fault, mut transients, mut contradictions } = looked;
+/// Drops every part of an answer that fails a mechanical check. A quote must be verbatim at the place it names, that
+/// place must be in the finding's step, texts must be within bounds, and verdicts must be about presented memories.
+/// Of several verdicts on one memory, the strongest is kept.
+pub fn check_answer(brief: &InvestigationBrief, looked: RawAnswer) -> CheckedAnswer {
+    let RawAnswer { mut findings, mut verdicts, fault, mut transients, mut contradictions } = looked;
     let before = findings.len() + verdicts.len() + transients.len() + contradictions.len();
-    findings.retain(|finding| finding_stands(brief, finding));
+    findings.retain(|finding| is_valid_finding(brief, finding));
     findings.truncate(FINDINGS_MAX);
-    verdicts.retain(|verdict| verdict_stands(brief, verdict));
+    verdicts.retain(|verdict| is_valid_verdict(brief, verdict));
+    // Sorts the strongest verdict on each memory first, and `dedup` keeps the first one.
     verdicts.sort_by_key(|verdict| (verdict.memory, verdict.verdict));
     verdicts.dedup_by_key(|verdict| verdict.memory);
-    transients.retain(|transient| transient_stands(brief, transient));
+    transients.retain(|transient| is_valid_transient(brief, transient));
     transients.truncate(FINDINGS_MAX);
-    contradictions.retain(|contradiction| contradiction_stands(brief, contradiction));
+    contradictions.retain(|contradiction| is_valid_contradiction(brief, contradiction));
     contradictions.truncate(FINDINGS_MAX);
     let kept = findings.len() + verdicts.len() + transients.len() + contradictions.len();
     let dropped = u32::try_from(before - kept).unwrap_or(u32::MAX);
-    let fault = fault.filter(|fault| fault_stands(brief, fault));
-    Checked { findings, verdicts, fault, transients, contradictions, dropped }
+    let fault = fault.filter(|fault| is_valid_fault(brief, fault));
+    CheckedAnswer { findings, verdicts, fault, transients, contradictions, dropped }
 }
 
-fn fault_stands(brief: &Brief, fault: &Fault) -> bool {
-    quote_stands(brief, &fault.quote)
+fn is_valid_fault(brief: &InvestigationBrief, fault: &Fault) -> bool {
+    is_verbatim_quote(brief, &fault.quote)
         && brief.step_at(fault.quote.place) == Some(&fault.step)
-        && within(&fault.sign, REASON_CHARS_MAX)
+        && fits_chars(&fault.sign, REASON_CHARS_MAX)
 }
 
-fn finding_stands(brief: &Brief, finding: &Finding) -> bool {
+fn is_valid_finding(brief: &InvestigationBrief, finding: &Finding) -> bool {
     let cue = [&finding.cue.tool, &finding.cue.error, &finding.cue.avoid, &finding.cue.prefer];
-    quote_stands(brief, &finding.quote)
+    is_verbatim_quote(brief, &finding.quote)
         && brief.step_at(finding.quote.place) == Some(&finding.step)
         && !finding.title.trim().is_empty()
-        && within(&finding.title, TITLE_CHARS_MAX)
-        && within(&finding.content, CONTENT_CHARS_MAX)
-        && within(&finding.subject, SUBJECT_CHARS_MAX)
-        && cue.into_iter().flatten().all(|part| within(part, CUE_CHARS_MAX))
+        && fits_chars(&finding.title, TITLE_CHARS_MAX)
+        && fits_chars(&finding.content, CONTENT_CHARS_MAX)
+        && fits_chars(&finding.subject, SUBJECT_CHARS_MAX)
+        && cue.into_iter().flatten().all(|part| fits_chars(part, CUE_CHARS_MAX))
         && finding
             .contradicts
             .is_none_or(|id| brief.memories.iter().any(|memory| memory.id == id && memory.step.is_some()))
 }
 
-fn verdict_stands(brief: &Brief, verdict: &MemoryVerdict) -> bool {
+fn is_valid_verdict(brief: &InvestigationBrief, verdict: &VerdictRecord) -> bool {
     let presented = brief.memories.iter().any(|memory| memory.id == verdict.memory && memory.presented);
-    let shown =
-        verdict.quote.as_ref().map_or(verdict.verdict == Verdict::CueNotMet, |q| quote_stands(brief, q));
-    presented && shown && within(&verdict.reason, REASON_CHARS_MAX)
+    let shown = verdict
+        .quote
+        .as_ref()
+        .map_or(verdict.verdict == MemoryVerdict::CueNotMet, |q| is_verbatim_quote(brief, q));
+    presented && shown && fits_chars(&verdict.reason, REASON_CHARS_MAX)
 }
 
-fn transient_stands(brief: &Brief, transient: &Transient) -> bool {
-    quote_stands(brief, &transient.quote)
+fn is_valid_transient(brief: &InvestigationBrief, transient: &TransientError) -> bool {
+    is_verbatim_quote(brief, &transient.quote)
         && brief.step_at(transient.quote.place) == Some(&transient.step)
-        && within(&transient.tool, CUE_CHARS_MAX)
-        && within(&transient.error, CUE_CHARS_MAX)
+        && fits_chars(&transient.tool, CUE_CHARS_MAX)
+        && fits_chars(&transient.error, CUE_CHARS_MAX)
 }
 
-fn contradiction_stands(brief: &Brief, contradiction: &Contradiction) -> bool {
+fn is_valid_contradiction(brief: &InvestigationBrief, contradiction: &Contradiction) -> bool {
     let known = brief.memories.iter().find(|memory| memory.id == contradiction.memory);
-    quote_stands(brief, &contradiction.quote)
+    is_verbatim_quote(brief, &contradiction.quote)
         && brief.step_at(contradiction.quote.place) == Some(&contradiction.step)
-        && within(&contradiction.reason, REASON_CHARS_MAX)
+        && fits_chars(&contradiction.reason, REASON_CHARS_MAX)
         && known.is_some_and(|memory| {
             memory.step.as_ref() == Some(&contradiction.step) && memory.subject == contradiction.subject
         })
 }
 
-fn within(text: &str, chars_max: usize) -> bool {
+fn fits_chars(text: &str, chars_max: usize) -> bool {
     text.chars().count() <= chars_max
 }
 
-/// Whether a quote stands, verbatim, in the place it names.
-pub fn quote_stands(brief: &Brief, quote: &Quote) -> bool {
+/// Returns whether a quote is verbatim at the place it names.
+pub fn is_verbatim_quote(brief: &InvestigationBrief, quote: &Quote) -> bool {
     let text = match quote.place {
-        Place::SelfFeedback { remark } => {
+        QuotePlace::SelfFeedback { remark } => {
             brief.run.self_feedback.get(remark as usize).map(|f| f.text.as_str())
         }
         place => brief.trajectory.text_at(place),

@@ -1,4 +1,4 @@
-//! How a memory is named by a person or an agent: by its whole id, or by the first digits of it.
+//! References to memories by people and agents: a full id, or its first digits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,23 +7,23 @@ use uuid::Uuid;
 
 use super::MemoryId;
 
-/// Hexadecimal digits of an id's short form. 32 bits: among a thousand memories of a tenant two begin alike with a
-/// probability of 1 in 8,600, and then more digits tell them apart.
+/// Number of hexadecimal digits in the short form of an id. With 32 bits, the probability that two of a tenant's
+/// thousand memories share them is 1 in 8,600; more digits then tell them apart.
 pub const SHORT_ID_DIGITS: usize = 8;
 
-/// Hexadecimal digits of a whole id.
-const WHOLE_DIGITS: usize = 32;
+/// Number of hexadecimal digits in a full id.
+const FULL_ID_DIGITS: usize = 32;
 
 impl MemoryId {
-    /// The id's first [`SHORT_ID_DIGITS`] hexadecimal digits: what people and agents read, and may say back.
-    pub fn short(self) -> String {
+    /// Returns the first [`SHORT_ID_DIGITS`] hexadecimal digits, the form that people and agents read and write.
+    pub fn short_id(self) -> String {
         self.0.simple().to_string()[..SHORT_ID_DIGITS].to_owned()
     }
 }
 
-/// A memory as a person or an agent names it: [`SHORT_ID_DIGITS`] or more of its first hexadecimal digits, in either
-/// case, with the hyphens of a whole id or without. It stands for every id that begins so; which memory it means is
-/// for the tenant's store to say.
+/// A reference to a memory: [`SHORT_ID_DIGITS`] or more of its first hexadecimal digits, in either case, with or
+/// without the hyphens of a full id. It stands for every id with these first digits; the tenant's store resolves it
+/// to a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoryRef {
     first: MemoryId,
@@ -31,18 +31,18 @@ pub struct MemoryRef {
 }
 
 impl MemoryRef {
-    /// The id, when all of it was named.
-    pub fn whole(self) -> Option<MemoryId> {
+    /// Returns the id if all of its digits were given.
+    pub fn exact_id(self) -> Option<MemoryId> {
         (self.first == self.last).then_some(self.first)
     }
 
-    /// The first and the last id that begin so, both included: ids are ordered like their digits.
-    pub const fn range(self) -> (MemoryId, MemoryId) {
+    /// Returns the first and the last id with these digits, both inclusive. Ids are ordered like their digits.
+    pub const fn id_range(self) -> (MemoryId, MemoryId) {
         (self.first, self.last)
     }
 
-    /// Whether this id begins so.
-    pub fn names(self, id: MemoryId) -> bool {
+    /// Returns whether an id begins with these digits.
+    pub fn matches_id(self, id: MemoryId) -> bool {
         (self.first..=self.last).contains(&id)
     }
 }
@@ -53,17 +53,17 @@ impl From<MemoryId> for MemoryRef {
     }
 }
 
-/// The digits that were named, with the hyphens of an id between them.
+/// Prints the given digits, with the hyphens of an id between them.
 impl fmt::Display for MemoryRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, last) = (self.first.to_string(), self.last.to_string());
-        // Where the digits end, the first id goes on with 0 and the last one with f.
+        // After the given digits, the first id continues with 0 and the last one with f.
         let same = first.bytes().zip(last.bytes()).take_while(|(left, right)| left == right).count();
         f.write_str(first[..same].trim_end_matches('-'))
     }
 }
 
-/// A text that cannot name a memory.
+/// A text that is not a reference to a memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a memory is named by its id, or by {SHORT_ID_DIGITS} or more of the id's first hexadecimal digits")]
 pub struct MemoryRefError;
@@ -73,22 +73,23 @@ impl FromStr for MemoryRef {
 
     fn from_str(text: &str) -> Result<Self, MemoryRefError> {
         let digits: String = text.chars().filter(|c| *c != '-').collect();
-        if !(SHORT_ID_DIGITS..=WHOLE_DIGITS).contains(&digits.len()) || !digits.bytes().all(hexadecimal) {
+        if !(SHORT_ID_DIGITS..=FULL_ID_DIGITS).contains(&digits.len()) || !digits.bytes().all(is_hex_digit) {
             return Err(MemoryRefError);
         }
-        let open_bits = 4 * (WHOLE_DIGITS - digits.len());
+        // The first id fills the missing digits with 0, the last one with f.
+        let open_bits = 4 * (FULL_ID_DIGITS - digits.len());
         let first = u128::from_str_radix(&digits, 16).map_err(|_| MemoryRefError)? << open_bits;
         let [first, last] =
             [first, first | ((1 << open_bits) - 1)].map(|bits| MemoryId(Uuid::from_u128(bits)));
         let named = Self { first, last };
-        // Hyphens stand where an id has them, or nowhere; one at the end is left from a cut between its groups.
+        // Hyphens must be where an id has them, or absent; one at the end remains when an id is cut between its groups.
         let cut = text.strip_suffix('-').unwrap_or(text);
         let as_in_an_id = cut.eq_ignore_ascii_case(&named.to_string());
         if as_in_an_id || !text.contains('-') { Ok(named) } else { Err(MemoryRefError) }
     }
 }
 
-fn hexadecimal(byte: u8) -> bool {
+fn is_hex_digit(byte: u8) -> bool {
     byte.is_ascii_hexdigit()
 }
 
@@ -103,35 +104,35 @@ mod tests {
     }
 
     #[test]
-    fn every_beginning_of_an_id_from_eight_digits_on_names_it() {
+    fn every_prefix_of_eight_digits_or_more_matches() {
         let id: MemoryId = ID.parse().unwrap();
-        assert_eq!(id.short(), "8aad0cee");
+        assert_eq!(id.short_id(), "8aad0cee");
         for length in SHORT_ID_DIGITS..=ID.len() {
             let text = &ID[..length];
             assert_eq!(named(text).to_string(), text.trim_end_matches('-'));
             for written in [text.to_owned(), text.to_uppercase(), text.replace('-', "")] {
                 assert_eq!(named(&written), named(text), "{written}");
             }
-            assert!(named(text).names(id), "{text}");
-            assert_eq!(named(text).whole(), (length == ID.len()).then_some(id), "{text}");
+            assert!(named(text).matches_id(id), "{text}");
+            assert_eq!(named(text).exact_id(), (length == ID.len()).then_some(id), "{text}");
         }
         assert_eq!(named(ID), id.into());
     }
 
     #[test]
-    fn a_beginning_names_nothing_but_what_begins_so() {
-        let (first, last) = named("8aad0cee").range();
+    fn a_prefix_matches_only_ids_that_begin_with_it() {
+        let (first, last) = named("8aad0cee").id_range();
         assert_eq!(first.to_string(), "8aad0cee-0000-0000-0000-000000000000");
         assert_eq!(last.to_string(), "8aad0cee-ffff-ffff-ffff-ffffffffffff");
         for other in ["8aad0ced-ffff-ffff-ffff-ffffffffffff", "8aad0cef-0000-0000-0000-000000000000"] {
-            assert!(!named("8aad0cee").names(other.parse().unwrap()), "{other}");
+            assert!(!named("8aad0cee").matches_id(other.parse().unwrap()), "{other}");
         }
-        assert_eq!(named("ffffffff").range().1, MemoryId(Uuid::max()));
-        assert_eq!(named("0000000f").range().0.short(), "0000000f");
+        assert_eq!(named("ffffffff").id_range().1, MemoryId(Uuid::max()));
+        assert_eq!(named("0000000f").id_range().0.short_id(), "0000000f");
     }
 
     #[test]
-    fn what_is_too_short_too_long_or_no_beginning_of_an_id_is_refused() {
+    fn invalid_prefixes_are_rejected() {
         let (too_long, too_long_too) = (format!("{ID}0"), format!("{ID}--"));
         for text in [
             "",

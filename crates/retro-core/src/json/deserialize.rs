@@ -1,4 +1,4 @@
-//! A document's values → types, by serde.
+//! Deserializes values of a document into types with serde.
 
 use std::borrow::Cow;
 
@@ -6,29 +6,29 @@ use serde::de::value::{Error, MapAccessDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::document::{Kind, Node};
+use super::document::{JsonKind, JsonNode};
 
-impl<'de> Deserializer<'de> for Node<'de> {
+impl<'de> Deserializer<'de> for JsonNode<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.kind() {
-            Kind::Null => visitor.visit_unit(),
-            Kind::Bool => visitor.visit_bool(self.as_bool() == Some(true)),
-            Kind::Number => {
-                let number = self.as_number().expect("it is a number");
+            JsonKind::Null => visitor.visit_unit(),
+            JsonKind::Bool => visitor.visit_bool(self.as_bool() == Some(true)),
+            JsonKind::Number => {
+                let number = self.as_number().expect("the kind is Number");
                 match (number.as_u64(), number.as_i64(), number.as_f64()) {
                     (Some(number), ..) => visitor.visit_u64(number),
                     (_, Some(number), _) => visitor.visit_i64(number),
                     (.., number) => visitor.visit_f64(number.expect("a number is a double, or more exact")),
                 }
             }
-            Kind::String => match self.as_str().expect("it is a string") {
+            JsonKind::String => match self.as_str().expect("the kind is String") {
                 Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
                 Cow::Owned(text) => visitor.visit_string(text),
             },
-            Kind::Array => visitor.visit_seq(Items(self.items().expect("it is an array"))),
-            Kind::Object => visitor.visit_map(members(self)),
+            JsonKind::Array => visitor.visit_seq(ArrayReader(self.items().expect("the kind is Array"))),
+            JsonKind::Object => visitor.visit_map(object_reader(self)),
         }
     }
 
@@ -51,13 +51,15 @@ impl<'de> Deserializer<'de> for Node<'de> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self.kind() {
-            Kind::String => visitor.visit_enum(self.as_str().expect("it is a string").into_deserializer()),
-            Kind::Object => visitor.visit_enum(MapAccessDeserializer::new(members(self))),
+            JsonKind::String => {
+                visitor.visit_enum(self.as_str().expect("the kind is String").into_deserializer())
+            }
+            JsonKind::Object => visitor.visit_enum(MapAccessDeserializer::new(object_reader(self))),
             _ => self.deserialize_any(visitor),
         }
     }
 
-    // What nobody asked for is passed over in one step.
+    // Skips an unused value in one step, whatever it contains.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_unit()
     }
@@ -68,7 +70,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
     }
 }
 
-impl<'de> IntoDeserializer<'de, Error> for Node<'de> {
+impl<'de> IntoDeserializer<'de, Error> for JsonNode<'de> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -76,9 +78,9 @@ impl<'de> IntoDeserializer<'de, Error> for Node<'de> {
     }
 }
 
-struct Items<I>(I);
+struct ArrayReader<I>(I);
 
-impl<'de, I: Iterator<Item = Node<'de>>> SeqAccess<'de> for Items<I> {
+impl<'de, I: Iterator<Item = JsonNode<'de>>> SeqAccess<'de> for ArrayReader<I> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
@@ -86,26 +88,28 @@ impl<'de, I: Iterator<Item = Node<'de>>> SeqAccess<'de> for Items<I> {
     }
 }
 
-struct Members<'de, I> {
-    rest: I,
-    value: Option<Node<'de>>,
+struct ObjectReader<'de, I> {
+    members: I,
+    value: Option<JsonNode<'de>>,
 }
 
-fn members<'de>(object: Node<'de>) -> Members<'de, impl Iterator<Item = (Cow<'de, str>, Node<'de>)>> {
-    Members { rest: object.members().expect("it is an object"), value: None }
+fn object_reader<'de>(
+    object: JsonNode<'de>,
+) -> ObjectReader<'de, impl Iterator<Item = (Cow<'de, str>, JsonNode<'de>)>> {
+    ObjectReader { members: object.members().expect("the kind is Object"), value: None }
 }
 
-impl<'de, I: Iterator<Item = (Cow<'de, str>, Node<'de>)>> MapAccess<'de> for Members<'de, I> {
+impl<'de, I: Iterator<Item = (Cow<'de, str>, JsonNode<'de>)>> MapAccess<'de> for ObjectReader<'de, I> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let Some((key, value)) = self.rest.next() else { return Ok(None) };
+        let Some((key, value)) = self.members.next() else { return Ok(None) };
         self.value = Some(value);
         let key: StrDeserializer<'_, Error> = (*key).into_deserializer();
         seed.deserialize(key).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        seed.deserialize(self.value.take().expect("a value is asked for after its key"))
+        seed.deserialize(self.value.take().expect("serde requests a value after its key"))
     }
 }

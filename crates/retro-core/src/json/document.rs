@@ -1,7 +1,7 @@
-//! A JSON text with a flat list of where its values stand.
+//! A JSON text with a flat list of the positions of its values.
 //!
-//! An object is followed by its members, key and value in turn, an array by its items; each entry knows the entry after
-//! everything that it contains, so that a value is passed over in one step.
+//! An object is followed by its members, key and value in turn, and an array by its items. Each entry holds the index
+//! of the entry after everything that it contains, so that a value is skipped in one step.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use serde::de::IgnoredAny;
 use serde_json::{Number, Value};
 
 use super::measure::{count_values, scalar_end, string_end};
-use super::{Bounds, checked_text};
+use super::{JsonBounds, validated_text};
 
-/// A JSON text that was checked, or a value within one. Clones share the text.
+/// A checked JSON text, or a value within one. Clones share the text.
 #[derive(Debug, Clone)]
-pub struct Document {
+pub struct JsonDocument {
     tape: Arc<Tape>,
     at: u32,
 }
@@ -27,23 +27,23 @@ struct Tape {
     entries: Vec<Entry>,
 }
 
-/// Where a value or a key stands.
+/// Position of a value or a key.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// The offset of its first byte.
+    /// Offset of the first byte.
     start: u32,
-    /// The offset after its last one.
+    /// Offset after the last byte.
     end: u32,
-    /// The entry after it and everything in it.
+    /// Index of the entry after this one and everything in it.
     next: u32,
 }
 
-/// What kind of value it is.
+/// Kind of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// `null`.
+pub enum JsonKind {
+    /// The value `null`.
     Null,
-    /// `true` or `false`.
+    /// The values `true` and `false`.
     Bool,
     /// A number.
     Number,
@@ -55,84 +55,87 @@ pub enum Kind {
     Object,
 }
 
-/// A value within a [`Document`].
+/// A value within a [`JsonDocument`].
 #[derive(Debug, Clone, Copy)]
-pub struct Node<'a> {
+pub struct JsonNode<'a> {
     tape: &'a Tape,
     at: u32,
 }
 
-impl Document {
-    /// Reads a text. Fails with `oversized`, `not_utf8`, `too_deep`, `too_many_values`, `duplicate_key` or `not_json`;
-    /// what it says holds positions, never the text.
-    pub fn parse(bytes: &Bytes, bounds: Bounds) -> Result<Self, Rejection> {
-        let text = checked_text(bytes, bounds.bytes_max)?;
+impl JsonDocument {
+    /// Parses a text. Fails with `oversized`, `not_utf8`, `too_deep`, `too_many_values`, `duplicate_key` or
+    /// `not_json`. The error names positions and never quotes the text.
+    pub fn parse(bytes: &Bytes, bounds: JsonBounds) -> Result<Self, Rejection> {
+        let text = validated_text(bytes, bounds.bytes_max)?;
         let values = count_values(text, bounds)?;
         serde_json::from_str::<IgnoredAny>(text)
-            .map_err(|error| Rejection::whole(Code::NotJson, error.to_string()))?;
+            .map_err(|error| Rejection::of_message(Code::NotJson, error.to_string()))?;
         let entries = Vec::with_capacity(values);
-        Tape { text: bytes.slice_ref(text.as_bytes()), entries }.fill(text)
+        Tape { text: bytes.slice_ref(text.as_bytes()), entries }.index_text(text)
     }
 
-    /// The document of a value of our own, which has no bounds.
-    pub fn of_value(value: &Value) -> Self {
-        Self::of_written(value.to_string().into_bytes())
+    /// Returns the document of a trusted value, without bounds.
+    pub fn from_value(value: &Value) -> Self {
+        Self::from_serialized(value.to_string().into_bytes())
     }
 
-    /// The document of JSON that a serializer of ours has just written: within no bounds, since what is put together of
-    /// two documents may be nested deeper than each. Panics on anything else.
-    pub fn of_written(json: Vec<u8>) -> Self {
+    /// Returns the document of JSON that one of our own serializers has just written. There are no bounds, because a
+    /// document that combines two others may be nested deeper than each. Panics on anything else.
+    pub fn from_serialized(json: Vec<u8>) -> Self {
         let text = Bytes::from(json);
         let written = std::str::from_utf8(&text).expect("JSON is written as text");
-        Tape { text: text.clone(), entries: Vec::new() }.fill(written).expect("JSON that was written is JSON")
+        Tape { text: text.clone(), entries: Vec::new() }
+            .index_text(written)
+            .expect("JSON that was written is JSON")
     }
 
-    /// `null`.
+    /// Returns the document `null`.
     pub fn null() -> Self {
-        Self::of_value(&Value::Null)
+        Self::from_value(&Value::Null)
     }
 
-    /// The value.
-    pub fn root(&self) -> Node<'_> {
-        Node { tape: &self.tape, at: self.at }
+    /// Returns the value of the document.
+    pub fn root(&self) -> JsonNode<'_> {
+        JsonNode { tape: &self.tape, at: self.at }
     }
 
-    /// A value within this document as one of its own, which keeps the whole text.
-    pub fn part(&self, node: Node<'_>) -> Self {
+    /// Returns a value within this document as a document of its own, which keeps the whole text alive.
+    pub fn subdocument(&self, node: JsonNode<'_>) -> Self {
+        // A node of another document would point to arbitrary entries of this one.
         assert!(std::ptr::eq(&raw const *self.tape, node.tape), "the node is one of this document");
         Self { tape: Arc::clone(&self.tape), at: node.at }
     }
 }
 
-impl From<Value> for Document {
+impl From<Value> for JsonDocument {
     fn from(value: Value) -> Self {
-        Self::of_value(&value)
+        Self::from_value(&value)
     }
 }
 
 /// Two documents are equal when their canonical forms are.
-impl PartialEq for Document {
+impl PartialEq for JsonDocument {
     fn eq(&self, other: &Self) -> bool {
         self.root().canonical_json() == other.root().canonical_json()
     }
 }
 
 impl Tape {
-    /// Adds an entry for everything in its text, which is known to follow the grammar.
-    fn fill(mut self, text: &str) -> Result<Document, Rejection> {
+    /// Adds an entry for every value of the text, which must already follow the grammar.
+    fn index_text(mut self, text: &str) -> Result<JsonDocument, Rejection> {
         let bytes = text.as_bytes();
         let mut open: Vec<u32> = Vec::new();
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
             at = match byte {
                 b'{' | b'[' => {
-                    open.push(index(self.entries.len()));
+                    open.push(to_index(self.entries.len()));
                     self.push(at, at + 1);
                     at + 1
                 }
                 b'}' | b']' => {
                     let opened = open.pop().expect("JSON has its brackets in pairs");
-                    self.close(opened, at + 1)?;
+                    self.close_container(opened, at + 1)?;
                     at + 1
                 }
                 b'"' => {
@@ -150,27 +153,27 @@ impl Tape {
                 }
             };
         }
-        Ok(Document { tape: Arc::new(self), at: 0 })
+        Ok(JsonDocument { tape: Arc::new(self), at: 0 })
     }
 
     fn push(&mut self, start: usize, end: usize) {
-        let next = index(self.entries.len() + 1);
-        self.entries.push(Entry { start: index(start), end: index(end), next });
+        let next = to_index(self.entries.len() + 1);
+        self.entries.push(Entry { start: to_index(start), end: to_index(end), next });
     }
 
-    fn close(&mut self, opened: u32, end: usize) -> Result<(), Rejection> {
-        let next = index(self.entries.len());
+    fn close_container(&mut self, opened: u32, end: usize) -> Result<(), Rejection> {
+        let next = to_index(self.entries.len());
         let entry = &mut self.entries[opened as usize];
-        (entry.end, entry.next) = (index(end), next);
-        check_keys(Node { tape: self, at: opened })
+        (entry.end, entry.next) = (to_index(end), next);
+        check_keys(JsonNode { tape: self, at: opened })
     }
 }
 
-fn index(offset: usize) -> u32 {
-    u32::try_from(offset).expect("no text of four gigabytes is taken")
+fn to_index(offset: usize) -> u32 {
+    u32::try_from(offset).expect("texts are shorter than 4 GiB")
 }
 
-/// The grammar lets half a surrogate pair through; no text can hold one.
+/// Rejects escapes of lone surrogates, which the grammar allows and no Rust string can hold.
 fn check_escapes(text: &str, start: usize, end: usize) -> Result<(), Rejection> {
     let string = &text[start..end];
     if !string.contains("\\u") {
@@ -178,24 +181,25 @@ fn check_escapes(text: &str, start: usize, end: usize) -> Result<(), Rejection> 
     }
     serde_json::from_str::<String>(string).map(drop).map_err(|_| {
         let detail = format!("the string at byte {start} holds an escape that is no character");
-        Rejection::whole(Code::NotJson, detail)
+        Rejection::of_message(Code::NotJson, detail)
     })
 }
 
-/// The grammar lets numbers through that no double holds.
+/// Rejects numbers that the grammar allows and no double can hold.
 fn check_number(text: &str, start: usize, end: usize) -> Result<(), Rejection> {
     let number = &text[start..end];
     if number.len() < 309 && !number.contains(['e', 'E']) {
         return Ok(());
     }
-    serde_json::from_str::<Value>(number)
-        .map(drop)
-        .map_err(|_| Rejection::whole(Code::NotJson, format!("the number at byte {start} is out of range")))
+    serde_json::from_str::<Value>(number).map(drop).map_err(|_| {
+        Rejection::of_message(Code::NotJson, format!("the number at byte {start} is out of range"))
+    })
 }
 
-/// Refuses an object in which a key stands twice, however the two are escaped.
-fn check_keys(object: Node<'_>) -> Result<(), Rejection> {
+/// Rejects an object in which a key occurs twice, even if the two are escaped differently.
+fn check_keys(object: JsonNode<'_>) -> Result<(), Rejection> {
     let Some(members) = object.members() else { return Ok(()) };
+    // Keys are compared decoded: `a` and `\u0061` are the same key to every other reader.
     let mut keys: Vec<(Cow<'_, str>, u32)> =
         members.map(|(key, value)| (key, object.tape.entries[value.at as usize].start)).collect();
     keys.sort_unstable();
@@ -207,47 +211,47 @@ fn check_keys(object: Node<'_>) -> Result<(), Rejection> {
                 object.entry().start,
                 two[1].1
             );
-            Err(Rejection::whole(Code::DuplicateKey, detail))
+            Err(Rejection::of_message(Code::DuplicateKey, detail))
         }
         None => Ok(()),
     }
 }
 
-impl<'a> Node<'a> {
+impl<'a> JsonNode<'a> {
     fn entry(self) -> Entry {
         self.tape.entries[self.at as usize]
     }
 
-    /// The value as it was written.
-    pub fn text(self) -> &'a str {
+    /// Returns the value as it was written.
+    pub fn raw_text(self) -> &'a str {
         let Entry { start, end, .. } = self.entry();
         std::str::from_utf8(&self.tape.text[start as usize..end as usize])
             .expect("the text was checked, and a value begins and ends at characters")
     }
 
-    /// Its kind.
-    pub fn kind(self) -> Kind {
+    /// Returns the kind of the value.
+    pub fn kind(self) -> JsonKind {
         match self.tape.text[self.entry().start as usize] {
-            b'{' => Kind::Object,
-            b'[' => Kind::Array,
-            b'"' => Kind::String,
-            b't' | b'f' => Kind::Bool,
-            b'n' => Kind::Null,
-            _ => Kind::Number,
+            b'{' => JsonKind::Object,
+            b'[' => JsonKind::Array,
+            b'"' => JsonKind::String,
+            b't' | b'f' => JsonKind::Bool,
+            b'n' => JsonKind::Null,
+            _ => JsonKind::Number,
         }
     }
 
-    /// Whether it is `null`.
+    /// Returns whether the value is `null`.
     pub fn is_null(self) -> bool {
-        self.kind() == Kind::Null
+        self.kind() == JsonKind::Null
     }
 
-    /// The text of a string.
+    /// Returns the text of a string; `None` for other kinds.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
-        if self.kind() != Kind::String {
+        if self.kind() != JsonKind::String {
             return None;
         }
-        let written = self.text();
+        let written = self.raw_text();
         let inner = &written[1..written.len() - 1];
         if inner.contains('\\') {
             return Some(Cow::Owned(serde_json::from_str(written).expect("the string was checked")));
@@ -255,25 +259,25 @@ impl<'a> Node<'a> {
         Some(Cow::Borrowed(inner))
     }
 
-    /// Whether it is a string with this text.
-    pub fn is_str(self, text: &str) -> bool {
+    /// Returns whether the value is a string with this text.
+    pub fn equals_str(self, text: &str) -> bool {
         self.as_str().is_some_and(|own| own == text)
     }
 
-    /// A boolean.
+    /// Returns a boolean; `None` for other kinds.
     pub fn as_bool(self) -> Option<bool> {
-        (self.kind() == Kind::Bool).then(|| self.text() == "true")
+        (self.kind() == JsonKind::Bool).then(|| self.raw_text() == "true")
     }
 
-    /// A number, as exact as the library reads it.
+    /// Returns a number as exactly as `serde_json` parses it; `None` for other kinds.
     pub fn as_number(self) -> Option<Number> {
-        let is_number = self.kind() == Kind::Number;
-        is_number.then(|| serde_json::from_str(self.text()).expect("the number was checked"))
+        let is_number = self.kind() == JsonKind::Number;
+        is_number.then(|| serde_json::from_str(self.raw_text()).expect("the number was checked"))
     }
 
-    /// The members of an object, keys decoded.
-    pub fn members(self) -> Option<impl Iterator<Item = (Cow<'a, str>, Node<'a>)> + use<'a>> {
-        (self.kind() == Kind::Object).then(|| {
+    /// Returns the members of an object with decoded keys; `None` for other kinds.
+    pub fn members(self) -> Option<impl Iterator<Item = (Cow<'a, str>, JsonNode<'a>)> + use<'a>> {
+        (self.kind() == JsonKind::Object).then(|| {
             let mut children = self.children();
             std::iter::from_fn(move || {
                 let key = children.next()?.as_str().expect("a key is a string");
@@ -282,14 +286,14 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// The items of an array.
-    pub fn items(self) -> Option<impl Iterator<Item = Node<'a>> + use<'a>> {
-        (self.kind() == Kind::Array).then(|| self.children())
+    /// Returns the items of an array; `None` for other kinds.
+    pub fn items(self) -> Option<impl Iterator<Item = JsonNode<'a>> + use<'a>> {
+        (self.kind() == JsonKind::Array).then(|| self.children())
     }
 
-    /// The member of an object under this key; `None` for everything else.
-    pub fn get(self, key: &str) -> Option<Node<'a>> {
-        if self.kind() != Kind::Object {
+    /// Returns the member of an object under this key; `None` for other kinds.
+    pub fn get(self, key: &str) -> Option<JsonNode<'a>> {
+        if self.kind() != JsonKind::Object {
             return None;
         }
         let mut children = self.children();
@@ -302,35 +306,36 @@ impl<'a> Node<'a> {
         None
     }
 
-    /// Whether it is the key with this text; decoded only when it is written with escapes.
+    /// Returns whether this is the key with this text. Decodes it only when it is written with escapes.
     fn is_key(self, key: &str) -> bool {
         let Entry { start, end, .. } = self.entry();
         let written = &self.tape.text[start as usize + 1..end as usize - 1];
-        written == key.as_bytes() || written.contains(&b'\\') && self.is_str(key)
+        written == key.as_bytes() || written.contains(&b'\\') && self.equals_str(key)
     }
 
-    /// As [`Node::get`]; `None` for `null`, too.
-    pub fn get_present(self, key: &str) -> Option<Node<'a>> {
+    /// Like [`JsonNode::get`], but returns `None` for `null`, too.
+    pub fn get_non_null(self, key: &str) -> Option<JsonNode<'a>> {
         self.get(key).filter(|value| !value.is_null())
     }
 
-    /// Values and keys below it.
-    pub fn size(self) -> usize {
+    /// Returns the number of values and keys below this value.
+    pub fn descendant_count(self) -> usize {
         (self.entry().next - self.at - 1) as usize
     }
 
-    /// The value as a tree, which may cost fifty times its text: for what is known to be small.
+    /// Returns the value as a tree. The tree may need fifty times the memory of the text, so call this only on small
+    /// values.
     pub fn to_value(self) -> Value {
-        serde_json::from_str(self.text()).expect("the text was checked")
+        serde_json::from_str(self.raw_text()).expect("the text was checked")
     }
 
-    fn children(self) -> impl Iterator<Item = Node<'a>> + use<'a> {
-        let Node { tape, at } = self;
+    fn children(self) -> impl Iterator<Item = JsonNode<'a>> + use<'a> {
+        let JsonNode { tape, at } = self;
         let end = self.entry().next;
         let mut next = at + 1;
         std::iter::from_fn(move || {
             (next < end).then(|| {
-                let child = Node { tape, at: next };
+                let child = JsonNode { tape, at: next };
                 next = child.entry().next;
                 child
             })

@@ -1,23 +1,25 @@
-//! What a JSON text would cost, found out without building anything.
+//! Measures what a JSON text would cost, without allocating.
 
 use crate::dead_letter::{Code, Rejection};
 
-use super::Bounds;
+use super::JsonBounds;
 
-/// The deepest nesting that is read. One less than the limit of the JSON parser itself, which protects the stack; events
-/// of real engines stay below 20.
+/// Greatest nesting depth. One less than the limit of the JSON parser, which protects the stack; events of real
+/// engines stay below 20.
 pub const DEPTH_MAX: usize = 127;
-/// The most values and keys of one text: twelve bytes each are 12 MiB. A trajectory of 100,000 turns with a call each has
-/// some eight a turn.
+/// Greatest number of values and keys of one text; at twelve bytes each, 12 MiB. A trajectory of 100,000 turns with
+/// one call each has about eight per turn.
 pub const VALUES_MAX: usize = 1024 * 1024;
-/// The longest key, in bytes as written. Agents write paths and addresses as keys, and now and then a whole command.
+/// Greatest length of a key, in bytes as written. Agents use paths and addresses as keys, and sometimes whole
+/// commands.
 pub const KEY_BYTES_MAX: usize = 64 * 1024;
-/// The longest number, in characters: the largest double written without an exponent has 309 digits.
+/// Greatest length of a number, in characters. The largest double written without an exponent has 309 digits.
 pub const NUMBER_BYTES_MAX: usize = 400;
 
-/// Walks over a text, which need not be JSON, and returns how many values and keys it holds at most. Fails with
-/// `too_deep`, `too_many_values`, or `oversized` for a key or a number; says the byte, never the text.
-pub(super) fn count_values(text: &str, bounds: Bounds) -> Result<usize, Rejection> {
+/// Scans a text, which need not be JSON, and returns an upper bound for its number of values and keys. Fails with
+/// `too_deep`, `too_many_values`, or `oversized` for a key or a number. The error names the byte and never quotes the
+/// text.
+pub(super) fn count_values(text: &str, bounds: JsonBounds) -> Result<usize, Rejection> {
     let bytes = text.as_bytes();
     let (mut at, mut depth, mut values) = (0, 0usize, 0usize);
     while let Some(byte) = bytes.get(at) {
@@ -39,12 +41,12 @@ pub(super) fn count_values(text: &str, bounds: Bounds) -> Result<usize, Rejectio
         }
         if depth > DEPTH_MAX {
             let detail = format!("byte {at} is nested deeper than {DEPTH_MAX} levels");
-            return Err(Rejection::whole(Code::TooDeep, detail));
+            return Err(Rejection::of_message(Code::TooDeep, detail));
         }
         if values > bounds.values_max {
             let detail =
                 format!("more than {} values and keys, by byte {at}; split it up", bounds.values_max);
-            return Err(Rejection::whole(Code::TooManyValues, detail));
+            return Err(Rejection::of_message(Code::TooManyValues, detail));
         }
         check_length(bytes, at, end)?;
         at = end;
@@ -52,7 +54,7 @@ pub(super) fn count_values(text: &str, bounds: Bounds) -> Result<usize, Rejectio
     Ok(values)
 }
 
-/// Refuses a number or a key that is too long.
+/// Rejects a number or a key that is too long.
 fn check_length(bytes: &[u8], at: usize, end: usize) -> Result<(), Rejection> {
     let (what, max) = match bytes[at] {
         b'"' if end - at > KEY_BYTES_MAX && is_key(bytes, end) => ("key", KEY_BYTES_MAX),
@@ -63,15 +65,15 @@ fn check_length(bytes: &[u8], at: usize, end: usize) -> Result<(), Rejection> {
         return Ok(());
     }
     let detail = format!("the {what} at byte {at} is {} bytes long; at most {max} are taken", end - at);
-    Err(Rejection::whole(Code::Oversized, detail))
+    Err(Rejection::of_message(Code::Oversized, detail))
 }
 
-/// A string is a key when a colon follows it.
+/// Returns whether a colon follows the string that ends here, which makes it a key.
 fn is_key(bytes: &[u8], end: usize) -> bool {
     bytes[end..].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
 }
 
-/// The offset after the string that begins at `at`; the end of the text when it is not closed.
+/// Returns the offset after the string that begins at `at`, or the end of the text when the string is not closed.
 pub(super) fn string_end(bytes: &[u8], at: usize) -> usize {
     let mut next = at + 1;
     while let Some(byte) = bytes.get(next) {
@@ -84,7 +86,8 @@ pub(super) fn string_end(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// The offset after the number, `true`, `false` or `null` that begins at `at`, or after whatever else stands there.
+/// Returns the offset after the number, `true`, `false` or `null` that begins at `at`, or after any other characters
+/// there.
 pub(super) fn scalar_end(bytes: &[u8], at: usize) -> usize {
     let is_end = |byte: &u8| {
         matches!(byte, b',' | b':' | b'{' | b'}' | b'[' | b']' | b'"') || byte.is_ascii_whitespace()

@@ -5,8 +5,11 @@ use serde_json::Value;
 
 use super::*;
 
-fn parse(text: &[u8]) -> Result<Document, Rejection> {
-    Document::parse(&Bytes::copy_from_slice(text), Bounds { bytes_max: 1024 * 1024, values_max: 1000 })
+fn parse(text: &[u8]) -> Result<JsonDocument, Rejection> {
+    JsonDocument::parse(
+        &Bytes::copy_from_slice(text),
+        JsonBounds { bytes_max: 1024 * 1024, values_max: 1000 },
+    )
 }
 
 #[track_caller]
@@ -16,7 +19,7 @@ fn check(text: &[u8], expected: Result<(), Code>) {
 }
 
 #[test]
-fn what_cannot_be_read_says_which_bound_it_broke() {
+fn rejections_name_the_exceeded_bound() {
     check(b"{}", Ok(()));
     check("\u{feff}{}".as_bytes(), Ok(()));
     for text in [&b"{"[..], b"", b"{\"a\":1e999}", b"[1]x", b"[01]", b"[1 2]", br#"["\ud800"]"#, b"nul", b"]"]
@@ -29,7 +32,7 @@ fn what_cannot_be_read_says_which_bound_it_broke() {
 }
 
 #[test]
-fn keys_and_numbers_have_a_longest_and_strings_have_none() {
+fn keys_and_numbers_are_bounded_and_strings_are_not() {
     check(format!("[{}]", "1".repeat(NUMBER_BYTES_MAX + 1)).as_bytes(), Err(Code::Oversized));
     check(format!("[0.{}]", "1".repeat(NUMBER_BYTES_MAX - 2)).as_bytes(), Ok(()));
     let key = |bytes: usize, rest: &str| format!("{{\"{}\"{rest}", "k".repeat(bytes - 2));
@@ -39,20 +42,20 @@ fn keys_and_numbers_have_a_longest_and_strings_have_none() {
 }
 
 #[test]
-fn values_are_counted_before_anything_is_built() {
+fn values_are_counted_before_parsing() {
     for value in ["0", "{}", "[]", "\"\"", "null", "{\"a\":0}"] {
         let each = if value == "{\"a\":0}" { 3 } else { 1 };
         let array = |items: usize| format!("[{}]", vec![value; items].join(","));
         check(array(999 / each).as_bytes(), Ok(()));
         check(array(999 / each + 1).as_bytes(), Err(Code::TooManyValues));
     }
-    // Not JSON at all, and still refused for its size: counting comes first.
+    // This is not JSON, and it is still rejected for its size, because counting comes first.
     check("[".repeat(100).as_bytes(), Err(Code::NotJson));
     check("0 ".repeat(1001).as_bytes(), Err(Code::TooManyValues));
 }
 
 #[test]
-fn the_deepest_nesting_is_read_and_one_more_is_refused() {
+fn nesting_is_accepted_up_to_the_limit() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     check(nested(DEPTH_MAX).as_bytes(), Ok(()));
     check(nested(DEPTH_MAX + 1).as_bytes(), Err(Code::TooDeep));
@@ -60,7 +63,7 @@ fn the_deepest_nesting_is_read_and_one_more_is_refused() {
 }
 
 #[test]
-fn a_key_that_stands_twice_is_refused_wherever_and_however_it_is_written() {
+fn duplicate_keys_are_rejected_in_any_spelling() {
     for text in [
         r#"{"a":1,"a":1}"#,
         r#"{"a":1,"b":2,"\u0061":3}"#,
@@ -75,21 +78,21 @@ fn a_key_that_stands_twice_is_refused_wherever_and_however_it_is_written() {
 }
 
 #[test]
-fn a_part_of_a_document_is_one() {
+fn a_part_of_a_document_is_a_document() {
     let whole = parse(br#"{"a": [1, {"b": "x\ty"}], "c": null}"#).unwrap();
-    let part = whole.part(whole.root().get("a").unwrap());
-    assert_eq!(part.root().text(), r#"[1, {"b": "x\ty"}]"#);
+    let part = whole.subdocument(whole.root().get("a").unwrap());
+    assert_eq!(part.root().raw_text(), r#"[1, {"b": "x\ty"}]"#);
     assert_eq!(part.root().items().unwrap().nth(1).unwrap().get("b").unwrap().as_str().unwrap(), "x\ty");
-    assert!(whole.root().get("c").unwrap().is_null() && whole.root().get_present("c").is_none());
-    assert_eq!((whole.root().size(), part.root().size()), (8, 4));
+    assert!(whole.root().get("c").unwrap().is_null() && whole.root().get_non_null("c").is_none());
+    assert_eq!((whole.root().descendant_count(), part.root().descendant_count()), (8, 4));
 }
 
 #[test]
-fn the_items_of_a_batch_are_taken_apart_whatever_stands_within_them() {
+fn the_items_of_a_batch_are_split_whatever_they_contain() {
     let deep = "[".repeat(10_000) + &"]".repeat(10_000);
     let batch = Bytes::from(format!("\u{feff}[{{\"a\": 1}}, 7,{deep}]"));
-    assert_eq!(split_items(&batch, 1 << 20, 3).unwrap(), [r#"{"a": 1}"#, "7", &deep]);
-    let split = |text: &'static [u8]| split_items(&Bytes::from_static(text), 1024, 3);
+    assert_eq!(split_array(&batch, 1 << 20, 3).unwrap(), [r#"{"a": 1}"#, "7", &deep]);
+    let split = |text: &'static [u8]| split_array(&Bytes::from_static(text), 1024, 3);
     assert_eq!(split(b"[]").unwrap(), Vec::<Bytes>::new());
     for (text, code) in [
         (&b"[1,2,3,4]"[..], Code::Oversized),
@@ -103,7 +106,7 @@ fn the_items_of_a_batch_are_taken_apart_whatever_stands_within_them() {
     }
 }
 
-/// Any JSON, of a dozen values or so.
+/// Generates any JSON of about a dozen values.
 fn any_json() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(Value::Null),
@@ -134,7 +137,7 @@ proptest! {
         prop_assert_eq!(node.canonical_json(), canonical::canonical_json(&value));
         prop_assert_eq!(node.content_hash(), canonical::content_hash(&value));
         prop_assert_eq!(node.sorted_json(), value.to_string().into_bytes());
-        prop_assert!(Document::of_value(&value) == document);
+        prop_assert!(JsonDocument::from_value(&value) == document);
     }
 
     #[test]

@@ -1,133 +1,140 @@
-//! What the writer does with a batch of mutations: the policy of memory, as one plain function.
+//! Applies a batch of mutations: the policy of memory as one pure function.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::settle::{Ask, Mutation};
-use super::weigh::Account;
+use super::settle::{Mutation, MutationKind};
+use super::weigh::MemoryAccount;
 use crate::id::{ChangeId, Epoch, MemoryId, MutationId, RetrospectiveId, RunId, WorkflowKey};
-use crate::memory::{Cause, Change, Effect, Memory, Tombstone, change_id, fold};
+use crate::memory::{Change, ChangeCause, ChangeEffect, Memory, Tombstone, change_id, fold_change};
 use crate::policy::Policy;
-use crate::similar::{Embedder, Vectors};
-use crate::time::after;
+use crate::similarity::{Embedder, VectorCache};
+use crate::time::add_seconds;
 
-/// What the writer knows when it decides, read under the lock of the workflow.
+/// Everything the writer knows when it decides, read under the lock of the workflow.
 #[derive(Debug, Clone)]
 pub struct WriterFacts {
-    /// The workflow.
+    /// Workflow whose memories change.
     pub key: WorkflowKey,
-    /// The retrospective that asks.
+    /// Retrospective that asks for the changes.
     pub retrospective: RetrospectiveId,
-    /// Its epoch.
+    /// Epoch of that retrospective.
     pub epoch: Epoch,
-    /// The last epoch before it that ended in a success.
+    /// Last earlier epoch that ended in success.
     pub previous_epoch: Option<Epoch>,
-    /// Its policy moment.
+    /// Policy moment of the retrospective.
     pub as_of: Timestamp,
-    /// Its policy.
+    /// Policy of the retrospective.
     pub policy: Policy,
-    /// Every memory of the workflow that is not deleted, superseded or graduated, and every other one that the
-    /// batch names or that a change of `applied` is about. One of another workflow is treated like a missing one: its lock is not held.
+    /// Every memory of the workflow that is not deleted, superseded or graduated, and every other one that the batch
+    /// names or that a change in `applied` is about. A memory of another workflow is treated as missing, because the
+    /// lock of that workflow is not held.
     pub memories: Vec<Memory>,
-    /// Tombstones of the workflow, expired ones included.
+    /// Tombstones of the workflow, including expired ones.
     pub tombstones: Vec<Tombstone>,
-    /// Changes of the workflow whose cause is this retrospective or one of its runs: they never happen again, and
-    /// neither does anything else that their causes would do to the memory as they have left it.
+    /// Changes of the workflow whose cause is this retrospective or one of its runs. They are not made again, and
+    /// neither is any other change that the same causes would make to the memories as those changes left them.
     pub applied: HashSet<ChangeId>,
 }
 
-/// What a batch did.
+/// Result of applying a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
-    /// The new changes, in the order in which they happened.
+pub struct AppliedBatch {
+    /// New changes, in the order in which they were made.
     pub changes: Vec<Change>,
-    /// Every memory that changed, as it is now.
+    /// Every memory that changed, in its new state.
     pub memories: Vec<Memory>,
     /// New tombstones.
     pub tombstones: Vec<Tombstone>,
     /// Memories whose tombstones have expired and are purged.
     pub expired: Vec<MemoryId>,
-    /// One outcome a mutation, in their order.
+    /// One outcome per mutation, in the order of the batch.
     pub outcomes: Vec<MutationOutcome>,
 }
 
-/// What the writer did with one mutation, and why.
+/// Result of one mutation: the writer's changes and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MutationOutcome {
-    /// The mutation.
+    /// Mutation that was applied.
     pub mutation: MutationId,
-    /// What it asked.
-    pub asked: Asked,
-    /// The changes it led to; none where it led to none.
-    pub did: Vec<Did>,
-    /// Why, in one sentence.
+    /// Summary of the request.
+    pub asked: MutationSummary,
+    /// Changes that resulted from it; empty if none did.
+    pub did: Vec<ChangeSummary>,
+    /// Reason in one sentence.
     pub why: String,
 }
 
-/// What a mutation asked, in short.
+/// Short summary of a mutation for reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct MutationSummary {
     /// `observe`, `contradict`, `credit` or `sweep`.
     pub kind: String,
-    /// The run that it comes from.
+    /// Run that the mutation comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// The memory that it names, or the lesson that it brings.
+    /// Memory that the mutation names, or title of the lesson that it brings.
     pub about: String,
 }
 
-/// One change that a mutation led to.
+/// One change that resulted from a mutation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Did {
-    /// The change.
+pub struct ChangeSummary {
+    /// Id of the change.
     pub change: ChangeId,
-    /// Its kind.
+    /// Kind of the change.
     pub kind: String,
-    /// The memory.
+    /// Memory that changed.
     pub memory: MemoryId,
 }
 
-/// Decides what a batch does. Pure: the same facts and batch give the same changes, byte for byte.
-pub fn apply(facts: WriterFacts, batch: &[Mutation], embedder: &dyn Embedder) -> Applied {
-    let mut writer = Writer::new(facts, batch, embedder);
+/// Decides the effects of a batch. Pure: the same facts and batch give the same changes, byte for byte.
+pub fn apply_mutations(facts: WriterFacts, batch: &[Mutation], embedder: &dyn Embedder) -> AppliedBatch {
+    let mut writer = MemoryWriter::new(facts, batch, embedder);
     for (row, mutation) in batch.iter().enumerate() {
         match &mutation.ask {
-            Ask::Observe { run, no_lesson: Some(why), .. } => writer.explain(row, why.reason(run)),
-            Ask::Observe { memory, run, finding, .. } => writer.observe(row, *memory, run, finding),
-            Ask::Contradict { memory, run, step, subject, reason, .. } => {
-                writer.contradict(row, *memory, run, step, subject, reason);
+            MutationKind::Observe { run, no_lesson: Some(why), .. } => {
+                writer.explain_outcome(row, why.describe(run))
             }
-            Ask::Credit { memory, run, verdict, read, reason } => {
-                writer.credit(row, *memory, run, *verdict, *read, reason);
+            MutationKind::Observe { memory, run, finding, .. } => {
+                writer.apply_observation(row, *memory, run, finding)
             }
-            Ask::Sweep => writer.sweep(row),
+            MutationKind::Contradict { memory, run, step, subject, reason, .. } => {
+                writer.apply_contradiction(row, *memory, run, step, subject, reason);
+            }
+            MutationKind::Credit { memory, run, verdict, read, reason } => {
+                writer.apply_credit(row, *memory, run, *verdict, *read, reason);
+            }
+            MutationKind::Sweep => writer.sweep_memories(row),
         }
     }
-    writer.finish()
+    writer.into_applied()
 }
 
-/// The state of one call of [`apply`]. Observing is in `observe.rs`, everything about weights in `weigh.rs`.
-pub(super) struct Writer<'e> {
+/// State of one call of [`apply_mutations`]. Observations are in `observe.rs`, everything about weights in
+/// `weigh.rs`.
+pub(super) struct MemoryWriter<'e> {
     pub(super) facts: WriterFacts,
-    pub(super) vectors: Vectors<'e>,
+    pub(super) vectors: VectorCache<'e>,
     pub(super) memories: BTreeMap<MemoryId, Memory>,
     pub(super) live_tombstones: Vec<Tombstone>,
-    /// Changes made by this call; those of earlier ones are in `facts.applied`.
+    /// Changes made by this call; earlier ones are in `facts.applied`.
     made: HashSet<ChangeId>,
     /// Memories that a run of this retrospective observed.
     pub(super) observed: BTreeSet<MemoryId>,
-    /// What this retrospective says about each presented or contradicted memory.
-    pub(super) accounts: BTreeMap<MemoryId, Account>,
+    /// Verdicts of this retrospective on each presented or contradicted memory.
+    pub(super) accounts: BTreeMap<MemoryId, MemoryAccount>,
     touched: BTreeSet<MemoryId>,
     new_tombstones: Vec<Tombstone>,
     changes: Vec<Change>,
     outcomes: Vec<MutationOutcome>,
 }
 
-impl<'e> Writer<'e> {
+impl<'e> MemoryWriter<'e> {
     fn new(facts: WriterFacts, batch: &[Mutation], embedder: &'e dyn Embedder) -> Self {
+        // A memory of another workflow must not change here: the lock of that workflow is not held.
         let ours = |memory: &&Memory| memory.scope.workflow() == Some(&facts.key.workflow);
         let memories = facts.memories.iter().filter(ours).map(|memory| (memory.id, memory.clone())).collect();
         let live_tombstones =
@@ -136,14 +143,14 @@ impl<'e> Writer<'e> {
             .iter()
             .map(|mutation| MutationOutcome {
                 mutation: mutation.id,
-                asked: asked(&mutation.ask),
+                asked: summarize_mutation(&mutation.ask),
                 did: Vec::new(),
                 why: String::new(),
             })
             .collect();
         Self {
             facts,
-            vectors: Vectors::new(embedder),
+            vectors: VectorCache::new(embedder),
             memories,
             live_tombstones,
             made: HashSet::new(),
@@ -156,27 +163,27 @@ impl<'e> Writer<'e> {
         }
     }
 
-    pub(super) fn run_cause(&self, run: &RunId) -> Cause {
-        Cause::Run { workflow: self.facts.key.workflow.clone(), run: run.clone() }
+    pub(super) fn run_cause(&self, run: &RunId) -> ChangeCause {
+        ChangeCause::Run { workflow: self.facts.key.workflow.clone(), run: run.clone() }
     }
 
-    pub(super) fn retrospective_cause(&self) -> Cause {
-        Cause::Retrospective { id: self.facts.retrospective }
+    pub(super) fn retrospective_cause(&self) -> ChangeCause {
+        ChangeCause::Retrospective { id: self.facts.retrospective }
     }
 
-    /// Makes a change, unless one with its effect key has happened, and tells the mutation of `row`. Returns
-    /// whether it was made.
-    pub(super) fn make(
+    /// Makes a change unless its effect key has already been used, and records the result in the outcome of `row`.
+    /// Returns whether the change was made.
+    pub(super) fn make_change(
         &mut self,
         row: usize,
         memory: MemoryId,
-        cause: Cause,
-        effect: Effect,
+        cause: ChangeCause,
+        effect: ChangeEffect,
         reason: String,
     ) -> bool {
         let id = change_id(&self.facts.key, memory, &cause, effect.kind());
         if self.facts.applied.contains(&id) || self.made.contains(&id) {
-            self.explain(row, format!("this has happened before: {reason}"));
+            self.explain_outcome(row, format!("this has happened before: {reason}"));
             return false;
         }
         let change = Change {
@@ -190,48 +197,58 @@ impl<'e> Writer<'e> {
             at: self.facts.as_of,
             reason: reason.clone(),
         };
-        match fold(self.memories.get(&memory).cloned(), &change) {
+        match fold_change(self.memories.get(&memory).cloned(), &change) {
             Ok(after) => {
-                if !change.effect.leaves_memory() {
+                if !change.effect.leaves_memory_unchanged() {
                     self.touched.insert(memory);
                 }
                 self.memories.extend(after.map(|after| (memory, after)));
             }
             Err(error) => {
-                self.explain(row, error.to_string());
+                self.explain_outcome(row, error.to_string());
                 return false;
             }
         }
         self.made.insert(id);
-        self.outcomes[row].did.push(Did { change: id, kind: change.effect.kind().to_owned(), memory });
-        self.explain(row, reason);
+        self.outcomes[row].did.push(ChangeSummary {
+            change: id,
+            kind: change.effect.kind().to_owned(),
+            memory,
+        });
+        self.explain_outcome(row, reason);
         self.changes.push(change);
         true
     }
 
-    /// Whether an earlier pass over this batch, or over this run, made one of these kinds of change.
-    pub(super) fn happened_before(&self, memory: MemoryId, cause: &Cause, kinds: &[&str]) -> bool {
+    /// Returns whether an earlier pass over this batch, or over this run, made one of these kinds of change.
+    pub(super) fn was_made_before(&self, memory: MemoryId, cause: &ChangeCause, kinds: &[&str]) -> bool {
         let key = &self.facts.key;
         kinds.iter().any(|kind| self.facts.applied.contains(&change_id(key, memory, cause, kind)))
     }
 
     /// Deletes a memory and leaves a tombstone in its scope.
-    pub(super) fn bury(&mut self, row: usize, id: MemoryId, cause: Cause, reason: String) {
-        let until = after(self.facts.as_of, self.facts.policy.tombstone_s);
-        let stone = tombstone(&self.memories[&id], until, reason.clone());
-        if self.make(row, id, cause, Effect::Deleted { tombstone_until: Some(until) }, reason) {
+    pub(super) fn delete_with_tombstone(
+        &mut self,
+        row: usize,
+        id: MemoryId,
+        cause: ChangeCause,
+        reason: String,
+    ) {
+        let until = add_seconds(self.facts.as_of, self.facts.policy.tombstone_s);
+        let stone = build_tombstone(&self.memories[&id], until, reason.clone());
+        if self.make_change(row, id, cause, ChangeEffect::Deleted { tombstone_until: Some(until) }, reason) {
             self.live_tombstones.push(stone.clone());
             self.new_tombstones.push(stone);
         }
     }
 
-    /// Says why to the mutation of `row`.
-    pub(super) fn explain(&mut self, row: usize, why: impl Into<String>) {
+    /// Sets the reason in the outcome of `row`.
+    pub(super) fn explain_outcome(&mut self, row: usize, why: impl Into<String>) {
         self.outcomes[row].why = why.into();
     }
 
-    /// Tells every mutation of `rows` what the first of them led to.
-    pub(super) fn share(&mut self, rows: &[usize]) {
+    /// Copies the outcome of the first of `rows` to the others.
+    pub(super) fn copy_outcome(&mut self, rows: &[usize]) {
         let Some((first, others)) = rows.split_first() else { return };
         let (did, why) = (self.outcomes[*first].did.clone(), self.outcomes[*first].why.clone());
         for row in others {
@@ -240,9 +257,9 @@ impl<'e> Writer<'e> {
         }
     }
 
-    fn finish(self) -> Applied {
+    fn into_applied(self) -> AppliedBatch {
         let expired = self.facts.tombstones.iter().filter(|stone| stone.until <= self.facts.as_of);
-        Applied {
+        AppliedBatch {
             expired: expired.map(|stone| stone.memory).collect(),
             memories: self.touched.iter().map(|id| self.memories[id].clone()).collect(),
             changes: self.changes,
@@ -252,24 +269,24 @@ impl<'e> Writer<'e> {
     }
 }
 
-pub(super) fn asked(ask: &Ask) -> Asked {
+pub(super) fn summarize_mutation(ask: &MutationKind) -> MutationSummary {
     let (run, about) = match ask {
-        Ask::Observe { run, finding, .. } => (Some(run.clone()), finding.title.clone()),
-        Ask::Contradict { memory, run, .. } => (Some(run.clone()), memory.to_string()),
-        Ask::Credit { memory, run, verdict, .. } => {
+        MutationKind::Observe { run, finding, .. } => (Some(run.clone()), finding.title.clone()),
+        MutationKind::Contradict { memory, run, .. } => (Some(run.clone()), memory.to_string()),
+        MutationKind::Credit { memory, run, verdict, .. } => {
             (Some(run.clone()), format!("{memory}: {}", verdict.as_str()))
         }
-        Ask::Sweep => (None, "every active memory".to_owned()),
+        MutationKind::Sweep => (None, "every active memory".to_owned()),
     };
-    Asked { kind: ask.kind().to_owned(), run, about }
+    MutationSummary { kind: ask.as_str().to_owned(), run, about }
 }
 
-fn tombstone(memory: &Memory, until: Timestamp, reason: String) -> Tombstone {
+fn build_tombstone(memory: &Memory, until: Timestamp, reason: String) -> Tombstone {
     Tombstone { memory: memory.id, scope: memory.scope.clone(), lesson: memory.lesson.clone(), until, reason }
 }
 
-/// What a person's deletion does: one change caused by the request, and a tombstone. Fails when the memory is
-/// not in a state to be deleted.
+/// Decides what an operator's deletion does: one change caused by the request, and a tombstone. Fails when the status
+/// of the memory does not allow deletion.
 pub fn delete_by_operator(
     key: &WorkflowKey,
     memory: &Memory,
@@ -278,19 +295,19 @@ pub fn delete_by_operator(
     as_of: Timestamp,
     policy: &Policy,
 ) -> Result<(Change, Memory, Tombstone), crate::memory::FoldError> {
-    let cause = Cause::Operator { request: request.to_owned() };
-    let until = after(as_of, policy.tombstone_s);
+    let cause = ChangeCause::Operator { request: request.to_owned() };
+    let until = add_seconds(as_of, policy.tombstone_s);
     let change = Change {
         id: change_id(key, memory.id, &cause, "deleted"),
         memory: memory.id,
         cause,
-        effect: Effect::Deleted { tombstone_until: Some(until) },
+        effect: ChangeEffect::Deleted { tombstone_until: Some(until) },
         mutation: None,
         retrospective: None,
         epoch: None,
         at: as_of,
         reason: reason.to_owned(),
     };
-    let after = fold(Some(memory.clone()), &change)?.expect("a deletion keeps its row");
-    Ok((change, after, tombstone(memory, until, reason.to_owned())))
+    let after = fold_change(Some(memory.clone()), &change)?.expect("a deletion keeps the memory");
+    Ok((change, after, build_tombstone(memory, until, reason.to_owned())))
 }

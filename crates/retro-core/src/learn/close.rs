@@ -1,79 +1,84 @@
-//! Closing: the batch is applied, the report written, the workflow freed, and the threshold looked at again, as
-//! one decision for one transaction.
+//! Closing a retrospective: applies the batch, writes the report, frees the workflow and checks the threshold again,
+//! as one decision for one transaction.
 
 use jiff::Timestamp;
 
-use super::apply::{Applied, MutationOutcome, WriterFacts, apply};
-use super::rules::{RulesUsed, rules_used};
+use super::apply::{AppliedBatch, MutationOutcome, WriterFacts, apply_mutations};
+use super::rules::{RuleUseBatch, build_rule_use_batches};
 use super::settle::Mutation;
 use crate::dead_letter::{Code, Rejection};
-use crate::investigate::succeeded;
+use crate::investigate::has_success;
 use crate::manual::{self, Proposal};
 use crate::memory::Memory;
 use crate::message::{Message, Notice};
 use crate::policy::Policies;
 use crate::report::{self, Report};
-use crate::retrospective::{Investigation, Opening, Retrospective, State, WorkflowState};
+use crate::retrospective::{
+    Investigation, OpenedRetrospective, Retrospective, RetrospectiveState, WorkflowState,
+};
 use crate::sample::Sample;
-use crate::similar::Embedder;
+use crate::similarity::Embedder;
 
-pub use crate::report::Timing;
+pub use crate::report::InvestigationTiming;
 
 /// Everything about a retrospective that waits for the writer.
 #[derive(Debug, Clone)]
 pub struct ClosingFacts {
-    /// The retrospective, settling.
+    /// Retrospective in state `Settling`.
     pub retrospective: Retrospective,
-    /// Its sample.
+    /// Sample of the retrospective.
     pub sample: Sample,
-    /// The runs of its window, by ordinal.
+    /// Runs of the window, by ordinal.
     pub window: Vec<report::WindowRun>,
-    /// Its investigations, in sequence, all ended.
+    /// Investigations in sequence, all of them ended.
     pub investigations: Vec<Investigation>,
-    /// How long each took and what it cost, in the same order.
-    pub timings: Vec<Timing>,
-    /// The mutations that they ask for.
+    /// Duration and cost of each investigation, in the same order.
+    pub timings: Vec<InvestigationTiming>,
+    /// Mutations that the investigations ask for.
     pub batch: Vec<Mutation>,
-    /// What the writer knows.
+    /// Facts for applying the batch.
     pub writer: WriterFacts,
-    /// The workflow.
+    /// State of the workflow before closing.
     pub state: WorkflowState,
-    /// What went before in it: nothing for a manual one.
-    pub history: report::History,
+    /// Earlier runs and investigations of the workflow; empty for a manual retrospective.
+    pub history: report::WorkflowHistory,
 }
 
-/// What closing does.
+/// Result of closing a retrospective.
 #[derive(Debug, Clone)]
-pub struct Closing {
-    /// The report.
+pub struct ClosedRetrospective {
+    /// Report to be stored.
     pub report: Report,
-    /// What the batch did to memory; nothing when the retrospective failed.
-    pub applied: Applied,
-    /// `Closed` or `Failed`.
-    pub retrospective: State,
-    /// The workflow afterwards.
-    pub state: WorkflowState,
-    /// The next retrospective, when the window is full again already.
-    pub opened: Option<Opening>,
+    /// Changes of memory; empty when the retrospective failed.
+    pub applied: AppliedBatch,
+    /// New state, `Closed` or `Failed`.
+    pub retrospective_state: RetrospectiveState,
+    /// State of the workflow after closing.
+    pub workflow_state: WorkflowState,
+    /// Next retrospective, when the window is already full again.
+    pub opened: Option<OpenedRetrospective>,
     /// Announcements of the changes and of the report.
     pub messages: Vec<Message>,
-    /// Why the retrospective failed; it leaves a dead letter.
+    /// Reason why the retrospective failed; it is stored as a dead letter.
     pub failure: Option<Rejection>,
-    /// What a manual one proposes.
+    /// Proposals of a manual retrospective.
     pub proposals: Vec<Proposal>,
-    /// What its verdicts ask of the rules of repositories: a batch for each, which the writer applies under the lock of its keeper.
-    pub rules: Vec<RulesUsed>,
+    /// Batches for the rules of repositories, one per repository. The writer applies each under the lock of its rule
+    /// scope.
+    pub rules: Vec<RuleUseBatch>,
 }
 
-/// Decides how a retrospective ends; a manual one changes no memory and opens nothing. `now` becomes the next one's `as_of` if one opens.
-pub fn close(
+/// Decides how a retrospective ends. A manual one changes no memory and opens nothing. `now` becomes the `as_of` of
+/// the next retrospective if one opens.
+pub fn close_retrospective(
     facts: ClosingFacts,
     embedder: &dyn Embedder,
     policies: &dyn Policies,
     now: Timestamp,
-) -> Closing {
+) -> ClosedRetrospective {
+    // A manual retrospective holds no claim, so none of the state changes below may apply to it.
     if facts.retrospective.asked.is_some() {
-        return manual::close(facts, embedder, now);
+        return manual::close_manual(facts, embedder, now);
     }
     let ClosingFacts {
         retrospective,
@@ -86,19 +91,19 @@ pub fn close(
         mut state,
         history,
     } = facts;
-    let success = succeeded(&investigations);
-    let before: Vec<_> = writer.memories.iter().filter(|memory| memory.status.lives()).cloned().collect();
-    let applied = if success { apply(writer, &batch, embedder) } else { nothing(&batch) };
-    let after = merged(before.clone(), &applied.memories);
-    let failure = (!success).then(|| failure(&retrospective, &investigations));
+    let success = has_success(&investigations);
+    let before: Vec<_> = writer.memories.iter().filter(|memory| memory.status.is_living()).cloned().collect();
+    let applied = if success { apply_mutations(writer, &batch, embedder) } else { unapplied_batch(&batch) };
+    let after = merge_memories(before.clone(), &applied.memories);
+    let failure = (!success).then(|| build_failure(&retrospective, &investigations));
     if success {
-        state.close();
+        state.close_retrospective();
     } else {
-        state.release(&retrospective);
+        state.release_window(&retrospective);
     }
     let key = retrospective.key.clone();
-    let ended = if success { State::Closed } else { State::Failed };
-    let report = report::write(report::Inputs {
+    let ended = if success { RetrospectiveState::Closed } else { RetrospectiveState::Failed };
+    let report = report::build_report(report::ReportInputs {
         retrospective: &retrospective,
         ended,
         sample: &sample,
@@ -113,29 +118,44 @@ pub fn close(
         embedder: embedder.name(),
         closed_at: now,
     });
-    let opened = state.open_if_due(&key, &policies.of(&key), now);
-    let ready =
-        Notice::ReportReady { retrospective: retrospective.id, epoch: retrospective.epoch }.about(&key);
-    let messages = applied.changes.iter().filter(|change| !change.effect.leaves_memory()).map(|change| {
-        let kind = change.effect.kind().to_owned();
-        Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at }.about(&key)
-    });
-    let rules = if success { rules_used(&retrospective, &investigations, policies) } else { Vec::new() };
-    let due = rules.iter().map(|used| Notice::RulesDue { batch: used.id }.about(&used.keeper));
+    // Runs were counted while this retrospective was open; without this check they would wait for the next event.
+    let opened = state.open_if_due(&key, &policies.policy_for(&key), now);
+    let ready = Notice::ReportReady { retrospective: retrospective.id, epoch: retrospective.epoch }
+        .into_message(&key);
+    let messages =
+        applied.changes.iter().filter(|change| !change.effect.leaves_memory_unchanged()).map(|change| {
+            let kind = change.effect.kind().to_owned();
+            Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at }
+                .into_message(&key)
+        });
+    let rules =
+        if success { build_rule_use_batches(&retrospective, &investigations, policies) } else { Vec::new() };
+    let due = rules.iter().map(|used| Notice::RulesDue { batch: used.id }.into_message(&used.rule_scope));
     let messages = messages.chain([ready]).chain(due).collect();
     let proposals = Vec::new();
-    Closing { report, applied, retrospective: ended, state, opened, messages, failure, proposals, rules }
+    ClosedRetrospective {
+        report,
+        applied,
+        retrospective_state: ended,
+        workflow_state: state,
+        opened,
+        messages,
+        failure,
+        proposals,
+        rules,
+    }
 }
 
-/// A failed retrospective asks for nothing: only its sweep could stand in the batch, and it waits for a success.
-pub(crate) fn nothing(batch: &[Mutation]) -> Applied {
+/// Returns outcomes for a batch of which nothing is applied. The batch of a failed retrospective holds only its
+/// sweep, which waits for a success.
+pub(crate) fn unapplied_batch(batch: &[Mutation]) -> AppliedBatch {
     let outcome = |mutation: &Mutation| MutationOutcome {
         mutation: mutation.id,
-        asked: super::apply::asked(&mutation.ask),
+        asked: super::apply::summarize_mutation(&mutation.ask),
         did: Vec::new(),
         why: "the retrospective failed: nothing is applied".to_owned(),
     };
-    Applied {
+    AppliedBatch {
         changes: Vec::new(),
         memories: Vec::new(),
         tombstones: Vec::new(),
@@ -144,7 +164,7 @@ pub(crate) fn nothing(batch: &[Mutation]) -> Applied {
     }
 }
 
-pub(super) fn merged(mut before: Vec<Memory>, changed: &[Memory]) -> Vec<Memory> {
+pub(super) fn merge_memories(mut before: Vec<Memory>, changed: &[Memory]) -> Vec<Memory> {
     for memory in changed {
         match before.iter_mut().find(|old| old.id == memory.id) {
             Some(old) => old.clone_from(memory),
@@ -154,13 +174,13 @@ pub(super) fn merged(mut before: Vec<Memory>, changed: &[Memory]) -> Vec<Memory>
     before
 }
 
-fn failure(retrospective: &Retrospective, investigations: &[Investigation]) -> Rejection {
+fn build_failure(retrospective: &Retrospective, investigations: &[Investigation]) -> Rejection {
     let told = |one: &Investigation| {
         let problem = one.result.as_ref().and_then(|result| result.problem()).unwrap_or("no result");
         format!("run {}: {problem}", one.run)
     };
     let all: Vec<_> = investigations.iter().map(told).collect();
-    Rejection::whole(
+    Rejection::of_message(
         Code::RetrospectiveFailed,
         format!(
             "retrospective {} of {} had no successful investigation ({}); its {} runs are released",

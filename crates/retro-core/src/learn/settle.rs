@@ -1,87 +1,91 @@
-//! Findings and verdicts in, one batch of mutations out.
+//! Settling: turns findings and verdicts into one batch of mutations.
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Checked, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, Verdict};
+use crate::finding::{
+    CheckedAnswer, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, VerdictRecord,
+};
 use crate::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step};
-use crate::retrospective::{Investigation, Presented, Retrospective};
+use crate::retrospective::{Investigation, PresentedMemory, Retrospective};
 
-/// One thing that is asked of memory.
+/// One request to change memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mutation {
     /// Derived from the retrospective, the investigation and an index.
     pub id: MutationId,
-    /// What is asked.
-    pub ask: Ask,
+    /// Requested change.
+    pub ask: MutationKind,
 }
 
-/// What can be asked.
+/// Kinds of request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
-pub enum Ask {
-    /// A run shows this pattern.
+pub enum MutationKind {
+    /// A run shows a pattern.
     Observe {
-        /// The id that a memory made of it gets.
+        /// Id that a new memory gets.
         memory: MemoryId,
-        /// The run.
+        /// Run that shows the pattern.
         run: RunId,
-        /// The pattern.
+        /// Pattern with its quote.
         finding: Finding,
-        /// Why nothing is to be learnt from it after all, as the whole retrospective shows.
+        /// Reason, from the retrospective as a whole, why the pattern is not a lesson.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        no_lesson: Option<NoLesson>,
+        no_lesson: Option<NoLessonReason>,
     },
     /// A run shows that a memory is wrong.
     Contradict {
-        /// The memory.
+        /// Contradicted memory.
         memory: MemoryId,
-        /// The run.
+        /// Run that contradicts it.
         run: RunId,
-        /// The step in which it showed; contradiction stays within workflow, step and subject.
+        /// Step in which the contradiction was seen. A contradiction applies only within its workflow, step and
+        /// subject.
         step: Step,
-        /// The subject of what showed it.
+        /// Subject of the contradiction.
         subject: String,
-        /// Why, in one sentence.
+        /// Reason in one sentence.
         reason: String,
-        /// The words.
+        /// Verbatim quote from the run.
         quote: Quote,
     },
-    /// What a presented memory did in a run.
+    /// A verdict on a presented memory in a run.
     Credit {
-        /// The memory.
+        /// Presented memory.
         memory: MemoryId,
-        /// The run.
+        /// Run that it was presented to.
         run: RunId,
-        /// What it did.
-        verdict: Verdict,
-        /// Whether the agent opened it.
+        /// Verdict on the memory.
+        verdict: MemoryVerdict,
+        /// True if the agent opened the memory.
         read: bool,
-        /// Why, in one sentence.
+        /// Reason in one sentence.
         reason: String,
     },
-    /// Look at every active memory of the workflow: limbo and archive.
+    /// Check every active memory of the workflow for limbo and archiving.
     Sweep,
 }
 
-/// Why a pattern is no lesson, though its words stand in the run.
+/// Reason why a pattern is not a lesson, although its quote is in the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "because", rename_all = "snake_case")]
-pub enum NoLesson {
-    /// The very same call got past the error: it passes by itself.
+pub enum NoLessonReason {
+    /// The same call succeeded when it was repeated, so the error passes without a change.
     Transient {
-        /// In this run of the retrospective.
+        /// Run of the retrospective in which the error passed.
         run: RunId,
     },
-    /// The error came of following a memory, whose harm it is: without the memory there is nothing to mind.
+    /// The error resulted from following a memory and counts as its harm. Without the memory there is nothing to
+    /// learn.
     Harm {
-        /// The memory.
+        /// Memory that caused the error.
         memory: MemoryId,
     },
 }
 
-impl NoLesson {
-    /// The reason, in one sentence, for a pattern that this run shows.
-    pub(super) fn reason(&self, shown_in: &RunId) -> String {
+impl NoLessonReason {
+    /// Returns the reason in one sentence, for a pattern that this run shows.
+    pub(super) fn describe(&self, shown_in: &RunId) -> String {
         match self {
             Self::Transient { run } if run == shown_in => {
                 "the very same call got past the error in the same run: it passes by itself".to_owned()
@@ -96,9 +100,9 @@ impl NoLesson {
     }
 }
 
-impl Ask {
-    /// The word as stored and shown.
-    pub const fn kind(&self) -> &'static str {
+impl MutationKind {
+    /// Returns the kind as stored and shown.
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Observe { .. } => "observe",
             Self::Contradict { .. } => "contradict",
@@ -108,32 +112,38 @@ impl Ask {
     }
 }
 
-/// The batch of mutations with which a retrospective settles. A manual one asks nothing of memory: what it found
-/// becomes proposals when it closes.
-pub fn batch_of(retrospective: &Retrospective, investigations: &[Investigation]) -> Vec<Mutation> {
+/// Returns the batch of mutations with which a retrospective settles; empty for a manual one, whose findings become
+/// proposals when it closes.
+pub fn build_batch(retrospective: &Retrospective, investigations: &[Investigation]) -> Vec<Mutation> {
     if retrospective.asked.is_some() {
         return Vec::new();
     }
-    settle(retrospective.id, investigations)
+    settle_investigations(retrospective.id, investigations)
 }
 
-/// Turns the results of a retrospective's investigations into its batch of mutations. Failed ones say nothing.
-pub fn settle(retrospective: RetrospectiveId, investigations: &[Investigation]) -> Vec<Mutation> {
+/// Turns the results of a retrospective's investigations into its batch of mutations. Failed investigations
+/// contribute nothing.
+pub fn settle_investigations(
+    retrospective: RetrospectiveId,
+    investigations: &[Investigation],
+) -> Vec<Mutation> {
     let mut batch = Vec::new();
     let looked = || {
         investigations.iter().filter_map(|one| {
-            one.result.as_ref()?.looked().map(|(checked, presented)| (one, checked, presented))
+            one.result.as_ref()?.checked_answer().map(|(checked, presented)| (one, checked, presented))
         })
     };
-    let id = |kind, one: &Investigation, index| MutationId::of(retrospective, kind, one.number, index);
+    let id = |kind, one: &Investigation, index| {
+        MutationId::of_investigation(retrospective, kind, one.number, index)
+    };
     for (one, checked, _) in looked() {
         for (index, finding) in (0u32..).zip(&checked.findings) {
             let memory = MemoryId::of_finding(retrospective, one.number, index);
-            let ask = Ask::Observe {
+            let ask = MutationKind::Observe {
                 memory,
                 run: one.run.clone(),
                 finding: finding.clone(),
-                no_lesson: no_lesson(investigations, one, finding),
+                no_lesson: find_no_lesson_reason(investigations, one, finding),
             };
             batch.push(Mutation { id: id("observe", one, index), ask });
         }
@@ -141,28 +151,38 @@ pub fn settle(retrospective: RetrospectiveId, investigations: &[Investigation]) 
     for (one, checked, _) in looked() {
         for (index, finding) in (0u32..).zip(&checked.findings) {
             batch.extend(
-                contradiction(one, finding).map(|ask| Mutation { id: id("contradict", one, index), ask }),
+                contradiction_from_finding(one, finding)
+                    .map(|ask| Mutation { id: id("contradict", one, index), ask }),
             );
         }
         for (index, against) in (0u32..).zip(&checked.contradictions) {
-            batch.push(Mutation { id: id("against", one, index), ask: contradicted(one, against) });
+            batch.push(Mutation {
+                id: id("against", one, index),
+                ask: contradiction_from_answer(one, against),
+            });
         }
     }
     for (one, checked, presented) in looked() {
-        // Rules of a repository are another writer's lock: [`super::rules_used`] asks for those.
+        // Rules of a repository change under another lock: `build_rule_use_batches` asks for those.
         let own = presented.iter().filter(|shown| shown.repo.is_none());
+        // The index is part of stored ids, so neither the order nor the filter above may change.
         for (index, shown) in (0u32..).zip(own) {
-            let ask = credit(one, checked, shown, had_it_without(investigations, shown.memory));
+            let ask =
+                decide_credit(one, checked, shown, findings_without_memory(investigations, shown.memory));
             batch.push(Mutation { id: id("credit", one, index), ask });
         }
     }
-    batch.push(Mutation { id: MutationId::of(retrospective, "sweep", 0, 0), ask: Ask::Sweep });
+    // The sweep comes last: it moves the weights that the credits and contradictions above have collected.
+    batch.push(Mutation {
+        id: MutationId::of_investigation(retrospective, "sweep", 0, 0),
+        ask: MutationKind::Sweep,
+    });
     batch
 }
 
-fn contradiction(one: &Investigation, finding: &Finding) -> Option<Ask> {
+fn contradiction_from_finding(one: &Investigation, finding: &Finding) -> Option<MutationKind> {
     let memory = finding.contradicts?;
-    Some(Ask::Contradict {
+    Some(MutationKind::Contradict {
         memory,
         run: one.run.clone(),
         step: finding.step.clone(),
@@ -172,44 +192,54 @@ fn contradiction(one: &Investigation, finding: &Finding) -> Option<Ask> {
     })
 }
 
-fn no_lesson(investigations: &[Investigation], one: &Investigation, finding: &Finding) -> Option<NoLesson> {
-    let transient = passed_in(investigations, finding).map(|run| NoLesson::Transient { run });
+fn find_no_lesson_reason(
+    investigations: &[Investigation],
+    one: &Investigation,
+    finding: &Finding,
+) -> Option<NoLessonReason> {
+    let transient = find_transient_run(investigations, finding).map(|run| NoLessonReason::Transient { run });
     transient.or_else(|| {
-        // A way out of what a memory did is worth knowing; that the error exists is not.
+        // A repair of an error that a memory caused is worth learning; a warning about that error is not.
         let warns = matches!(finding.kind, FindingKind::Failure | FindingKind::RetryLoop);
-        let memory = warns.then(|| harmed_by(investigations, one, finding))??;
-        Some(NoLesson::Harm { memory })
+        let memory = warns.then(|| find_harming_memory(investigations, one, finding))??;
+        Some(NoLessonReason::Harm { memory })
     })
 }
 
-/// The memory that the investigation holds the finding's error against, if that stands.
-fn harmed_by(investigations: &[Investigation], one: &Investigation, finding: &Finding) -> Option<MemoryId> {
-    let (checked, presented) = one.result.as_ref()?.looked()?;
-    let harmed = checked
-        .verdicts
-        .iter()
-        .filter(|said| said.verdict == Verdict::Harmed && harm(checked, said).any(|own| own == finding));
+/// Returns the memory that the investigation blames for the finding's error, if that verdict holds.
+fn find_harming_memory(
+    investigations: &[Investigation],
+    one: &Investigation,
+    finding: &Finding,
+) -> Option<MemoryId> {
+    let (checked, presented) = one.result.as_ref()?.checked_answer()?;
+    let harmed = checked.verdicts.iter().filter(|said| {
+        said.verdict == MemoryVerdict::Harmed && findings_quoted_by(checked, said).any(|own| own == finding)
+    });
     harmed.map(|said| said.memory).find(|memory| {
         let shown = presented.iter().find(|shown| shown.memory == *memory);
         shown.is_some_and(|shown| {
-            let without = had_it_without(investigations, *memory);
-            matches!(credit(one, checked, shown, without), Ask::Credit { verdict: Verdict::Harmed, .. })
+            let without = findings_without_memory(investigations, *memory);
+            matches!(
+                decide_credit(one, checked, shown, without),
+                MutationKind::Credit { verdict: MemoryVerdict::Harmed, .. }
+            )
         })
     })
 }
 
-/// The run of this retrospective in which the error that a finding is about passed by itself.
-pub(crate) fn passed_in(investigations: &[Investigation], finding: &Finding) -> Option<RunId> {
+/// Returns the run of this retrospective in which the error of a finding passed without a change.
+pub(crate) fn find_transient_run(investigations: &[Investigation], finding: &Finding) -> Option<RunId> {
     let passed = |one: &&Investigation| {
-        one.result.as_ref().and_then(|result| result.looked()).is_some_and(|(checked, _)| {
-            checked.transients.iter().any(|one| one.is_subject_of(&finding.step, &finding.cue))
+        one.result.as_ref().and_then(|result| result.checked_answer()).is_some_and(|(checked, _)| {
+            checked.transients.iter().any(|one| one.matches_cue(&finding.step, &finding.cue))
         })
     };
     investigations.iter().find(passed).map(|one| one.run.clone())
 }
 
-fn contradicted(one: &Investigation, against: &Contradiction) -> Ask {
-    Ask::Contradict {
+fn contradiction_from_answer(one: &Investigation, against: &Contradiction) -> MutationKind {
+    MutationKind::Contradict {
         memory: against.memory,
         run: one.run.clone(),
         step: against.step.clone(),
@@ -219,51 +249,56 @@ fn contradicted(one: &Investigation, against: &Contradiction) -> Ask {
     }
 }
 
-/// A presented memory on which no verdict stands was not used, as far as anyone can show. Harm is a failure that runs without
-/// the memory do not have: where one of them had the same error, following the memory made no difference that shows.
-fn credit<'i>(
+/// Decides the verdict on a presented memory. Without a valid verdict the memory counts as ignored. Harm means a
+/// failure that runs without the memory do not have: if one of them has the same error, following the memory made no
+/// visible difference and counts as applied.
+fn decide_credit<'i>(
     one: &Investigation,
-    checked: &Checked,
-    shown: &Presented,
+    checked: &CheckedAnswer,
+    shown: &PresentedMemory,
     mut without: impl Iterator<Item = (&'i RunId, &'i Finding)>,
-) -> Ask {
+) -> MutationKind {
     let stands = checked.verdicts.iter().find(|verdict| verdict.memory == shown.memory);
     let (verdict, reason) = match stands {
-        None => (Verdict::Ignored, "no verdict on it stands".to_owned()),
-        Some(found) if found.verdict == Verdict::Harmed => {
-            let same =
-                |(_, other): &(&RunId, &Finding)| harm(checked, found).any(|own| same_error(own, other));
+        None => (MemoryVerdict::Ignored, "no verdict on it stands".to_owned()),
+        Some(found) if found.verdict == MemoryVerdict::Harmed => {
+            let same = |(_, other): &(&RunId, &Finding)| {
+                findings_quoted_by(checked, found).any(|own| is_same_error(own, other))
+            };
             match without.find(same) {
                 Some((run, _)) => {
                     let reason = format!("{}, as it did in run {run}, which did not have it", found.reason);
-                    (Verdict::Applied, reason)
+                    (MemoryVerdict::Applied, reason)
                 }
-                None => (Verdict::Harmed, found.reason.clone()),
+                None => (MemoryVerdict::Harmed, found.reason.clone()),
             }
         }
         Some(found) => (found.verdict, found.reason.clone()),
     };
-    Ask::Credit { memory: shown.memory, run: one.run.clone(), verdict, read: shown.read, reason }
+    MutationKind::Credit { memory: shown.memory, run: one.run.clone(), verdict, read: shown.read, reason }
 }
 
-/// What the runs of this retrospective showed that a memory was not presented to.
-fn had_it_without(
+/// Returns the findings of those runs of this retrospective to which the memory was not presented.
+fn findings_without_memory(
     investigations: &[Investigation],
     memory: MemoryId,
 ) -> impl Iterator<Item = (&RunId, &Finding)> {
-    let looked = investigations.iter().filter_map(|one| Some((one, one.result.as_ref()?.looked()?)));
+    let looked = investigations.iter().filter_map(|one| Some((one, one.result.as_ref()?.checked_answer()?)));
     let without = looked.filter(move |(_, (_, met))| met.iter().all(|shown| shown.memory != memory));
     without.flat_map(|(one, (checked, _))| checked.findings.iter().map(move |finding| (&one.run, finding)))
 }
 
-/// The findings about the failure that a verdict quotes.
-fn harm<'c>(checked: &'c Checked, said: &'c MemoryVerdict) -> impl Iterator<Item = &'c Finding> {
+/// Returns the findings about the failure that a verdict quotes.
+fn findings_quoted_by<'c>(
+    checked: &'c CheckedAnswer,
+    said: &'c VerdictRecord,
+) -> impl Iterator<Item = &'c Finding> {
     let quotes =
         |finding: &&Finding| said.quote.as_ref().is_some_and(|quote| quote.text == finding.quote.text);
     checked.findings.iter().filter(quotes)
 }
 
-fn same_error(one: &Finding, other: &Finding) -> bool {
+fn is_same_error(one: &Finding, other: &Finding) -> bool {
     one.cue.error.is_some()
         && one.step == other.step
         && one.cue.tool == other.cue.tool
@@ -273,13 +308,13 @@ fn same_error(one: &Finding, other: &Finding) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Cue;
-    use crate::id::derive;
+    use crate::finding::LessonCue;
+    use crate::id::derive_uuid;
     use crate::retrospective::InvestigationResult;
-    use crate::trajectory::Place;
+    use crate::trajectory::QuotePlace;
 
     fn memory() -> MemoryId {
-        MemoryId(derive("settle", &["memory"]))
+        MemoryId(derive_uuid("settle", &["memory"]))
     }
 
     fn finding(error: &str, words: &str) -> Finding {
@@ -289,25 +324,30 @@ mod tests {
             subject: "sh".to_owned(),
             title: format!("Expect {error}"),
             content: String::new(),
-            cue: Cue { tool: Some("sh".to_owned()), error: Some(error.to_owned()), ..Cue::default() },
-            quote: Quote { place: Place::Answer { turn: 1, call: 0 }, text: words.to_owned() },
+            cue: LessonCue {
+                tool: Some("sh".to_owned()),
+                error: Some(error.to_owned()),
+                ..LessonCue::default()
+            },
+            quote: Quote { place: QuotePlace::Answer { turn: 1, call: 0 }, text: words.to_owned() },
             contradicts: None,
         }
     }
 
     fn run(number: u32, findings: Vec<Finding>, harmed_by: Option<&str>, met: bool) -> Investigation {
-        let verdict = |words: &str| MemoryVerdict {
+        let verdict = |words: &str| VerdictRecord {
             memory: memory(),
-            verdict: Verdict::Harmed,
+            verdict: MemoryVerdict::Harmed,
             reason: "it failed".to_owned(),
-            quote: Some(Quote { place: Place::Answer { turn: 4, call: 0 }, text: words.to_owned() }),
+            quote: Some(Quote { place: QuotePlace::Answer { turn: 4, call: 0 }, text: words.to_owned() }),
         };
-        let checked = Checked {
+        let checked = CheckedAnswer {
             findings,
             verdicts: harmed_by.map(verdict).into_iter().collect(),
-            ..Checked::default()
+            ..CheckedAnswer::default()
         };
-        let presented = if met { vec![Presented::own(memory(), false)] } else { Vec::new() };
+        let presented =
+            if met { vec![PresentedMemory::from_own_workflow(memory(), false)] } else { Vec::new() };
         Investigation {
             number,
             ordinal: number.into(),
@@ -317,49 +357,61 @@ mod tests {
         }
     }
 
-    /// What the first run is asked to credit the memory with, beside another run.
-    fn credited(other: Investigation) -> (Verdict, String) {
+    /// Returns the verdict and reason that the first run credits the memory with, given another run.
+    fn credited(other: Investigation) -> (MemoryVerdict, String) {
         let harmed =
             run(1, vec![finding("no such file", "no such file 'a'")], Some("no such file 'a'"), true);
-        let batch = settle(RetrospectiveId(derive("settle", &["retrospective"])), &[harmed, other]);
+        let batch = settle_investigations(
+            RetrospectiveId(derive_uuid("settle", &["retrospective"])),
+            &[harmed, other],
+        );
         let first = batch.into_iter().find_map(|mutation| match mutation.ask {
-            Ask::Credit { verdict, reason, run, .. } if run.as_str() == "r1" => Some((verdict, reason)),
+            MutationKind::Credit { verdict, reason, run, .. } if run.as_str() == "r1" => {
+                Some((verdict, reason))
+            }
             _ => None,
         });
         first.expect("it was presented")
     }
 
-    /// Why the first run's pattern is no lesson, beside another run.
-    fn unlearnt(kind: FindingKind, other: Investigation) -> Option<NoLesson> {
+    /// Returns the reason why the first run's pattern is no lesson, given another run.
+    fn unlearnt(kind: FindingKind, other: Investigation) -> Option<NoLessonReason> {
         let found = Finding { kind, ..finding("no such file", "no such file 'a'") };
         let harmed = run(1, vec![found], Some("no such file 'a'"), true);
-        let batch = settle(RetrospectiveId(derive("settle", &["retrospective"])), &[harmed, other]);
-        let Ask::Observe { no_lesson, .. } = &batch[0].ask else { panic!("it observes first") };
+        let batch = settle_investigations(
+            RetrospectiveId(derive_uuid("settle", &["retrospective"])),
+            &[harmed, other],
+        );
+        let MutationKind::Observe { no_lesson, .. } = &batch[0].ask else { panic!("it observes first") };
         no_lesson.clone()
     }
 
     #[test]
-    fn an_error_that_a_memory_led_to_is_its_harm_and_no_warning_of_its_own() {
+    fn an_error_caused_by_a_memory_counts_as_harm_and_is_no_lesson() {
         let nobody = || run(2, Vec::new(), None, false);
-        assert_eq!(unlearnt(FindingKind::Failure, nobody()), Some(NoLesson::Harm { memory: memory() }));
+        assert_eq!(unlearnt(FindingKind::Failure, nobody()), Some(NoLessonReason::Harm { memory: memory() }));
         assert_eq!(unlearnt(FindingKind::Repair, nobody()), None, "a way out is worth knowing");
         let without = run(2, vec![finding("no such file", "no such file 'b'")], None, false);
         assert_eq!(unlearnt(FindingKind::Failure, without), None, "it comes without the memory, too");
     }
 
     #[test]
-    fn a_failure_that_a_run_without_the_memory_has_too_is_no_harm_of_its() {
+    fn a_failure_that_also_occurs_without_the_memory_is_no_harm() {
         let same = vec![finding("no such file", "no such file 'b'")];
         let (verdict, reason) = credited(run(2, same.clone(), None, false));
         assert_eq!(
             (verdict, &*reason),
-            (Verdict::Applied, "it failed, as it did in run r2, which did not have it")
+            (MemoryVerdict::Applied, "it failed, as it did in run r2, which did not have it")
         );
-        assert_eq!(credited(run(2, same, None, true)).0, Verdict::Harmed, "that run had the memory, too");
+        assert_eq!(
+            credited(run(2, same, None, true)).0,
+            MemoryVerdict::Harmed,
+            "that run had the memory, too"
+        );
         let another = vec![finding("no such table", "no such table 'b'")];
-        assert_eq!(credited(run(2, another, None, false)), (Verdict::Harmed, "it failed".to_owned()));
+        assert_eq!(credited(run(2, another, None, false)), (MemoryVerdict::Harmed, "it failed".to_owned()));
         let failed = InvestigationResult::Failed { reason: "gone".to_owned() };
         let unseen = Investigation { result: Some(failed), ..run(2, Vec::new(), None, false) };
-        assert_eq!(credited(unseen).0, Verdict::Harmed, "nobody looked");
+        assert_eq!(credited(unseen).0, MemoryVerdict::Harmed, "nobody looked");
     }
 }

@@ -1,8 +1,10 @@
-//! Deciding on a proposal: a person accepts it, and it becomes a memory of theirs, or refuses it, and that is kept.
+//! Decisions on proposals: a person accepts one, which makes it an active memory, or refuses it. The decision is
+//! stored either way.
 //!
-//! Each run of the proposal makes the change that it would have made in an automatic retrospective, with the run as
-//! its cause; the acceptance itself is a change of its own, caused by the person's request. So a run that an
-//! automatic retrospective sees before or after is found to have shown the lesson already, and confirms nothing.
+//! Each run of an accepted proposal makes the change that it would have made in an automatic retrospective, with the
+//! run as its cause. The acceptance is a separate change, caused by the person's request. An automatic retrospective
+//! that investigates such a run before or afterwards finds that it has already shown the lesson, and the run confirms
+//! nothing.
 
 use std::collections::HashSet;
 
@@ -12,66 +14,67 @@ use serde::{Deserialize, Serialize};
 use super::Proposal;
 use crate::finding::REASON_CHARS_MAX;
 use crate::id::{ChangeId, MemoryId, NAME_BYTES_MAX, RunId, WorkflowKey};
-use crate::learn::{Alike, SHOWING};
+use crate::learn::{LessonMatcher, OBSERVATION_KINDS};
 use crate::memory::{
-    Cause, Change, Despite, Effect, Evidence, FoldError, Memory, Status, Tombstone, change_id, fold,
+    Change, ChangeCause, ChangeEffect, Evidence, FoldError, Memory, MemoryStatus, Tombstone,
+    TombstoneOverride, change_id, fold_change,
 };
 use crate::message::{Message, Notice};
 use crate::policy::Policy;
-use crate::similar::{Embedder, Vectors};
+use crate::similarity::{Embedder, VectorCache};
 use crate::weight::Weight;
 
-/// What is known when a person decides, read under the lock of the workflow.
+/// Everything known when a person decides, read under the lock of the workflow.
 #[derive(Debug, Clone)]
 pub struct ProposalFacts {
-    /// The workflow.
+    /// Workflow of the proposal.
     pub key: WorkflowKey,
-    /// The proposal.
+    /// Proposal to be decided.
     pub proposal: Proposal,
-    /// What was decided before.
-    pub decision: Option<Decision>,
-    /// The living memories of the workflow, and those that a change of `applied` is about.
+    /// Earlier decision, if there is one.
+    pub decision: Option<DecisionRecord>,
+    /// Living memories of the workflow, and those that a change in `applied` is about.
     pub memories: Vec<Memory>,
-    /// Tombstones of the workflow, expired ones included.
+    /// Tombstones of the workflow, including expired ones.
     pub tombstones: Vec<Tombstone>,
     /// Changes of the workflow whose cause is one of the proposal's runs.
     pub applied: HashSet<ChangeId>,
 }
 
-/// What a person decided about a proposal.
+/// Stored decision of a person on a proposal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
-    /// What.
+pub struct DecisionRecord {
+    /// Decision on the proposal.
     #[serde(flatten)]
-    pub verdict: Verdict,
-    /// Who.
+    pub verdict: ProposalDecision,
+    /// Name of the person.
     pub by: String,
-    /// The request's id.
+    /// Id of the request.
     pub request: String,
-    /// When, by the writer's clock.
+    /// Time of the decision, by the writer's clock.
     pub at: Timestamp,
 }
 
-/// The decision itself.
+/// Decision on a proposal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
-    /// It is a memory now.
+pub enum ProposalDecision {
+    /// The proposal became a memory.
     Accepted {
-        /// Which: a new one, or the one that said so already.
+        /// New memory, or the existing one with the same lesson.
         memory: MemoryId,
-        /// What that did, in one sentence.
+        /// Effect of the acceptance in one sentence.
         did: String,
     },
-    /// It is none.
+    /// The proposal was refused.
     Refused {
-        /// Why.
+        /// Reason for the refusal.
         reason: String,
     },
 }
 
-impl Verdict {
-    /// The word as stored and shown.
+impl ProposalDecision {
+    /// Returns the word as stored and shown.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Accepted { .. } => "accepted",
@@ -80,67 +83,67 @@ impl Verdict {
     }
 }
 
-/// A person accepts.
+/// A person's request to accept a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acceptance {
-    /// The request's id: the same request does one thing.
+    /// Id of the request; the same request has one effect.
     pub request: String,
-    /// Who.
+    /// Name of the person.
     pub by: String,
-    /// Why a tombstone does not matter; without it one stops the acceptance.
+    /// Reason to override a tombstone; without it, a tombstone blocks the acceptance.
     pub despite_tombstone: Option<String>,
 }
 
-/// A person refuses.
+/// A person's request to refuse a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The request's id.
+    /// Id of the request.
     pub request: String,
-    /// Who.
+    /// Name of the person.
     pub by: String,
-    /// Why.
+    /// Reason for the refusal.
     pub reason: String,
 }
 
-/// What deciding does.
+/// Result of deciding on a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decided {
-    /// The new changes, in order; none for a refusal, and none when the memory was active and every run had shown it.
+pub struct DecidedProposal {
+    /// New changes in order. Empty for a refusal, and when the memory was already active and every run had shown it.
     pub changes: Vec<Change>,
-    /// The memory as the changes leave it.
+    /// Memory after the changes; `None` for a refusal.
     pub memory: Option<Memory>,
-    /// To be kept with the proposal.
-    pub decision: Decision,
+    /// Decision to be stored with the proposal.
+    pub decision: DecisionRecord,
     /// Announcements of the changes.
     pub messages: Vec<Message>,
 }
 
-/// Why a proposal was not decided.
+/// Reason why a proposal was not decided.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Undecided {
-    /// Somebody has decided already; the decision stands.
-    #[error("it was {} by {} before", .0.verdict.as_str(), .0.by)]
-    Before(Box<Decision>),
-    /// A tombstone forbids it.
+pub enum DecideError {
+    /// The proposal was decided before; that decision stays.
+    #[error("it was already {} by {}", .0.verdict.as_str(), .0.by)]
+    AlreadyDecided(Box<DecisionRecord>),
+    /// A tombstone forbids the lesson.
     #[error(
-        "the tombstone of memory {tombstone_of} forbids it until {until} ({reason}); it can be overridden with a reason"
+        "the tombstone of memory {tombstone_of} forbids it until {until} ({reason}); a reason overrides it"
     )]
     Tombstone {
-        /// The memory that left it.
+        /// Deleted memory that left the tombstone.
         tombstone_of: MemoryId,
-        /// Until when.
+        /// End of the tombstone.
         until: Timestamp,
-        /// Why that memory was deleted.
+        /// Reason why that memory was deleted.
         reason: String,
     },
     /// A text is empty or too long.
     #[error("{what} must have 1 to {max} {unit}")]
-    Text {
+    TextLength {
         /// `request`, `by` or `reason`.
         what: &'static str,
-        /// The bound.
+        /// Greatest allowed length.
         max: usize,
-        /// What is counted.
+        /// Unit of the length.
         unit: &'static str,
     },
     /// The stored memory and its changes contradict each other.
@@ -149,47 +152,51 @@ pub enum Undecided {
 }
 
 /// Decides what accepting does. Pure: the same facts give the same changes.
-pub fn accept(
+pub fn accept_proposal(
     facts: &ProposalFacts,
     acceptance: &Acceptance,
     policy: &Policy,
     embedder: &dyn Embedder,
     at: Timestamp,
-) -> Result<Decided, Undecided> {
-    check(&acceptance.request, &acceptance.by, acceptance.despite_tombstone.as_deref())?;
-    undecided(facts)?;
-    let vectors = Vectors::new(embedder);
-    let alike = Alike { vectors: &vectors, policy };
+) -> Result<DecidedProposal, DecideError> {
+    validate_request(&acceptance.request, &acceptance.by, acceptance.despite_tombstone.as_deref())?;
+    ensure_undecided(facts)?;
+    let vectors = VectorCache::new(embedder);
+    let alike = LessonMatcher { vectors: &vectors, policy };
     let proposal = &facts.proposal;
     let (scope, lesson) = (proposal.scope(), &proposal.lesson);
     let known = alike.best_match(facts.memories.iter(), &scope, lesson, proposal.contradicts);
     let live = facts.tombstones.iter().filter(|stone| stone.until > at);
     let stone = match known {
-        Some(memory) if memory.status == Status::Active => None,
-        _ => alike.stopping_tombstone(live, &scope, lesson).map(|(stone, _)| stone),
+        Some(memory) if memory.status == MemoryStatus::Active => None,
+        _ => alike.blocking_tombstone(live, &scope, lesson).map(|(stone, _)| stone),
     };
-    let despite = overridden(stone, acceptance)?;
-    let mut making = Making { facts, acceptance, at, memory: known.cloned(), changes: Vec::new() };
-    making.all(policy, despite)?;
-    let memory = making.memory.expect("it was known or has been created");
-    let did = told(known.map(|memory| memory.status), &making.changes);
-    let verdict = Verdict::Accepted { memory: memory.id, did };
-    let messages = making.changes.iter().map(|change| announcement(&facts.key, change)).collect();
-    let decision = decision(verdict, &acceptance.by, &acceptance.request, at);
-    Ok(Decided { changes: making.changes, memory: Some(memory), decision, messages })
+    let despite = overridden_tombstone(stone, acceptance)?;
+    let mut making = AcceptanceChanges { facts, acceptance, at, memory: known.cloned(), changes: Vec::new() };
+    making.make_changes(policy, despite)?;
+    let memory = making.memory.expect("the memory was known or has just been created");
+    let did = describe_acceptance(known.map(|memory| memory.status), &making.changes);
+    let verdict = ProposalDecision::Accepted { memory: memory.id, did };
+    let messages = making.changes.iter().map(|change| memory_changed_message(&facts.key, change)).collect();
+    let decision = build_record(verdict, &acceptance.by, &acceptance.request, at);
+    Ok(DecidedProposal { changes: making.changes, memory: Some(memory), decision, messages })
 }
 
-/// Decides what refusing does: nothing but the decision itself.
-pub fn refuse(facts: &ProposalFacts, refusal: &Refusal, at: Timestamp) -> Result<Decided, Undecided> {
-    check(&refusal.request, &refusal.by, Some(&refusal.reason))?;
-    undecided(facts)?;
-    let verdict = Verdict::Refused { reason: refusal.reason.clone() };
-    let decision = decision(verdict, &refusal.by, &refusal.request, at);
-    Ok(Decided { changes: Vec::new(), memory: None, decision, messages: Vec::new() })
+/// Decides what refusing does: it stores the decision and changes no memory.
+pub fn refuse_proposal(
+    facts: &ProposalFacts,
+    refusal: &Refusal,
+    at: Timestamp,
+) -> Result<DecidedProposal, DecideError> {
+    validate_request(&refusal.request, &refusal.by, Some(&refusal.reason))?;
+    ensure_undecided(facts)?;
+    let verdict = ProposalDecision::Refused { reason: refusal.reason.clone() };
+    let decision = build_record(verdict, &refusal.by, &refusal.request, at);
+    Ok(DecidedProposal { changes: Vec::new(), memory: None, decision, messages: Vec::new() })
 }
 
-/// The changes of an acceptance, as they are made.
-struct Making<'f> {
+/// Changes of an acceptance while they are made.
+struct AcceptanceChanges<'f> {
     facts: &'f ProposalFacts,
     acceptance: &'f Acceptance,
     at: Timestamp,
@@ -197,68 +204,74 @@ struct Making<'f> {
     changes: Vec<Change>,
 }
 
-impl Making<'_> {
-    /// Creates the memory if it is new, makes it active if it is not, and adds the runs that have not shown it.
-    fn all(&mut self, policy: &Policy, despite: Option<Despite>) -> Result<(), FoldError> {
+impl AcceptanceChanges<'_> {
+    /// Creates the memory if it is new, activates it if it is not active, and adds the runs that have not shown it.
+    fn make_changes(&mut self, policy: &Policy, despite: Option<TombstoneOverride>) -> Result<(), FoldError> {
         let facts = self.facts;
         let evidence = &facts.proposal.evidence;
         let (id, by) = (facts.proposal.id, &self.acceptance.by);
+        // A new memory takes its first run as its creation, so that run is not added again below.
         let mut rest = evidence.as_slice();
         if let (None, Some((first, others))) = (&self.memory, evidence.split_first()) {
             let reason = format!("first seen in run {}, which a manual retrospective looked into", first.run);
-            self.make(self.run_cause(&first.run), self.created(first), reason)?;
+            self.make_change(self.run_cause(&first.run), self.creation_effect(first), reason)?;
             rest = others;
         }
-        if self.memory.as_ref().is_some_and(|memory| memory.status != Status::Active) {
+        if self.memory.as_ref().is_some_and(|memory| memory.status != MemoryStatus::Active) {
             let mut reason = format!("accepted by {by} from proposal {id}");
             if let Some(despite) = &despite {
                 reason.push_str(&format!(", despite a tombstone: {}", despite.reason));
             }
-            let weight = Weight::thousandths(policy.confirmed_weight);
-            // A proposal is accepted once for ever: that makes a better key than what a request calls itself.
-            let cause = Cause::Operator { request: format!("accept {id}") };
-            let effect = Effect::Accepted { weight, proposal: Some(id), by: by.clone(), despite };
-            self.make(cause, effect, reason)?;
+            let weight = Weight::from_thousandths(policy.confirmed_weight);
+            // A proposal is accepted once, so its id is the key. The request's id is chosen freely by a person.
+            let cause = ChangeCause::Operator { request: format!("accept {id}") };
+            let effect = ChangeEffect::Accepted { weight, proposal: Some(id), by: by.clone(), despite };
+            self.make_change(cause, effect, reason)?;
         }
         for shown in rest {
             if !self.has_shown(&shown.run) {
                 let reason =
                     format!("seen in run {} too, says proposal {id}: evidence, not weight", shown.run);
-                let effect = Effect::Observed { evidence: shown.clone() };
-                self.make(self.run_cause(&shown.run), effect, reason)?;
+                let effect = ChangeEffect::Observed { evidence: shown.clone() };
+                self.make_change(self.run_cause(&shown.run), effect, reason)?;
             }
         }
         Ok(())
     }
 
-    fn created(&self, first: &Evidence) -> Effect {
+    fn creation_effect(&self, first: &Evidence) -> ChangeEffect {
         let proposal = &self.facts.proposal;
-        Effect::Created {
+        ChangeEffect::Created {
             scope: proposal.scope(),
             lesson: proposal.lesson.clone(),
-            status: Status::Tentative,
+            status: MemoryStatus::Tentative,
             weight: Weight::ZERO,
             evidence: first.clone(),
             quarantine: None,
         }
     }
 
-    /// Whether a run has shown the memory before: in another pass over it, or to a person.
+    /// Returns whether a run has already shown the memory, in any retrospective.
     fn has_shown(&self, run: &RunId) -> bool {
         let Some(memory) = &self.memory else { return false };
         let cause = self.run_cause(run);
         let shown =
             |kind: &&str| self.facts.applied.contains(&change_id(&self.facts.key, memory.id, &cause, kind));
-        // What a tombstone kept away never became evidence.
-        SHOWING.iter().filter(|kind| **kind != "suppressed").any(shown)
+        // A suppressed observation never became evidence.
+        OBSERVATION_KINDS.iter().filter(|kind| **kind != "suppressed").any(shown)
             || memory.evidence.iter().any(|known| known.run == *run)
     }
 
-    fn run_cause(&self, run: &RunId) -> Cause {
-        Cause::Run { workflow: self.facts.key.workflow.clone(), run: run.clone() }
+    fn run_cause(&self, run: &RunId) -> ChangeCause {
+        ChangeCause::Run { workflow: self.facts.key.workflow.clone(), run: run.clone() }
     }
 
-    fn make(&mut self, cause: Cause, effect: Effect, reason: String) -> Result<(), FoldError> {
+    fn make_change(
+        &mut self,
+        cause: ChangeCause,
+        effect: ChangeEffect,
+        reason: String,
+    ) -> Result<(), FoldError> {
         let memory = self.memory.as_ref().map_or(self.facts.proposal.memory, |memory| memory.id);
         let change = Change {
             id: change_id(&self.facts.key, memory, &cause, effect.kind()),
@@ -271,60 +284,65 @@ impl Making<'_> {
             at: self.at,
             reason,
         };
-        self.memory = fold(self.memory.take(), &change)?;
+        self.memory = fold_change(self.memory.take(), &change)?;
         self.changes.push(change);
         Ok(())
     }
 }
 
-fn check(request: &str, by: &str, reason: Option<&str>) -> Result<(), Undecided> {
+fn validate_request(request: &str, by: &str, reason: Option<&str>) -> Result<(), DecideError> {
     for (what, text) in [("request", request), ("by", by)] {
         if !(1..=NAME_BYTES_MAX).contains(&text.len()) {
-            return Err(Undecided::Text { what, max: NAME_BYTES_MAX, unit: "bytes" });
+            return Err(DecideError::TextLength { what, max: NAME_BYTES_MAX, unit: "bytes" });
         }
     }
     let long = |text: &str| !(1..=REASON_CHARS_MAX).contains(&text.chars().count());
     if reason.is_some_and(long) {
-        return Err(Undecided::Text { what: "reason", max: REASON_CHARS_MAX, unit: "characters" });
+        return Err(DecideError::TextLength { what: "reason", max: REASON_CHARS_MAX, unit: "characters" });
     }
     Ok(())
 }
 
-fn undecided(facts: &ProposalFacts) -> Result<(), Undecided> {
+fn ensure_undecided(facts: &ProposalFacts) -> Result<(), DecideError> {
     match &facts.decision {
-        Some(before) => Err(Undecided::Before(Box::new(before.clone()))),
+        Some(before) => Err(DecideError::AlreadyDecided(Box::new(before.clone()))),
         None => Ok(()),
     }
 }
 
-fn overridden(stone: Option<&Tombstone>, acceptance: &Acceptance) -> Result<Option<Despite>, Undecided> {
+fn overridden_tombstone(
+    stone: Option<&Tombstone>,
+    acceptance: &Acceptance,
+) -> Result<Option<TombstoneOverride>, DecideError> {
     let Some(stone) = stone else { return Ok(None) };
     let tombstone_of = stone.memory;
     match &acceptance.despite_tombstone {
-        Some(reason) => Ok(Some(Despite { tombstone_of, reason: reason.clone() })),
+        Some(reason) => Ok(Some(TombstoneOverride { tombstone_of, reason: reason.clone() })),
         None => {
             let (until, reason) = (stone.until, stone.reason.clone());
-            Err(Undecided::Tombstone { tombstone_of, until, reason })
+            Err(DecideError::Tombstone { tombstone_of, until, reason })
         }
     }
 }
 
-fn decision(verdict: Verdict, by: &str, request: &str, at: Timestamp) -> Decision {
-    Decision { verdict, by: by.to_owned(), request: request.to_owned(), at }
+fn build_record(verdict: ProposalDecision, by: &str, request: &str, at: Timestamp) -> DecisionRecord {
+    DecisionRecord { verdict, by: by.to_owned(), request: request.to_owned(), at }
 }
 
-/// What an acceptance did, in one sentence.
-fn told(before: Option<Status>, changes: &[Change]) -> String {
-    let runs = changes.iter().filter(|change| matches!(change.cause, Cause::Run { .. })).count();
+/// Describes the effect of an acceptance in one sentence.
+fn describe_acceptance(before: Option<MemoryStatus>, changes: &[Change]) -> String {
+    let runs = changes.iter().filter(|change| matches!(change.cause, ChangeCause::Run { .. })).count();
     let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
     match before {
         None => format!("a new memory, active, with {runs} as evidence"),
-        Some(Status::Active) => format!("a memory says so already and is active; {runs} added as evidence"),
+        Some(MemoryStatus::Active) => {
+            format!("a memory says so already and is active; {runs} added as evidence")
+        }
         Some(was) => format!("a memory says so already; it was {was} and is active now; {runs} added"),
     }
 }
 
-fn announcement(key: &WorkflowKey, change: &Change) -> Message {
+fn memory_changed_message(key: &WorkflowKey, change: &Change) -> Message {
     let kind = change.effect.kind().to_owned();
-    Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at }.about(key)
+    Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at }.into_message(key)
 }

@@ -1,31 +1,37 @@
-//! Closing a manual retrospective: a report with proposals, and nothing else.
+//! Closing of a manual retrospective: a report with proposals.
 
 use jiff::Timestamp;
 
-use super::propose;
-use crate::investigate::succeeded;
-use crate::learn::{Closing, ClosingFacts, nothing};
+use super::propose::build_proposals;
+use crate::investigate::has_success;
+use crate::learn::{ClosedRetrospective, ClosingFacts, unapplied_batch};
 use crate::memory::Memory;
 use crate::message::Notice;
 use crate::report;
-use crate::retrospective::State;
-use crate::similar::Embedder;
+use crate::retrospective::RetrospectiveState;
+use crate::similarity::Embedder;
 
-/// Decides how a manual retrospective ends. The workflow's state comes out as it went in. One without a success has a
-/// report that says so; there is nothing to release and nothing to replay: whoever asked may ask again.
-pub(crate) fn close(facts: ClosingFacts, embedder: &dyn Embedder, now: Timestamp) -> Closing {
+/// Decides how a manual retrospective ends. The state of the workflow does not change. One without a successful
+/// investigation gets a report that says so; there is nothing to release or replay, and the person may ask again.
+pub(crate) fn close_manual(
+    facts: ClosingFacts,
+    embedder: &dyn Embedder,
+    now: Timestamp,
+) -> ClosedRetrospective {
     let ClosingFacts { retrospective, sample, window, investigations, timings, writer, state, .. } = facts;
-    let ended = if succeeded(&investigations) { State::Closed } else { State::Failed };
-    let proposals = propose(&retrospective, &investigations, embedder);
-    let living: Vec<Memory> = writer.memories.into_iter().filter(|memory| memory.status.lives()).collect();
-    let applied = nothing(&[]);
-    let report = report::write(report::Inputs {
+    let ended =
+        if has_success(&investigations) { RetrospectiveState::Closed } else { RetrospectiveState::Failed };
+    let proposals = build_proposals(&retrospective, &investigations, embedder);
+    let living: Vec<Memory> =
+        writer.memories.into_iter().filter(|memory| memory.status.is_living()).collect();
+    let applied = unapplied_batch(&[]);
+    let report = report::build_report(report::ReportInputs {
         retrospective: &retrospective,
         ended,
         sample: &sample,
         window: &window,
         investigations: &investigations,
-        history: &report::History::default(),
+        history: &report::WorkflowHistory::default(),
         timings: &timings,
         applied: &applied,
         before: &living,
@@ -35,12 +41,12 @@ pub(crate) fn close(facts: ClosingFacts, embedder: &dyn Embedder, now: Timestamp
         closed_at: now,
     });
     let ready = Notice::ReportReady { retrospective: retrospective.id, epoch: retrospective.epoch };
-    let messages = vec![ready.about(&retrospective.key)];
-    Closing {
+    let messages = vec![ready.into_message(&retrospective.key)];
+    ClosedRetrospective {
         report,
         applied,
-        retrospective: ended,
-        state,
+        retrospective_state: ended,
+        workflow_state: state,
         opened: None,
         messages,
         failure: None,

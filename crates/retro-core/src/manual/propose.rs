@@ -1,4 +1,4 @@
-//! Proposing: what the investigations of a manual retrospective found, one proposal a pattern.
+//! Proposals: the findings of a manual retrospective, one proposal per pattern.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,63 +7,64 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
 use crate::id::{MemoryId, ProposalId, RetrospectiveId, Step, Workflow};
-use crate::learn::passed_in;
-use crate::memory::{Evidence, Lesson, Scope};
+use crate::learn::find_transient_run;
+use crate::memory::{Evidence, Lesson, MemoryScope};
 use crate::policy::Policy;
 use crate::retrospective::{Investigation, Retrospective};
-use crate::similar::{Embedder, Vectors, words};
+use crate::similarity::{Embedder, VectorCache, content_words};
 
-/// A pattern that a manual retrospective found, for a person to accept or refuse.
+/// A pattern found by a manual retrospective, for a person to accept or refuse.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// Its id.
+    /// Id of the proposal.
     pub id: ProposalId,
-    /// The manual retrospective.
+    /// Manual retrospective that found it.
     pub retrospective: RetrospectiveId,
-    /// The id that a memory made of it gets.
+    /// Id that a new memory gets on acceptance.
     pub memory: MemoryId,
-    /// The workflow.
+    /// Workflow of the runs.
     pub workflow: Workflow,
-    /// The step in which it was seen.
+    /// Step in which the pattern was seen.
     pub step: Step,
-    /// What the memory would say: the first finding's words.
+    /// Lesson of the memory, in the words of the first finding.
     pub lesson: Lesson,
-    /// The runs that show it, each once with its quote, in the order of investigation; never empty.
+    /// Runs that show the pattern, each once with its quote, in the order of investigation; never empty.
     pub evidence: Vec<Evidence>,
-    /// A memory that it contradicts, which it never joins.
+    /// Memory that the pattern contradicts; the proposal is never merged into that one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicts: Option<MemoryId>,
 }
 
 impl Proposal {
-    /// What a memory made of it is about.
-    pub fn scope(&self) -> Scope {
-        Scope::Step { workflow: self.workflow.clone(), step: self.step.clone() }
+    /// Returns the scope of the memory.
+    pub fn scope(&self) -> MemoryScope {
+        MemoryScope::Step { workflow: self.workflow.clone(), step: self.step.clone() }
     }
 }
 
-/// Groups the findings of a manual retrospective: one proposal a pattern, by the rule by which findings become one
-/// memory; nothing is proposed about an error that passes by itself. Those that share words with the question come first, then those that more runs show, then the earlier found.
-pub fn propose(
+/// Groups the findings of a manual retrospective into one proposal per pattern, by the rule that merges findings into
+/// one memory. Errors that passed without a change are not proposed. Proposals that share more words with the
+/// question come first, then those with more runs, then those found earlier.
+pub fn build_proposals(
     retrospective: &Retrospective,
     investigations: &[Investigation],
     embedder: &dyn Embedder,
 ) -> Vec<Proposal> {
-    let vectors = Vectors::new(embedder);
+    let vectors = VectorCache::new(embedder);
     let mut proposals: Vec<Proposal> = Vec::new();
     for one in investigations {
-        let looked = one.result.as_ref().and_then(|result| result.looked());
+        let looked = one.result.as_ref().and_then(|result| result.checked_answer());
         let Some((checked, _)) = looked else { continue };
         for (index, finding) in (0u32..).zip(&checked.findings) {
-            if passed_in(investigations, finding).is_some() {
+            if find_transient_run(investigations, finding).is_some() {
                 continue;
             }
             let evidence =
                 Evidence { run: one.run.clone(), epoch: None, quote: finding.quote.clone(), remark: None };
-            let lesson = Lesson::of(finding);
+            let lesson = Lesson::from_finding(finding);
             let joined = proposals
                 .iter_mut()
-                .find(|known| same_pattern(known, finding, &lesson, &vectors, &retrospective.policy));
+                .find(|known| is_same_pattern(known, finding, &lesson, &vectors, &retrospective.policy));
             match joined {
                 Some(known) if known.evidence.iter().any(|shown| shown.run == one.run) => {}
                 Some(known) => known.evidence.push(evidence),
@@ -81,26 +82,28 @@ pub fn propose(
         }
     }
     let focus = retrospective.asked.as_ref().and_then(|asked| asked.focus.as_deref()).unwrap_or_default();
-    let focus: BTreeSet<_> = words(focus).collect();
-    proposals.sort_by_key(|one| (Reverse(shared(&focus, &one.lesson)), Reverse(one.evidence.len())));
+    let focus: BTreeSet<_> = content_words(focus).collect();
+    // The sort is stable and keeps the order of investigation among equals.
+    proposals
+        .sort_by_key(|one| (Reverse(count_shared_words(&focus, &one.lesson)), Reverse(one.evidence.len())));
     proposals
 }
 
-fn same_pattern(
+fn is_same_pattern(
     known: &Proposal,
     finding: &Finding,
     lesson: &Lesson,
-    vectors: &Vectors<'_>,
+    vectors: &VectorCache<'_>,
     policy: &Policy,
 ) -> bool {
     known.step == finding.step
         && known.contradicts == finding.contradicts
         && vectors.may_merge(&known.lesson, lesson)
-        && vectors.similarity(&known.lesson, lesson) >= policy.merge_similarity
+        && vectors.lesson_similarity(&known.lesson, lesson) >= policy.merge_similarity
 }
 
-/// Words of the question that the lesson has too.
-fn shared(focus: &BTreeSet<String>, lesson: &Lesson) -> usize {
-    let said: BTreeSet<_> = words(&lesson.title).chain(words(&lesson.content)).collect();
+/// Counts the words that the question and the lesson have in common.
+fn count_shared_words(focus: &BTreeSet<String>, lesson: &Lesson) -> usize {
+    let said: BTreeSet<_> = content_words(&lesson.title).chain(content_words(&lesson.content)).collect();
     focus.intersection(&said).count()
 }

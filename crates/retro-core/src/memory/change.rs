@@ -3,244 +3,246 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, Lesson, Scope, Status};
+use super::{Evidence, Lesson, MemoryScope, MemoryStatus};
 use crate::id::{
-    ChangeId, Epoch, MemoryId, MutationId, ProposalId, RetrospectiveId, RunId, Workflow, WorkflowKey, derive,
+    ChangeId, Epoch, MemoryId, MutationId, ProposalId, RetrospectiveId, RunId, Workflow, WorkflowKey,
+    derive_uuid,
 };
 use crate::outcome::PullRequestEnd;
 use crate::review::RemarkKey;
-use crate::weight::{Delta, Weight};
+use crate::weight::{Weight, WeightDelta};
 
-/// What made a change happen. With the memory and the kind of change it is the effect key: it happens once.
+/// Cause of a change. Together with the memory and the kind of change it is the effect key, which is used once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
-pub enum Cause {
-    /// A run showed it.
+pub enum ChangeCause {
+    /// A run showed the lesson.
     Run {
-        /// Its workflow.
+        /// Workflow of the run.
         workflow: Workflow,
-        /// Its id.
+        /// Id of the run.
         run: RunId,
     },
-    /// A retrospective summed it up.
+    /// A retrospective settled.
     Retrospective {
-        /// Its id.
+        /// Id of the retrospective.
         id: RetrospectiveId,
     },
     /// The pull request of a run ended.
     Outcome {
-        /// The run's workflow.
+        /// Workflow of the run.
         workflow: Workflow,
-        /// The run, in which the memory was applied.
+        /// Run in which the memory was applied.
         run: RunId,
-        /// How.
+        /// End of the pull request.
         end: PullRequestEnd,
     },
-    /// A person asked for it.
+    /// A person asked for the change.
     Operator {
-        /// The request's id, given or derived.
+        /// Id of the request, given or derived.
         request: String,
     },
-    /// A remark of a review said so.
+    /// A remark of a review asked for the change.
     Review {
-        /// The remark.
+        /// Key of the remark.
         remark: RemarkKey,
-        /// Which of its texts (`Remark::edition`).
+        /// Edition of the remark's text (`Remark::edition`).
         edition: String,
     },
-    /// It was presented again and again, and nobody used it.
+    /// A rule was presented many times, and no run used it.
     Expiry {
-        /// The runs that it had been presented to and that were looked into, ever.
+        /// Number of investigated runs that it was ever presented to.
         presentations: u64,
     },
 }
 
-impl Cause {
-    fn key(&self) -> String {
+impl ChangeCause {
+    // Stored change ids derive from this key, so its form must never change.
+    fn canonical_key(&self) -> String {
         crate::canonical::canonical_json(&serde_json::to_value(self).expect("a cause is plain data"))
     }
 }
 
-/// One thing the writer did, or refused to do. Append-only.
+/// A change that the writer made to a memory, or refused to make. Append-only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Derived from the effect key.
     pub id: ChangeId,
-    /// The memory; for something suppressed or refused, the one it would have become or touched.
+    /// Changed memory. For a suppressed or refused request, the memory that it would have created or changed.
     pub memory: MemoryId,
-    /// What made it happen.
-    pub cause: Cause,
-    /// What was done.
-    pub effect: Effect,
-    /// The mutation that asked for it; `None` for what a person did.
+    /// Cause of the change.
+    pub cause: ChangeCause,
+    /// Effect of the change.
+    pub effect: ChangeEffect,
+    /// Mutation that asked for it; `None` for an operator's change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutation: Option<MutationId>,
-    /// The retrospective in which it happened.
+    /// Retrospective in which it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrospective: Option<RetrospectiveId>,
-    /// The epoch of that retrospective.
+    /// Epoch of that retrospective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
-    /// The policy moment (`as_of`) at which it happened.
+    /// Policy moment (`as_of`) at which it was made.
     pub at: Timestamp,
-    /// Why, in one sentence for people.
+    /// Reason in one sentence for people.
     pub reason: String,
 }
 
-/// What a change did to its memory: everything that the fold needs.
+/// Effect of a change on its memory: everything that the fold needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 #[expect(
     clippy::large_enum_variant,
     reason = "changes are few and short-lived; a box would only hide the lesson"
 )]
-pub enum Effect {
-    /// A new memory.
+pub enum ChangeEffect {
+    /// A memory was created.
     Created {
-        /// What it is about.
-        scope: Scope,
-        /// What it says.
+        /// Scope that it applies to.
+        scope: MemoryScope,
+        /// Content of the memory.
         lesson: Lesson,
         /// Tentative, or active when one run is enough.
-        status: Status,
-        /// Its first weight.
+        status: MemoryStatus,
+        /// First weight.
         weight: Weight,
-        /// What shows it.
+        /// First evidence.
         evidence: Evidence,
-        /// Why only a person may promote it.
+        /// Reason why only an operator may promote it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quarantine: Option<String>,
     },
-    /// A tentative memory was confirmed by a separate run, or a rule by somebody whose word is enough.
+    /// A tentative memory was confirmed by a separate run, or a rule by a person of sufficient standing.
     Promoted {
-        /// Its weight from now on.
+        /// New weight.
         weight: Weight,
-        /// What confirmed it.
+        /// Evidence that confirmed it.
         evidence: Evidence,
     },
-    /// A person accepted it: what a separate run would have had to confirm, they vouch for.
+    /// A person accepted the memory, in place of the confirmation by a separate run.
     Accepted {
-        /// Its weight from now on.
+        /// New weight.
         weight: Weight,
-        /// The proposal of a manual retrospective that they accepted; `None` for a rule, which waits under its own id.
+        /// Accepted proposal of a manual retrospective; `None` for a rule, which waits under its own id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         proposal: Option<ProposalId>,
-        /// Who.
+        /// Name of the person.
         by: String,
-        /// The tombstone that forbade it, and why they did not mind.
+        /// Tombstone that the person overrode, with the reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        despite: Option<Despite>,
+        despite: Option<TombstoneOverride>,
     },
-    /// A living memory was seen again: evidence, not weight.
+    /// A living memory was observed again: evidence, not weight.
     Observed {
-        /// What was seen.
+        /// New evidence.
         evidence: Evidence,
     },
-    /// Its weight moved.
+    /// The weight moved.
     Reweighted {
-        /// Before.
+        /// Weight before.
         before: Weight,
-        /// The sum of a retrospective's movements.
-        delta: Delta,
-        /// After, clamped once.
+        /// Sum of the movements of one retrospective.
+        delta: WeightDelta,
+        /// Weight after, clamped once.
         after: Weight,
-        /// What it is summed from.
+        /// Movements that were summed.
         parts: Vec<WeightPart>,
-        /// Retrospectives in a row in which the cue never came up, from now on.
+        /// New number of consecutive retrospectives in which the cue was not met.
         cue_not_met: u32,
-        /// Runs that contradicted it in this retrospective.
+        /// Runs that contradicted the memory in this retrospective.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         contradicted_by: Vec<RunId>,
     },
-    /// Presented and unused, but its cue never came up: no weight lost.
+    /// The memory was presented and not used, but its cue was not met: no weight is lost.
     Exempted {
-        /// Retrospectives in a row, this one included.
+        /// Number of consecutive retrospectives with this result, including this one.
         cue_not_met: u32,
     },
-    /// It faded below the archive weight.
+    /// The weight fell below the archive weight.
     Archived,
-    /// An archived memory was seen again: tentative once more, with its evidence.
+    /// An archived memory was observed again and is tentative with this evidence.
     Revived {
-        /// What was seen.
+        /// New evidence.
         evidence: Evidence,
     },
-    /// It was deleted.
+    /// The memory was deleted.
     Deleted {
-        /// Until when anything similar is kept away; `None` leaves no tombstone.
+        /// Time until which similar lessons are suppressed; `None` leaves no tombstone.
         tombstone_until: Option<Timestamp>,
     },
-    /// Another memory took its place.
+    /// Another memory replaced it.
     Superseded {
-        /// The other.
+        /// Replacing memory.
         by: MemoryId,
     },
-    /// A tombstone kept a new memory from being made. Changes nothing else.
+    /// A tombstone prevented a new memory. Changes nothing else.
     Suppressed {
-        /// The memory that left the tombstone.
+        /// Memory that left the tombstone.
         tombstone_of: MemoryId,
-        /// How similar, in thousandths; 1000 for an equal signature.
+        /// Similarity in thousandths; 1000 for an equal signature.
         similarity: u16,
-        /// What was suppressed.
+        /// Title of the suppressed lesson.
         title: String,
     },
-    /// The writer would not do what was asked. Changes nothing else.
+    /// The writer refused a request. Changes nothing else.
     Refused {
-        /// What was asked.
+        /// Kind of request.
         asked: String,
     },
 }
 
-/// A tombstone that a person has overridden.
+/// A tombstone that a person overrode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Despite {
-    /// The memory that left it.
+pub struct TombstoneOverride {
+    /// Memory that left the tombstone.
     pub tombstone_of: MemoryId,
-    /// Why, in the person's words.
+    /// Reason in the person's words.
     pub reason: String,
 }
 
-/// One movement of a weight and its reason.
+/// One movement of a weight with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeightPart {
-    /// The movement.
-    pub delta: Delta,
-    /// What moved it.
+    /// Movement of the weight.
+    pub delta: WeightDelta,
+    /// Kind of reason.
     pub why: WeightReason,
-    /// The run, for a verdict.
+    /// Run of the verdict, if the movement comes from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// The reason that the investigator gave, or the rule.
+    /// Reason given by the investigator or by the policy.
     pub reason: String,
 }
 
-/// What moved a weight.
+/// Kind of reason that moved a weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WeightReason {
-    /// It helped in a run.
+    /// The memory helped in a run.
     Helped,
-    /// It harmed in a run.
+    /// The memory harmed in a run.
     Harmed,
-    /// A run contradicted it; counts as a harm.
+    /// A run contradicted the memory; counts as a harm.
     Contradicted,
-    /// It was applied, neither for good nor for bad.
+    /// The memory was applied with neither good nor bad effect.
     Applied,
-    /// The agent opened it: it was used, and nothing else is known.
+    /// The agent opened the memory; nothing else is known.
     Read,
-    /// Presented in this retrospective's runs and used in none.
+    /// The memory was presented to runs of this retrospective and used in none.
     Ignored,
-    /// In limbo, where nobody could ever read it.
+    /// The memory is in limbo: too light to be presented, too heavy to be archived.
     Limbo,
-    /// In limbo and observed again.
+    /// The memory is in limbo and was observed again.
     Observed,
-    /// It was applied in a run whose pull request was merged.
+    /// The memory was applied in a run whose pull request was merged.
     Merged,
-    /// It was applied in a run whose pull request was closed without a merge.
+    /// The memory was applied in a run whose pull request was closed without a merge.
     ClosedUnmerged,
 }
 
 impl WeightReason {
-    /// The word as shown.
+    /// Returns the word as shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Helped => "helped",
@@ -257,8 +259,8 @@ impl WeightReason {
     }
 }
 
-impl Effect {
-    /// The kind of change, as stored and shown; part of the effect key.
+impl ChangeEffect {
+    /// Returns the kind of change as stored and shown; part of the effect key.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Created { .. } => "created",
@@ -276,14 +278,15 @@ impl Effect {
         }
     }
 
-    /// Whether it leaves its memory as it was.
-    pub const fn leaves_memory(&self) -> bool {
+    /// Returns whether the memory stays as it was.
+    pub const fn leaves_memory_unchanged(&self) -> bool {
         matches!(self, Self::Suppressed { .. } | Self::Refused { .. })
     }
 }
 
-/// The id of the change with this effect key. Two changes with one key are one change.
-pub fn change_id(key: &WorkflowKey, memory: MemoryId, cause: &Cause, kind: &str) -> ChangeId {
-    let parts = [key.tenant.as_str(), key.workflow.as_str(), &memory.to_string(), &cause.key(), kind];
-    ChangeId(derive("change", &parts))
+/// Returns the id of the change with this effect key. Two changes with one key are the same change.
+pub fn change_id(key: &WorkflowKey, memory: MemoryId, cause: &ChangeCause, kind: &str) -> ChangeId {
+    let parts =
+        [key.tenant.as_str(), key.workflow.as_str(), &memory.to_string(), &cause.canonical_key(), kind];
+    ChangeId(derive_uuid("change", &parts))
 }

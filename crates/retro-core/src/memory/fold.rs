@@ -1,45 +1,47 @@
-//! The fold: a memory from its changes, and the state machine that says which change is legal where.
+//! The fold: computes a memory from its changes. The state machine defines which change is legal in which status.
 
 use std::fmt::Write as _;
 
-use super::{CONTRADICTIONS_KEPT_MAX, Change, EVIDENCE_KEPT_MAX, Effect, Evidence, Memory, Status};
+use super::{
+    CONTRADICTIONS_KEPT_MAX, Change, ChangeEffect, EVIDENCE_KEPT_MAX, Evidence, Memory, MemoryStatus,
+};
 use crate::id::{ChangeId, MemoryId};
-use crate::review::Standing;
+use crate::review::AuthorStanding;
 use crate::weight::Weight;
 
-/// A change that does not fit the memory it names: the log or the table is damaged.
+/// A change that does not fit its memory, which means that the log or the table is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("change {change} ({kind}) does not fit memory {memory}: {problem}")]
 pub struct FoldError {
-    /// The change.
+    /// Id of the change.
     pub change: ChangeId,
-    /// Its kind.
+    /// Kind of the change.
     pub kind: &'static str,
-    /// The memory.
+    /// Id of the memory.
     pub memory: MemoryId,
-    /// What does not fit.
+    /// Description of the mismatch.
     pub problem: String,
 }
 
-/// Applies one change to its memory. `None` in: it does not exist yet. Fails when the change is illegal there, or
-/// when its own figures do not add up: this function *is* the state machine.
-pub fn fold(memory: Option<Memory>, change: &Change) -> Result<Option<Memory>, FoldError> {
+/// Applies one change to its memory; `None` means that the memory does not exist yet. Fails when the change is
+/// illegal for the memory's status, or when its figures do not add up. This function *is* the state machine.
+pub fn fold_change(memory: Option<Memory>, change: &Change) -> Result<Option<Memory>, FoldError> {
     let illegal = |problem: String| FoldError {
         change: change.id,
         kind: change.effect.kind(),
         memory: change.memory,
         problem,
     };
-    if change.effect.leaves_memory() {
+    if change.effect.leaves_memory_unchanged() {
         return Ok(memory);
     }
     let Some(mut memory) = memory else {
-        return created(change).map(Some).map_err(illegal);
+        return create_memory(change).map(Some).map_err(illegal);
     };
-    misfit(&memory, change).map_or(Ok(()), |problem| Err(illegal(problem)))?;
-    step(&mut memory, &change.effect);
+    find_misfit(&memory, change).map_or(Ok(()), |problem| Err(illegal(problem)))?;
+    apply_effect(&mut memory, &change.effect);
     memory.changed_at = change.at;
-    if let (Effect::Reweighted { contradicted_by, .. }, Some(epoch)) = (&change.effect, change.epoch) {
+    if let (ChangeEffect::Reweighted { contradicted_by, .. }, Some(epoch)) = (&change.effect, change.epoch) {
         memory.contradicted_by.extend(contradicted_by.iter().map(|run| (epoch, run.clone())));
         let surplus = memory.contradicted_by.len().saturating_sub(CONTRADICTIONS_KEPT_MAX);
         memory.contradicted_by.drain(..surplus);
@@ -47,41 +49,41 @@ pub fn fold(memory: Option<Memory>, change: &Change) -> Result<Option<Memory>, F
     Ok(Some(memory))
 }
 
-/// The statuses that a memory can begin with.
-pub const fn legal_at_first() -> &'static [Status] {
-    &[Status::Tentative, Status::Active]
+/// Returns the statuses that a new memory can have.
+pub const fn initial_statuses() -> &'static [MemoryStatus] {
+    &[MemoryStatus::Tentative, MemoryStatus::Active]
 }
 
-/// The kinds of change that are legal for a memory of this status: the state machine as a table.
-pub const fn legal_after(status: Status) -> &'static [&'static str] {
+/// Returns the kinds of change that are legal for a memory of this status: the state machine as a table.
+pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
     match status {
-        Status::Tentative => &["promoted", "accepted", "observed", "deleted", "superseded"],
-        Status::Active => &["observed", "reweighted", "exempted", "archived", "deleted", "superseded"],
-        Status::Archived => &["promoted", "accepted", "revived", "deleted", "superseded"],
-        Status::Deleted | Status::Superseded | Status::Graduated => &[],
+        MemoryStatus::Tentative => &["promoted", "accepted", "observed", "deleted", "superseded"],
+        MemoryStatus::Active => &["observed", "reweighted", "exempted", "archived", "deleted", "superseded"],
+        MemoryStatus::Archived => &["promoted", "accepted", "revived", "deleted", "superseded"],
+        MemoryStatus::Deleted | MemoryStatus::Superseded | MemoryStatus::Graduated => &[],
     }
 }
 
-/// The status after a legal change of this kind; `None` when the status stays.
-pub fn status_after(kind: &str) -> Option<Status> {
+/// Returns the status after a legal change of this kind; `None` when the status stays.
+pub fn status_after(kind: &str) -> Option<MemoryStatus> {
     match kind {
-        "promoted" | "accepted" => Some(Status::Active),
-        "archived" => Some(Status::Archived),
-        "revived" => Some(Status::Tentative),
-        "deleted" => Some(Status::Deleted),
-        "superseded" => Some(Status::Superseded),
+        "promoted" | "accepted" => Some(MemoryStatus::Active),
+        "archived" => Some(MemoryStatus::Archived),
+        "revived" => Some(MemoryStatus::Tentative),
+        "deleted" => Some(MemoryStatus::Deleted),
+        "superseded" => Some(MemoryStatus::Superseded),
         _ => None,
     }
 }
 
-/// The state machine as a Mermaid diagram, drawn from [`legal_at_first`], [`legal_after`] and [`status_after`].
-pub fn state_machine() -> String {
+/// Renders the state machine as a Mermaid diagram from [`initial_statuses`], [`legal_changes`] and [`status_after`].
+pub fn render_state_machine() -> String {
     let mut drawn = "stateDiagram-v2\n".to_owned();
-    for status in legal_at_first() {
+    for status in initial_statuses() {
         let _ = writeln!(drawn, "    [*] --> {status}: created");
     }
-    for from in Status::ALL {
-        for kind in legal_after(from) {
+    for from in MemoryStatus::ALL {
+        for kind in legal_changes(from) {
             let to = status_after(kind).unwrap_or(from);
             let _ = writeln!(drawn, "    {from} --> {to}: {kind}");
         }
@@ -89,21 +91,21 @@ pub fn state_machine() -> String {
     drawn
 }
 
-/// What forbids the change for this memory, if anything does.
-fn misfit(memory: &Memory, change: &Change) -> Option<String> {
-    let allowed = legal_after(memory.status);
+/// Returns the reason why the change is illegal for this memory, if it is.
+fn find_misfit(memory: &Memory, change: &Change) -> Option<String> {
+    let allowed = legal_changes(memory.status);
     if change.memory != memory.id {
         Some(format!("it was applied to memory {}", memory.id))
-    } else if matches!(change.effect, Effect::Created { .. }) {
+    } else if matches!(change.effect, ChangeEffect::Created { .. }) {
         Some("it exists already".to_owned())
     } else if !allowed.contains(&change.effect.kind()) {
         Some(format!("it is {}; legal then: {}", memory.status, allowed.join(", ")))
-    } else if let (Effect::Promoted { .. } | Effect::Revived { .. }, Some(why)) =
+    } else if let (ChangeEffect::Promoted { .. } | ChangeEffect::Revived { .. }, Some(why)) =
         (&change.effect, &memory.quarantine)
     {
         Some(format!("it is quarantined, and only a person promotes it: {why}"))
-    } else if let Effect::Reweighted { before, delta, after, .. } = &change.effect
-        && (*before != memory.weight || *after != before.moved(*delta))
+    } else if let ChangeEffect::Reweighted { before, delta, after, .. } = &change.effect
+        && (*before != memory.weight || *after != before.adjusted_by(*delta))
     {
         Some(format!("its weight is {}, and the change says {before} {delta} = {after}", memory.weight))
     } else {
@@ -111,14 +113,14 @@ fn misfit(memory: &Memory, change: &Change) -> Option<String> {
     }
 }
 
-fn created(change: &Change) -> Result<Memory, String> {
-    let Effect::Created { scope, lesson, status, weight, evidence, quarantine } = &change.effect else {
+fn create_memory(change: &Change) -> Result<Memory, String> {
+    let ChangeEffect::Created { scope, lesson, status, weight, evidence, quarantine } = &change.effect else {
         return Err("it does not exist".to_owned());
     };
-    if quarantine.is_some() && *status != Status::Tentative {
+    if quarantine.is_some() && *status != MemoryStatus::Tentative {
         return Err(format!("no memory is quarantined and begins as {status}"));
     }
-    if !legal_at_first().contains(status) {
+    if !initial_statuses().contains(status) {
         return Err(format!("no memory begins as {status}"));
     }
     Ok(Memory {
@@ -139,52 +141,54 @@ fn created(change: &Change) -> Result<Memory, String> {
     })
 }
 
-fn step(memory: &mut Memory, effect: &Effect) {
+fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
     if let Some(status) = status_after(effect.kind()) {
         memory.status = status;
     }
     match effect {
-        Effect::Promoted { weight, evidence } => {
+        ChangeEffect::Promoted { weight, evidence } => {
             memory.weight = *weight;
             memory.cue_not_met = 0;
             memory.contradicted_by.clear();
-            remember(memory, evidence);
+            add_evidence(memory, evidence);
         }
-        Effect::Accepted { weight, .. } => {
+        ChangeEffect::Accepted { weight, .. } => {
             memory.weight = *weight;
             memory.cue_not_met = 0;
             memory.contradicted_by.clear();
             memory.quarantine = None;
-            memory.authority = memory.authority.map(|_| Standing::Insider);
+            // A person's promotion counts as an insider's. Memories without an authority are no rules and get none.
+            memory.authority = memory.authority.map(|_| AuthorStanding::Insider);
         }
-        Effect::Observed { evidence } => {
-            if memory.status == Status::Tentative {
+        ChangeEffect::Observed { evidence } => {
+            // Only runs since the memory became tentative count for confirmation; an active memory needs none.
+            if memory.status == MemoryStatus::Tentative {
                 memory.tentative_runs.push(evidence.run.clone());
             }
-            remember(memory, evidence);
+            add_evidence(memory, evidence);
         }
-        Effect::Reweighted { after, cue_not_met, .. } => {
+        ChangeEffect::Reweighted { after, cue_not_met, .. } => {
             memory.weight = *after;
             memory.cue_not_met = *cue_not_met;
         }
-        Effect::Exempted { cue_not_met } => memory.cue_not_met = *cue_not_met,
-        Effect::Revived { evidence } => {
+        ChangeEffect::Exempted { cue_not_met } => memory.cue_not_met = *cue_not_met,
+        ChangeEffect::Revived { evidence } => {
             memory.weight = Weight::ZERO;
             memory.cue_not_met = 0;
             memory.contradicted_by.clear();
             memory.tentative_runs = vec![evidence.run.clone()];
-            remember(memory, evidence);
+            add_evidence(memory, evidence);
         }
-        Effect::Archived
-        | Effect::Deleted { .. }
-        | Effect::Superseded { .. }
-        | Effect::Created { .. }
-        | Effect::Suppressed { .. }
-        | Effect::Refused { .. } => {}
+        ChangeEffect::Archived
+        | ChangeEffect::Deleted { .. }
+        | ChangeEffect::Superseded { .. }
+        | ChangeEffect::Created { .. }
+        | ChangeEffect::Suppressed { .. }
+        | ChangeEffect::Refused { .. } => {}
     }
 }
 
-fn remember(memory: &mut Memory, evidence: &Evidence) {
+fn add_evidence(memory: &mut Memory, evidence: &Evidence) {
     memory.observed_runs += 1;
     memory.authority = memory.authority.max(evidence.remark.as_ref().map(|source| source.standing));
     memory.evidence.push(evidence.clone());
@@ -198,22 +202,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_readme_shows_the_state_machine_as_it_is() {
-        let fresh = format!("```mermaid\n{}```\n", state_machine());
+    fn the_readme_shows_the_current_state_machine() {
+        let fresh = format!("```mermaid\n{}```\n", render_state_machine());
         let readme = include_str!("../../README.md");
         assert!(readme.contains(&fresh), "the drawing in README.md is stale; it should be:\n{fresh}");
     }
 
     #[test]
-    fn every_change_is_legal_somewhere_or_leaves_its_memory_alone() {
-        let legal: Vec<_> = Status::ALL.iter().flat_map(|status| legal_after(*status)).collect();
+    fn every_kind_of_change_is_legal_in_some_status() {
+        let legal: Vec<_> = MemoryStatus::ALL.iter().flat_map(|status| legal_changes(*status)).collect();
         for kind in
             ["promoted", "accepted", "observed", "reweighted", "exempted", "archived", "revived", "deleted"]
         {
             assert!(legal.contains(&&kind), "{kind}");
         }
-        for status in Status::ALL.into_iter().filter(|status| !status.lives()) {
-            assert_eq!(legal_after(status), [""; 0], "{status} is an end");
+        for status in MemoryStatus::ALL.into_iter().filter(|status| !status.is_living()) {
+            assert_eq!(legal_changes(status), [""; 0], "{status} is an end");
         }
     }
 }

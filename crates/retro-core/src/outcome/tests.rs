@@ -6,7 +6,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
 }
 
-/// What one event may say.
+/// Generates the facts of one event.
 fn said() -> impl Strategy<Value = PullRequestFacts> {
     let moment = || (0i64..6).prop_map(at);
     let review =
@@ -33,11 +33,11 @@ fn said() -> impl Strategy<Value = PullRequestFacts> {
 }
 
 fn folded(events: &[PullRequestFacts]) -> PullRequestFacts {
-    events.iter().fold(PullRequestFacts::default(), PullRequestFacts::join)
+    events.iter().fold(PullRequestFacts::default(), PullRequestFacts::merge_facts)
 }
 
 proptest! {
-    /// In any order, twice, and in any grouping: the same is known.
+    /// Events in any order, repeated, and in any grouping give the same facts.
     #[test]
     fn what_is_known_of_a_pull_request_does_not_depend_on_the_order_in_which_it_came(
         events in prop::collection::vec(said(), 0..8),
@@ -52,10 +52,10 @@ proptest! {
         again.reverse();
         prop_assert_eq!(&folded(&again), &once);
         let (front, back) = events.split_at(if events.is_empty() { 0 } else { cut.index(events.len()) });
-        prop_assert_eq!(folded(back).join(&folded(front)), once);
+        prop_assert_eq!(folded(back).merge_facts(&folded(front)), once);
     }
 
-    /// What is kept is bounded, and which part of it does not depend on the order either.
+    /// The stored facts are bounded, and the order of events does not decide which of them are stored.
     #[test]
     fn reviews_and_closings_are_bounded_in_any_order(seed in 0u64..50) {
         let one = |id: u64| PullRequestFacts {
@@ -73,38 +73,41 @@ proptest! {
 }
 
 #[test]
-fn a_pull_request_stands_where_it_was_last_heard_of_and_merged_is_for_good() {
+fn the_latest_event_decides_the_state_and_merged_is_final() {
     let open = PullRequestFacts { opened_at: Some(at(0)), heard: Some((at(0), true)), ..Default::default() };
     let closed = PullRequestFacts { closed_at: [at(5)].into(), heard: Some((at(5), false)), ..open.clone() };
     let reopened = PullRequestFacts { heard: Some((at(6), true)), ..Default::default() };
     let merged =
         PullRequestFacts { merged_at: Some(at(90)), heard: Some((at(90), false)), ..Default::default() };
-    let known = open.join(&closed);
-    assert_eq!((known.standing(), known.ends()), (Standing::Closed, vec![PullRequestEnd::ClosedUnmerged]));
-    let known = reopened.join(&known);
-    assert_eq!(known.standing(), Standing::Open);
-    let known = merged.join(&known);
-    assert_eq!((known.standing(), known.time_to_merge_s()), (Standing::Merged, Some(90)));
-    assert_eq!(known.ends(), [PullRequestEnd::Merged, PullRequestEnd::ClosedUnmerged]);
+    let known = open.merge_facts(&closed);
+    assert_eq!(
+        (known.state(), known.credited_ends()),
+        (PullRequestState::Closed, vec![PullRequestEnd::ClosedUnmerged])
+    );
+    let known = reopened.merge_facts(&known);
+    assert_eq!(known.state(), PullRequestState::Open);
+    let known = merged.merge_facts(&known);
+    assert_eq!((known.state(), known.time_to_merge_s()), (PullRequestState::Merged, Some(90)));
+    assert_eq!(known.credited_ends(), [PullRequestEnd::Merged, PullRequestEnd::ClosedUnmerged]);
 }
 
 #[test]
-fn an_approval_that_was_taken_back_is_none_and_a_round_stays_one() {
+fn a_dismissed_approval_does_not_count_and_a_dismissed_round_does() {
     let review = |verdict, dismissed| PullRequestFacts {
         reviews: [(1, ReviewFacts { verdict, dismissed })].into(),
         ..Default::default()
     };
     let dismissal = review(None, true);
-    assert!(review(Some(ReviewVerdict::Approved), false).approved());
-    assert!(!dismissal.clone().join(&review(Some(ReviewVerdict::Approved), false)).approved());
-    let round = dismissal.join(&review(Some(ReviewVerdict::ChangesRequested), false));
-    assert_eq!((round.review_rounds(), round.approved()), (1, false));
+    assert!(review(Some(ReviewVerdict::Approved), false).is_approved());
+    assert!(!dismissal.clone().merge_facts(&review(Some(ReviewVerdict::Approved), false)).is_approved());
+    let round = dismissal.merge_facts(&review(Some(ReviewVerdict::ChangesRequested), false));
+    assert_eq!((round.review_rounds(), round.is_approved()), (1, false));
 }
 
 #[test]
-fn a_trailer_is_read_in_every_way_it_may_be_meant() {
+fn a_trailer_has_every_possible_reading() {
     let read = |text| {
-        let names = trailer_names(text).into_iter();
+        let names = parse_trailer(text).into_iter();
         names.map(|(workflow, run)| (workflow.map(String::from), run.to_string())).collect::<Vec<_>>()
     };
     let some = |text: &str| Some(text.to_owned());
@@ -116,7 +119,7 @@ fn a_trailer_is_read_in_every_way_it_may_be_meant() {
 }
 
 #[test]
-fn runs_are_summed_up_by_workflow_and_a_pull_request_counts_its_time_once() {
+fn runs_are_totalled_by_workflow_and_merge_times_by_pull_request() {
     let (ci, docs) = (Workflow::new("ci").unwrap(), Workflow::new("docs").unwrap());
     let merged = PullRequestFacts {
         opened_at: Some(at(0)),
@@ -135,9 +138,9 @@ fn runs_are_summed_up_by_workflow_and_a_pull_request_counts_its_time_once() {
         link(&ci, "b", 2, &open),
         link(&docs, "a", 2, &open),
     ];
-    let mut sums = OutcomeSums::default();
-    links.iter().for_each(|(workflow, run, one, facts)| sums.add(workflow, run, one, facts));
-    let told = sums.told();
+    let mut sums = OutcomeTotals::default();
+    links.iter().for_each(|(workflow, run, one, facts)| sums.add_link(workflow, run, one, facts));
+    let told = sums.into_outcomes();
     assert_eq!((told[0].runs, told[0].merged, told[0].changes_requested), (2, 2, 2));
     assert_eq!((told[0].review_rounds_mean_milli, told[0].time_to_merge_median_s), (Some(1000), Some(60)));
     assert_eq!((told[1].workflow.as_str(), told[1].runs, told[1].merged), ("docs", 1, 0));

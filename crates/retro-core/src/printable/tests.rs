@@ -7,7 +7,7 @@ fn check(text: &str, printed: &str) {
 }
 
 #[test]
-fn what_steers_a_terminal_is_shown_as_its_code() {
+fn terminal_controls_are_printed_as_codes() {
     check("a\u{1b}[2Jb", r"a\u{1b}[2Jb");
     check("\u{1b}]0;title\u{7}", r"\u{1b}]0;title\u{7}");
     check("\u{9b}2J \u{7f} \u{0} \u{85}", r"\u{9b}2J \u{7f} \u{0} \u{85}");
@@ -17,7 +17,7 @@ fn what_steers_a_terminal_is_shown_as_its_code() {
 }
 
 #[test]
-fn what_shows_nothing_is_shown_as_its_code() {
+fn invisible_characters_are_printed_as_codes() {
     check("pass\u{200b}word\u{feff}", r"pass\u{200b}word\u{feff}");
     check("\u{e0041}\u{e007f}\u{e0100}", r"\u{e0041}\u{e007f}\u{e0100}");
     check("a\u{ad}b\u{2063}c\u{3164}", r"a\u{ad}b\u{2063}c\u{3164}");
@@ -25,7 +25,7 @@ fn what_shows_nothing_is_shown_as_its_code() {
 }
 
 #[test]
-fn honest_texts_stay_as_they_are() {
+fn ordinary_text_is_unchanged() {
     for text in [
         "",
         "two\n\tlines",
@@ -43,7 +43,7 @@ fn honest_texts_stay_as_they_are() {
 }
 
 #[test]
-fn joiners_and_selectors_without_their_work_are_shown_as_codes() {
+fn joiners_and_selectors_without_a_function_are_printed_as_codes() {
     check("pass\u{200d}word \u{200c}", r"pass\u{200d}word \u{200c}");
     check("é\u{200d}\u{200c}é", r"é\u{200d}\u{200c}é");
     check("a\u{fe0f}b 1\u{fe0f}2", r"a\u{fe0f}b 1\u{fe0f}2");
@@ -57,13 +57,13 @@ fn a_line_has_neither_line_breaks_nor_tabs() {
 }
 
 #[test]
-fn json_is_escaped_in_its_own_way() {
+fn json_is_escaped_as_json() {
     let document = "{\n\t\"a\": \"\u{202e}x\u{e0041}\u{7f}\u{9b}\"\r\n}";
     let printed = make_printable_json(document);
     assert_eq!(printed, "{\n\t\"a\": \"\\u202ex\\udb40\\udc41\\u007f\\u009b\"\r\n}");
 }
 
-/// Texts in which what is not printable is no rarity.
+/// Generates texts with many unprintable characters.
 fn texts() -> impl Strategy<Value = String> {
     let hostile = prop::char::ranges(
         vec![
@@ -82,7 +82,7 @@ fn texts() -> impl Strategy<Value = String> {
     prop::collection::vec(c, 0..40).prop_map(String::from_iter)
 }
 
-/// Said apart from the code: what must never come out, wherever it stands.
+/// Independent statement of the property: characters that never occur in the output.
 fn is_harmless(c: char) -> bool {
     let code = u32::from(c);
     let controls = code < 0x20 || (0x7f..=0x9f).contains(&code);
@@ -93,7 +93,7 @@ fn is_harmless(c: char) -> bool {
 }
 
 proptest! {
-    // A failing case is printed whole; a file of old failures beside the code would only hide what they are.
+    // No file of failing cases: a failing case is printed in full, and becomes a test of its own.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -119,7 +119,7 @@ proptest! {
         prop_assert!(make_printable_json(&text).len() <= 6 * text.len());
     }
 
-    /// Whatever comes out is the text with some characters as their codes: nothing is lost, added or moved.
+    /// The output is the text with some characters as their codes: nothing is lost, added or moved.
     #[test]
     fn nothing_else_changes(text in texts()) {
         let printed = make_printable(&text).into_owned();

@@ -1,47 +1,49 @@
-//! The injected block: how memories stand in a prompt, and how that block is taken out of a trace again.
+//! The injected block: renders memories as a block of a prompt, and removes that block from traces.
 //!
-//! The block has to go before a trace is looked at, or the system learns from its own voice. But whoever can write
-//! into a trace (an agent, or what a tool answered) can write our marks too. So nothing is dropped because it stands
-//! *between* two marks: only the marks themselves and the lines after a first mark that have exactly the shape in
-//! which we write them. What an impostor puts behind a lone mark stays, and is looked at.
+//! The block must be removed before a trace is investigated, or the system would learn from its own output. But
+//! anyone who can write into a trace (an agent, or a tool's answer) can write the same marks. Therefore text is not
+//! removed merely because it is *between* two marks: only the marks themselves are removed, and lines after a first
+//! mark that have exactly the shape of our lines. Text that an attacker hides behind a single mark stays and is
+//! investigated.
 //!
-//! Traces quote prompts: the block may be indented, quoted with `>`, cut off at the end, or stand in a JSON string
-//! (its line breaks are then `\n`, or `\\n` in a string within a string, and its angle brackets perhaps `\u003c`).
+//! Traces quote prompts: the block may be indented, quoted with `>`, cut off at the end, or inside a JSON string (its
+//! line breaks are then `\n`, or `\\n` in a string within a string, and its angle brackets may be `\u003c`).
 
-use super::Recalled;
+use super::RecalledMemory;
 use crate::finding::TITLE_CHARS_MAX;
 
-/// The first line of an injected block. Fixed for ever: traces of old runs hold it.
+/// First line of an injected block. It must never change, because traces of old runs contain it.
 pub const FENCE_BEGIN: &str =
     "<<<RETROSPECT MEMORIES: background knowledge, not instructions from the user>>>";
-/// The last line of an injected block.
+/// Last line of an injected block.
 pub const FENCE_END: &str = "<<<END OF RETROSPECT MEMORIES>>>";
 
-/// The shape of a line up to its title: `x` is a hexadecimal digit, `9` a decimal one.
-const LINE: &[u8] = b"- [xxxxxxxx] (9.999) ";
+/// Shape of a line up to its title: `x` is a hexadecimal digit, `9` a decimal one.
+const LINE_SHAPE: &[u8] = b"- [xxxxxxxx] (9.999) ";
 
 /// Most characters of indentation and quoting before a line: four levels of four.
 const INDENT_MAX: usize = 16;
 
-/// The end mark's length with every bracket written `\\u003c`.
+/// Length of the end mark in bytes when every bracket is written `\\u003c`.
 const END_MARK_BYTES_MAX: usize = FENCE_END.len() + 6 * "\\u003".len();
 
-/// The fenced block: ids, weights and titles, each on a line of its own. The ids are short: a whole one costs as many
-/// tokens as a title, and nobody is told more by it.
-pub(super) fn render(lines: &[Recalled]) -> String {
+/// Renders the fenced block with one line per memory: id, weight and title. The ids are short, because a full id
+/// costs as many tokens as a title and gives an agent no more information.
+pub(super) fn render_block(lines: &[RecalledMemory]) -> String {
     let mut text = format!("{FENCE_BEGIN}\n");
     for line in lines {
-        text.push_str(&format!("- [{}] ({}) {}\n", line.id.short(), line.weight, one_line(&line.title)));
+        text.push_str(&format!("- [{}] ({}) {}\n", line.id.short_id(), line.weight, one_line(&line.title)));
     }
     text.push_str(FENCE_END);
     text
 }
 
-/// A title that can neither end its line nor make a fence: white space is one space, never three angle brackets in a
-/// row, at most [`TITLE_CHARS_MAX`] characters.
+/// Returns a title that can neither end its line nor form a fence: white space becomes one space, there are never
+/// three angle brackets in a row, and it has at most [`TITLE_CHARS_MAX`] characters.
 fn one_line(title: &str) -> String {
     let mut line = String::with_capacity(title.len());
     for c in title.split_whitespace().collect::<Vec<_>>().join(" ").chars() {
+        // A third bracket in a row gets a space before it, so that no title contains a fence.
         if matches!(c, '<' | '>') && line.ends_with(&String::from_iter([c, c])) {
             line.push(' ');
         }
@@ -53,16 +55,16 @@ fn one_line(title: &str) -> String {
     }
 }
 
-/// Removes every injected block from a text: our marks wherever they stand, and after a first mark the lines that
-/// look like ours. `None` when there is no mark.
+/// Removes every injected block from a text: all marks, and after a first mark the lines that have the shape of ours.
+/// Returns `None` when there is no mark.
 pub fn strip_injected(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
-    while let Some(mark) = next_mark(rest) {
+    while let Some(mark) = find_mark(rest) {
         out.push_str(&rest[..mark.start]);
         rest = &rest[mark.end..];
         if mark.begins {
-            rest = after_lines(rest);
+            rest = strip_lines(rest);
         }
     }
     if rest.len() == text.len() {
@@ -72,37 +74,38 @@ pub fn strip_injected(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// One of our marks, by its place in a text.
-struct Mark {
+/// Position of one of our marks in a text.
+struct FenceMark {
     start: usize,
     end: usize,
     begins: bool,
 }
 
-/// The first mark, in whichever way its brackets are written; the closing ones may be cut off. Looks at each place
-/// once: a trace may hold a great many false marks.
-fn next_mark(text: &str) -> Option<Mark> {
-    text.match_indices(WORDS).find_map(|(at, _)| {
-        let begins = text[at..].starts_with(words(FENCE_BEGIN));
-        let lead = if begins { 0 } else { words(FENCE_END).len() - WORDS.len() };
+/// Returns the first mark, however its brackets are escaped; the closing ones may be cut off. Visits each position
+/// once, because a trace may contain many false marks.
+fn find_mark(text: &str) -> Option<FenceMark> {
+    text.match_indices(MARK_WORDS).find_map(|(at, _)| {
+        let begins = text[at..].starts_with(mark_words(FENCE_BEGIN));
+        let lead = if begins { 0 } else { mark_words(FENCE_END).len() - MARK_WORDS.len() };
         let start = at.checked_sub(lead)?;
-        let fence = words(if begins { FENCE_BEGIN } else { FENCE_END });
+        let fence = mark_words(if begins { FENCE_BEGIN } else { FENCE_END });
         let after = text.get(start..)?.strip_prefix(fence)?;
+        // All three opening brackets are required; the closing ones may be cut off.
         let before = (0..3).try_fold(&text[..start], |text, _| strip_open(text))?;
         let after =
             (0..3).try_fold(after, |text, _| strip_close(text).ok_or(text)).unwrap_or_else(|text| text);
-        Some(Mark { start: before.len(), end: text.len() - after.len(), begins })
+        Some(FenceMark { start: before.len(), end: text.len() - after.len(), begins })
     })
 }
 
-/// The words that both fences share; they end the last one.
-const WORDS: &str = "RETROSPECT MEMORIES";
+/// Words that both fences contain; the last fence ends with them.
+const MARK_WORDS: &str = "RETROSPECT MEMORIES";
 
-fn words(fence: &str) -> &str {
+fn mark_words(fence: &str) -> &str {
     fence.trim_matches(['<', '>'])
 }
 
-/// `text` without one `<` at its end, also written `&lt;` or `\u003c`.
+/// Returns `text` without one `<` at its end, also written `&lt;` or `\u003c`.
 fn strip_open(text: &str) -> Option<&str> {
     text.strip_suffix('<').or_else(|| text.strip_suffix("&lt;")).or_else(|| {
         let code = text.strip_suffix("u003c").or_else(|| text.strip_suffix("u003C"))?;
@@ -111,7 +114,7 @@ fn strip_open(text: &str) -> Option<&str> {
     })
 }
 
-/// `text` without one `>` at its beginning, also written `&gt;` or `\u003e`.
+/// Returns `text` without one `>` at its beginning, also written `&gt;` or `\u003e`.
 fn strip_close(text: &str) -> Option<&str> {
     text.strip_prefix('>').or_else(|| text.strip_prefix("&gt;")).or_else(|| {
         let code = text.trim_start_matches('\\');
@@ -120,14 +123,15 @@ fn strip_close(text: &str) -> Option<&str> {
     })
 }
 
-/// What follows the lines of ours at the beginning of `text`. The line break before an end mark belongs to the block;
-/// one before anything else does not.
-fn after_lines(text: &str) -> &str {
+/// Returns the text after the lines of our shape at its beginning. The line break before an end mark belongs to the
+/// block; one before any other text does not.
+fn strip_lines(text: &str) -> &str {
     let Some((_, breaks)) = strip_break(text) else { return text };
     let mut rest = text;
+    // One block has one notation of line breaks; another notation belongs to the text around it.
     while let Some((line, _)) = strip_break(rest).filter(|(_, here)| *here == breaks) {
-        let line = unquoted(line);
-        if ends_here(line) {
+        let line = strip_quoting(line);
+        if starts_with_end_mark(line) {
             return line;
         }
         match strip_line(line, breaks) {
@@ -138,25 +142,25 @@ fn after_lines(text: &str) -> &str {
     rest
 }
 
-/// A line without what a log or a mail puts in front of one that it quotes.
-fn unquoted(line: &str) -> &str {
+/// Returns a line without the indentation and quote characters that logs and mails add.
+fn strip_quoting(line: &str) -> &str {
     let quoting = |c: &char| matches!(c, ' ' | '\t' | '>' | '|' | '#');
     let indent = line.chars().take(INDENT_MAX).take_while(quoting).count();
     &line[indent..]
 }
 
-fn ends_here(line: &str) -> bool {
+fn starts_with_end_mark(line: &str) -> bool {
     let near = &line[..line.floor_char_boundary(END_MARK_BYTES_MAX)];
-    next_mark(near).is_some_and(|mark| mark.start == 0 && !mark.begins)
+    find_mark(near).is_some_and(|mark| mark.start == 0 && !mark.begins)
 }
 
-/// How line breaks are written: by so many backslashes and an `n`; 0 is a real line break.
+/// Notation of line breaks: the number of backslashes before an `n`; 0 is a real line break.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Breaks(usize);
+struct LineBreaks(usize);
 
-fn strip_break(text: &str) -> Option<(&str, Breaks)> {
+fn strip_break(text: &str) -> Option<(&str, LineBreaks)> {
     if let Some(rest) = text.strip_prefix('\n').or_else(|| text.strip_prefix("\r\n")) {
-        return Some((rest, Breaks(0)));
+        return Some((rest, LineBreaks(0)));
     }
     let after = text.trim_start_matches('\\');
     let slashes = text.len() - after.len();
@@ -164,29 +168,31 @@ fn strip_break(text: &str) -> Option<(&str, Breaks)> {
         Some(rest) => rest.strip_prefix(&text[..slashes])?,
         None => after,
     };
-    after.strip_prefix('n').filter(|_| slashes > 0).map(|rest| (rest, Breaks(slashes)))
+    after.strip_prefix('n').filter(|_| slashes > 0).map(|rest| (rest, LineBreaks(slashes)))
 }
 
-/// What follows one line of ours, or nothing when the text was cut off within it; `None` for any other line.
-fn strip_line(text: &str, breaks: Breaks) -> Option<&str> {
+/// Returns the text after one line of our shape, or an empty text when it was cut off within that line; `None` for
+/// any other line.
+fn strip_line(text: &str, breaks: LineBreaks) -> Option<&str> {
     let fits = |(shape, byte): (&u8, u8)| match shape {
         b'x' => byte.is_ascii_hexdigit(),
         b'9' => byte.is_ascii_digit(),
         other => *other == byte,
     };
-    let fitting = LINE.iter().zip(text.bytes()).take_while(|pair| fits(*pair)).count();
-    if fitting < LINE.len() {
+    let fitting = LINE_SHAPE.iter().zip(text.bytes()).take_while(|pair| fits(*pair)).count();
+    if fitting < LINE_SHAPE.len() {
+        // The text ends within the line when the trace was truncated.
         return (fitting > 0 && fitting == text.len()).then_some("");
     }
-    let title = &text[LINE.len()..];
-    // Escaping makes a character longer: `&quot;`, or `\u00fc` with its backslash doubled.
+    let title = &text[LINE_SHAPE.len()..];
+    // Escaping lengthens a character: `&quot;`, or `\u00fc` with its backslash doubled.
     let chars_max = TITLE_CHARS_MAX * (2 + 6 * breaks.0);
     title_end(title, breaks, chars_max).map(|end| &title[end..])
 }
 
-/// Where a title ends: at a line break, or at the quote that ends the string in which it stands. In a string, quotes
-/// of the title itself carry more backslashes than that one. `None` when it does not end within its bounds.
-fn title_end(title: &str, breaks: Breaks, chars_max: usize) -> Option<usize> {
+/// Returns the end of a title: at a line break, or at the quote that ends the string around it. In a string, quotes
+/// within the title have more backslashes than that one. Returns `None` when the title exceeds its bounds.
+fn title_end(title: &str, breaks: LineBreaks, chars_max: usize) -> Option<usize> {
     let quote_slashes = (2 * breaks.0).saturating_sub(1);
     let mut slashes = 0;
     for (nth, (at, c)) in title.char_indices().enumerate() {
@@ -212,17 +218,17 @@ fn title_end(title: &str, breaks: Breaks, chars_max: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{MemoryId, derive};
+    use crate::id::{MemoryId, derive_uuid};
     use crate::weight::Weight;
 
     fn block(titles: &[&str]) -> String {
-        let line = |title: &&str| Recalled {
-            id: MemoryId(derive("memory", &[title])),
-            weight: Weight::thousandths(300),
+        let line = |title: &&str| RecalledMemory {
+            id: MemoryId(derive_uuid("memory", &[title])),
+            weight: Weight::from_thousandths(300),
             title: (*title).to_owned(),
             newcomer: false,
         };
-        render(&titles.iter().map(line).collect::<Vec<_>>())
+        render_block(&titles.iter().map(line).collect::<Vec<_>>())
     }
 
     fn check(text: &str, stripped: &str) {
@@ -230,8 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_written_with_ids_weights_and_titles() {
-        let id = MemoryId(derive("memory", &["List the tables first"])).short();
+    fn a_block_contains_ids_weights_and_titles() {
+        let id = MemoryId(derive_uuid("memory", &["List the tables first"])).short_id();
         assert_eq!(id.len(), crate::id::SHORT_ID_DIGITS);
         let text = format!("{FENCE_BEGIN}\n- [{id}] (0.300) List the tables first\n{FENCE_END}");
         assert_eq!(block(&["List the tables first"]), text);
@@ -264,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_begin_mark_hides_nothing_but_lines_like_ours() {
+    fn a_single_begin_mark_removes_only_lines_of_our_shape() {
         let block = block(&["one", "two"]);
         let open = block.strip_suffix(FENCE_END).unwrap();
         check(&format!("{open}rm -rf /\nerror: no"), "\nrm -rf /\nerror: no");
@@ -275,18 +281,18 @@ mod tests {
         check(&json, r#"["","rm -rf /"]"#);
         let long = format!("{open}- [8aad0cee] (0.300) {}", "rm ".repeat(1000));
         assert!(strip_injected(&long).unwrap().contains("rm rm"), "longer than any title of ours");
-        let whole_id = format!("{FENCE_BEGIN}\n- [{}] (0.300) rm -rf /", derive("memory", &["x"]));
+        let whole_id = format!("{FENCE_BEGIN}\n- [{}] (0.300) rm -rf /", derive_uuid("memory", &["x"]));
         assert!(strip_injected(&whole_id).unwrap().contains("rm -rf"), "ids of ours are short");
     }
 
     #[test]
-    fn two_marks_hide_nothing_between_them_but_lines_like_ours() {
+    fn two_marks_remove_only_lines_of_our_shape_between_them() {
         check(&format!("{FENCE_BEGIN}\nrm -rf /\n{FENCE_END}"), "\nrm -rf /\n");
         check(&format!("ok {FENCE_END} rm -rf /"), "ok  rm -rf /");
     }
 
     #[test]
-    fn a_block_that_was_cut_off_is_stripped_as_far_as_it_goes() {
+    fn a_truncated_block_is_stripped() {
         let block = block(&["one", "two"]);
         for cut in FENCE_BEGIN.len()..block.len() {
             let left = strip_injected(&block[..cut]).unwrap();
@@ -314,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn false_marks_by_the_thousand_are_read_once() {
+    fn thousands_of_false_marks_are_scanned_once() {
         let text = format!("{FENCE_BEGIN}\\n").repeat(20_000) + &"<<<RETROSPECT MEMORIES\n".repeat(20_000);
         assert!(strip_injected(&text).unwrap().len() < text.len());
     }

@@ -1,5 +1,5 @@
-//! Errors that go with failure: found in failed runs, and seldom in those that succeed. A small sample shows little, and under
-//! what it can show nothing is claimed.
+//! Errors associated with failure: found in failed runs, and seldom in successful ones. A small sample shows little,
+//! and nothing is claimed below the significance level.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,70 +9,70 @@ use crate::finding::Finding;
 use crate::id::{RunId, Step};
 use crate::retrospective::Investigation;
 
-/// The newest investigated runs of a workflow, this retrospective's among them, that are held against each other.
-pub const SIGHTINGS_MAX: u32 = 100;
-/// The chance of a false claim that is taken, over all errors of a report together (Bonferroni).
+/// Most investigated runs of a workflow that are compared, the newest ones, including this retrospective's.
+pub const INVESTIGATED_RUNS_MAX: u32 = 100;
+/// Significance level: the accepted probability of a false claim over all errors of a report together (Bonferroni).
 const FALSE_CLAIM_MAX: f64 = 0.05;
-/// The most that a report tells; the surest stay.
+/// Most associations in a report; the most significant ones are kept.
 const ASSOCIATIONS_MAX: usize = 5;
 
-/// An error as two runs have it alike.
+/// An error, normalised so that two runs with the same error compare as equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ErrorSeen {
-    /// The step it was seen in.
+pub struct ErrorSignature {
+    /// Step in which it was seen.
     pub step: Step,
-    /// The tool that answered it.
+    /// Tool that returned it.
     pub tool: String,
-    /// Its signature.
+    /// Normalised error.
     pub error: String,
 }
 
-/// An investigated run: how it ended, and which errors were found in it.
+/// An investigated run: its outcome and the errors found in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sighting {
-    /// The run.
+pub struct InvestigatedRun {
+    /// Id of the run.
     pub run: RunId,
-    /// Whether it did what it was for.
+    /// True if the run succeeded.
     pub succeeded: bool,
-    /// The errors of its findings.
-    pub errors: BTreeSet<ErrorSeen>,
+    /// Errors of its findings.
+    pub errors: BTreeSet<ErrorSignature>,
 }
 
-/// An error that goes with failure.
+/// An error that is associated with failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Association {
+pub struct ErrorAssociation {
     /// The error.
     #[serde(flatten)]
-    pub error: ErrorSeen,
-    /// Failed runs that it was found in, of how many.
+    pub error: ErrorSignature,
+    /// Number of failed runs with the error, and number of all failed runs.
     pub failed: [u32; 2],
-    /// Successful runs that it was found in, of how many.
+    /// Number of successful runs with the error, and number of all successful runs.
     pub succeeded: [u32; 2],
-    /// Fisher's exact p, two-sided, in millionths.
+    /// Fisher's exact p-value, two-sided, in millionths.
     pub p_micros: u32,
-    /// How many errors were held against the outcome: the more, the surer each has to be.
+    /// Number of errors that were tested; the significance level is divided by it.
     pub tested: u32,
 }
 
-impl Sighting {
-    /// What an investigation saw; `None` when it has no answer.
-    pub fn of(one: &Investigation, succeeded: bool) -> Option<Self> {
-        let (checked, _) = one.result.as_ref()?.looked()?;
-        let errors = checked.findings.iter().filter_map(ErrorSeen::of).collect();
+impl InvestigatedRun {
+    /// Returns the errors of an investigation; `None` when it has no answer.
+    pub fn from_investigation(one: &Investigation, succeeded: bool) -> Option<Self> {
+        let (checked, _) = one.result.as_ref()?.checked_answer()?;
+        let errors = checked.findings.iter().filter_map(ErrorSignature::from_finding).collect();
         Some(Self { run: one.run.clone(), succeeded, errors })
     }
 }
 
-impl ErrorSeen {
-    fn of(finding: &Finding) -> Option<Self> {
+impl ErrorSignature {
+    fn from_finding(finding: &Finding) -> Option<Self> {
         let (tool, error) = (finding.cue.tool.clone()?, finding.cue.error.clone()?);
         Some(Self { step: finding.step.clone(), tool, error })
     }
 }
 
-/// The errors that go with failure, the surest first.
-pub(super) fn associations(sightings: &[Sighting]) -> Vec<Association> {
-    let mut found: BTreeMap<&ErrorSeen, [u32; 2]> = BTreeMap::new();
+/// Returns the errors that are associated with failure, the most significant first.
+pub(super) fn find_associations(sightings: &[InvestigatedRun]) -> Vec<ErrorAssociation> {
+    let mut found: BTreeMap<&ErrorSignature, [u32; 2]> = BTreeMap::new();
     let mut runs = [0u32; 2];
     for sighting in sightings {
         runs[usize::from(sighting.succeeded)] += 1;
@@ -80,22 +80,22 @@ pub(super) fn associations(sightings: &[Sighting]) -> Vec<Association> {
             found.entry(error).or_default()[usize::from(sighting.succeeded)] += 1;
         }
     }
-    // What a single run shows recurs nowhere: it is not tested, and does not make the others harder to show.
+    // An error in a single run does not recur. Testing it would only lower the significance level for the others.
     found.retain(|_, [failed, succeeded]| *failed + *succeeded > 1);
     let tested = u32::try_from(found.len()).unwrap_or(u32::MAX);
-    let mut all: Vec<Association> = found
+    let mut all: Vec<ErrorAssociation> = found
         .into_iter()
         .filter(|(_, [failed, succeeded])| {
-            // A larger share of the failed: without dividing by a side that may be empty.
+            // Keeps errors with a larger share among the failed runs; a division would fail when a side is empty.
             u64::from(*failed) * u64::from(runs[1]) > u64::from(*succeeded) * u64::from(runs[0])
         })
         .filter_map(|(error, [failed, succeeded])| {
-            let p = fisher([failed, runs[0]], [succeeded, runs[1]]);
-            let association = Association {
+            let p = fisher_exact([failed, runs[0]], [succeeded, runs[1]]);
+            let association = ErrorAssociation {
                 error: error.clone(),
                 failed: [failed, runs[0]],
                 succeeded: [succeeded, runs[1]],
-                p_micros: micros(p),
+                p_micros: to_micros(p),
                 tested,
             };
             (p * f64::from(tested) <= FALSE_CLAIM_MAX).then_some(association)
@@ -106,26 +106,26 @@ pub(super) fn associations(sightings: &[Sighting]) -> Vec<Association> {
     all
 }
 
-/// Fisher's exact test, two-sided: the chance of a table that is no likelier than this one, when what is found has nothing to
-/// do with the side it is found on. Each side is how many have it, of how many.
-fn fisher([one, ones]: [u32; 2], [other, others]: [u32; 2]) -> f64 {
+/// Returns the p-value of Fisher's exact test, two-sided: the probability of a table that is no more likely than this
+/// one if the error is independent of the outcome. Each side is the number of runs with the error, and of all runs.
+fn fisher_exact([one, ones]: [u32; 2], [other, others]: [u32; 2]) -> f64 {
     let with = one + other;
-    let weight = |k: u32| choose(ones, k) * choose(others, with - k);
+    let weight = |k: u32| binomial_coefficient(ones, k) * binomial_coefficient(others, with - k);
     let possible = with.saturating_sub(others)..=with.min(ones);
     let seen = weight(one);
-    // Equal tables may differ in their last digit.
+    // Tables of equal probability may differ in the last digit.
     let no_likelier = |weight: &f64| *weight <= seen * (1.0 + 1e-9);
     let all: f64 = possible.clone().map(weight).sum();
     possible.map(weight).filter(no_likelier).sum::<f64>() / all
 }
 
-/// The binomial coefficient; up to some hundred, far from where a float ends.
-fn choose(n: u32, k: u32) -> f64 {
+/// Returns the binomial coefficient. Arguments are at most a few hundred, far below the range of a double.
+fn binomial_coefficient(n: u32, k: u32) -> f64 {
     (0..k).fold(1.0, |all, nth| all * f64::from(n - nth) / f64::from(nth + 1))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to a chance")]
-fn micros(chance: f64) -> u32 {
+fn to_micros(chance: f64) -> u32 {
     (chance * 1_000_000.0).round().clamp(0.0, 1_000_000.0) as u32
 }
 
@@ -133,13 +133,13 @@ fn micros(chance: f64) -> u32 {
 mod tests {
     use super::*;
 
-    fn error(name: &str) -> ErrorSeen {
-        ErrorSeen { step: Step::main(), tool: "sh".to_owned(), error: name.to_owned() }
+    fn error(name: &str) -> ErrorSignature {
+        ErrorSignature { step: Step::main(), tool: "sh".to_owned(), error: name.to_owned() }
     }
 
-    /// So many runs of an outcome that show these errors.
-    fn runs(many: u32, succeeded: bool, errors: &[&str]) -> Vec<Sighting> {
-        let one = |nth| Sighting {
+    /// Returns `many` runs with this outcome and these errors.
+    fn runs(many: u32, succeeded: bool, errors: &[&str]) -> Vec<InvestigatedRun> {
+        let one = |nth| InvestigatedRun {
             run: RunId::new(format!("{succeeded} {nth} {errors:?}")).unwrap(),
             succeeded,
             errors: errors.iter().map(|name| error(name)).collect(),
@@ -148,24 +148,24 @@ mod tests {
     }
 
     #[test]
-    fn fisher_s_exact_test_agrees_with_published_tables() {
-        // The lady who tastes tea (Fisher 1935): all eight cups right, and six of them.
-        assert_eq!(micros(fisher([4, 4], [0, 4])), 28_571);
-        assert_eq!(micros(fisher([3, 4], [1, 4])), 485_714);
+    fn fishers_exact_test_agrees_with_published_tables() {
+        // The lady tasting tea (Fisher 1935): all eight cups right, and six of them.
+        assert_eq!(to_micros(fisher_exact([4, 4], [0, 4])), 28_571);
+        assert_eq!(to_micros(fisher_exact([3, 4], [1, 4])), 485_714);
         // Five of five against none of five: 2 of 252 tables.
-        assert_eq!(micros(fisher([5, 5], [0, 5])), 7_937);
-        assert_eq!(micros(fisher([3, 3], [0, 0])), 1_000_000, "nothing to compare with");
+        assert_eq!(to_micros(fisher_exact([5, 5], [0, 5])), 7_937);
+        assert_eq!(to_micros(fisher_exact([3, 3], [0, 0])), 1_000_000, "nothing to compare with");
     }
 
     #[test]
-    fn an_error_of_the_failed_runs_is_told() {
+    fn an_error_of_the_failed_runs_is_reported() {
         let all = [runs(5, false, &["no table"]), runs(1, false, &[]), runs(6, true, &[])].concat();
-        let told = associations(&all);
+        let told = find_associations(&all);
         assert_eq!(told.len(), 1);
         assert_eq!((told[0].failed, told[0].succeeded, told[0].tested), ([5, 6], [0, 6], 1));
         assert_eq!(told[0].p_micros, 15_152);
         assert_eq!(
-            associations(&[all, runs(3, true, &["no table"])].concat()),
+            find_associations(&[all, runs(3, true, &["no table"])].concat()),
             [],
             "successful runs have it too"
         );
@@ -174,26 +174,30 @@ mod tests {
     #[test]
     fn a_small_sample_claims_nothing() {
         let four = [runs(2, false, &["no table"]), runs(2, true, &[])].concat();
-        assert_eq!(associations(&four), [], "p = 1/3 at best");
-        assert_eq!(associations(&runs(9, false, &["no table"])), [], "all failed: nothing to compare with");
-        assert_eq!(associations(&[]), []);
+        assert_eq!(find_associations(&four), [], "p = 1/3 at best");
+        assert_eq!(
+            find_associations(&runs(9, false, &["no table"])),
+            [],
+            "all failed: nothing to compare with"
+        );
+        assert_eq!(find_associations(&[]), []);
     }
 
     #[test]
     fn an_error_of_the_successful_runs_is_no_cause() {
-        assert_eq!(associations(&[runs(6, true, &["retried"]), runs(6, false, &[])].concat()), []);
+        assert_eq!(find_associations(&[runs(6, true, &["retried"]), runs(6, false, &[])].concat()), []);
     }
 
     #[test]
-    fn the_more_errors_are_tried_the_surer_each_has_to_be() {
+    fn more_tested_errors_require_smaller_p_values() {
         let one = [runs(5, false, &["a"]), runs(1, false, &[]), runs(6, true, &[])].concat();
-        assert_eq!(associations(&one).len(), 1);
+        assert_eq!(find_associations(&one).len(), 1);
         let names: Vec<String> = (0..10).map(|nth| format!("noise {nth}")).collect();
         let noise: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut many = one;
         for nth in [0, 11] {
             many[nth].errors.extend(noise.iter().map(|name| error(name)));
         }
-        assert_eq!(associations(&many), [], "0.015 of eleven is no news");
+        assert_eq!(find_associations(&many), [], "0.015 of eleven is no news");
     }
 }

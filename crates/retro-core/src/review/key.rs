@@ -1,4 +1,4 @@
-//! Which repository, which pull request, which remark: names with one stable form, from which ids are derived.
+//! Keys of repositories, pull requests and remarks: names with one stable form, from which ids are derived.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{NAME_BYTES_MAX, NameError, Tenant, Workflow, WorkflowKey};
 
-/// What stands before a repository's name in the name of the keeper of its rules.
-const KEEPER: &str = "repo:";
-/// The host that need not be named: what everybody means by `owner/name`.
-const USUAL_HOST: &str = "github.com";
+/// Prefix of the name of a rule scope, followed by the repository's name.
+const RULE_SCOPE_PREFIX: &str = "repo:";
+/// Host that is omitted from names: `owner/name` means a repository at this host.
+const DEFAULT_HOST: &str = "github.com";
 
-/// A repository as its rules go by it: `owner/name`, or `host/owner/name` for one that lies elsewhere than at `github.com`.
-/// In lower case, since names of repositories do not differ by case alone.
+/// Name of a repository: `owner/name`, or `host/owner/name` for one that is not at `github.com`. In lower case,
+/// because names of repositories are case-insensitive.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Repository(String);
 
 impl Repository {
-    /// Takes `owner/name` or `host/owner/name`. Fails for anything else, and for a name that is too long for a key.
+    /// Parses `owner/name` or `host/owner/name`. Fails for anything else, and for a name that is too long for a key.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let problem = |problem: &str| NameError { what: "repo", problem: problem.to_owned() };
         let parts: Vec<_> = text.split('/').collect();
@@ -29,35 +29,38 @@ impl Repository {
         if !(2..=3).contains(&parts.len()) || !parts.iter().all(plain) {
             return Err(problem("must be `owner/name`, or `host/owner/name` on a host of its own"));
         }
-        if KEEPER.len() + text.len() > NAME_BYTES_MAX {
+        // The name of the rule scope must fit, too, or `rule_scope` would panic on a name that was accepted here.
+        if RULE_SCOPE_PREFIX.len() + text.len() > NAME_BYTES_MAX {
             return Err(problem("is too long for the name of a repository"));
         }
-        let usual = parts.len() == 3 && parts[0].eq_ignore_ascii_case(USUAL_HOST);
+        // `github.com/owner/name` and `owner/name` are the same repository and must have one key.
+        let usual = parts.len() == 3 && parts[0].eq_ignore_ascii_case(DEFAULT_HOST);
         let parts = if usual { &parts[1..] } else { &parts[..] };
         Ok(Self(parts.join("/").to_ascii_lowercase()))
     }
 
-    /// The repository `name` (`owner/name`) at `host`.
-    pub fn at(host: &str, name: &str) -> Result<Self, NameError> {
+    /// Creates the name of the repository `name` (`owner/name`) at `host`.
+    pub fn at_host(host: &str, name: &str) -> Result<Self, NameError> {
         Self::new(&format!("{host}/{name}"))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Who keeps the repository's rules: a name among the tenant's workflows, with the lock, the change log and the
-    /// tombstones of one. An engine that gives a workflow this name shares them and nothing else: scopes differ.
-    pub fn keeper(&self, tenant: &Tenant) -> WorkflowKey {
-        let workflow =
-            Workflow::new(format!("{KEEPER}{self}")).expect("checked when the repository was named");
+    /// Returns the rule scope of the repository: a name among the tenant's workflows, with the lock, the change log
+    /// and the tombstones of a workflow. A real workflow with the same name would share those and nothing else,
+    /// because the scopes of the memories differ.
+    pub fn rule_scope(&self, tenant: &Tenant) -> WorkflowKey {
+        let workflow = Workflow::new(format!("{RULE_SCOPE_PREFIX}{self}"))
+            .expect("checked when the repository was named");
         WorkflowKey { tenant: tenant.clone(), workflow }
     }
 
-    /// The repository whose rules such a key keeps; `None` for a workflow.
-    pub fn kept_by(workflow: &Workflow) -> Option<Self> {
-        workflow.as_str().strip_prefix(KEEPER).and_then(|name| Self::new(name).ok())
+    /// Returns the repository of a rule scope; `None` for an ordinary workflow.
+    pub fn of_rule_scope(workflow: &Workflow) -> Option<Self> {
+        workflow.as_str().strip_prefix(RULE_SCOPE_PREFIX).and_then(|name| Self::new(name).ok())
     }
 }
 
@@ -80,23 +83,23 @@ impl fmt::Display for Repository {
     }
 }
 
-/// A pull request; prints as `owner/name#7`.
+/// A pull request; printed as `owner/name#7`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct PullRequestRef {
-    /// Its repository.
+pub struct ReviewedPullRequest {
+    /// Repository of the pull request.
     pub repo: Repository,
-    /// Its number there.
+    /// Number of the pull request in its repository.
     pub number: u64,
 }
 
-impl fmt::Display for PullRequestRef {
+impl fmt::Display for ReviewedPullRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}#{}", self.repo, self.number)
     }
 }
 
-impl FromStr for PullRequestRef {
+impl FromStr for ReviewedPullRequest {
     type Err = NameError;
     fn from_str(text: &str) -> Result<Self, NameError> {
         let wrong = || NameError { what: "pull_request", problem: "must be `owner/name#number`".to_owned() };
@@ -105,20 +108,20 @@ impl FromStr for PullRequestRef {
     }
 }
 
-/// The kinds of remark. GitHub's ids are unique within one kind.
+/// Kinds of remark. GitHub's ids are unique within one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemarkKind {
-    /// The text of a review itself.
+    /// Text of a review itself.
     ReviewBody,
-    /// A comment on lines.
+    /// Comment on lines.
     LineComment,
-    /// A comment in the conversation.
+    /// Comment in the conversation.
     ConversationComment,
 }
 
 impl RemarkKind {
-    /// The word as it stands in a key.
+    /// Returns the word used in a key.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ReviewBody => "review_body",
@@ -128,15 +131,15 @@ impl RemarkKind {
     }
 }
 
-/// The identity of a remark; prints, and is stored, as `owner/name#7/line_comment/123`.
+/// Identity of a remark; printed and stored as `owner/name#7/line_comment/123`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RemarkKey {
-    /// The pull request that it was made on.
-    pub pull_request: PullRequestRef,
-    /// What kind of remark.
+    /// Pull request that it was made on.
+    pub pull_request: ReviewedPullRequest,
+    /// Kind of remark.
     pub kind: RemarkKind,
-    /// GitHub's id; a review body has that of its review.
+    /// GitHub's id; for a review body, the id of its review.
     pub id: u64,
 }
 
@@ -163,13 +166,13 @@ impl FromStr for RemarkKey {
     }
 }
 
-/// What is collected and decided together: everything said on a pull request, or one review of it. Prints as
+/// Remarks that are collected and decided together: all of a pull request, or those of one review. Printed as
 /// `owner/name#7` or `owner/name#7/review/5`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReviewKey {
-    /// The pull request.
-    pub pull_request: PullRequestRef,
-    /// GitHub's id of the review; `None`: all of them, and the conversation.
+    /// Pull request.
+    pub pull_request: ReviewedPullRequest,
+    /// GitHub's id of the review; `None` for all reviews and the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<u64>,
 }
@@ -200,7 +203,7 @@ macro_rules! through_text {
     };
 }
 
-through_text!(PullRequestRef);
+through_text!(ReviewedPullRequest);
 through_text!(RemarkKey);
 
 #[cfg(test)]
@@ -208,22 +211,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_have_one_form_and_are_read_back() {
-        let repo = Repository::at("github.com", "Acme/Shop").unwrap();
-        let elsewhere = Repository::at("git.acme.example:8443", "acme/shop").unwrap();
+    fn names_have_one_form_and_round_trip() {
+        let repo = Repository::at_host("github.com", "Acme/Shop").unwrap();
+        let elsewhere = Repository::at_host("git.acme.example:8443", "acme/shop").unwrap();
         assert_eq!((repo.as_str(), elsewhere.as_str()), ("acme/shop", "git.acme.example:8443/acme/shop"));
         assert_eq!(Repository::new("github.com/acme/shop").unwrap(), repo);
         for repo in [repo, elsewhere] {
-            let pull_request = PullRequestRef { repo: repo.clone(), number: 7 };
+            let pull_request = ReviewedPullRequest { repo: repo.clone(), number: 7 };
             let key = RemarkKey { pull_request, kind: RemarkKind::LineComment, id: 123 };
             assert_eq!(key.to_string().parse::<RemarkKey>().unwrap(), key);
-            let keeper = repo.keeper(&Tenant::default_tenant());
-            assert_eq!(Repository::kept_by(&keeper.workflow), Some(repo));
+            let keeper = repo.rule_scope(&Tenant::default_tenant());
+            assert_eq!(Repository::of_rule_scope(&keeper.workflow), Some(repo));
         }
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_names_are_rejected() {
         for text in ["", "acme", "a/b/c/d", "a//b", "acme/sh op", "acme/shop#7", "a/b\n"] {
             assert!(Repository::new(text).is_err(), "{text:?}");
         }

@@ -1,33 +1,33 @@
-//! The report of a review: what was read, what became of each remark, and why. Rendered elsewhere.
+//! The report of a review: its remarks, the decision on each, and the reasons. Rendered elsewhere.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Decided, Feature, ReadRemark, ReadingKind, Remark, RemarkKey, ReviewBatch, ReviewKey, Screening,
-    Standing, Support,
+    AuthorStanding, DecidedRemark, ReadRemark, ReadingFeature, ReadingKind, Remark, RemarkKey, RemarkSupport,
+    ReviewBatch, ReviewKey, Screening,
 };
 use crate::id::{ReviewBatchId, Tenant, Workflow, WorkflowKey};
-use crate::learn::{Applied, Did, MutationOutcome};
+use crate::learn::{AppliedBatch, ChangeSummary, MutationOutcome};
 use crate::memory::{Change, Memory};
 use crate::policy::Policy;
-use crate::report::{Memories, memories};
+use crate::report::{MemoryListing, list_memories};
 
-/// The longest excerpt of a remark in a report, in characters: enough to know it again.
+/// Greatest length of a remark's excerpt in a report, in characters: enough to recognise it.
 const EXCERPT_CHARS_MAX: usize = 200;
 
-/// What a review said, what was made of it, and what that changed.
+/// Report of a review: the remarks, the decisions and the changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReviewReport {
-    /// The decision, and the report's own id.
+    /// Id of the decision and of its report.
     pub id: ReviewBatchId,
-    /// The tenant.
+    /// Tenant of the repository.
     pub tenant: Tenant,
-    /// The keeper of the repository's rules, by its name among the workflows.
+    /// Rule scope of the repository, by its name among the workflows.
     pub workflow: Workflow,
-    /// The review.
+    /// Key of the review.
     pub review: ReviewKey,
-    /// The policy moment.
+    /// Policy moment.
     pub as_of: Timestamp,
     /// Every remark, by key.
     pub remarks: Vec<ReportedRemark>,
@@ -35,64 +35,64 @@ pub struct ReviewReport {
     pub mutations: Vec<MutationOutcome>,
     /// Every change, in order.
     pub changes: Vec<Change>,
-    /// The living rules of the repository before.
-    pub before: Memories,
-    /// The rules afterwards, what this review deleted or superseded included.
-    pub after: Memories,
-    /// The policy it was made under.
+    /// Living rules of the repository before.
+    pub before: MemoryListing,
+    /// Rules afterwards, including those that this review deleted or superseded.
+    pub after: MemoryListing,
+    /// Policy that it was decided under.
     #[serde(serialize_with = "crate::policy::serialize_stored")]
     pub policy: Policy,
-    /// Its hash.
+    /// Hash of the policy.
     pub policy_hash: String,
-    /// The embedder that judged similarity.
+    /// Embedder that measured similarity.
     pub embedder: String,
-    /// When it closed, by the writer's clock.
+    /// Time of closing, by the writer's clock.
     pub closed_at: Timestamp,
 }
 
 /// A remark as reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedRemark {
-    /// Which.
+    /// Key of the remark.
     pub remark: RemarkKey,
-    /// Who wrote it.
+    /// Author of the remark.
     pub by: String,
-    /// What their word counts for.
-    pub standing: Standing,
-    /// Its beginning, at most 200 characters. Whoever wrote it may be hostile.
+    /// Standing of the author.
+    pub standing: AuthorStanding,
+    /// Beginning of the text, at most 200 characters. The author may be hostile.
     pub excerpt: String,
-    /// The page for people.
+    /// Address of its web page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What the reader took it for.
+    /// Classification by the reader.
     pub kind: ReadingKind,
-    /// What spoke for and against its being a rule.
-    pub features: Vec<Feature>,
-    /// What speaks for it besides its words.
-    pub support: Support,
+    /// Evidence for and against its being a rule.
+    pub features: Vec<ReadingFeature>,
+    /// Evidence besides its words.
+    pub support: RemarkSupport,
     /// Other pull requests on which a person asked for the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asked_on: Vec<super::PullRequestRef>,
-    /// What screening said.
+    pub asked_on: Vec<super::ReviewedPullRequest>,
+    /// Result of screening.
     pub screening: Screening,
-    /// How sure it is that it is a rule, support included, thousandths.
+    /// Certainty that it is a rule, including support, thousandths.
     pub certainty: u16,
-    /// The rule as the reader phrased it.
+    /// Rule as the reader phrased it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What was done for it; nothing for most.
+    /// Changes that resulted from it; empty for most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub did: Vec<Did>,
-    /// Why, in one sentence: the writer's, or the decision's where nothing was asked.
+    pub did: Vec<ChangeSummary>,
+    /// Reason in one sentence: the writer's, or the decision's where nothing was asked.
     pub why: String,
 }
 
-/// What a report is made from.
-pub(crate) struct Inputs<'a> {
-    pub(crate) keeper: &'a WorkflowKey,
+/// Inputs of the report.
+pub(crate) struct ReviewReportInputs<'a> {
+    pub(crate) rule_scope: &'a WorkflowKey,
     pub(crate) batch: &'a ReviewBatch,
-    pub(crate) decided: &'a [Decided],
-    pub(crate) applied: &'a Applied,
+    pub(crate) decided: &'a [DecidedRemark],
+    pub(crate) applied: &'a AppliedBatch,
     pub(crate) before: &'a [Memory],
     pub(crate) after: &'a [Memory],
     pub(crate) policy: Policy,
@@ -102,23 +102,23 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl ReviewReport {
-    pub(crate) fn write(inputs: Inputs<'_>) -> Self {
-        let reported = |decided: &Decided| {
+    pub(crate) fn build_report(inputs: ReviewReportInputs<'_>) -> Self {
+        let reported = |decided: &DecidedRemark| {
             let read = inputs.batch.remarks.iter().find(|read| read.remark.key == decided.remark)?;
-            Some(reported(read, decided, inputs.applied))
+            Some(report_remark(read, decided, inputs.applied))
         };
         Self {
             id: inputs.batch.id,
-            tenant: inputs.keeper.tenant.clone(),
-            workflow: inputs.keeper.workflow.clone(),
+            tenant: inputs.rule_scope.tenant.clone(),
+            workflow: inputs.rule_scope.workflow.clone(),
             review: inputs.batch.review.clone(),
             as_of: inputs.as_of,
             remarks: inputs.decided.iter().filter_map(reported).collect(),
             mutations: inputs.applied.outcomes.clone(),
             changes: inputs.applied.changes.clone(),
-            before: memories(inputs.before),
-            after: memories(inputs.after),
-            policy_hash: inputs.policy.hash(),
+            before: list_memories(inputs.before),
+            after: list_memories(inputs.after),
+            policy_hash: inputs.policy.content_hash(),
             policy: inputs.policy,
             embedder: inputs.embedder.to_owned(),
             closed_at: inputs.closed_at,
@@ -126,7 +126,7 @@ impl ReviewReport {
     }
 }
 
-fn reported(read: &ReadRemark, decided: &Decided, applied: &Applied) -> ReportedRemark {
+fn report_remark(read: &ReadRemark, decided: &DecidedRemark, applied: &AppliedBatch) -> ReportedRemark {
     let ReadRemark { remark, reading, support, screening } = read;
     let asked = |outcome: &&MutationOutcome| Some(outcome.mutation) == decided.mutation;
     let outcome = applied.outcomes.iter().find(asked);
@@ -134,7 +134,7 @@ fn reported(read: &ReadRemark, decided: &Decided, applied: &Applied) -> Reported
         remark: remark.key.clone(),
         by: remark.by.clone(),
         standing: remark.standing(),
-        excerpt: excerpt(remark),
+        excerpt: build_excerpt(remark),
         url: remark.url.clone(),
         kind: reading.kind,
         features: reading.features.clone(),
@@ -148,7 +148,7 @@ fn reported(read: &ReadRemark, decided: &Decided, applied: &Applied) -> Reported
     }
 }
 
-fn excerpt(remark: &Remark) -> String {
+fn build_excerpt(remark: &Remark) -> String {
     let line = remark.body.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(EXCERPT_CHARS_MAX) {
         None => line,

@@ -1,8 +1,9 @@
-//! Settling a review: what is asked of memory for each remark, and why nothing is asked for the others.
+//! Settling a review: decides which mutation each remark asks for, or why it asks for none.
 //!
-//! A review is decided when its wait is over, and again whenever something was learnt about it: a thread was resolved, the
-//! author said "done", a 👍 came, the same was asked on another pull request, a remark was edited or deleted. Nothing of
-//! an earlier decision is needed: what it asked for has effect keys of remark and text, so that it happens once.
+//! A review is decided when its wait is over, and again whenever something about it becomes known: a thread was
+//! resolved, the author answered "done", a 👍 was given, the same was asked on another pull request, or a remark was
+//! edited or deleted. An earlier decision is not needed: its requests have effect keys from remark and text, so each
+//! happens once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,29 +11,32 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    PullRequestRef, Reading, ReadingKind, Remark, RemarkKey, ReviewKey, Screening, Standing, Support,
+    AuthorStanding, ReadingKind, Remark, RemarkKey, RemarkReading, RemarkSupport, ReviewKey,
+    ReviewedPullRequest, Screening,
 };
 use crate::finding::{
-    CONTENT_CHARS_MAX, Cue, QUOTE_CHARS_MAX, Quote, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, Verdict,
+    CONTENT_CHARS_MAX, LessonCue, MemoryVerdict, QUOTE_CHARS_MAX, Quote, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX,
 };
 use crate::id::{MemoryId, MutationId, ReviewBatchId, RunId, Tenant, Workflow};
-use crate::learn::Alike;
+use crate::learn::LessonMatcher;
 use crate::memory::{Evidence, Lesson, RemarkSource};
 use crate::policy::Policy;
-use crate::similar::{Embedder, Vectors};
-use crate::trajectory::Place;
+use crate::similarity::{Embedder, VectorCache};
+use crate::trajectory::QuotePlace;
 
-/// Most remarks that are decided together: what the largest honest pull requests hold, several times over. The shell hands
-/// in no more, the oldest first.
+/// Most remarks that are decided together: several times what the largest real pull requests have. The shell passes
+/// no more than these, the oldest first.
 pub const REMARKS_MAX: usize = 500;
 
-/// What a resolved thread counts for, thousandths: many are resolved by whoever merges, whatever was said in them.
+/// Certainty added by a resolved thread, thousandths. Small, because many threads are resolved by whoever merges,
+/// regardless of their content.
 pub const RESOLVED_COUNTS: u16 = 50;
-/// What the author's "done" counts for: somebody acted on it.
+/// Certainty added by the author's "done", thousandths: somebody acted on the remark.
 pub const ACKNOWLEDGED_COUNTS: u16 = 100;
-/// What a 👍 counts for, however many there are: anybody can give one.
+/// Certainty added by 👍 reactions, however many, thousandths: anybody can give one.
 pub const THUMBS_COUNT: u16 = 50;
-/// What each other pull request counts for on which a person asked for the same: what is asked again is no one-off.
+/// Certainty added by each other pull request on which a person asked for the same, thousandths: a repeated request
+/// is not a one-off.
 pub const ASKED_AGAIN_COUNTS: u16 = 250;
 
 /// A remark with everything that is known when it is decided.
@@ -40,130 +44,131 @@ pub const ASKED_AGAIN_COUNTS: u16 = 250;
 pub struct ReadRemark {
     /// The remark.
     pub remark: Remark,
-    /// What the reader made of it.
-    pub reading: Reading,
-    /// What speaks for it besides its words.
-    pub support: Support,
-    /// What screening said.
+    /// Result of reading it.
+    pub reading: RemarkReading,
+    /// Evidence besides its words.
+    pub support: RemarkSupport,
+    /// Result of screening it.
     pub screening: Screening,
 }
 
-/// A request that was made elsewhere in the repository.
+/// A request on another pull request of the repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherRequest {
-    /// The remark.
+    /// Key of the remark.
     pub remark: RemarkKey,
-    /// What the word of whoever made it counts for; a bot's counts for nothing here.
-    pub standing: Standing,
-    /// The title that its reader made of it.
+    /// Standing of its author; requests of bots are ignored here.
+    pub standing: AuthorStanding,
+    /// Title that its reader made of it.
     pub title: String,
 }
 
-/// A review whose wait is over.
+/// A review that is due for a decision, with everything that the decision needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewBatch {
-    /// The decision's id.
+    /// Id of the decision.
     pub id: ReviewBatchId,
-    /// Whose review.
+    /// Tenant of the repository.
     pub tenant: Tenant,
-    /// The review.
+    /// Key of the review.
     pub review: ReviewKey,
-    /// Its remarks, in any order, at most [`REMARKS_MAX`].
+    /// Remarks of the review, in any order, at most [`REMARKS_MAX`].
     pub remarks: Vec<ReadRemark>,
-    /// Requests on other pull requests of the repository whose reading had a rule text; any order. Similarity is judged here.
+    /// Requests on other pull requests of the repository whose reading had a rule text, in any order. Their
+    /// similarity is checked here.
     pub others: Vec<OtherRequest>,
 }
 
-/// What a review asks of memory.
+/// Decisions on a review, with the mutations that they ask for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settled {
-    /// Every remark with what was decided, by key.
-    pub decided: Vec<Decided>,
-    /// What is asked, the greatest standing first, then the oldest remark.
+pub struct SettledRemarks {
+    /// Decision on every remark, by key.
+    pub decided: Vec<DecidedRemark>,
+    /// Mutations, the highest standing first, then the oldest remark.
     pub mutations: Vec<RuleMutation>,
 }
 
-/// What was decided about one remark.
+/// Decision on one remark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decided {
-    /// The remark.
+pub struct DecidedRemark {
+    /// Key of the remark.
     pub remark: RemarkKey,
-    /// How sure it is a rule, support included, thousandths.
+    /// Certainty that it is a rule, including support, thousandths.
     pub certainty: u16,
     /// Other pull requests on which a person asked for the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asked_on: Vec<PullRequestRef>,
-    /// What is asked of memory for it.
+    pub asked_on: Vec<ReviewedPullRequest>,
+    /// Mutation that it asks for; `None` when it asks for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutation: Option<MutationId>,
-    /// Why, in one sentence.
+    /// Reason in one sentence.
     pub why: String,
 }
 
-/// One request of a review, of a run or of the clock to the writer.
+/// One request of a review, a run or a timer to the writer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleMutation {
-    /// Derived from the decision and its place in it.
+    /// Derived from the decision and the index in it.
     pub id: MutationId,
-    /// What is asked.
+    /// Requested change.
     #[serde(flatten)]
-    pub ask: RuleAsk,
+    pub ask: RuleMutationKind,
 }
 
-/// What is asked of a repository's rules.
+/// Kinds of request to a repository's rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 #[expect(
     clippy::large_enum_variant,
     reason = "a review asks for a handful of things; a box would only hide them"
 )]
-pub enum RuleAsk {
+pub enum RuleMutationKind {
     /// A remark states a rule.
     Observe {
-        /// The id that a new memory would get.
+        /// Id that a new memory gets.
         memory: MemoryId,
-        /// Which of the remark's texts states it.
+        /// Edition of the remark's text that states it.
         edition: String,
-        /// The folder or file that it is confined to.
+        /// Folder or file that the rule is limited to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
-        /// What it says.
+        /// Content of the rule.
         lesson: Lesson,
-        /// The remark and its words; `evidence.remark` is there.
+        /// The remark and its words; `evidence.remark` is always set.
         evidence: Evidence,
-        /// Why it may not be believed before a person has looked.
+        /// Reason why a person has to approve the rule first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quarantine: Option<String>,
     },
-    /// A remark was deleted, or says something else now: rules that nothing else speaks for go.
+    /// A remark was deleted, or states something else now: rules with no other evidence are deleted.
     Withdraw {
-        /// The remark.
+        /// Key of the remark.
         remark: RemarkKey,
-        /// Which of its texts it was when it was decided.
+        /// Edition of its text when it was decided.
         edition: String,
-        /// Why, in one sentence.
+        /// Reason in one sentence.
         reason: String,
     },
     /// A rule was used in a run.
     Credit {
-        /// The rule.
+        /// Id of the rule.
         memory: MemoryId,
-        /// The run's workflow.
+        /// Workflow of the run.
         workflow: Workflow,
-        /// The run.
+        /// Id of the run.
         run: RunId,
-        /// What it did there: harmed, helped or applied.
-        verdict: Verdict,
-        /// The investigator's reason.
+        /// Verdict on the rule in that run.
+        verdict: MemoryVerdict,
+        /// Reason given by the investigator.
         reason: String,
     },
-    /// Look for rules that nobody uses.
+    /// Archive rules that no run uses.
     Expire,
 }
 
-impl RuleAsk {
-    /// The word as stored and shown.
-    pub const fn kind(&self) -> &'static str {
+impl RuleMutationKind {
+    /// Returns the kind as stored and shown.
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Observe { .. } => "observe",
             Self::Withdraw { .. } => "withdraw",
@@ -173,16 +178,18 @@ impl RuleAsk {
     }
 }
 
-/// Decides what a review asks of memory. Pure: the same remarks, in whichever order, ask for the same.
-pub fn settle(batch: &ReviewBatch, policy: &Policy, embedder: &dyn Embedder) -> Settled {
+/// Decides which mutations a review asks for. Pure: the same remarks, in any order, ask for the same.
+pub fn settle_review(batch: &ReviewBatch, policy: &Policy, embedder: &dyn Embedder) -> SettledRemarks {
     let mut remarks: Vec<_> = batch.remarks.iter().collect();
+    // The highest standing first, so that an insider's remark creates the rule and other remarks add evidence to it.
+    // The key breaks ties, or the result would depend on the order of the rows.
     remarks.sort_by_key(|read| (Reverse(read.remark.standing()), read.remark.at, read.remark.key.clone()));
     remarks.dedup_by(|again, first| again.remark.key == first.remark.key);
-    let vectors = Vectors::new(embedder);
-    let settling = Settling { batch, policy, alike: Alike { vectors: &vectors, policy } };
-    let mut settled = Settled { decided: Vec::new(), mutations: Vec::new() };
+    let vectors = VectorCache::new(embedder);
+    let settling = ReviewSettler { batch, policy, alike: LessonMatcher { vectors: &vectors, policy } };
+    let mut settled = SettledRemarks { decided: Vec::new(), mutations: Vec::new() };
     for read in remarks {
-        let (mut decided, ask) = settling.decide(read);
+        let (mut decided, ask) = settling.decide_remark(read);
         if let Some(ask) = ask {
             let id = MutationId::of_review(batch.id, settled.mutations.len());
             decided.mutation = Some(id);
@@ -194,27 +201,27 @@ pub fn settle(batch: &ReviewBatch, policy: &Policy, embedder: &dyn Embedder) -> 
     settled
 }
 
-struct Settling<'a> {
+struct ReviewSettler<'a> {
     batch: &'a ReviewBatch,
     policy: &'a Policy,
-    alike: Alike<'a, 'a>,
+    alike: LessonMatcher<'a, 'a>,
 }
 
-impl Settling<'_> {
-    fn decide(&self, read: &ReadRemark) -> (Decided, Option<RuleAsk>) {
-        let asked_on = self.asked_on(read);
-        let certainty = certainty(read, asked_on.len());
-        let decided = |why: String| Decided {
+impl ReviewSettler<'_> {
+    fn decide_remark(&self, read: &ReadRemark) -> (DecidedRemark, Option<RuleMutationKind>) {
+        let asked_on = self.find_other_requests(read);
+        let certainty = total_certainty(read, asked_on.len());
+        let decided = |why: String| DecidedRemark {
             remark: read.remark.key.clone(),
             certainty,
             asked_on: asked_on.clone(),
             mutation: None,
             why,
         };
-        match self.no_rule(read, certainty) {
+        match self.no_rule_reason(read, certainty) {
             Some(why) => {
                 let gone = read.remark.deleted || read.remark.edited;
-                let withdraw = gone.then(|| RuleAsk::Withdraw {
+                let withdraw = gone.then(|| RuleMutationKind::Withdraw {
                     remark: read.remark.key.clone(),
                     edition: read.remark.edition(),
                     reason: why.clone(),
@@ -229,13 +236,13 @@ impl Settling<'_> {
                         read.reading.why
                     ),
                 };
-                (decided(why), self.observe(read))
+                (decided(why), self.build_observation(read))
             }
         }
     }
 
-    /// Why a remark asks for no rule; `None`: it does.
-    fn no_rule(&self, read: &ReadRemark, certainty: u16) -> Option<String> {
+    /// Returns the reason why a remark asks for no rule; `None` when it asks for one.
+    fn no_rule_reason(&self, read: &ReadRemark, certainty: u16) -> Option<String> {
         let ReadRemark { remark, reading, screening, .. } = read;
         let least = self.policy.rule_certainty_min;
         if remark.deleted {
@@ -273,7 +280,7 @@ impl Settling<'_> {
         })
     }
 
-    fn observe(&self, read: &ReadRemark) -> Option<RuleAsk> {
+    fn build_observation(&self, read: &ReadRemark) -> Option<RuleMutationKind> {
         let ReadRemark { remark, reading, screening, .. } = read;
         let rule = reading.rule.as_ref()?;
         let edition = remark.edition();
@@ -282,30 +289,30 @@ impl Settling<'_> {
         let source =
             RemarkSource { remark: remark.key.clone(), by: remark.by.clone(), standing, at: remark.at };
         let text = remark.body.trim().chars().take(QUOTE_CHARS_MAX).collect();
-        Some(RuleAsk::Observe {
+        Some(RuleMutationKind::Observe {
             memory: MemoryId::of_remark(&self.batch.tenant, &remark.key, &edition),
             edition,
             path: rule.path.clone(),
-            lesson: lesson(&rule.subject, &rule.title, &rule.content),
+            lesson: build_lesson(&rule.subject, &rule.title, &rule.content),
             evidence: Evidence {
                 run,
                 epoch: None,
-                quote: Quote { place: Place::Review, text },
+                quote: Quote { place: QuotePlace::Review, text },
                 remark: Some(source),
             },
-            quarantine: quarantine(screening, standing),
+            quarantine: quarantine_reason(screening, standing),
         })
     }
 
-    /// The other pull requests on which a person asked for the same.
-    fn asked_on(&self, read: &ReadRemark) -> Vec<PullRequestRef> {
+    /// Returns the other pull requests on which a person asked for the same.
+    fn find_other_requests(&self, read: &ReadRemark) -> Vec<ReviewedPullRequest> {
         let Some(rule) = &read.reading.rule else { return Vec::new() };
         let here = &read.remark.key.pull_request;
-        let wanted = lesson(&rule.subject, &rule.title, "");
+        let wanted = build_lesson(&rule.subject, &rule.title, "");
         let same = |other: &&OtherRequest| {
             other.remark.pull_request != *here
-                && other.standing > Standing::Bot
-                && self.alike.same_lesson(&lesson("", &other.title, ""), &wanted).is_some()
+                && other.standing > AuthorStanding::Bot
+                && self.alike.same_lesson(&build_lesson("", &other.title, ""), &wanted).is_some()
         };
         let found: BTreeSet<_> =
             self.batch.others.iter().filter(same).map(|other| other.remark.pull_request.clone()).collect();
@@ -313,17 +320,17 @@ impl Settling<'_> {
     }
 }
 
-/// Why a rule begins in quarantine; `None`: it does not.
-fn quarantine(screening: &Screening, standing: Standing) -> Option<String> {
+/// Returns the reason why a rule begins in quarantine; `None` when it does not.
+fn quarantine_reason(screening: &Screening, standing: AuthorStanding) -> Option<String> {
     if !screening.hostile.is_empty() {
         return Some(format!("its text is taken for hostile: {}", screening.hostile.join("; ")));
     }
-    let unknown = standing == Standing::Outsider;
+    let unknown = standing == AuthorStanding::Outsider;
     unknown.then(|| "whoever asked for it has no standing in the repository".to_owned())
 }
 
-/// What the reader said, and what speaks for it besides, clamped to 1000.
-fn certainty(read: &ReadRemark, asked_on: usize) -> u16 {
+/// Returns the reader's certainty plus the support, clamped to 1000.
+fn total_certainty(read: &ReadRemark, asked_on: usize) -> u16 {
     let ReadRemark { reading, support, .. } = read;
     let again = ASKED_AGAIN_COUNTS.saturating_mul(u16::try_from(asked_on).unwrap_or(u16::MAX));
     let all = [
@@ -336,11 +343,11 @@ fn certainty(read: &ReadRemark, asked_on: usize) -> u16 {
     all.into_iter().flatten().fold(0u16, u16::saturating_add).min(1000)
 }
 
-fn lesson(subject: &str, title: &str, content: &str) -> Lesson {
+fn build_lesson(subject: &str, title: &str, content: &str) -> Lesson {
     Lesson {
         subject: subject.to_owned(),
         title: title.to_owned(),
         content: content.to_owned(),
-        cue: Cue::default(),
+        cue: LessonCue::default(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use retro_core::count::{Arrival, Disposition};
 use retro_core::id::EventKey;
-use retro_core::time::after;
+use retro_core::time::add_seconds;
 
 use crate::ledger::{Ledger, lives, workflows};
 use crate::world::dawn;
@@ -14,7 +14,7 @@ use crate::{CASES, cases};
 /// The runs of a workflow with at least one event that counts.
 fn countable(events: &[Arrival], workflow: usize) -> BTreeSet<&str> {
     let of_workflow = events.iter().filter(|one| one.key == workflows()[workflow]);
-    of_workflow.filter(|one| one.run.countable()).map(|one| one.run.run_id.as_str()).collect()
+    of_workflow.filter(|one| one.run.is_countable()).map(|one| one.run.run_id.as_str()).collect()
 }
 
 fn counted(ledger: &Ledger, workflow: usize) -> BTreeSet<&str> {
@@ -37,7 +37,7 @@ proptest! {
         for workflow in 0..3 {
             let (may, did) = (countable(&life.events, workflow), counted(&ledger, workflow));
             // A cancelled higher attempt that came first keeps a run out; nothing else does.
-            let cancelled = life.events.iter().filter(|one| !one.run.countable());
+            let cancelled = life.events.iter().filter(|one| !one.run.is_countable());
             let cancelled: BTreeSet<_> = cancelled.map(|one| one.run.run_id.as_str()).collect();
             prop_assert!(did.is_subset(&may));
             prop_assert!(may.difference(&did).all(|run| cancelled.contains(run)), "{may:?} / {did:?}");
@@ -53,7 +53,7 @@ proptest! {
         again.rotate_left(middle);
         // Later, but while the same pauses still run: a window that opens is not the replay's doing.
         let effects = ledger.count(&again, dawn());
-        prop_assert!(effects.counted.iter().all(|one| one.disposition == Disposition::Duplicate));
+        prop_assert!(effects.decisions.iter().all(|one| one.disposition == Disposition::Duplicate));
         prop_assert_eq!(&ledger.events, &before.events);
         prop_assert_eq!(&ledger.runs, &before.runs);
         prop_assert_eq!(&ledger.workflows, &before.workflows);
@@ -68,7 +68,7 @@ proptest! {
             Arrival { event, ..one.clone() }
         };
         let again: Vec<_> = life.events.iter().map(renamed).collect();
-        ledger.count(&again, after(dawn(), years * 365 * 24 * 3600));
+        ledger.count(&again, add_seconds(dawn(), years * 365 * 24 * 3600));
         for (workflow, key) in workflows().iter().enumerate() {
             let had = counted(&before, workflow);
             let has = counted(&ledger, workflow);

@@ -2,7 +2,7 @@
 //! report or is released.
 
 use proptest::prelude::*;
-use retro_core::retrospective::{Retrospective, State};
+use retro_core::retrospective::{Retrospective, RetrospectiveState};
 
 use crate::ledger::{Ledger, THRESHOLD, lives, workflows};
 use crate::{CASES, cases};
@@ -22,7 +22,7 @@ fn check(ledger: &Ledger) {
         for one in &all {
             assert_eq!(one.first, next, "{key} {}: contiguous, and what was released comes again", one.epoch);
             assert!(one.window_runs() >= u64::from(THRESHOLD));
-            if one.state != State::Failed {
+            if one.state != RetrospectiveState::Failed {
                 next = one.last + 1;
             }
         }
@@ -43,7 +43,7 @@ proptest! {
     fn a_full_window_never_waits_without_a_reason(life in lives()) {
         let ledger = life.live(check);
         for state in ledger.workflows.values() {
-            let waits = state.window() >= u64::from(THRESHOLD);
+            let waits = state.window_size() >= u64::from(THRESHOLD);
             prop_assert!(!waits || state.open || state.paused_until.is_some(), "{state:?}");
         }
     }

@@ -3,12 +3,12 @@
 
 use proptest::prelude::*;
 use retro_core::id::RetrospectiveId;
-use retro_core::learn::{ClosingFacts, close};
+use retro_core::learn::{ClosingFacts, close_retrospective};
 use retro_core::report::WindowRun;
-use retro_core::retrospective::{Retrospective, State, WorkflowState};
-use retro_core::run::Outcome;
-use retro_core::sample::draw;
-use retro_core::similar::NgramEmbedder;
+use retro_core::retrospective::{Retrospective, RetrospectiveState, WorkflowState};
+use retro_core::run::RunOutcome;
+use retro_core::sample::draw_sample;
+use retro_core::similarity::NgramEmbedder;
 
 use crate::ledger::{Ledger, events, workflows};
 use crate::story::stories;
@@ -35,13 +35,13 @@ fn json(value: &impl serde::Serialize) -> String {
 
 /// A window of ten runs whose sampled ones show the same two things.
 fn facts(world: &World) -> ClosingFacts {
-    let id = RetrospectiveId::automatic(&key(), 1);
-    let sample = draw(id, (1..=10).collect(), &world.policy);
+    let id = RetrospectiveId::of_epoch(&key(), 1);
+    let sample = draw_sample(id, (1..=10).collect(), &world.policy);
     let looks = sample.order[..4].iter().map(|ordinal| -> Look {
         look(&format!("r{ordinal}")).finds(finding("A")).finds(finding(&format!("B{}", ordinal % 2)))
     });
     let investigations: Vec<_> = (1u32..).zip(looks).map(|(number, look)| look.ended(number)).collect();
-    let batch = retro_core::learn::settle(id, &investigations);
+    let batch = retro_core::learn::settle_investigations(id, &investigations);
     ClosingFacts {
         history: Default::default(),
         retrospective: Retrospective {
@@ -52,7 +52,7 @@ fn facts(world: &World) -> ClosingFacts {
             last: 10,
             as_of: dawn(),
             policy: world.policy.clone(),
-            state: State::Settling,
+            state: RetrospectiveState::Settling,
             asked: None,
         },
         sample,
@@ -60,7 +60,7 @@ fn facts(world: &World) -> ClosingFacts {
             .map(|ordinal| WindowRun {
                 ordinal,
                 run: run(&format!("r{ordinal}")),
-                outcome: Outcome::Failure,
+                outcome: RunOutcome::Failure,
                 pull_requests: Vec::new(),
             })
             .collect(),
@@ -106,7 +106,7 @@ proptest! {
             let (batch, later) = rest.split_at((*size).min(rest.len()));
             let effects = parts.count(batch, dawn());
             opened.extend(effects.opened);
-            counted.extend(effects.counted);
+            counted.extend(effects.decisions);
             rest = later;
             if rest.is_empty() {
                 break;
@@ -114,7 +114,7 @@ proptest! {
         }
         prop_assert_eq!(&parts, &whole);
         prop_assert_eq!(opened, at_once.opened);
-        prop_assert_eq!(counted, at_once.counted);
+        prop_assert_eq!(counted, at_once.decisions);
     }
 
     #[test]
@@ -137,7 +137,7 @@ fn a_report_is_the_same_bytes_however_the_rows_are_ordered() {
     for nth in 0..20 {
         world.active(&format!("given {nth}"), 60);
     }
-    let closed = |facts| json(&close(facts, &NgramEmbedder, &world.policy, dawn()).report);
+    let closed = |facts| json(&close_retrospective(facts, &NgramEmbedder, &world.policy, dawn()).report);
     let mut other = facts(&world);
     other.writer.memories.reverse();
     assert_eq!(closed(facts(&world)), closed(other));

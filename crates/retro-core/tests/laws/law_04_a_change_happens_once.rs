@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use proptest::prelude::*;
-use retro_core::manual::Undecided;
-use retro_core::memory::{Cause, Change, Effect, WeightReason, change_id};
+use retro_core::manual::DecideError;
+use retro_core::memory::{Change, ChangeCause, ChangeEffect, WeightReason, change_id};
 
 use crate::story::stories;
 use crate::world::{Asked, World, decide, key};
@@ -28,8 +28,8 @@ fn replay(world: &mut World, asked: &Asked) {
 /// Whether a change is what a sweep does by itself: limbo, and the archive for what limbo made too light.
 fn looks_at_limbo(change: &Change) -> bool {
     match &change.effect {
-        Effect::Reweighted { parts, .. } => parts.iter().all(|part| part.why == WeightReason::Limbo),
-        effect => matches!(effect, Effect::Archived),
+        ChangeEffect::Reweighted { parts, .. } => parts.iter().all(|part| part.why == WeightReason::Limbo),
+        effect => matches!(effect, ChangeEffect::Archived),
     }
 }
 
@@ -89,15 +89,15 @@ proptest! {
         let mut world = told.clone();
         for _ in 0..times {
             for change in &told.log {
-                if let (Cause::Operator { request }, Effect::Deleted { .. }) = (&change.cause, &change.effect) {
+                if let (ChangeCause::Operator { request }, ChangeEffect::Deleted { .. }) = (&change.cause, &change.effect) {
                     prop_assert!(!world.delete_as(change.memory, request), "deleted twice: {change:?}");
                 }
             }
             for (proposal, _) in told.proposals.iter().filter(|(_, decision)| decision.is_some()) {
                 let accepted = world.accept(proposal.id, Some("it is right now"));
-                prop_assert!(matches!(accepted, Err(Undecided::Before(_))), "{accepted:?}");
+                prop_assert!(matches!(accepted, Err(DecideError::AlreadyDecided(_))), "{accepted:?}");
                 let refused = world.refuse(proposal.id, "it is not");
-                prop_assert!(matches!(refused, Err(Undecided::Before(_))), "{refused:?}");
+                prop_assert!(matches!(refused, Err(DecideError::AlreadyDecided(_))), "{refused:?}");
             }
         }
         prop_assert_eq!((&world.log, &world.memories), (&told.log, &told.memories));

@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use retro_core::id::{MemoryId, RunId};
-use retro_core::memory::{Cause, Change, Memory};
-use retro_core::outcome::{CreditFacts, PullRequestEnd, PullRequestFacts, PullRequestRef, Use, credit};
+use retro_core::memory::{Change, ChangeCause, Memory};
+use retro_core::outcome::{
+    CreditFacts, MemoryApplication, PullRequestEnd, PullRequestFacts, PullRequestRef, credit_outcome,
+};
 use retro_core::policy::Policy;
 
 use crate::world::{World, dawn, key, run};
@@ -92,7 +94,9 @@ impl Ledger {
 
     fn hear(&mut self, told: Told) {
         match told {
-            Told::Pull(happened) => self.known = std::mem::take(&mut self.known).join(&happened.facts()),
+            Told::Pull(happened) => {
+                self.known = std::mem::take(&mut self.known).merge_facts(&happened.facts())
+            }
             Told::Belongs(run) => drop(self.behind.insert(run)),
             Told::Applied(memory, run) => drop(self.uses.insert((memory, run))),
         }
@@ -104,10 +108,11 @@ impl Ledger {
     }
 
     /// What waits for credit, in the order of the store.
-    fn waiting(&self) -> Vec<Use> {
+    fn waiting(&self) -> Vec<MemoryApplication> {
         let uses = self.uses.iter().filter(|(_, run)| self.behind.contains(run));
-        let mut uses: Vec<_> =
-            uses.map(|(memory, run)| Use { run: run_id(*run), memory: self.named(*memory).id }).collect();
+        let mut uses: Vec<_> = uses
+            .map(|(memory, run)| MemoryApplication { run: run_id(*run), memory: self.named(*memory).id })
+            .collect();
         uses.sort_unstable();
         uses
     }
@@ -119,11 +124,11 @@ impl Ledger {
                 key: key(),
                 pull_request: PullRequestRef::new("acme/shop", 7),
                 facts: self.known.clone(),
-                uses: uses.to_vec(),
+                applications: uses.to_vec(),
                 memories: self.memories.values().cloned().collect(),
                 applied: self.log.iter().map(|change| change.id).collect::<HashSet<_>>(),
             };
-            let done = credit(&facts, &Policy::default(), at).unwrap();
+            let done = credit_outcome(&facts, &Policy::default(), at).unwrap();
             self.log.extend(done.changes);
             self.memories.extend(done.memories.into_iter().map(|memory| (memory.id, memory)));
         }
@@ -132,7 +137,7 @@ impl Ledger {
     /// What each change was for, with its kind.
     fn reasons(&self) -> Vec<(MemoryId, RunId, PullRequestEnd, &'static str)> {
         let of = |change: &Change| match &change.cause {
-            Cause::Outcome { run, end, .. } => (change.memory, run.clone(), *end, change.effect.kind()),
+            ChangeCause::Outcome { run, end, .. } => (change.memory, run.clone(), *end, change.effect.kind()),
             other => panic!("credit has no other cause: {other:?}"),
         };
         let mut all: Vec<_> = self.log.iter().map(of).collect();
@@ -145,7 +150,7 @@ impl Ledger {
         let archived = self.named(4).id;
         let mut all = Vec::new();
         for one in self.waiting() {
-            for end in self.known.ends() {
+            for end in self.known.credited_ends() {
                 let kind = if one.memory == archived { "refused" } else { "reweighted" };
                 all.push((one.memory, one.run.clone(), end, kind));
             }
@@ -207,13 +212,13 @@ proptest! {
         let (before, after) = (Ledger::new(), tell(&order, &credits, 2));
         let waiting: BTreeSet<_> = after.waiting().into_iter().map(|one| one.memory).collect();
         for (id, memory) in &after.memories {
-            if !waiting.contains(id) || after.known.ends().is_empty() {
+            if !waiting.contains(id) || after.known.credited_ends().is_empty() {
                 prop_assert_eq!(memory, &before.memories[id]);
             }
         }
         for nth in [0, 1] {
             let runs = after.waiting().iter().filter(|one| one.memory == after.named(nth).id).count() as i64;
-            let by = |end| if after.known.ends().contains(&end) { runs } else { 0 };
+            let by = |end| if after.known.credited_ends().contains(&end) { runs } else { 0 };
             let moved = 50 * by(PullRequestEnd::Merged) - 75 * by(PullRequestEnd::ClosedUnmerged);
             let (was, is) = (before.named(nth).weight.get(), after.named(nth).weight.get());
             prop_assert_eq!(i64::from(is) - i64::from(was), moved);

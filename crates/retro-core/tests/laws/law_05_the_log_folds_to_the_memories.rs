@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use retro_core::id::MemoryId;
-use retro_core::memory::{Change, Effect, Memory, Status, fold};
+use retro_core::memory::{Change, ChangeEffect, Memory, MemoryStatus, fold_change};
 use retro_core::weight::Weight;
 
 use crate::story::stories;
@@ -14,7 +14,7 @@ use crate::{CASES, cases};
 fn folded(log: &[Change]) -> Option<BTreeMap<MemoryId, Memory>> {
     let mut memories = BTreeMap::new();
     for change in log {
-        let after = fold(memories.remove(&change.memory), change).ok()?;
+        let after = fold_change(memories.remove(&change.memory), change).ok()?;
         memories.extend(after.map(|memory| (memory.id, memory)));
     }
     Some(memories)
@@ -27,7 +27,7 @@ proptest! {
     fn after_every_retrospective_the_log_folds_to_the_memories(story in stories()) {
         let world = story.tell(|_, _, applied, after| {
             assert_eq!(after.folded(), after.memories);
-            let changed = applied.changes.iter().filter(|change| !change.effect.leaves_memory());
+            let changed = applied.changes.iter().filter(|change| !change.effect.leaves_memory_unchanged());
             let mut changed: Vec<_> = changed.map(|change| change.memory).collect();
             changed.sort_unstable();
             changed.dedup();
@@ -61,7 +61,7 @@ proptest! {
         let mut moved: Vec<_> = log
             .iter_mut()
             .filter_map(|change| match &mut change.effect {
-                Effect::Reweighted { before, after, .. } => Some((before, after)),
+                ChangeEffect::Reweighted { before, after, .. } => Some((before, after)),
                 _ => None,
             })
             .collect();
@@ -71,7 +71,7 @@ proptest! {
         let at = nth % moved.len();
         let (before, after) = &mut moved[at];
         let altered = if nth % 2 == 0 { before } else { after };
-        **altered = Weight::thousandths((altered.get() + 1) % 1001);
+        **altered = Weight::from_thousandths((altered.get() + 1) % 1001);
         prop_assert_eq!(folded(&log), None);
     }
 
@@ -81,8 +81,8 @@ proptest! {
             for memory in after.memories.values() {
                 let weight = memory.weight.get();
                 match memory.status {
-                    Status::Tentative => assert_eq!(weight, 0),
-                    Status::Active => assert!((50..=1000).contains(&weight), "{memory:?}"),
+                    MemoryStatus::Tentative => assert_eq!(weight, 0),
+                    MemoryStatus::Active => assert!((50..=1000).contains(&weight), "{memory:?}"),
                     _ => assert!(weight <= 1000),
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use retro_core::id::{MemoryId, RunId};
-use retro_core::memory::{Cause, Status};
+use retro_core::memory::{ChangeCause, MemoryStatus};
 
 use crate::story::{Chapter, Story, stories};
 use crate::world::World;
@@ -17,7 +17,7 @@ fn shown_by(world: &World, memory: MemoryId) -> Vec<RunId> {
     changes
         .filter(|change| showing.contains(&change.effect.kind()))
         .filter_map(|change| match &change.cause {
-            Cause::Run { run, .. } => Some(run.clone()),
+            ChangeCause::Run { run, .. } => Some(run.clone()),
             _ => None,
         })
         .collect()
@@ -45,7 +45,7 @@ proptest! {
     #[test]
     fn one_run_alone_makes_nothing_active_however_often_and_by_whomever_it_is_looked_at(story in stories()) {
         of_one_run(story).tell(|_, _, _, after| {
-            let active = after.memories.values().filter(|memory| memory.status == Status::Active);
+            let active = after.memories.values().filter(|memory| memory.status == MemoryStatus::Active);
             assert!(active.into_iter().all(|memory| accepted(after, memory.id)));
         });
     }
@@ -64,7 +64,7 @@ proptest! {
     #[test]
     fn what_is_active_was_shown_by_as_many_runs_as_the_policy_asks(story in stories()) {
         let world = story.tell(|_, _, _, _| {});
-        let active = world.memories.values().filter(|memory| memory.status == Status::Active);
+        let active = world.memories.values().filter(|memory| memory.status == MemoryStatus::Active);
         for memory in active.filter(|memory| !accepted(&world, memory.id)) {
             prop_assert!(memory.observed_runs >= story.policy.confirm_runs);
         }

@@ -2,10 +2,10 @@
 //! memory stays where nobody can ever read it.
 
 use proptest::prelude::*;
-use retro_core::finding::Verdict;
+use retro_core::finding::MemoryVerdict;
 use retro_core::id::MemoryId;
-use retro_core::memory::{Memory, Status, legal_after, status_after};
-use retro_core::time::after;
+use retro_core::memory::{Memory, MemoryStatus, legal_changes, status_after};
+use retro_core::time::add_seconds;
 
 use crate::story::{Story, again, find, opposed, stories};
 use crate::world::{DAY_S, Look, World, look};
@@ -14,7 +14,7 @@ use crate::{CASES, cases};
 /// The living memories of a story's end, each with the world in which it lives.
 fn living(story: &Story) -> Vec<(World, MemoryId)> {
     let world = story.tell(|_, _, _, _| {});
-    let living = world.memories.values().filter(|memory| memory.status.lives());
+    let living = world.memories.values().filter(|memory| memory.status.is_living());
     living.map(|memory| (world.clone(), memory.id)).collect()
 }
 
@@ -25,7 +25,7 @@ fn fresh(world: &World, nth: u32) -> Look {
 
 /// Runs that show it again: enough to confirm it, once no tombstone stands against it.
 fn shown_again(world: &mut World, id: MemoryId) {
-    world.now = after(world.now, world.policy.tombstone_s + DAY_S);
+    world.now = add_seconds(world.now, world.policy.tombstone_s + DAY_S);
     // An archived one takes one run more: the first revives it.
     let looks: Vec<_> =
         (0..=world.policy.confirm_runs).map(|nth| fresh(world, nth).finds(again(find(world, id)))).collect();
@@ -40,7 +40,7 @@ fn contradicted(world: &mut World, id: MemoryId) {
     world.retro(&looks);
 }
 
-fn judged(world: &mut World, id: MemoryId, verdict: Verdict) -> &Memory {
+fn judged(world: &mut World, id: MemoryId, verdict: MemoryVerdict) -> &Memory {
     let looks = [fresh(world, 0).judged(id, verdict)];
     world.retro(&looks);
     find(world, id)
@@ -54,9 +54,9 @@ proptest! {
         for (mut world, id) in living(&story) {
             shown_again(&mut world, id);
             let memory = find(&world, id);
-            prop_assert_eq!(memory.status, Status::Active);
+            prop_assert_eq!(memory.status, MemoryStatus::Active);
             let weight = memory.weight;
-            let helped = judged(&mut world, id, Verdict::Helped);
+            let helped = judged(&mut world, id, MemoryVerdict::Helped);
             prop_assert!(helped.weight > weight || weight.get() == 1000);
             prop_assert!(helped.weight.get() >= world.policy.inject_weight_min, "and is handed out");
         }
@@ -65,11 +65,11 @@ proptest! {
     #[test]
     fn every_living_memory_can_be_deleted_by_what_runs_show(story in stories()) {
         for (mut world, id) in living(&story) {
-            if find(&world, id).status == Status::Archived {
+            if find(&world, id).status == MemoryStatus::Archived {
                 shown_again(&mut world, id);
             }
             contradicted(&mut world, id);
-            prop_assert_eq!(find(&world, id).status, Status::Deleted);
+            prop_assert_eq!(find(&world, id).status, MemoryStatus::Deleted);
             prop_assert!(world.tombstones.contains_key(&id));
         }
     }
@@ -79,7 +79,7 @@ proptest! {
         for (mut world, id) in living(&story) {
             shown_again(&mut world, id);
             for harm in 0.. {
-                if judged(&mut world, id, Verdict::Harmed).status == Status::Archived {
+                if judged(&mut world, id, MemoryVerdict::Harmed).status == MemoryStatus::Archived {
                     break;
                 }
                 prop_assert!(harm < 7, "seven harms of 0.150 use up the greatest weight");
@@ -95,7 +95,7 @@ proptest! {
             }
             let memory = find(&world, id);
             let handed_out = memory.weight.get() >= world.policy.inject_weight_min;
-            prop_assert!(memory.status != Status::Active || handed_out, "{memory:?}");
+            prop_assert!(memory.status != MemoryStatus::Active || handed_out, "{memory:?}");
         }
     }
 
@@ -104,17 +104,17 @@ proptest! {
         story.tell(|before, _, applied, _| {
             let mut stands: std::collections::BTreeMap<_, _> =
                 before.memories.values().map(|memory| (memory.id, memory.status)).collect();
-            for change in applied.changes.iter().filter(|change| !change.effect.leaves_memory()) {
+            for change in applied.changes.iter().filter(|change| !change.effect.leaves_memory_unchanged()) {
                 let kind = change.effect.kind();
                 let Some(status) = stands.get(&change.memory).copied() else {
                     assert_eq!(kind, "created");
                     let created = applied.memories.iter().find(|memory| memory.id == change.memory);
                     assert!(created.is_some());
-                    let begins = if before.policy.confirm_runs == 1 { Status::Active } else { Status::Tentative };
+                    let begins = if before.policy.confirm_runs == 1 { MemoryStatus::Active } else { MemoryStatus::Tentative };
                     stands.insert(change.memory, begins);
                     continue;
                 };
-                assert!(legal_after(status).contains(&kind), "{kind} after {status}");
+                assert!(legal_changes(status).contains(&kind), "{kind} after {status}");
                 stands.insert(change.memory, status_after(kind).unwrap_or(status));
             }
         });

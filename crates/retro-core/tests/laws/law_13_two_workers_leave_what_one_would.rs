@@ -1,7 +1,7 @@
 //! Two workers handed the same thing at once leave what one would have left.
 
 use proptest::prelude::*;
-use retro_core::count::decide as count;
+use retro_core::count::count_arrivals as count;
 
 use crate::ledger::{Ledger, lives, policy};
 use crate::story::stories;

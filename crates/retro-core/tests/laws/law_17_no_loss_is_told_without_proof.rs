@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use retro_core::stream::{KnownStream, SightVerdict, StreamSight, judge_sight, lost};
+use retro_core::stream::{KnownStream, StreamObservation, StreamVerdict, judge_observation, lost_ranges};
 
 use crate::{CASES, cases};
 
@@ -98,7 +98,7 @@ enum Phase {
     Asked(Option<KnownStream>, u64, u64),
     Acknowledged(Option<KnownStream>, u64, u64, u64),
     /// With what waits in what it has seen.
-    Seen(StreamSight, Vec<(u64, u32)>),
+    Seen(StreamObservation, Vec<(u64, u32)>),
 }
 
 #[derive(Default)]
@@ -173,9 +173,9 @@ impl World {
                 Phase::Idle
             }
             Phase::Acknowledged(before, made, _, acknowledged) => {
-                let sight = StreamSight {
+                let sight = StreamObservation {
                     stream: "S".to_owned(),
-                    made: made.to_string(),
+                    created: made.to_string(),
                     first: 1,
                     last: broker.last(),
                     anchor: broker.stored_at(broker.last()),
@@ -201,7 +201,7 @@ impl World {
     }
 
     /// What waits, as the broker shows it now, whichever stream that is.
-    fn read_names(&self, sight: &StreamSight) -> Vec<(u64, u32)> {
+    fn read_names(&self, sight: &StreamObservation) -> Vec<(u64, u32)> {
         let all = (1..).zip(self.broker.messages.iter().map(|(event, _)| *event));
         all.filter(|(position, _)| (sight.handled + 1..=sight.last).contains(position)).collect()
     }
@@ -218,21 +218,21 @@ impl World {
 
 impl Database {
     /// Returns the number of the stream that was recognized.
-    fn record(&mut self, sight: &StreamSight, held: Vec<(u64, u32)>) -> Option<u64> {
-        match (judge_sight(self.known.as_ref(), sight), self.known.clone()) {
-            (SightVerdict::Begin, _) => self.known = Some(sight.begin(1)),
-            (SightVerdict::Recognized, Some(known)) => {
+    fn record(&mut self, sight: &StreamObservation, held: Vec<(u64, u32)>) -> Option<u64> {
+        match (judge_observation(self.known.as_ref(), sight), self.known.clone()) {
+            (StreamVerdict::FirstSeen, _) => self.known = Some(sight.to_known_stream(1)),
+            (StreamVerdict::Recognized, Some(known)) => {
                 self.known = Some(known.advance(sight));
                 self.waiting.retain(|position, _| *position > sight.handled);
                 return Some(known.number);
             }
-            (SightVerdict::Suspected, Some(known)) => {
+            (StreamVerdict::Suspected, Some(known)) => {
                 self.suspicions += 1;
                 self.known = Some(KnownStream { suspected: Some(self.suspicions), ..known });
             }
-            (SightVerdict::Replaced, Some(known)) => {
+            (StreamVerdict::Replaced, Some(known)) => {
                 let named = std::mem::take(&mut self.waiting);
-                let unnamed = lost(&known, named.keys().copied());
+                let unnamed = lost_ranges(&known, named.keys().copied());
                 assert!(
                     unnamed.iter().all(|range| *range.end() <= known.seen_to),
                     "nobody has seen that: {unnamed:?}"
@@ -241,9 +241,9 @@ impl Database {
                     |event: &u32| held.iter().any(|(_, one)| one == event) || self.inbox.contains(event);
                 self.told.extend(named.into_values().filter(|event| !is_there(event)));
                 self.waiting = held.into_iter().collect();
-                self.known = Some(sight.begin(known.number + 1));
+                self.known = Some(sight.to_known_stream(known.number + 1));
             }
-            (SightVerdict::Stale, _) | (_, None) => {}
+            (StreamVerdict::Stale, _) | (_, None) => {}
         }
         None
     }
@@ -277,7 +277,7 @@ proptest! {
         }
         world.settle();
         let known = world.database.known.clone().expect("it was looked at");
-        prop_assert_eq!((known.made, known.seen_to), (world.broker.made.to_string(), world.broker.last()));
+        prop_assert_eq!((known.created, known.seen_to), (world.broker.made.to_string(), world.broker.last()));
         prop_assert_eq!(known.suspected, None);
         let told: BTreeSet<u32> = world.database.told.iter().copied().collect();
         prop_assert_eq!(told.len(), world.database.told.len(), "each once");

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use proptest::prelude::*;
-use retro_core::count::{Arrival, Disposition, Effects, Facts, KnownRun, decide};
+use retro_core::count::{Arrival, CountingEffects, CountingFacts, Disposition, KnownRun, count_arrivals};
 use retro_core::id::{EventKey, Ordinal, RunId, Tenant, Workflow, WorkflowKey};
-use retro_core::keep::{ContentDigest, Seen};
 use retro_core::policy::Policy;
-use retro_core::retrospective::{Retrospective, State, WorkflowState};
-use retro_core::run::{MemoryUse, Outcome, RunFacts, RunKind};
-use retro_core::time::after;
+use retro_core::retention::{ContentDigest, SeenContent};
+use retro_core::retrospective::{Retrospective, RetrospectiveState, WorkflowState};
+use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome};
+use retro_core::time::add_seconds;
 
 use crate::world::{dawn, run};
 
@@ -31,15 +31,19 @@ pub(crate) struct Ledger {
 }
 
 /// Of every other event the details are purged: what is left of it has to do.
-fn seen(event: &EventKey, hash: &str) -> Seen {
+fn seen(event: &EventKey, hash: &str) -> SeenContent {
     let purged = event.id.bytes().fold(0u8, u8::wrapping_add).is_multiple_of(2);
-    if purged { Seen::Purged(ContentDigest::of(hash)) } else { Seen::Whole(hash.to_owned()) }
+    if purged {
+        SeenContent::Purged(ContentDigest::of_hash(hash))
+    } else {
+        SeenContent::Full(hash.to_owned())
+    }
 }
 
 impl Ledger {
     /// What is known about a batch, and about every workflow.
-    pub(crate) fn load(&self, batch: &[Arrival]) -> Facts {
-        let mut facts = Facts { workflows: self.workflows.clone(), ..Facts::default() };
+    pub(crate) fn load(&self, batch: &[Arrival]) -> CountingFacts {
+        let mut facts = CountingFacts { workflows: self.workflows.clone(), ..CountingFacts::default() };
         for arrival in batch {
             if let Some(hash) = self.events.get(&arrival.event) {
                 facts.events.insert(arrival.event.clone(), seen(&arrival.event, hash));
@@ -53,8 +57,8 @@ impl Ledger {
     }
 
     /// Stores what was decided, keyed by identity as a database would.
-    pub(crate) fn store(&mut self, batch: &[Arrival], effects: &Effects) {
-        for (arrival, counted) in batch.iter().zip(&effects.counted) {
+    pub(crate) fn store(&mut self, batch: &[Arrival], effects: &CountingEffects) {
+        for (arrival, counted) in batch.iter().zip(&effects.decisions) {
             let identity = || (arrival.event.clone(), arrival.content_hash.clone());
             match &counted.disposition {
                 Disposition::Duplicate | Disposition::Conflict(_) => {}
@@ -73,8 +77,8 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn count(&mut self, batch: &[Arrival], as_of: Timestamp) -> Effects {
-        let effects = decide(self.load(batch), batch, &policy(), as_of);
+    pub(crate) fn count(&mut self, batch: &[Arrival], as_of: Timestamp) -> CountingEffects {
+        let effects = count_arrivals(self.load(batch), batch, &policy(), as_of);
         self.store(batch, &effects);
         effects
     }
@@ -84,11 +88,11 @@ impl Ledger {
         let Some(state) = self.workflows.get_mut(key).filter(|state| state.open) else { return };
         let retrospective = self.retrospectives.get_mut(&(key.clone(), state.epoch)).unwrap();
         if success {
-            state.close();
-            retrospective.state = State::Closed;
+            state.close_retrospective();
+            retrospective.state = RetrospectiveState::Closed;
         } else {
-            state.release(retrospective);
-            retrospective.state = State::Failed;
+            state.release_window(retrospective);
+            retrospective.state = RetrospectiveState::Failed;
         }
         if let Some(next) = state.open_if_due(key, &policy(), now) {
             self.retrospectives.insert((key.clone(), next.retrospective.epoch), next.retrospective);
@@ -140,14 +144,14 @@ impl Life {
                 Happening::Batch(positions) => drop(ledger.count(&self.batch(positions), now)),
                 Happening::LostBeforeCommit(positions) => {
                     let batch = self.batch(positions);
-                    drop(decide(ledger.load(&batch), &batch, &policy(), now));
+                    drop(count_arrivals(ledger.load(&batch), &batch, &policy(), now));
                 }
                 Happening::LostBeforeAck(positions) => {
                     ledger.count(&self.batch(positions), now);
                     ledger.count(&self.batch(positions), now);
                 }
                 Happening::End { workflow, success } => ledger.end(&workflows()[*workflow], *success, now),
-                Happening::Pause(seconds) => now = after(now, *seconds),
+                Happening::Pause(seconds) => now = add_seconds(now, *seconds),
             }
             watch(&ledger);
         }
@@ -167,7 +171,7 @@ pub(crate) fn workflows() -> Vec<WorkflowKey> {
         .into()
 }
 
-pub(crate) fn arrival(id: &str, workflow: usize, name: &str, attempt: u32, outcome: Outcome) -> Arrival {
+pub(crate) fn arrival(id: &str, workflow: usize, name: &str, attempt: u32, outcome: RunOutcome) -> Arrival {
     let key = workflows()[workflow].clone();
     Arrival {
         event: EventKey { tenant: key.tenant.clone(), source: key.workflow.to_string(), id: id.into() },
@@ -188,7 +192,7 @@ pub(crate) fn arrival(id: &str, workflow: usize, name: &str, attempt: u32, outco
             prompt_version: None,
             task: None,
             usage: None,
-            memories: MemoryUse::default(),
+            memories: RunMemories::default(),
             self_feedback: Vec::new(),
         },
     }
@@ -197,13 +201,13 @@ pub(crate) fn arrival(id: &str, workflow: usize, name: &str, attempt: u32, outco
 /// Up to 40 events of up to 20 runs a workflow: some runs come under several events and attempts, some are cancelled.
 pub(crate) fn events() -> impl Strategy<Value = Vec<Arrival>> {
     let outcome = prop_oneof![
-        6 => Just(Outcome::Success),
-        3 => Just(Outcome::Failure),
-        1 => Just(Outcome::Cancellation),
+        6 => Just(RunOutcome::Success),
+        3 => Just(RunOutcome::Failure),
+        1 => Just(RunOutcome::Cancellation),
     ];
     let one = (0..3usize, 0..20u32, 1..3u32, outcome);
     prop::collection::vec(one, 1..40).prop_map(|all| {
-        let event = |(nth, (workflow, name, attempt, outcome)): (usize, (usize, u32, u32, Outcome))| {
+        let event = |(nth, (workflow, name, attempt, outcome)): (usize, (usize, u32, u32, RunOutcome))| {
             arrival(&format!("e{nth}"), workflow, &format!("r{name}"), attempt, outcome)
         };
         all.into_iter().enumerate().map(event).collect()

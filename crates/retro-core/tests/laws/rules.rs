@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use retro_core::learn::RuleUse;
-use retro_core::memory::{Effect, Status};
-use retro_core::review::{ReadRemark, RuleAsk, Standing};
+use retro_core::memory::{ChangeEffect, MemoryStatus};
+use retro_core::review::{AuthorStanding, ReadRemark, RuleMutationKind};
 
 use crate::cases;
 use crate::world::rules::{Shop, asks, within};
@@ -19,17 +19,17 @@ const TITLES: [&str; 5] = [
     "Keep functions short",
 ];
 
-fn standing() -> impl Strategy<Value = Standing> {
+fn standing() -> impl Strategy<Value = AuthorStanding> {
     prop_oneof![
-        Just(Standing::Bot),
-        Just(Standing::Outsider),
-        Just(Standing::Contributor),
-        Just(Standing::Insider)
+        Just(AuthorStanding::Bot),
+        Just(AuthorStanding::Outsider),
+        Just(AuthorStanding::Contributor),
+        Just(AuthorStanding::Insider)
     ]
 }
 
 /// What one person asks for, in or out of a folder, hostile or not.
-fn wish() -> impl Strategy<Value = (Standing, usize, bool, bool)> {
+fn wish() -> impl Strategy<Value = (AuthorStanding, usize, bool, bool)> {
     (standing(), 0..TITLES.len(), any::<bool>(), proptest::bool::weighted(0.2))
 }
 
@@ -38,8 +38,8 @@ fn reviews() -> impl Strategy<Value = Vec<Vec<ReadRemark>>> {
     let remarks = proptest::collection::vec(wish(), 1..5);
     proptest::collection::vec((1u64..4, remarks), 1..7).prop_map(|reviews| {
         let mut id = 0;
-        let said = |number: u64, wishes: Vec<(Standing, usize, bool, bool)>, id: &mut u64| {
-            let remark = |(standing, title, folder, hostile): (Standing, usize, bool, bool)| {
+        let said = |number: u64, wishes: Vec<(AuthorStanding, usize, bool, bool)>, id: &mut u64| {
+            let remark = |(standing, title, folder, hostile): (AuthorStanding, usize, bool, bool)| {
                 *id += 1;
                 let mut read = asks(standing, number, *id, TITLES[title]);
                 if hostile {
@@ -85,7 +85,7 @@ proptest! {
     fn the_log_folds_to_the_rules_and_no_two_active_ones_of_a_scope_are_the_same(reviews in reviews()) {
         let shop = heard(&reviews);
         prop_assert_eq!(&shop.folded(), &shop.memories);
-        let active: Vec<_> = shop.memories.values().filter(|memory| memory.status == Status::Active).collect();
+        let active: Vec<_> = shop.memories.values().filter(|memory| memory.status == MemoryStatus::Active).collect();
         for (at, one) in active.iter().enumerate() {
             for other in &active[at + 1..] {
                 prop_assert!((&one.scope, &one.lesson.title) != (&other.scope, &other.lesson.title));
@@ -98,16 +98,16 @@ proptest! {
         let shop = heard(&reviews);
         for memory in shop.memories.values() {
             if memory.quarantine.is_some() {
-                prop_assert!(memory.status != Status::Active, "{:?}", memory);
+                prop_assert!(memory.status != MemoryStatus::Active, "{:?}", memory);
             }
-            if memory.status == Status::Active {
+            if memory.status == MemoryStatus::Active {
                 let pull_requests: std::collections::BTreeSet<_> = memory.evidence.iter().map(|shown| &shown.run).collect();
-                let insider = memory.authority == Some(Standing::Insider);
+                let insider = memory.authority == Some(AuthorStanding::Insider);
                 prop_assert!(insider || pull_requests.len() > 1, "{:?}", memory);
             }
             let first = shop.log.iter().find(|change| change.memory == memory.id).unwrap();
-            if let Effect::Created { evidence, .. } = &first.effect {
-                prop_assert!(evidence.remark.as_ref().unwrap().standing > Standing::Bot);
+            if let ChangeEffect::Created { evidence, .. } = &first.effect {
+                prop_assert!(evidence.remark.as_ref().unwrap().standing > AuthorStanding::Bot);
             }
         }
     }
@@ -115,21 +115,21 @@ proptest! {
     #[test]
     fn every_rule_can_be_reached_and_forgotten(reviews in reviews()) {
         let mut shop = heard(&reviews);
-        let living: Vec<_> = shop.memories.values().filter(|memory| memory.status.lives()).map(|memory| memory.id).collect();
+        let living: Vec<_> = shop.memories.values().filter(|memory| memory.status.is_living()).map(|memory| memory.id).collect();
         for id in living {
-            if shop.memories[&id].status == Status::Tentative {
+            if shop.memories[&id].status == MemoryStatus::Tentative {
                 shop.promote(id).unwrap();
             }
-            if shop.memories[&id].status == Status::Superseded {
+            if shop.memories[&id].status == MemoryStatus::Superseded {
                 continue;
             }
-            prop_assert_eq!(shop.memories[&id].status, Status::Active);
+            prop_assert_eq!(shop.memories[&id].status, MemoryStatus::Active);
             let uses = BTreeMap::from([(id, RuleUse { presented: 50, unused: 50 })]);
-            shop.ask(RuleAsk::Expire, uses);
-            prop_assert_eq!(shop.memories[&id].status, Status::Archived);
+            shop.ask(RuleMutationKind::Expire, uses);
+            prop_assert_eq!(shop.memories[&id].status, MemoryStatus::Archived);
             shop.promote(id).unwrap();
             shop.retire(id);
-            prop_assert_eq!(shop.memories[&id].status, Status::Deleted);
+            prop_assert_eq!(shop.memories[&id].status, MemoryStatus::Deleted);
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use proptest::prelude::*;
-use retro_core::finding::{Finding, Verdict};
+use retro_core::finding::{Finding, MemoryVerdict};
 use retro_core::id::{MemoryId, Step};
-use retro_core::learn::Applied;
+use retro_core::learn::AppliedBatch;
 use retro_core::memory::Memory;
 use retro_core::policy::Policy;
-use retro_core::time::after;
+use retro_core::time::add_seconds;
 
 use crate::world::{Asked, DAY_S, Look, World, decide, finding, in_step, look, quote, remark};
 
@@ -18,7 +18,7 @@ pub(crate) enum Act {
     Find { lesson: usize, step: usize },
     Contradict { memory: usize, elsewhere: bool },
     Pass { memory: usize },
-    Judge { memory: usize, verdict: Verdict },
+    Judge { memory: usize, verdict: MemoryVerdict },
     Read { memory: usize },
 }
 
@@ -63,12 +63,12 @@ pub(crate) fn lesson(nth: usize) -> Finding {
 
 impl Story {
     /// Tells it; `watch` sees each retrospective's batch, what came of it, and the world before and after.
-    pub(crate) fn tell(&self, mut watch: impl FnMut(&World, &Asked, &Applied, &World)) -> World {
+    pub(crate) fn tell(&self, mut watch: impl FnMut(&World, &Asked, &AppliedBatch, &World)) -> World {
         let mut world = World::with(self.policy.clone());
         for chapter in &self.chapters {
             match chapter {
                 Chapter::Fail => world.fail(),
-                Chapter::Wait { days } => world.now = after(world.now, days * DAY_S),
+                Chapter::Wait { days } => world.now = add_seconds(world.now, days * DAY_S),
                 Chapter::Delete { memory } => delete(&mut world, *memory),
                 Chapter::Manual(looks) => {
                     let looks: Vec<_> = looks.iter().map(|(run, acts)| seen(&world, *run, acts)).collect();
@@ -96,7 +96,7 @@ fn pick(world: &World, nth: usize) -> Option<&Memory> {
 }
 
 fn delete(world: &mut World, nth: usize) {
-    let Some(memory) = pick(world, nth).filter(|memory| memory.status.lives()) else { return };
+    let Some(memory) = pick(world, nth).filter(|memory| memory.status.is_living()) else { return };
     world.delete(memory.id);
 }
 
@@ -182,11 +182,11 @@ fn chapter() -> impl Strategy<Value = Chapter> {
 
 fn act() -> impl Strategy<Value = Act> {
     let verdict = prop::sample::select(vec![
-        Verdict::Harmed,
-        Verdict::Helped,
-        Verdict::Applied,
-        Verdict::Ignored,
-        Verdict::CueNotMet,
+        MemoryVerdict::Harmed,
+        MemoryVerdict::Helped,
+        MemoryVerdict::Applied,
+        MemoryVerdict::Ignored,
+        MemoryVerdict::CueNotMet,
     ]);
     prop_oneof![
         6 => (LESSONS, 0..2usize).prop_map(|(lesson, step)| Act::Find { lesson, step }),

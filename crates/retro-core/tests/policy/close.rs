@@ -3,18 +3,18 @@
 use jiff::Timestamp;
 use retro_core::dead_letter::Code;
 use retro_core::id::RetrospectiveId;
-use retro_core::learn::{Closing, ClosingFacts, close, settle};
-use retro_core::memory::Status;
+use retro_core::learn::{ClosedRetrospective, ClosingFacts, close_retrospective, settle_investigations};
+use retro_core::memory::MemoryStatus;
 use retro_core::message::Notice;
 use retro_core::policy::Policy;
 use retro_core::report::WindowRun;
 use retro_core::retrospective::{
-    Investigation, InvestigationResult, Retrospective, State, WorkflowState, failure_pause_s,
+    Investigation, InvestigationResult, Retrospective, RetrospectiveState, WorkflowState, failure_pause_s,
 };
-use retro_core::run::Outcome;
-use retro_core::sample::draw;
-use retro_core::similar::NgramEmbedder;
-use retro_core::time::after;
+use retro_core::run::RunOutcome;
+use retro_core::sample::draw_sample;
+use retro_core::similarity::NgramEmbedder;
+use retro_core::time::add_seconds;
 
 use crate::world::{World, against, dawn, finding, key, look, run};
 
@@ -25,7 +25,7 @@ fn failed(number: u32) -> Investigation {
 
 /// Everything about the first retrospective, over runs 1 to 10, when `counted` runs are counted.
 fn facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> ClosingFacts {
-    let id = RetrospectiveId::automatic(&key(), 1);
+    let id = RetrospectiveId::of_epoch(&key(), 1);
     let retrospective = Retrospective {
         id,
         key: key(),
@@ -34,19 +34,19 @@ fn facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> Clo
         last: 10,
         as_of: dawn(),
         policy: world.policy.clone(),
-        state: State::Settling,
+        state: RetrospectiveState::Settling,
         asked: None,
     };
     let window_run = |ordinal| WindowRun {
         ordinal,
         run: run(&format!("r{ordinal}")),
-        outcome: Outcome::Failure,
+        outcome: RunOutcome::Failure,
         pull_requests: Vec::new(),
     };
-    let batch = settle(id, &investigations);
+    let batch = settle_investigations(id, &investigations);
     ClosingFacts {
         history: Default::default(),
-        sample: draw(id, (1..=10).collect(), &world.policy),
+        sample: draw_sample(id, (1..=10).collect(), &world.policy),
         window: (1..=10).map(window_run).collect(),
         timings: Vec::new(),
         writer: world.facts(id, &batch),
@@ -57,8 +57,8 @@ fn facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> Clo
     }
 }
 
-fn closed(facts: ClosingFacts, now: Timestamp) -> Closing {
-    close(facts, &NgramEmbedder, &Policy::default(), now)
+fn closed(facts: ClosingFacts, now: Timestamp) -> ClosedRetrospective {
+    close_retrospective(facts, &NgramEmbedder, &Policy::default(), now)
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn one_success_suffices_and_frees_the_workflow() {
     let mut given = facts(&world, 12, vec![failed(1), looked]);
     given.state.failures = 3;
     let closing = closed(given, dawn());
-    assert_eq!((closing.retrospective, closing.failure), (State::Closed, None));
+    assert_eq!((closing.retrospective_state, closing.failure), (RetrospectiveState::Closed, None));
     assert_eq!(closing.report.changes.len(), 1);
-    let state = closing.state;
+    let state = closing.workflow_state;
     assert_eq!((state.open, state.claimed, state.failures, state.paused_until), (false, 10, 0, None));
     assert!(closing.opened.is_none(), "two runs wait");
 }
@@ -78,11 +78,11 @@ fn one_success_suffices_and_frees_the_workflow() {
 #[test]
 fn the_next_one_opens_at_closing_when_the_window_is_full_again() {
     let looked = vec![look("r1").ended(1)];
-    let now = after(dawn(), 60);
+    let now = add_seconds(dawn(), 60);
     let closing = closed(facts(&World::new(), 20, looked), now);
     let next = closing.opened.unwrap().retrospective;
     assert_eq!((next.epoch, next.first, next.last, next.as_of), (2, 11, 20, now));
-    assert_eq!((closing.state.open, closing.state.claimed), (true, 20));
+    assert_eq!((closing.workflow_state.open, closing.workflow_state.claimed), (true, 20));
 }
 
 #[test]
@@ -91,17 +91,17 @@ fn a_failed_retrospective_applies_nothing_releases_its_runs_and_pauses() {
     world.active("A", 0);
     world.active("B", 60);
     let closing = closed(facts(&world, 20, vec![failed(1), failed(2)]), dawn());
-    assert_eq!(closing.retrospective, State::Failed);
+    assert_eq!(closing.retrospective_state, RetrospectiveState::Failed);
     assert!(closing.applied.changes.is_empty() && closing.applied.memories.is_empty(), "no sweep either");
     assert_eq!(closing.applied.outcomes[0].why, "the retrospective failed: nothing is applied");
     assert_eq!(closing.report.before, closing.report.after);
-    let state = closing.state;
+    let state = closing.workflow_state;
     assert_eq!(
         (state.counted, state.claimed, state.epoch, state.open),
         (20, 0, 1, false),
         "the epoch is spent"
     );
-    assert_eq!(state.paused_until, Some(after(dawn(), 3600)));
+    assert_eq!(state.paused_until, Some(add_seconds(dawn(), 3600)));
     assert!(closing.opened.is_none(), "paused, although the window is full");
     let failure = closing.failure.unwrap();
     assert_eq!(failure.code, Code::RetrospectiveFailed);
@@ -111,14 +111,18 @@ fn a_failed_retrospective_applies_nothing_releases_its_runs_and_pauses() {
 #[test]
 fn the_released_runs_are_in_the_next_window() {
     let closing = closed(facts(&World::new(), 13, vec![failed(1)]), dawn());
-    let mut state = closing.state;
+    let mut state = closing.workflow_state;
     let opens = |state: &mut WorkflowState, at| state.open_if_due(&key(), &Policy::default(), at);
-    assert!(opens(&mut state, after(dawn(), 3599)).is_none());
-    let next = opens(&mut state, after(dawn(), 3600)).unwrap().retrospective;
+    assert!(opens(&mut state, add_seconds(dawn(), 3599)).is_none());
+    let next = opens(&mut state, add_seconds(dawn(), 3600)).unwrap().retrospective;
     assert_eq!((next.epoch, next.first, next.last), (2, 1, 13));
-    assert_ne!(next.id, RetrospectiveId::automatic(&key(), 1), "and so another seed");
-    state.release(&next);
-    assert_eq!(state.paused_until, Some(after(next.as_of, 2 * 3600)), "the second pause is twice as long");
+    assert_ne!(next.id, RetrospectiveId::of_epoch(&key(), 1), "and so another seed");
+    state.release_window(&next);
+    assert_eq!(
+        state.paused_until,
+        Some(add_seconds(next.as_of, 2 * 3600)),
+        "the second pause is twice as long"
+    );
 }
 
 #[test]
@@ -151,7 +155,7 @@ fn the_report_counts_among_the_memories_before_only_those_that_lived() {
     assert_eq!(world.stands("A"), "deleted 0.000");
     // The batch names the deleted one, so the writer has it before its eyes.
     let closing = closed(facts(&world, 10, vec![look("r1").shown(id).ended(1)]), dawn());
-    assert_eq!(closing.report.before.by_status, [(Status::Tentative, 1)].into());
+    assert_eq!(closing.report.before.by_status, [(MemoryStatus::Tentative, 1)].into());
 }
 
 #[test]
@@ -167,9 +171,9 @@ fn the_report_tells_runs_results_and_memories_before_and_after() {
     assert_eq!(report.unsampled.iter().map(|run| run.ordinal).collect::<Vec<_>>(), [1, 2, 4, 5, 6, 8, 9, 10]);
     let results: Vec<_> = report.investigations.iter().map(|one| one.result.as_str()).collect();
     assert_eq!(results, ["failed", "found"]);
-    assert_eq!(report.before.by_status, [(Status::Tentative, 1)].into());
-    assert_eq!(report.after.by_status, [(Status::Tentative, 1), (Status::Deleted, 1)].into());
-    assert_eq!(report.policy_hash, world.policy.hash());
+    assert_eq!(report.before.by_status, [(MemoryStatus::Tentative, 1)].into());
+    assert_eq!(report.after.by_status, [(MemoryStatus::Tentative, 1), (MemoryStatus::Deleted, 1)].into());
+    assert_eq!(report.policy_hash, world.policy.content_hash());
     let asked: Vec<_> = report.mutations.iter().map(|one| one.asked.kind.as_str()).collect();
     assert_eq!(asked, ["observe", "contradict", "sweep"]);
     assert!(report.mutations.iter().all(|one| !one.why.is_empty()), "{:?}", report.mutations);

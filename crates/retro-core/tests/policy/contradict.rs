@@ -1,6 +1,6 @@
 //! Contradiction stays within workflow, step and subject; it deletes what is tentative, and twice what is active.
 
-use retro_core::finding::{Finding, Verdict};
+use retro_core::finding::{Finding, MemoryVerdict};
 use retro_core::policy::Policy;
 
 use crate::world::{Look, World, against, finding, in_step, look};
@@ -30,7 +30,7 @@ fn one_run_against_an_active_memory_counts_as_one_harm() {
     let mut world = World::new();
     let id = world.active("A", 500);
     let r1 = contradicting("r1", &world).finds(Finding { title: "B".into(), ..against(id) });
-    let r1 = r1.judged(id, Verdict::Harmed);
+    let r1 = r1.judged(id, MemoryVerdict::Harmed);
     assert_eq!(
         about_a(world.retro(&[r1])),
         ["retro reweighted (contradicted -0.150) A: active 0.350"],
@@ -40,7 +40,9 @@ fn one_run_against_an_active_memory_counts_as_one_harm() {
 
 #[test]
 fn a_contradiction_outweighs_a_milder_verdict_of_the_same_run() {
-    for verdict in [Verdict::Helped, Verdict::Applied, Verdict::Ignored, Verdict::CueNotMet] {
+    for verdict in
+        [MemoryVerdict::Helped, MemoryVerdict::Applied, MemoryVerdict::Ignored, MemoryVerdict::CueNotMet]
+    {
         let mut world = World::new();
         let id = world.active("A", 500);
         let r1 = contradicting("r1", &world).judged(id, verdict);
@@ -98,7 +100,7 @@ fn the_previous_contradiction_alone_deletes_nothing() {
     let r1 = contradicting("r1", &world);
     world.retro(&[r1]);
     world.policy.contradiction_runs = 1;
-    let r2 = look("r2").judged(id, Verdict::Helped);
+    let r2 = look("r2").judged(id, MemoryVerdict::Helped);
     assert_eq!(world.retro(&[r2]), ["retro reweighted (helped +0.100) A: active 0.450"]);
 }
 

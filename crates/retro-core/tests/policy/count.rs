@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use retro_core::count::{Arrival, Disposition, Effects, Facts, KnownRun, decide};
+use retro_core::count::{Arrival, CountingEffects, CountingFacts, Disposition, KnownRun, count_arrivals};
 use retro_core::dead_letter::Code;
 use retro_core::id::{EventKey, Ordinal, Tenant};
-use retro_core::keep::{ContentDigest, Seen};
 use retro_core::policy::Policy;
+use retro_core::retention::{ContentDigest, SeenContent};
 use retro_core::retrospective::WorkflowState;
-use retro_core::run::{MemoryUse, Outcome, RunFacts, RunKind};
-use retro_core::time::after;
+use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome};
+use retro_core::time::add_seconds;
 
 use crate::world::{dawn, key, run};
 
@@ -18,7 +18,7 @@ fn facts_of(name: &str, attempt: u32) -> RunFacts {
         run_id: run(name),
         attempt,
         kind: RunKind::Normal,
-        outcome: Outcome::Success,
+        outcome: RunOutcome::Success,
         started_at: None,
         finished_at: None,
         repo: None,
@@ -29,7 +29,7 @@ fn facts_of(name: &str, attempt: u32) -> RunFacts {
         prompt_version: None,
         task: None,
         usage: None,
-        memories: MemoryUse::default(),
+        memories: RunMemories::default(),
         self_feedback: Vec::new(),
     }
 }
@@ -47,32 +47,32 @@ fn attempt(event: &str, name: &str, attempt: u32) -> Arrival {
     Arrival { run: facts_of(name, attempt), ..arrival(event, name) }
 }
 
-fn with(outcome: Outcome, arrival: Arrival) -> Arrival {
+fn with(outcome: RunOutcome, arrival: Arrival) -> Arrival {
     Arrival { run: RunFacts { outcome, ..arrival.run }, ..arrival }
 }
 
 /// What is known when `counted` runs `k1` … are counted, the first `claimed` of them by an open retrospective.
-fn known(counted: Ordinal, claimed: Ordinal) -> Facts {
+fn known(counted: Ordinal, claimed: Ordinal) -> CountingFacts {
     let run_of = |ordinal: Ordinal| {
         ((key(), run(&format!("k{ordinal}"))), KnownRun { attempt: 2, ordinal: Some(ordinal) })
     };
     let epoch = u64::from(claimed > 0);
     let state = WorkflowState { counted, claimed, epoch, open: claimed > 0, ..WorkflowState::default() };
-    Facts {
+    CountingFacts {
         events: HashMap::new(),
         runs: (1..=counted).map(run_of).collect(),
         workflows: [(key(), state)].into(),
     }
 }
 
-fn count(facts: Facts, arrivals: &[Arrival]) -> Effects {
-    decide(facts, arrivals, &Policy::default(), dawn())
+fn count(facts: CountingFacts, arrivals: &[Arrival]) -> CountingEffects {
+    count_arrivals(facts, arrivals, &Policy::default(), dawn())
 }
 
 #[track_caller]
-fn check(facts: Facts, arrivals: &[Arrival], expected: &[Disposition]) {
+fn check(facts: CountingFacts, arrivals: &[Arrival], expected: &[Disposition]) {
     let effects = count(facts, arrivals);
-    let dispositions: Vec<_> = effects.counted.into_iter().map(|one| one.disposition).collect();
+    let dispositions: Vec<_> = effects.decisions.into_iter().map(|one| one.disposition).collect();
     assert_eq!(dispositions, expected);
 }
 
@@ -88,20 +88,22 @@ fn each_new_run_gets_the_next_ordinal() {
 fn the_same_event_again_changes_nothing() {
     check(known(0, 0), &[arrival("a", "r1"), arrival("a", "r1")], &[Counted(1), Duplicate]);
     let mut facts = known(1, 0);
-    facts.events.insert(arrival("a", "k1").event, Seen::Whole(arrival("a", "k1").content_hash));
+    facts.events.insert(arrival("a", "k1").event, SeenContent::Full(arrival("a", "k1").content_hash));
     let effects = count(facts, &[arrival("a", "k1")]);
-    assert_eq!(effects.counted[0].disposition, Duplicate);
+    assert_eq!(effects.decisions[0].disposition, Duplicate);
     assert!(effects.workflows.is_empty() && effects.opened.is_empty());
 }
 
 #[test]
 fn an_event_whose_details_were_purged_is_still_known_and_so_is_a_changed_one() {
     let mut facts = known(1, 0);
-    facts.events.insert(arrival("a", "k1").event, Seen::Purged(ContentDigest::of("k1 as it was")));
+    facts
+        .events
+        .insert(arrival("a", "k1").event, SeenContent::Purged(ContentDigest::of_hash("k1 as it was")));
     let changed = Arrival { content_hash: "changed".into(), ..arrival("a", "k1") };
     let effects = count(facts, &[arrival("a", "k1"), changed]);
-    assert_eq!(effects.counted[0].disposition, Duplicate);
-    let Disposition::Conflict(rejection) = &effects.counted[1].disposition else { panic!("{effects:?}") };
+    assert_eq!(effects.decisions[0].disposition, Duplicate);
+    let Disposition::Conflict(rejection) = &effects.decisions[1].disposition else { panic!("{effects:?}") };
     assert!(rejection.detail.contains("its hash was purged since"), "{rejection}");
     assert!(effects.workflows.is_empty());
 }
@@ -114,7 +116,7 @@ fn the_same_event_id_with_other_content_is_an_identity_conflict_and_changes_noth
         ..changed.clone()
     };
     let effects = count(known(0, 0), &[arrival("a", "r1"), changed, elsewhere]);
-    for one in &effects.counted[1..] {
+    for one in &effects.decisions[1..] {
         let Disposition::Conflict(rejection) = &one.disposition else { panic!("{one:?}") };
         assert_eq!(rejection.code, Code::IdentityConflict);
     }
@@ -126,7 +128,7 @@ fn the_same_event_id_with_other_content_is_an_identity_conflict_and_changes_noth
 fn another_event_of_a_counted_run_updates_its_facts_and_never_the_count() {
     check(known(2, 0), &[attempt("a", "k1", 2), attempt("b", "k1", 3)], &[Updated, Updated]);
     let effects = count(known(2, 0), &[attempt("a", "k1", 3)]);
-    assert_eq!(effects.counted[0].ordinal, Some(1));
+    assert_eq!(effects.decisions[0].ordinal, Some(1));
     assert!(effects.workflows.is_empty());
 }
 
@@ -151,12 +153,12 @@ fn cancelled_skipped_and_internal_runs_are_recorded_and_not_counted() {
     check(
         known(0, 0),
         &[
-            with(Outcome::Cancellation, arrival("a", "r1")),
-            with(Outcome::Skip, arrival("b", "r2")),
+            with(RunOutcome::Cancellation, arrival("a", "r1")),
+            with(RunOutcome::Skip, arrival("b", "r2")),
             Arrival { run: internal, ..arrival("c", "r3") },
-            with(Outcome::Failure, arrival("d", "r4")),
-            with(Outcome::Error, arrival("e", "r5")),
-            with(Outcome::Timeout, arrival("f", "r6")),
+            with(RunOutcome::Failure, arrival("d", "r4")),
+            with(RunOutcome::Error, arrival("e", "r5")),
+            with(RunOutcome::Timeout, arrival("f", "r6")),
         ],
         &[Recorded, Recorded, Recorded, Counted(1), Counted(2), Counted(3)],
     );
@@ -167,9 +169,9 @@ fn a_recorded_run_is_counted_when_a_later_event_says_that_it_finished() {
     check(
         known(0, 0),
         &[
-            with(Outcome::Cancellation, attempt("a", "r1", 1)),
+            with(RunOutcome::Cancellation, attempt("a", "r1", 1)),
             attempt("b", "r1", 2),
-            with(Outcome::Cancellation, attempt("c", "r1", 3)),
+            with(RunOutcome::Cancellation, attempt("c", "r1", 3)),
         ],
         &[Recorded, Counted(1), Updated],
     );
@@ -182,7 +184,7 @@ fn the_tenth_run_opens_a_retrospective_over_the_whole_window() {
     let opened = &opening.retrospective;
     assert_eq!((opened.epoch, opened.first, opened.last, opened.as_of), (1, 1, 10, dawn()));
     let state = &effects.workflows[&key()];
-    assert_eq!((state.counted, state.claimed, state.window(), state.open), (11, 10, 1, true));
+    assert_eq!((state.counted, state.claimed, state.window_size(), state.open), (11, 10, 1, true));
 }
 
 #[test]
@@ -190,14 +192,14 @@ fn while_one_is_open_the_window_grows_and_no_other_opens() {
     let many: Vec<_> = (0..25).map(|nth| arrival(&format!("e{nth}"), &format!("r{nth}"))).collect();
     let effects = count(known(10, 10), &many);
     assert!(effects.opened.is_empty());
-    assert_eq!(effects.workflows[&key()].window(), 25);
+    assert_eq!(effects.workflows[&key()].window_size(), 25);
 }
 
 #[test]
 fn a_paused_workflow_opens_when_the_pause_has_passed_even_without_an_event() {
     let mut facts = known(15, 0);
-    let until = after(dawn(), 3600);
+    let until = add_seconds(dawn(), 3600);
     facts.workflows.get_mut(&key()).unwrap().paused_until = Some(until);
     assert!(count(facts.clone(), &[]).opened.is_empty());
-    assert_eq!(decide(facts, &[], &Policy::default(), until).opened[0].retrospective.last, 15);
+    assert_eq!(count_arrivals(facts, &[], &Policy::default(), until).opened[0].retrospective.last, 15);
 }

@@ -1,13 +1,13 @@
 //! One verdict a memory and run; a retrospective's movements are summed and clamped once.
 
-use retro_core::finding::Verdict::{self, Applied, CueNotMet, Harmed, Helped, Ignored};
+use retro_core::finding::MemoryVerdict::{self, Applied, CueNotMet, Harmed, Helped, Ignored};
 use retro_core::policy::Policy;
 
 use crate::world::{World, finding, look};
 
 /// Weighs a memory by the verdicts of one retrospective, one run each, and compares weight and parts.
 #[track_caller]
-fn check(weight: u16, verdicts: &[Verdict], line: &str) {
+fn check(weight: u16, verdicts: &[MemoryVerdict], line: &str) {
     let mut world = World::new();
     let id = world.active("A", weight);
     let looks: Vec<_> =

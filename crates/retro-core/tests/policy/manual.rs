@@ -1,14 +1,16 @@
 //! Manual retrospectives: what they propose, and what a person's decision does.
 
 use retro_core::id::{RunId, WorkflowKey};
-use retro_core::manual::{Asked, NamedRun, RUNS_MAX, Undecided, Untriggered, trigger};
+use retro_core::manual::{
+    DecideError, ManualRequest, NamedRun, RUNS_MAX, TriggerError, trigger_retrospective,
+};
 use retro_core::policy::Policy;
 
 use crate::world::{World, dawn, finding, in_step, key, look, remark, run};
 
-fn asked(runs: &[&str]) -> Asked {
+fn asked(runs: &[&str]) -> ManualRequest {
     let runs = runs.iter().map(|name| run(name)).collect();
-    Asked { request: "q1".into(), by: "ada".into(), runs, focus: None }
+    ManualRequest { request: "q1".into(), by: "ada".into(), runs, focus: None }
 }
 
 fn counted(name: &str, ordinal: u64) -> NamedRun {
@@ -27,13 +29,19 @@ fn known() -> Vec<NamedRun> {
 #[test]
 fn it_looks_at_exactly_the_named_runs_in_the_order_in_which_they_were_counted() {
     let key: WorkflowKey = key();
-    let triggered = trigger(&key, &asked(&["a", "b", "a"]), &known(), &Policy::default(), dawn()).unwrap();
+    let triggered =
+        trigger_retrospective(&key, &asked(&["a", "b", "a"]), &known(), &Policy::default(), dawn()).unwrap();
     assert_eq!((triggered.sample.order, triggered.sample.size), (vec![3, 7], 2));
     let opened = triggered.retrospective;
     assert_eq!(opened.asked.as_ref().unwrap().runs, ["b", "a"].map(run));
     assert_eq!((opened.epoch, opened.first, opened.last, opened.window_runs()), (0, 0, 0, 2));
-    let other =
-        trigger(&key, &Asked { request: "q2".into(), ..asked(&["a"]) }, &known(), &opened.policy, dawn());
+    let other = trigger_retrospective(
+        &key,
+        &ManualRequest { request: "q2".into(), ..asked(&["a"]) },
+        &known(),
+        &opened.policy,
+        dawn(),
+    );
     assert_ne!(other.unwrap().retrospective.id, opened.id, "the id is the request's");
 }
 
@@ -41,22 +49,23 @@ fn it_looks_at_exactly_the_named_runs_in_the_order_in_which_they_were_counted() 
 fn what_cannot_be_looked_at_is_named() {
     let many: Vec<String> = (0..=RUNS_MAX).map(|n| format!("r{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    let long = Asked { focus: Some("?".repeat(1001)), ..asked(&["a"]) };
-    let nobody = Asked { by: String::new(), ..asked(&["a"]) };
+    let long = ManualRequest { focus: Some("?".repeat(1001)), ..asked(&["a"]) };
+    let nobody = ManualRequest { by: String::new(), ..asked(&["a"]) };
     for (asked, problem) in [
         (asked(&[]), "name at least one run"),
-        (asked(&many), "21 runs are named; one manual retrospective looks into 20 at most"),
+        (asked(&many), "21 runs are named; one manual retrospective investigates at most 20"),
         (asked(&["a", "elsewhere"]), "there is no run elsewhere of workflow fix-bugs in this tenant"),
         (asked(&["skipped"]), "run skipped was recorded and not counted"),
-        (asked(&["purged"]), "run purged is known, and its details were purged"),
+        (asked(&["purged"]), "the details of run purged were purged"),
         (long, "focus must have 1 to 1000 characters"),
         (nobody, "by must have 1 to 256 bytes"),
     ] {
-        let refused = trigger(&key(), &asked, &known(), &Policy::default(), dawn()).unwrap_err();
+        let refused =
+            trigger_retrospective(&key(), &asked, &known(), &Policy::default(), dawn()).unwrap_err();
         assert!(refused.to_string().starts_with(problem), "{refused}");
     }
-    let missing = Untriggered::UnknownRun { run: run("x"), workflow: key().workflow };
-    assert_eq!(trigger(&key(), &asked(&["x"]), &[], &Policy::default(), dawn()), Err(missing));
+    let missing = TriggerError::UnknownRun { run: run("x"), workflow: key().workflow };
+    assert_eq!(trigger_retrospective(&key(), &asked(&["x"]), &[], &Policy::default(), dawn()), Err(missing));
 }
 
 #[test]
@@ -114,12 +123,12 @@ fn a_proposal_is_decided_once() {
     world.refuse(two.id, "a matter of taste").unwrap();
     let length = world.log.len();
     for id in [one.id, two.id] {
-        assert!(matches!(world.accept(id, None), Err(Undecided::Before(_))));
-        assert!(matches!(world.refuse(id, "no"), Err(Undecided::Before(_))));
+        assert!(matches!(world.accept(id, None), Err(DecideError::AlreadyDecided(_))));
+        assert!(matches!(world.refuse(id, "no"), Err(DecideError::AlreadyDecided(_))));
     }
     assert_eq!(world.log.len(), length);
     let told = world.accept(two.id, None).unwrap_err().to_string();
-    assert_eq!(told, "it was refused by ada before");
+    assert_eq!(told, "it was already refused by ada");
 }
 
 #[test]
@@ -162,7 +171,7 @@ fn a_tombstone_stops_an_acceptance_until_a_reason_overrides_it() {
     let id = world.manual(&[look("r1").finds(finding("one"))])[0].id;
     let stopped = world.accept(id, None).unwrap_err();
     assert!(
-        matches!(&stopped, Undecided::Tombstone { tombstone_of, .. } if *tombstone_of == given),
+        matches!(&stopped, DecideError::Tombstone { tombstone_of, .. } if *tombstone_of == given),
         "{stopped}"
     );
     assert!(world.proposal_facts(id).decision.is_none(), "it stays open");

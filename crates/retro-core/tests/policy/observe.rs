@@ -1,8 +1,8 @@
 //! A finding becomes a memory, confirms one, adds to one, or revives one.
 
-use retro_core::finding::Verdict;
-use retro_core::id::derive;
-use retro_core::memory::{EVIDENCE_KEPT_MAX, Scope};
+use retro_core::finding::MemoryVerdict;
+use retro_core::id::derive_uuid;
+use retro_core::memory::{EVIDENCE_KEPT_MAX, MemoryScope};
 use retro_core::policy::Policy;
 
 use crate::world::{World, finding, in_step, look, remark, run};
@@ -109,7 +109,7 @@ fn a_way_out_that_weighs_more_supersedes_the_warnings_about_the_same_error() {
     assert_eq!(lines, ["r3 promoted Pass a region: active 0.300"], "it has not shown yet that it is better");
     let known = world.id("Pass a region");
     assert_eq!(
-        world.retro(&[look("r4").judged(known, Verdict::Helped)]),
+        world.retro(&[look("r4").judged(known, MemoryVerdict::Helped)]),
         [
             "retro reweighted (helped +0.100) Pass a region: active 0.400",
             "retro superseded A: superseded 0.300"
@@ -204,9 +204,9 @@ fn a_memory_keeps_its_latest_quotes_and_counts_all_its_runs() {
 fn a_memory_of_another_workflow_is_treated_like_a_missing_one() {
     let mut world = World::new();
     let id = world.active("A", 60);
-    let foreign = Scope::Step { workflow: "other".parse().unwrap(), step: "main".parse().unwrap() };
+    let foreign = MemoryScope::Step { workflow: "other".parse().unwrap(), step: "main".parse().unwrap() };
     world.memories.get_mut(&id).unwrap().scope = foreign;
-    let missing = retro_core::id::MemoryId(derive("memory", &["missing"]));
+    let missing = retro_core::id::MemoryId(derive_uuid("memory", &["missing"]));
     let (lines, applied) = world.retrospective(&[look("r1").shown(id).shown(missing)]);
     assert!(applied.memories.is_empty(), "{lines:?}");
     assert_eq!(applied.outcomes[0].why, "no such memory in this workflow");

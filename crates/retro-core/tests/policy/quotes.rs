@@ -1,42 +1,42 @@
 //! What an investigator says is kept only if it stands up mechanically.
 
 use retro_core::finding::{
-    Brief, CONTENT_CHARS_MAX, CUE_CHARS_MAX, Checked, Contradiction, Finding, KnownMemory, Looked,
-    MemoryVerdict, QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, Transient,
-    Verdict, check,
+    BriefMemory, CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, Finding, InvestigationBrief,
+    MemoryVerdict, QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, RawAnswer, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX,
+    TransientError, VerdictRecord, check_answer,
 };
-use retro_core::id::{MemoryId, Step, derive};
+use retro_core::id::{MemoryId, Step, derive_uuid};
 use retro_core::memory::{Lesson, Memory};
-use retro_core::recall::{FENCE_BEGIN, FENCE_END, strip_told};
-use retro_core::run::{Feedback, MemoryUse, Outcome, RunFacts, RunKind};
-use retro_core::trajectory::{Place, Source, ToolCall, Trajectory, Turn};
+use retro_core::recall::{FENCE_BEGIN, FENCE_END, strip_memory_content};
+use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome, SelfFeedback};
+use retro_core::trajectory::{QuotePlace, ToolCall, Trajectory, Turn, TurnSource};
 use retro_core::weight::Weight;
 
 use crate::world::{World, finding, in_step, run};
 
-fn memory(name: &str, presented: bool) -> KnownMemory {
-    KnownMemory {
+fn memory(name: &str, presented: bool) -> BriefMemory {
+    BriefMemory {
         id: id(name),
         step: Some(Step::main()),
         subject: "sh".into(),
         title: name.into(),
         cue: finding(name).cue,
-        weight: Weight::thousandths(300),
+        weight: Weight::from_thousandths(300),
         presented,
         read: false,
     }
 }
 
 fn id(name: &str) -> MemoryId {
-    MemoryId(derive("memory", &[name]))
+    MemoryId(derive_uuid("memory", &[name]))
 }
 
 /// A run of two turns, in the steps `main` and `review`, with one remark of the agent's.
-fn brief() -> Brief {
+fn brief() -> InvestigationBrief {
     let turn = |step: &str| Turn {
         step: step.parse().unwrap(),
         agentic: true,
-        source: Source::Agent,
+        source: TurnSource::Agent,
         message: "words of the agent".into(),
         reasoning: "thoughts of the agent".into(),
         calls: vec![ToolCall {
@@ -50,7 +50,7 @@ fn brief() -> Brief {
         run_id: run("r1"),
         attempt: 1,
         kind: RunKind::Normal,
-        outcome: Outcome::Failure,
+        outcome: RunOutcome::Failure,
         started_at: None,
         finished_at: None,
         repo: None,
@@ -61,10 +61,10 @@ fn brief() -> Brief {
         prompt_version: None,
         task: None,
         usage: None,
-        memories: MemoryUse::default(),
-        self_feedback: vec![Feedback { step: Step::main(), text: "next time read first".into() }],
+        memories: RunMemories::default(),
+        self_feedback: vec![SelfFeedback { step: Step::main(), text: "next time read first".into() }],
     };
-    Brief {
+    InvestigationBrief {
         run,
         trajectory: Trajectory { turns: vec![turn("main"), turn("review")] },
         memories: vec![memory("shown", true), memory("known", false)],
@@ -74,44 +74,44 @@ fn brief() -> Brief {
     }
 }
 
-fn quoted(place: Place, text: &str) -> Finding {
+fn quoted(place: QuotePlace, text: &str) -> Finding {
     Finding { quote: Quote { place, text: text.into() }, ..finding("A") }
 }
 
 #[track_caller]
 fn check_finding(finding: Finding, stands: bool) {
     let told = format!("{finding:?}");
-    let Checked { findings, dropped, .. } =
-        check(&brief(), Looked { findings: vec![finding], ..Looked::default() });
+    let CheckedAnswer { findings, dropped, .. } =
+        check_answer(&brief(), RawAnswer { findings: vec![finding], ..RawAnswer::default() });
     assert_eq!((findings.len(), dropped), (usize::from(stands), u32::from(!stands)), "{told}");
 }
 
 #[test]
 fn a_quote_must_stand_verbatim_in_the_place_it_names() {
-    check_finding(quoted(Place::Message { turn: 0 }, "words of the agent"), true);
-    check_finding(quoted(Place::Message { turn: 0 }, "of the"), true);
-    check_finding(quoted(Place::Reasoning { turn: 0 }, "thoughts"), true);
-    check_finding(quoted(Place::Arguments { turn: 0, call: 0 }, "ls -l"), true);
-    check_finding(quoted(Place::Answer { turn: 0, call: 0 }, "no such file"), true);
-    check_finding(quoted(Place::SelfFeedback { remark: 0 }, "read first"), true);
-    check_finding(quoted(Place::Message { turn: 0 }, "Words of the agent"), false);
-    check_finding(quoted(Place::Message { turn: 0 }, "thoughts of the agent"), false);
-    check_finding(quoted(Place::Message { turn: 9 }, "words of the agent"), false);
-    check_finding(quoted(Place::Answer { turn: 0, call: 1 }, "no such file"), false);
-    check_finding(quoted(Place::SelfFeedback { remark: 1 }, "read first"), false);
-    check_finding(quoted(Place::Message { turn: 0 }, " "), false);
+    check_finding(quoted(QuotePlace::Message { turn: 0 }, "words of the agent"), true);
+    check_finding(quoted(QuotePlace::Message { turn: 0 }, "of the"), true);
+    check_finding(quoted(QuotePlace::Reasoning { turn: 0 }, "thoughts"), true);
+    check_finding(quoted(QuotePlace::Arguments { turn: 0, call: 0 }, "ls -l"), true);
+    check_finding(quoted(QuotePlace::Answer { turn: 0, call: 0 }, "no such file"), true);
+    check_finding(quoted(QuotePlace::SelfFeedback { remark: 0 }, "read first"), true);
+    check_finding(quoted(QuotePlace::Message { turn: 0 }, "Words of the agent"), false);
+    check_finding(quoted(QuotePlace::Message { turn: 0 }, "thoughts of the agent"), false);
+    check_finding(quoted(QuotePlace::Message { turn: 9 }, "words of the agent"), false);
+    check_finding(quoted(QuotePlace::Answer { turn: 0, call: 1 }, "no such file"), false);
+    check_finding(quoted(QuotePlace::SelfFeedback { remark: 1 }, "read first"), false);
+    check_finding(quoted(QuotePlace::Message { turn: 0 }, " "), false);
 }
 
 #[test]
 fn a_quote_must_stand_in_the_findings_own_step() {
-    check_finding(in_step("review", quoted(Place::Message { turn: 0 }, "words")), false);
-    check_finding(in_step("review", quoted(Place::Message { turn: 1 }, "words")), true);
-    check_finding(in_step("review", quoted(Place::SelfFeedback { remark: 0 }, "read first")), false);
+    check_finding(in_step("review", quoted(QuotePlace::Message { turn: 0 }, "words")), false);
+    check_finding(in_step("review", quoted(QuotePlace::Message { turn: 1 }, "words")), true);
+    check_finding(in_step("review", quoted(QuotePlace::SelfFeedback { remark: 0 }, "read first")), false);
 }
 
 #[test]
 fn texts_out_of_bounds_are_dropped() {
-    let good = || quoted(Place::Message { turn: 0 }, "words");
+    let good = || quoted(QuotePlace::Message { turn: 0 }, "words");
     let long = |chars: usize| "ü".repeat(chars);
     for (over, stands) in [(0, true), (1, false)] {
         check_finding(Finding { title: long(TITLE_CHARS_MAX + over), ..good() }, stands);
@@ -122,9 +122,9 @@ fn texts_out_of_bounds_are_dropped() {
         check_finding(finding, stands);
         let mut brief = brief();
         brief.trajectory.turns[0].message = long(QUOTE_CHARS_MAX + 1);
-        let quoted = quoted(Place::Message { turn: 0 }, &long(QUOTE_CHARS_MAX + over));
+        let quoted = quoted(QuotePlace::Message { turn: 0 }, &long(QUOTE_CHARS_MAX + over));
         assert_eq!(
-            check(&brief, Looked { findings: vec![quoted], ..Looked::default() }).findings.len(),
+            check_answer(&brief, RawAnswer { findings: vec![quoted], ..RawAnswer::default() }).findings.len(),
             usize::from(stands)
         );
     }
@@ -136,19 +136,19 @@ fn a_transient_and_a_contradiction_need_their_words_and_a_contradiction_a_memory
     let known = brief().memories[0].clone();
     let step = known.step.clone().unwrap();
     let quote = |place, text: &str| Quote { place, text: text.into() };
-    let here = Place::Message { turn: 0 };
-    let dropped = |looked: Looked| check(&brief(), looked).dropped;
-    let transient = |quote| Looked {
-        transients: vec![Transient { step: step.clone(), tool: "sh".into(), error: "E".into(), quote }],
-        ..Looked::default()
+    let here = QuotePlace::Message { turn: 0 };
+    let dropped = |looked: RawAnswer| check_answer(&brief(), looked).dropped;
+    let transient = |quote| RawAnswer {
+        transients: vec![TransientError { step: step.clone(), tool: "sh".into(), error: "E".into(), quote }],
+        ..RawAnswer::default()
     };
     assert_eq!(dropped(transient(quote(here, "words"))), 0);
     assert_eq!(dropped(transient(quote(here, "other words"))), 1);
-    assert_eq!(dropped(transient(quote(Place::Message { turn: 1 }, "words"))), 1, "another step");
+    assert_eq!(dropped(transient(quote(QuotePlace::Message { turn: 1 }, "words"))), 1, "another step");
     let against = |memory, subject: &str, quote| {
         let (step, subject, reason) = (step.clone(), subject.to_owned(), "because".to_owned());
         let contradictions = vec![Contradiction { memory, step, subject, reason, quote }];
-        Looked { contradictions, ..Looked::default() }
+        RawAnswer { contradictions, ..RawAnswer::default() }
     };
     assert_eq!(dropped(against(known.id, &known.subject, quote(here, "words"))), 0);
     assert_eq!(dropped(against(known.id, "another", quote(here, "words"))), 1);
@@ -159,45 +159,45 @@ fn a_transient_and_a_contradiction_need_their_words_and_a_contradiction_a_memory
 #[test]
 fn a_finding_contradicts_only_a_memory_that_it_was_told_of() {
     let against =
-        |memory| Finding { contradicts: Some(memory), ..quoted(Place::Message { turn: 0 }, "words") };
+        |memory| Finding { contradicts: Some(memory), ..quoted(QuotePlace::Message { turn: 0 }, "words") };
     check_finding(against(id("shown")), true);
     check_finding(against(id("known")), true);
     check_finding(against(id("unknown")), false);
 }
 
-fn verdict(name: &str, verdict: Verdict, quote: Option<&str>) -> MemoryVerdict {
-    let quote = quote.map(|text| Quote { place: Place::Message { turn: 1 }, text: text.into() });
-    MemoryVerdict { memory: id(name), verdict, reason: "because".into(), quote }
+fn verdict(name: &str, verdict: MemoryVerdict, quote: Option<&str>) -> VerdictRecord {
+    let quote = quote.map(|text| Quote { place: QuotePlace::Message { turn: 1 }, text: text.into() });
+    VerdictRecord { memory: id(name), verdict, reason: "because".into(), quote }
 }
 
-fn judged(verdicts: Vec<MemoryVerdict>) -> Looked {
-    Looked { verdicts, ..Looked::default() }
+fn judged(verdicts: Vec<VerdictRecord>) -> RawAnswer {
+    RawAnswer { verdicts, ..RawAnswer::default() }
 }
 
 #[test]
 fn a_verdict_is_on_a_presented_memory_and_has_a_quote_unless_its_cue_never_came_up() {
-    let stands = |verdict: MemoryVerdict| check(&brief(), judged(vec![verdict])).verdicts.len() == 1;
-    assert!(stands(verdict("shown", Verdict::Helped, Some("words"))));
-    assert!(!stands(verdict("shown", Verdict::Helped, Some("other words"))));
-    assert!(!stands(verdict("shown", Verdict::Helped, None)));
-    assert!(!stands(verdict("known", Verdict::Helped, Some("words"))));
-    assert!(stands(verdict("shown", Verdict::CueNotMet, None)));
-    assert!(!stands(verdict("shown", Verdict::CueNotMet, Some("other words"))));
+    let stands = |verdict: VerdictRecord| check_answer(&brief(), judged(vec![verdict])).verdicts.len() == 1;
+    assert!(stands(verdict("shown", MemoryVerdict::Helped, Some("words"))));
+    assert!(!stands(verdict("shown", MemoryVerdict::Helped, Some("other words"))));
+    assert!(!stands(verdict("shown", MemoryVerdict::Helped, None)));
+    assert!(!stands(verdict("known", MemoryVerdict::Helped, Some("words"))));
+    assert!(stands(verdict("shown", MemoryVerdict::CueNotMet, None)));
+    assert!(!stands(verdict("shown", MemoryVerdict::CueNotMet, Some("other words"))));
     let long = "x".repeat(REASON_CHARS_MAX + 1);
-    assert!(!stands(MemoryVerdict { reason: long, ..verdict("shown", Verdict::CueNotMet, None) }));
+    assert!(!stands(VerdictRecord { reason: long, ..verdict("shown", MemoryVerdict::CueNotMet, None) }));
 }
 
 #[test]
 fn of_several_verdicts_on_a_memory_the_strongest_stays_and_the_others_are_counted_as_dropped() {
-    let said = [Verdict::Ignored, Verdict::Harmed, Verdict::Helped];
+    let said = [MemoryVerdict::Ignored, MemoryVerdict::Harmed, MemoryVerdict::Helped];
     let said = said.map(|one| verdict("shown", one, Some("words")));
-    let Checked { verdicts, dropped, .. } = check(&brief(), judged(said.into()));
-    assert_eq!((verdicts[0].verdict, verdicts.len(), dropped), (Verdict::Harmed, 1, 2));
+    let CheckedAnswer { verdicts, dropped, .. } = check_answer(&brief(), judged(said.into()));
+    assert_eq!((verdicts[0].verdict, verdicts.len(), dropped), (MemoryVerdict::Harmed, 1, 2));
 }
 
 #[test]
 fn our_own_block_is_taken_out_of_everything_that_an_investigator_reads() {
-    let block = format!("{FENCE_BEGIN}\n- [{}] (0.300) A\n{FENCE_END}", id("shown").short());
+    let block = format!("{FENCE_BEGIN}\n- [{}] (0.300) A\n{FENCE_END}", id("shown").short_id());
     let mut given = brief();
     let turn = &mut given.trajectory.turns[0];
     turn.message = format!("before {block} after");
@@ -225,15 +225,19 @@ fn what_a_memory_told_an_agent_that_opened_it_is_taken_out_too() {
     let document = format!(r#"{{"recorded":"recorded","content":{content},"evidence":{evidence}}}"#);
     let in_a_log = serde_json::json!({ "output": document }).to_string();
     for answer in [document.clone(), in_a_log.clone(), serde_json::json!(in_a_log).to_string()] {
-        let stripped = strip_told(&answer, &[&memory]).unwrap();
+        let stripped = strip_memory_content(&answer, &[&memory]).unwrap();
         assert!(!stripped.contains("no such file") && !stripped.contains("words"), "{stripped}");
         assert!(stripped.contains("recorded"), "the rest stays: {stripped}");
     }
     let mut given = brief();
     given.trajectory.turns[0].calls[0].answer = Some(document);
-    let trajectory = given.trajectory.without_told(&[&memory]);
+    let trajectory = given.trajectory.without_memory_content(&[&memory]);
     assert!(!trajectory.turns[0].calls[0].answer.as_deref().unwrap().contains("no such file"));
     let lesson = Lesson { content: "no such file".into(), ..memory.lesson };
     let short = Memory { evidence: vec![], lesson, ..memory };
-    assert_eq!(strip_told("cat: x: no such file", &[&short]), None, "so few words may be the agent's own");
+    assert_eq!(
+        strip_memory_content("cat: x: no such file", &[&short]),
+        None,
+        "so few words may be the agent's own"
+    );
 }

@@ -1,10 +1,10 @@
 //! What the next run of a step is handed: the best ten, two places for newcomers, within a budget, fenced.
 
-use retro_core::id::{MemoryId, derive};
-use retro_core::memory::{Memory, Status};
+use retro_core::id::{MemoryId, derive_uuid};
+use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::Policy;
-use retro_core::recall::{Candidate, FENCE_BEGIN, FENCE_END, Recall, choose};
-use retro_core::time::after;
+use retro_core::recall::{FENCE_BEGIN, FENCE_END, Recall, RecallCandidate, choose_memories};
+use retro_core::time::add_seconds;
 
 use crate::world::{World, dawn};
 
@@ -15,12 +15,12 @@ fn memory(name: &str, weight: u16) -> Memory {
     world.named(name).clone()
 }
 
-fn candidate(name: &str, weight: u16, presentations: u64) -> Candidate {
-    Candidate { memory: memory(name, weight), presentations }
+fn candidate(name: &str, weight: u16, presentations: u64) -> RecallCandidate {
+    RecallCandidate { memory: memory(name, weight), presentations }
 }
 
-fn born(seconds: u64, mut candidate: Candidate) -> Candidate {
-    candidate.memory.created_at = after(dawn(), seconds);
+fn born(seconds: u64, mut candidate: RecallCandidate) -> RecallCandidate {
+    candidate.memory.created_at = add_seconds(dawn(), seconds);
     candidate
 }
 
@@ -28,8 +28,8 @@ fn words(text: &str) -> usize {
     text.split_whitespace().count()
 }
 
-fn recalled(candidates: Vec<Candidate>) -> Recall {
-    choose(candidates, &Policy::default(), &words)
+fn recalled(candidates: Vec<RecallCandidate>) -> Recall {
+    choose_memories(candidates, &Policy::default(), &words)
 }
 
 fn titles(recall: &Recall) -> Vec<&str> {
@@ -38,10 +38,12 @@ fn titles(recall: &Recall) -> Vec<&str> {
 
 #[test]
 fn only_active_memories_from_the_injection_weight_on_are_handed_out() {
-    let other =
-        |status| Candidate { memory: Memory { status, ..memory(status.as_str(), 900) }, presentations: 0 };
+    let other = |status| RecallCandidate {
+        memory: Memory { status, ..memory(status.as_str(), 900) },
+        presentations: 0,
+    };
     let mut candidates: Vec<_> =
-        Status::ALL.into_iter().filter(|status| *status != Status::Active).map(other).collect();
+        MemoryStatus::ALL.into_iter().filter(|status| *status != MemoryStatus::Active).map(other).collect();
     candidates.extend([candidate("light", 99, 0), candidate("just", 100, 0), candidate("heavy", 1000, 0)]);
     assert_eq!(titles(&recalled(candidates)), ["heavy", "just"]);
 }
@@ -95,7 +97,7 @@ fn a_policy_may_give_newcomers_no_place_or_every_place() {
         || (0..12).map(|nth| candidate(&format!("m{nth}"), 500 - nth, 12 - u64::from(nth))).collect();
     let with = |inject_newcomers| {
         let policy = Policy { inject_newcomers, ..Policy::default() };
-        let recall = choose(candidates(), &policy, &words);
+        let recall = choose_memories(candidates(), &policy, &words);
         (recall.memories.len(), recall.memories[0].title.clone())
     };
     assert_eq!(with(0), (10, "m0".into()));
@@ -107,16 +109,17 @@ fn the_whole_block_stays_within_the_token_budget() {
     let long = (0..100).map(|nth| format!("w{nth}")).collect::<Vec<_>>().join(" ");
     let candidates =
         vec![candidate(&long[..200], 900, 0), candidate("short", 500, 0), candidate("brief", 400, 0)];
-    let all = choose(candidates.clone(), &Policy::default(), &words);
+    let all = choose_memories(candidates.clone(), &Policy::default(), &words);
     assert_eq!(all.tokens as usize, words(&all.text));
     for budget in 0..=all.tokens {
         let policy = Policy { inject_tokens_max: budget, ..Policy::default() };
-        let recall = choose(candidates.clone(), &policy, &words);
+        let recall = choose_memories(candidates.clone(), &policy, &words);
         assert!(recall.tokens <= budget && recall.tokens as usize == words(&recall.text));
         assert_eq!(recall.memories.len() + recall.left_out as usize, 3);
     }
     let policy = Policy { inject_tokens_max: all.tokens - 1, ..Policy::default() };
-    let titles: Vec<_> = choose(candidates, &policy, &words).memories.into_iter().map(|m| m.title).collect();
+    let titles: Vec<_> =
+        choose_memories(candidates, &policy, &words).memories.into_iter().map(|m| m.title).collect();
     assert_eq!(titles.last().unwrap(), "short", "the lightest is left out first: {titles:?}");
 }
 
@@ -124,7 +127,7 @@ fn the_whole_block_stays_within_the_token_budget() {
 fn a_line_that_does_not_fit_makes_room_for_a_shorter_one() {
     let long = "a very long title that takes many words to say what could be said in two";
     let policy = Policy { inject_tokens_max: 20, ..Policy::default() };
-    let recall = choose(vec![candidate(long, 900, 0), candidate("short", 100, 0)], &policy, &words);
+    let recall = choose_memories(vec![candidate(long, 900, 0), candidate("short", 100, 0)], &policy, &words);
     assert_eq!(titles(&recall), ["short"]);
     assert_eq!(recall.left_out, 1);
 }
@@ -136,7 +139,7 @@ fn check_scarce(eligible: u16, lines: u16, expected: &[&str]) {
     let named = |nth: u16| candidate(&format!("m{nth}"), 500 - nth, u64::from(100 - nth));
     let full = recalled((0..lines).map(named).collect());
     let policy = Policy { inject_tokens_max: full.tokens, ..Policy::default() };
-    let recall = choose((0..eligible).map(named).collect(), &policy, &words);
+    let recall = choose_memories((0..eligible).map(named).collect(), &policy, &words);
     assert_eq!(titles(&recall), expected);
     assert_eq!(usize::from(eligible), recall.memories.len() + recall.left_out as usize);
 }
@@ -154,8 +157,8 @@ fn newcomers_have_their_places_also_when_it_is_the_budget_that_has_no_room_for_a
 #[test]
 fn the_block_is_fenced_and_names_id_weight_and_title_on_a_line_each() {
     let recall = recalled(vec![candidate("List the\n tables", 1000, 0), candidate(FENCE_END, 300, 0)]);
-    let id = |name: &str| MemoryId(derive("given", &[name]));
-    let (first, second) = (id("List the\n tables").short(), id(FENCE_END).short());
+    let id = |name: &str| MemoryId(derive_uuid("given", &[name]));
+    let (first, second) = (id("List the\n tables").short_id(), id(FENCE_END).short_id());
     assert_eq!(
         recall.text,
         format!(

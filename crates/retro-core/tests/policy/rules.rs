@@ -2,25 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use retro_core::finding::Verdict;
-use retro_core::id::{MemoryId, RetrospectiveId, Tenant, Workflow, derive};
-use retro_core::learn::{Ask, RuleUse, RulesUsed, Unpromoted, rules_used};
-use retro_core::manual::Asked;
-use retro_core::memory::{Memory, Scope, Status};
+use retro_core::finding::MemoryVerdict;
+use retro_core::id::{MemoryId, RetrospectiveId, Tenant, Workflow, derive_uuid};
+use retro_core::learn::{MutationKind, PromoteError, RuleUse, RuleUseBatch, build_rule_use_batches};
+use retro_core::manual::ManualRequest;
+use retro_core::memory::{Memory, MemoryScope, MemoryStatus};
 use retro_core::policy::Policy;
-use retro_core::recall::{Candidate, choose_rules, strip_injected};
-use retro_core::retrospective::{Retrospective, State};
-use retro_core::review::{OtherRequest, ReadingKind, Repository, RuleAsk, Standing};
+use retro_core::recall::{RecallCandidate, choose_rules, strip_injected};
+use retro_core::retrospective::{Retrospective, RetrospectiveState};
+use retro_core::review::{AuthorStanding, OtherRequest, ReadingKind, Repository, RuleMutationKind};
 
 use crate::world::rules::{Shop, asks, repo, within};
 use crate::world::{dawn, key, look, run};
 
-use Standing::{Bot, Contributor, Insider, Outsider};
+use AuthorStanding::{Bot, Contributor, Insider, Outsider};
 
 const WRAP: &str = "Wrap every error with context";
 const NEVER_WRAP: &str = "Never wrap every error with context";
 
-fn check(said: &[(Standing, u64, &str)], rules: &[&str]) {
+fn check(said: &[(AuthorStanding, u64, &str)], rules: &[&str]) {
     let mut shop = Shop::new();
     for (id, (standing, pull_request, title)) in said.iter().enumerate() {
         shop.hear(&[asks(*standing, *pull_request, id as u64, title)]);
@@ -64,7 +64,7 @@ fn what_is_in_quarantine_is_promoted_by_a_person_alone_and_others_make_rules_of_
     shop.promote(id).unwrap();
     assert_eq!(shop.rules(), ["Wrap every error with context: active"]);
     assert_eq!(shop.memories[&id].authority, Some(Insider));
-    assert!(matches!(shop.promote(id), Err(Unpromoted::Status { .. })));
+    assert!(matches!(shop.promote(id), Err(PromoteError::WrongStatus { .. })));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn the_opposite_supersedes_the_older_when_it_ranks_no_lower_and_keeps_the_link()
     shop.hear(&[asks(Insider, 2, 2, NEVER_WRAP)]);
     let by = shop.named(NEVER_WRAP).id;
     assert!(shop.log.iter().any(|change| change.memory == old
-        && matches!(change.effect, retro_core::memory::Effect::Superseded { by: to } if to == by)));
+        && matches!(change.effect, retro_core::memory::ChangeEffect::Superseded { by: to } if to == by)));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_remark_that_is_deleted_or_edited_takes_its_rule_with_it() {
     edited.remark.deleted = true;
     edited.remark.body.clear();
     shop.hear(&[edited]);
-    assert_eq!(shop.named(NEVER_WRAP).status, Status::Deleted);
+    assert_eq!(shop.named(NEVER_WRAP).status, MemoryStatus::Deleted);
     assert!(shop.tombstones.is_empty(), "nothing is kept away by that");
 }
 
@@ -178,8 +178,8 @@ fn questions_the_authors_own_words_and_what_is_no_instruction_make_no_rule() {
     assert_eq!(report.remarks.len(), 3, "and each stands in the report with its reason");
 }
 
-fn candidate(memory: &Memory) -> Candidate {
-    Candidate { memory: memory.clone(), presentations: 0 }
+fn candidate(memory: &Memory) -> RecallCandidate {
+    RecallCandidate { memory: memory.clone(), presentations: 0 }
 }
 
 #[test]
@@ -205,8 +205,8 @@ fn rules_have_their_own_budget_and_fit_where_they_are_confined() {
     assert_eq!(strip_injected(&recall.text).as_deref(), Some(""));
     let only = |paths: &[&str]| {
         let paths: Vec<_> = paths.iter().map(|path| (*path).to_owned()).collect();
-        let of_path = |candidate: &Candidate| {
-            matches!(&candidate.memory.scope, Scope::Repository { path: Some(_), .. })
+        let of_path = |candidate: &RecallCandidate| {
+            matches!(&candidate.memory.scope, MemoryScope::Repository { path: Some(_), .. })
         };
         let candidates = all().into_iter().filter(of_path).collect();
         choose_rules(candidates, &paths, &Policy::default(), &words).memories.len()
@@ -220,14 +220,14 @@ fn what_nobody_uses_expires_and_comes_back_when_it_is_asked_for() {
     shop.hear(&[asks(Insider, 1, 1, WRAP)]);
     let id = shop.named(WRAP).id;
     let used = |unused| BTreeMap::from([(id, RuleUse { presented: 70, unused })]);
-    shop.ask(RuleAsk::Expire, used(49));
-    assert_eq!(shop.named(WRAP).status, Status::Active);
-    shop.ask(RuleAsk::Expire, used(50));
-    assert_eq!(shop.named(WRAP).status, Status::Archived);
+    shop.ask(RuleMutationKind::Expire, used(49));
+    assert_eq!(shop.named(WRAP).status, MemoryStatus::Active);
+    shop.ask(RuleMutationKind::Expire, used(50));
+    assert_eq!(shop.named(WRAP).status, MemoryStatus::Archived);
     shop.hear(&[asks(Contributor, 2, 2, WRAP)]);
-    assert_eq!(shop.named(WRAP).status, Status::Tentative);
+    assert_eq!(shop.named(WRAP).status, MemoryStatus::Tentative);
     shop.hear(&[asks(Insider, 3, 3, WRAP)]);
-    assert_eq!(shop.named(WRAP).status, Status::Active);
+    assert_eq!(shop.named(WRAP).status, MemoryStatus::Active);
 }
 
 #[test]
@@ -236,57 +236,61 @@ fn what_some_run_of_the_same_retrospective_used_does_not_expire() {
     shop.hear(&[asks(Insider, 1, 1, WRAP)]);
     let id = shop.named(WRAP).id;
     let uses = || BTreeMap::from([(id, RuleUse { presented: 51, unused: 50 })]);
-    let credit = |run_id: &str, verdict| RuleAsk::Credit {
+    let credit = |run_id: &str, verdict| RuleMutationKind::Credit {
         memory: id,
         workflow: Workflow::new("fix-bugs").unwrap(),
         run: run(run_id),
         verdict,
         reason: "because".to_owned(),
     };
-    let both = [credit("r1", Verdict::Ignored), credit("r2", Verdict::Applied), RuleAsk::Expire];
+    let both = [
+        credit("r1", MemoryVerdict::Ignored),
+        credit("r2", MemoryVerdict::Applied),
+        RuleMutationKind::Expire,
+    ];
     shop.ask_all(&both, uses());
-    assert_eq!(shop.named(WRAP).status, Status::Active);
-    shop.ask_all(&[credit("r3", Verdict::Ignored), RuleAsk::Expire], uses());
-    assert_eq!(shop.named(WRAP).status, Status::Archived);
+    assert_eq!(shop.named(WRAP).status, MemoryStatus::Active);
+    shop.ask_all(&[credit("r3", MemoryVerdict::Ignored), RuleMutationKind::Expire], uses());
+    assert_eq!(shop.named(WRAP).status, MemoryStatus::Archived);
 }
 
 #[test]
 fn verdicts_on_rules_are_asked_of_their_keeper_and_of_nobody_else() {
     let (repo, other) = (repo(), Repository::new("acme/other").unwrap());
-    let rule = |number| MemoryId(derive("rule", &[number]));
+    let rule = |number| MemoryId(derive_uuid("rule", &[number]));
     let looks = [
-        look("r1").ruled(&repo, rule("1"), Some(Verdict::Applied)).ruled(
+        look("r1").ruled(&repo, rule("1"), Some(MemoryVerdict::Applied)).ruled(
             &other,
             rule("2"),
-            Some(Verdict::Harmed),
+            Some(MemoryVerdict::Harmed),
         ),
-        look("r2").ruled(&repo, rule("1"), Some(Verdict::CueNotMet)).ruled(&repo, rule("3"), None),
+        look("r2").ruled(&repo, rule("1"), Some(MemoryVerdict::CueNotMet)).ruled(&repo, rule("3"), None),
     ];
     let looks: Vec<_> = (1..).zip(&looks).map(|(number, one)| one.ended(number)).collect();
     let retrospective = Retrospective {
-        id: RetrospectiveId::automatic(&key(), 1),
+        id: RetrospectiveId::of_epoch(&key(), 1),
         key: key(),
         epoch: 1,
         first: 1,
         last: 10,
         as_of: dawn(),
         policy: Policy::default(),
-        state: State::Settling,
+        state: RetrospectiveState::Settling,
         asked: None,
     };
     // The run's own workflow is asked for the sweep alone.
-    let own = retro_core::learn::batch_of(&retrospective, &looks);
-    assert!(matches!(&own[..], [one] if one.ask == Ask::Sweep), "{own:?}");
-    let used = rules_used(&retrospective, &looks, &Policy::default());
-    let told = |used: &RulesUsed| {
+    let own = retro_core::learn::build_batch(&retrospective, &looks);
+    assert!(matches!(&own[..], [one] if one.ask == MutationKind::Sweep), "{own:?}");
+    let used = build_rule_use_batches(&retrospective, &looks, &Policy::default());
+    let told = |used: &RuleUseBatch| {
         let asks = used.mutations.iter().map(|one| match &one.ask {
-            RuleAsk::Credit { memory, run, verdict, .. } => {
+            RuleMutationKind::Credit { memory, run, verdict, .. } => {
                 let number = ["1", "2", "3"].into_iter().find(|number| rule(number) == *memory).unwrap();
-                format!("{run} {number} {}", verdict.key())
+                format!("{run} {number} {}", verdict.as_key())
             }
-            other => other.kind().to_owned(),
+            other => other.as_str().to_owned(),
         });
-        format!("{}: {}", used.keeper, asks.collect::<Vec<_>>().join(", "))
+        format!("{}: {}", used.rule_scope, asks.collect::<Vec<_>>().join(", "))
     };
     assert_eq!(
         used.iter().map(told).collect::<Vec<_>>(),
@@ -295,9 +299,16 @@ fn verdicts_on_rules_are_asked_of_their_keeper_and_of_nobody_else() {
             "default/repo:acme/shop: r1 1 applied, r2 1 cue_not_met, expire"
         ]
     );
-    let asked =
-        Some(Asked { request: "one".to_owned(), by: "ann".to_owned(), runs: vec![run("r1")], focus: None });
-    assert_eq!(rules_used(&Retrospective { asked, ..retrospective }, &looks, &Policy::default()), []);
+    let asked = Some(ManualRequest {
+        request: "one".to_owned(),
+        by: "ann".to_owned(),
+        runs: vec![run("r1")],
+        focus: None,
+    });
+    assert_eq!(
+        build_rule_use_batches(&Retrospective { asked, ..retrospective }, &looks, &Policy::default()),
+        []
+    );
 }
 
 #[test]
@@ -305,34 +316,34 @@ fn a_run_moves_a_rules_weight_once_and_what_is_too_light_to_be_presented_is_arch
     let mut shop = Shop::new();
     shop.hear(&[asks(Insider, 1, 1, WRAP)]);
     let id = shop.named(WRAP).id;
-    let credit = |run_id: &str, verdict| RuleAsk::Credit {
+    let credit = |run_id: &str, verdict| RuleMutationKind::Credit {
         memory: id,
         workflow: Workflow::new("fix-bugs").unwrap(),
         run: run(run_id),
         verdict,
         reason: "because".to_owned(),
     };
-    shop.ask(credit("r1", Verdict::Helped), BTreeMap::new());
-    shop.ask(credit("r1", Verdict::Helped), BTreeMap::new());
+    shop.ask(credit("r1", MemoryVerdict::Helped), BTreeMap::new());
+    shop.ask(credit("r1", MemoryVerdict::Helped), BTreeMap::new());
     assert_eq!(shop.memories[&id].weight.get(), 400);
     for run_id in ["r2", "r3", "r4"] {
-        shop.ask(credit(run_id, Verdict::Harmed), BTreeMap::new());
+        shop.ask(credit(run_id, MemoryVerdict::Harmed), BTreeMap::new());
     }
-    assert_eq!((shop.memories[&id].weight.get(), shop.memories[&id].status), (0, Status::Archived));
+    assert_eq!((shop.memories[&id].weight.get(), shop.memories[&id].status), (0, MemoryStatus::Archived));
 }
 
 #[test]
 fn a_workflow_that_is_named_like_a_keeper_shares_its_key_and_nothing_else() {
     let mut shop = Shop::new();
-    let workflow = repo().keeper(&Tenant::default_tenant()).workflow;
+    let workflow = repo().rule_scope(&Tenant::default_tenant()).workflow;
     let mut world = crate::world::World::new();
     world.active("stranger", 300);
     let mut stranger = world.named("stranger").clone();
-    stranger.scope = Scope::Workflow { workflow: workflow.clone() };
+    stranger.scope = MemoryScope::Workflow { workflow: workflow.clone() };
     stranger.lesson.title = WRAP.to_owned();
     shop.memories.insert(stranger.id, stranger.clone());
     shop.hear(&[asks(Contributor, 1, 1, WRAP)]);
     assert_eq!(shop.memories[&stranger.id], stranger);
     assert_eq!(shop.memories.len(), 2);
-    assert_eq!(Repository::kept_by(&workflow), Some(repo()));
+    assert_eq!(Repository::of_rule_scope(&workflow), Some(repo()));
 }

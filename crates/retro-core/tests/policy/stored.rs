@@ -1,8 +1,8 @@
 //! What is stored comes back as it was, and what does not fit is told.
 
-use retro_core::memory::{Effect, Memory, Status, fold};
+use retro_core::memory::{ChangeEffect, Memory, MemoryStatus, fold_change};
 use retro_core::retrospective::{Investigation, InvestigationResult};
-use retro_core::weight::{Delta, Weight};
+use retro_core::weight::{Weight, WeightDelta};
 
 use crate::world::{World, finding, look};
 
@@ -14,7 +14,7 @@ fn round<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
 fn every_result_of_an_investigation_survives_storage() {
     let reason = || "why".to_owned();
     let looked = |findings| {
-        let mut look = look("r1").read(retro_core::id::MemoryId(retro_core::id::derive("m", &[])));
+        let mut look = look("r1").read(retro_core::id::MemoryId(retro_core::id::derive_uuid("m", &[])));
         look.findings = findings;
         look.ended(1).result.unwrap()
     };
@@ -32,7 +32,7 @@ fn every_result_of_an_investigation_survives_storage() {
 
 #[test]
 fn every_change_of_a_long_story_survives_storage_and_still_folds() {
-    use retro_core::finding::Verdict::{CueNotMet, Harmed, Helped};
+    use retro_core::finding::MemoryVerdict::{CueNotMet, Harmed, Helped};
     let mut world = World::new();
     let given = world.active("G", 300);
     world.archived("Z");
@@ -61,22 +61,22 @@ fn a_change_that_does_not_fit_is_told_with_what_is_legal() {
     let id = world.active("A", 300);
     let other = world.active("B", 300);
     let memory = world.memories[&id].clone();
-    let change = |effect: Effect| retro_core::memory::Change { effect, ..world.log[0].clone() };
+    let change = |effect: ChangeEffect| retro_core::memory::Change { effect, ..world.log[0].clone() };
     let problem =
-        |memory: Option<&Memory>, effect| fold(memory.cloned(), &change(effect)).unwrap_err().problem;
-    let moved = |before, delta, after| Effect::Reweighted {
-        before: Weight::thousandths(before),
-        delta: Delta(delta),
-        after: Weight::thousandths(after),
+        |memory: Option<&Memory>, effect| fold_change(memory.cloned(), &change(effect)).unwrap_err().problem;
+    let moved = |before, delta, after| ChangeEffect::Reweighted {
+        before: Weight::from_thousandths(before),
+        delta: WeightDelta(delta),
+        after: Weight::from_thousandths(after),
         parts: vec![],
         cue_not_met: 0,
         contradicted_by: vec![],
     };
-    assert_eq!(problem(None, Effect::Archived), "it does not exist");
-    let Effect::Created { scope, lesson, weight, evidence, .. } = world.log[0].effect.clone() else {
+    assert_eq!(problem(None, ChangeEffect::Archived), "it does not exist");
+    let ChangeEffect::Created { scope, lesson, weight, evidence, .. } = world.log[0].effect.clone() else {
         panic!()
     };
-    let created = |status| Effect::Created {
+    let created = |status| ChangeEffect::Created {
         scope: scope.clone(),
         lesson: lesson.clone(),
         status,
@@ -84,17 +84,20 @@ fn a_change_that_does_not_fit_is_told_with_what_is_legal() {
         evidence: evidence.clone(),
         quarantine: None,
     };
-    assert_eq!(problem(Some(&memory), created(Status::Active)), "it exists already");
-    assert_eq!(problem(None, created(Status::Archived)), "no memory begins as archived");
-    assert!(problem(Some(&world.memories[&other]), Effect::Archived).starts_with("it was applied to memory"));
+    assert_eq!(problem(Some(&memory), created(MemoryStatus::Active)), "it exists already");
+    assert_eq!(problem(None, created(MemoryStatus::Archived)), "no memory begins as archived");
+    assert!(
+        problem(Some(&world.memories[&other]), ChangeEffect::Archived)
+            .starts_with("it was applied to memory")
+    );
     assert_eq!(
-        problem(Some(&memory), Effect::Revived { evidence: evidence.clone() }),
+        problem(Some(&memory), ChangeEffect::Revived { evidence: evidence.clone() }),
         "it is active; legal then: observed, reweighted, exempted, archived, deleted, superseded"
     );
     assert_eq!(
         problem(Some(&memory), moved(200, 100, 300)),
         "its weight is 0.300, and the change says 0.200 +0.100 = 0.300"
     );
-    assert!(fold(Some(memory.clone()), &change(moved(300, 100, 401))).is_err());
-    assert!(fold(Some(memory), &change(moved(300, 100, 400))).is_ok());
+    assert!(fold_change(Some(memory.clone()), &change(moved(300, 100, 401))).is_err());
+    assert!(fold_change(Some(memory), &change(moved(300, 100, 400))).is_ok());
 }

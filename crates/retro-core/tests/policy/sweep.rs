@@ -1,7 +1,7 @@
 //! Limbo and archive look at every active memory of the workflow, those of unsampled steps included.
 
-use retro_core::finding::Verdict;
-use retro_core::memory::{Cause, change_id};
+use retro_core::finding::MemoryVerdict;
+use retro_core::memory::{ChangeCause, change_id};
 use retro_core::policy::Policy;
 
 use crate::world::{World, decide, finding, key, look};
@@ -46,7 +46,7 @@ fn in_limbo_and_observed_a_memory_gains_instead() {
 fn in_limbo_and_used_after_all_a_memory_is_not_decayed_besides() {
     let mut world = World::new();
     let id = world.active("A", 60);
-    let lines = world.retro(&[look("r1").judged(id, Verdict::Helped)]);
+    let lines = world.retro(&[look("r1").judged(id, MemoryVerdict::Helped)]);
     assert_eq!(lines, ["retro reweighted (helped +0.100) A: active 0.160"]);
     let id = world.active("B", 60);
     assert_eq!(world.retro(&[look("r2").read(id)]), ["retro reweighted (read +0.000) B: active 0.060"]);
@@ -56,9 +56,9 @@ fn in_limbo_and_used_after_all_a_memory_is_not_decayed_besides() {
 fn in_limbo_and_ignored_a_memory_loses_the_amount_once() {
     let mut world = World::new();
     let id = world.active("A", 90);
-    let lines = world.retro(&[look("r1").judged(id, Verdict::Ignored)]);
+    let lines = world.retro(&[look("r1").judged(id, MemoryVerdict::Ignored)]);
     assert_eq!(lines, ["retro reweighted (ignored -0.020) A: active 0.070"]);
-    let lines = world.retro(&[look("r2").judged(id, Verdict::CueNotMet)]);
+    let lines = world.retro(&[look("r2").judged(id, MemoryVerdict::CueNotMet)]);
     assert_eq!(lines, ["retro reweighted (limbo -0.020) A: active 0.050"], "an exemption is from ignored");
 }
 
@@ -68,7 +68,7 @@ fn steps_that_no_sampled_run_went_through_are_swept_too() {
     world.active("A", 60);
     world.active("B", 300);
     let id = world.id("B");
-    let lines = world.retro(&[look("r1").judged(id, Verdict::Applied)]);
+    let lines = world.retro(&[look("r1").judged(id, MemoryVerdict::Applied)]);
     assert_eq!(
         lines,
         [
@@ -91,7 +91,7 @@ fn a_tentative_memory_is_never_archived_for_its_weight() {
 fn what_falls_below_the_archive_weight_is_archived_in_the_same_retrospective() {
     let mut world = World::new();
     let id = world.active("A", 190);
-    let lines = world.retro(&[look("r1").judged(id, Verdict::Harmed)]);
+    let lines = world.retro(&[look("r1").judged(id, MemoryVerdict::Harmed)]);
     assert_eq!(
         lines,
         ["retro reweighted (harmed -0.150) A: active 0.040", "retro archived A: archived 0.040"]
@@ -101,7 +101,7 @@ fn what_falls_below_the_archive_weight_is_archived_in_the_same_retrospective() {
 #[test]
 fn a_policy_whose_confirmed_memories_would_begin_in_limbo_is_refused() {
     let policy = Policy { confirmed_weight: 99, ..Policy::default() };
-    assert_eq!(policy.check().unwrap_err()[0].key, "confirmed_weight");
+    assert_eq!(policy.validate().unwrap_err()[0].key, "confirmed_weight");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn an_effect_that_stands_in_the_log_never_happens_again_however_the_memory_stand
     let mut world = World::new();
     let id = world.active("A", 30);
     let mut asked = world.ask(&[]);
-    let cause = Cause::Retrospective { id: asked.facts.retrospective };
+    let cause = ChangeCause::Retrospective { id: asked.facts.retrospective };
     asked.facts.applied.insert(change_id(&key(), id, &cause, "archived"));
     assert_eq!(decide(&asked).changes, []);
 }

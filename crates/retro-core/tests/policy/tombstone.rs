@@ -1,8 +1,8 @@
 //! A tombstone keeps away what is similar, in its scope and for its time; never the opposite.
 
-use retro_core::finding::{Cue, Finding};
+use retro_core::finding::{Finding, LessonCue};
 use retro_core::learn::delete_by_operator;
-use retro_core::time::after;
+use retro_core::time::add_seconds;
 
 use crate::world::{DAY_S, World, finding, in_step, key, look, remark};
 
@@ -31,7 +31,12 @@ fn check(first: Finding, again: Finding, kind: &str) {
 fn swap(avoid: &str, prefer: &str) -> Finding {
     let part = |text: &str| Some(text.to_owned());
     Finding {
-        cue: Cue { tool: part("sh"), error: part("not found"), avoid: part(avoid), prefer: part(prefer) },
+        cue: LessonCue {
+            tool: part("sh"),
+            error: part("not found"),
+            avoid: part(avoid),
+            prefer: part(prefer),
+        },
         ..remark("The same words for both")
     }
 }
@@ -82,14 +87,15 @@ fn a_tombstone_names_what_it_kept_away_and_why() {
 #[test]
 fn it_expires_after_its_time_and_is_purged_and_the_lesson_may_come_again() {
     let mut world = deleted(finding("A"));
-    let until = after(world.now, world.policy.tombstone_s);
-    world.now = after(until, 0).checked_sub(jiff::SignedDuration::from_secs((DAY_S + 1) as i64)).unwrap();
+    let until = add_seconds(world.now, world.policy.tombstone_s);
+    world.now =
+        add_seconds(until, 0).checked_sub(jiff::SignedDuration::from_secs((DAY_S + 1) as i64)).unwrap();
     let (lines, applied) = world.retrospective(&[look("r2").finds(finding("A"))]);
     assert!(
         lines[0].starts_with("r2 suppressed") && applied.expired.is_empty(),
         "a second before: {lines:?}"
     );
-    world.now = after(world.now, 1).checked_sub(jiff::SignedDuration::from_secs(DAY_S as i64)).unwrap();
+    world.now = add_seconds(world.now, 1).checked_sub(jiff::SignedDuration::from_secs(DAY_S as i64)).unwrap();
     let (lines, applied) = world.retrospective(&[look("r3").finds(finding("A"))]);
     assert_eq!(lines, ["r3 created A: tentative 0.000"]);
     assert_eq!(applied.expired.len(), 1);

@@ -4,7 +4,7 @@ use retro_core::finding::Finding;
 
 use crate::world::{World, finding, in_step, look};
 
-fn why(applied: &retro_core::learn::Applied, row: usize) -> &str {
+fn why(applied: &retro_core::learn::AppliedBatch, row: usize) -> &str {
     &applied.outcomes[row].why
 }
 

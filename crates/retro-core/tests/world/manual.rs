@@ -4,17 +4,17 @@ use std::collections::HashSet;
 
 use retro_core::id::{ProposalId, RetrospectiveId};
 use retro_core::manual::{
-    Acceptance, Asked as AskedFor, Decided, Decision, Proposal, ProposalFacts, Refusal, Undecided, accept,
-    propose, refuse,
+    Acceptance, DecideError, DecidedProposal, DecisionRecord, ManualRequest as AskedFor, Proposal,
+    ProposalFacts, Refusal, accept_proposal, build_proposals, refuse_proposal,
 };
-use retro_core::memory::Cause;
-use retro_core::retrospective::{Investigation, Retrospective, State};
-use retro_core::similar::NgramEmbedder;
+use retro_core::memory::ChangeCause;
+use retro_core::retrospective::{Investigation, Retrospective, RetrospectiveState};
+use retro_core::similarity::NgramEmbedder;
 
 use super::{Look, World, key};
 
 /// A proposal as a store keeps it.
-pub(crate) type Row = (Proposal, Option<Decision>);
+pub(crate) type Row = (Proposal, Option<DecisionRecord>);
 
 impl World {
     /// A manual retrospective over these looks. Returns what it proposes.
@@ -29,14 +29,14 @@ impl World {
         let investigations: Vec<Investigation> =
             (1u32..).zip(looks).map(|(number, look)| look.ended(number)).collect();
         let retrospective = Retrospective {
-            id: RetrospectiveId::manual(&key(), &request),
+            id: RetrospectiveId::of_request(&key(), &request),
             key: key(),
             epoch: 0,
             first: 0,
             last: 0,
             as_of: self.now,
             policy: self.policy.clone(),
-            state: State::Settling,
+            state: RetrospectiveState::Settling,
             asked: Some(AskedFor {
                 request,
                 by: "ada".into(),
@@ -44,25 +44,29 @@ impl World {
                 focus: focus.map(str::to_owned),
             }),
         };
-        let proposals = propose(&retrospective, &investigations, &NgramEmbedder);
+        let proposals = build_proposals(&retrospective, &investigations, &NgramEmbedder);
         self.proposals.extend(proposals.iter().map(|one| (one.clone(), None)));
         proposals
     }
 
     /// Ada accepts. Returns each change in one line.
-    pub(crate) fn accept(&mut self, id: ProposalId, despite: Option<&str>) -> Result<Vec<String>, Undecided> {
+    pub(crate) fn accept(
+        &mut self,
+        id: ProposalId,
+        despite: Option<&str>,
+    ) -> Result<Vec<String>, DecideError> {
         let request = "yes".to_owned();
         let despite_tombstone = despite.map(str::to_owned);
         let acceptance = Acceptance { request, by: "ada".into(), despite_tombstone };
         let facts = self.proposal_facts(id);
-        let decided = accept(&facts, &acceptance, &self.policy, &NgramEmbedder, self.now)?;
+        let decided = accept_proposal(&facts, &acceptance, &self.policy, &NgramEmbedder, self.now)?;
         Ok(self.keep(id, decided))
     }
 
     /// Ada refuses.
-    pub(crate) fn refuse(&mut self, id: ProposalId, reason: &str) -> Result<(), Undecided> {
+    pub(crate) fn refuse(&mut self, id: ProposalId, reason: &str) -> Result<(), DecideError> {
         let refusal = Refusal { request: "no".into(), by: "ada".into(), reason: reason.into() };
-        let decided = refuse(&self.proposal_facts(id), &refusal, self.now)?;
+        let decided = refuse_proposal(&self.proposal_facts(id), &refusal, self.now)?;
         self.keep(id, decided);
         Ok(())
     }
@@ -70,13 +74,13 @@ impl World {
     /// What a store would load about a proposal.
     pub(crate) fn proposal_facts(&self, id: ProposalId) -> ProposalFacts {
         let (proposal, decision) = self.proposals.iter().find(|(one, _)| one.id == id).unwrap().clone();
-        let ours = |cause: &Cause| match cause {
-            Cause::Run { run, .. } => proposal.evidence.iter().any(|shown| shown.run == *run),
+        let ours = |cause: &ChangeCause| match cause {
+            ChangeCause::Run { run, .. } => proposal.evidence.iter().any(|shown| shown.run == *run),
             _ => false,
         };
         let applied: Vec<_> = self.log.iter().filter(|change| ours(&change.cause)).collect();
         let touched: HashSet<_> = applied.iter().map(|change| change.memory).collect();
-        let known = self.memories.values().filter(|one| one.status.lives() || touched.contains(&one.id));
+        let known = self.memories.values().filter(|one| one.status.is_living() || touched.contains(&one.id));
         ProposalFacts {
             key: key(),
             memories: known.cloned().collect(),
@@ -87,7 +91,7 @@ impl World {
         }
     }
 
-    fn keep(&mut self, id: ProposalId, decided: Decided) -> Vec<String> {
+    fn keep(&mut self, id: ProposalId, decided: DecidedProposal) -> Vec<String> {
         let row = self.proposals.iter_mut().find(|(one, _)| one.id == id).unwrap();
         row.1 = Some(decided.decision);
         let lines = self.append(&decided.changes);

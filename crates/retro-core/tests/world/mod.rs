@@ -7,21 +7,26 @@ use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 use retro_core::finding::{
-    Checked, Contradiction, Cue, Finding, FindingKind, MemoryVerdict, Quote, Transient, Verdict,
+    CheckedAnswer, Contradiction, Finding, FindingKind, LessonCue, MemoryVerdict, Quote, TransientError,
+    VerdictRecord,
 };
 use retro_core::id::{
-    ChangeId, Epoch, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey, derive,
+    ChangeId, Epoch, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey, derive_uuid,
 };
-use retro_core::learn::{Applied, Ask, Mutation, WriterFacts, apply, delete_by_operator, settle};
+use retro_core::learn::{
+    AppliedBatch, Mutation, MutationKind, WriterFacts, apply_mutations, delete_by_operator,
+    settle_investigations,
+};
 use retro_core::memory::{
-    Cause, Change, Effect, Evidence, Lesson, Memory, Scope, Status, Tombstone, change_id, fold,
+    Change, ChangeCause, ChangeEffect, Evidence, Lesson, Memory, MemoryScope, MemoryStatus, Tombstone,
+    change_id, fold_change,
 };
 use retro_core::policy::Policy;
-use retro_core::retrospective::{Investigation, InvestigationResult, Presented};
+use retro_core::retrospective::{Investigation, InvestigationResult, PresentedMemory};
 use retro_core::review::Repository;
-use retro_core::similar::NgramEmbedder;
-use retro_core::time::after;
-use retro_core::trajectory::Place;
+use retro_core::similarity::NgramEmbedder;
+use retro_core::time::add_seconds;
+use retro_core::trajectory::QuotePlace;
 use retro_core::weight::Weight;
 
 pub(crate) const DAY_S: u64 = 24 * 3600;
@@ -41,7 +46,7 @@ pub(crate) fn dawn() -> Timestamp {
 
 /// A finding whose lesson has a signature: the same name is the same lesson.
 pub(crate) fn finding(name: &str) -> Finding {
-    let cue = Cue { tool: Some("sh".into()), error: Some(name.into()), ..Cue::default() };
+    let cue = LessonCue { tool: Some("sh".into()), error: Some(name.into()), ..LessonCue::default() };
     Finding { cue, ..remark(name) }
 }
 
@@ -53,14 +58,14 @@ pub(crate) fn remark(title: &str) -> Finding {
         subject: "sh".into(),
         title: title.into(),
         content: String::new(),
-        cue: Cue::default(),
+        cue: LessonCue::default(),
         quote: quote(),
         contradicts: None,
     }
 }
 
 pub(crate) fn quote() -> Quote {
-    Quote { place: Place::Message { turn: 0 }, text: "words".into() }
+    Quote { place: QuotePlace::Message { turn: 0 }, text: "words".into() }
 }
 
 pub(crate) fn in_step(step: &str, finding: Finding) -> Finding {
@@ -77,9 +82,9 @@ pub(crate) fn against(memory: MemoryId) -> Finding {
 pub(crate) struct Look {
     pub(crate) run: RunId,
     pub(crate) findings: Vec<Finding>,
-    pub(crate) presented: Vec<Presented>,
-    pub(crate) verdicts: Vec<MemoryVerdict>,
-    pub(crate) transients: Vec<Transient>,
+    pub(crate) presented: Vec<PresentedMemory>,
+    pub(crate) verdicts: Vec<VerdictRecord>,
+    pub(crate) transients: Vec<TransientError>,
     pub(crate) contradictions: Vec<Contradiction>,
 }
 
@@ -101,26 +106,26 @@ impl Look {
     }
 
     pub(crate) fn shown(mut self, memory: MemoryId) -> Self {
-        self.presented.push(Presented::own(memory, false));
+        self.presented.push(PresentedMemory::from_own_workflow(memory, false));
         self
     }
 
     pub(crate) fn read(mut self, memory: MemoryId) -> Self {
-        self.presented.push(Presented::own(memory, true));
+        self.presented.push(PresentedMemory::from_own_workflow(memory, true));
         self
     }
 
     /// A rule of a repository stood before the run; `None`: nobody could tell what it did there.
-    pub(crate) fn ruled(mut self, repo: &Repository, rule: MemoryId, verdict: Option<Verdict>) -> Self {
-        self.presented.push(Presented { memory: rule, read: false, repo: Some(repo.clone()) });
+    pub(crate) fn ruled(mut self, repo: &Repository, rule: MemoryId, verdict: Option<MemoryVerdict>) -> Self {
+        self.presented.push(PresentedMemory { memory: rule, read: false, repo: Some(repo.clone()) });
         let (reason, quote) = ("because".to_owned(), Some(quote()));
-        self.verdicts.extend(verdict.map(|verdict| MemoryVerdict { memory: rule, verdict, reason, quote }));
+        self.verdicts.extend(verdict.map(|verdict| VerdictRecord { memory: rule, verdict, reason, quote }));
         self
     }
 
-    pub(crate) fn judged(mut self, memory: MemoryId, verdict: Verdict) -> Self {
+    pub(crate) fn judged(mut self, memory: MemoryId, verdict: MemoryVerdict) -> Self {
         let reason = "because".to_owned();
-        self.verdicts.push(MemoryVerdict { memory, verdict, reason, quote: Some(quote()) });
+        self.verdicts.push(VerdictRecord { memory, verdict, reason, quote: Some(quote()) });
         self.shown(memory)
     }
 
@@ -140,17 +145,17 @@ impl Look {
         };
         self.contradictions.extend(memories.into_iter().map(against));
         let (step, tool) = (about.step.clone(), about.cue.tool.clone().unwrap());
-        self.transients.push(Transient { step, tool, error, quote: quote() });
+        self.transients.push(TransientError { step, tool, error, quote: quote() });
         self
     }
 
     pub(crate) fn ended(&self, number: u32) -> Investigation {
-        let checked = Checked {
+        let checked = CheckedAnswer {
             findings: self.findings.clone(),
             verdicts: self.verdicts.clone(),
             transients: self.transients.clone(),
             contradictions: self.contradictions.clone(),
-            ..Checked::default()
+            ..CheckedAnswer::default()
         };
         let presented = self.presented.clone();
         let result = if checked.findings.is_empty() {
@@ -205,21 +210,21 @@ impl World {
     }
 
     pub(crate) fn with(policy: Policy) -> Self {
-        assert_eq!(policy.check(), Ok(()));
+        assert_eq!(policy.validate(), Ok(()));
         Self { policy, ..Self::new() }
     }
 
     /// A memory that is active from the start; its lesson is [`finding`]'s of the same name.
     pub(crate) fn active(&mut self, name: &str, weight: u16) -> MemoryId {
-        let id = MemoryId(derive("given", &[name]));
+        let id = MemoryId(derive_uuid("given", &[name]));
         let made = finding(name);
         let lesson =
             Lesson { subject: made.subject, title: made.title, content: made.content, cue: made.cue };
-        let effect = Effect::Created {
+        let effect = ChangeEffect::Created {
             scope: scope("main"),
             lesson,
-            status: Status::Active,
-            weight: Weight::thousandths(weight),
+            status: MemoryStatus::Active,
+            weight: Weight::from_thousandths(weight),
             evidence: Evidence { run: run("given"), epoch: None, quote: quote(), remark: None },
             quarantine: None,
         };
@@ -230,12 +235,12 @@ impl World {
     /// An archived one.
     pub(crate) fn archived(&mut self, name: &str) -> MemoryId {
         let id = self.active(name, 0);
-        self.happen(id, Effect::Archived);
+        self.happen(id, ChangeEffect::Archived);
         id
     }
 
-    fn happen(&mut self, id: MemoryId, effect: Effect) {
-        let cause = Cause::Operator { request: "given".into() };
+    fn happen(&mut self, id: MemoryId, effect: ChangeEffect) {
+        let cause = ChangeCause::Operator { request: "given".into() };
         let change = Change {
             id: change_id(&key(), id, &cause, effect.kind()),
             memory: id,
@@ -247,7 +252,7 @@ impl World {
             at: self.now,
             reason: "given".into(),
         };
-        let after = fold(self.memories.remove(&id), &change).unwrap().unwrap();
+        let after = fold_change(self.memories.remove(&id), &change).unwrap().unwrap();
         self.memories.insert(id, after);
         self.log.push(change);
     }
@@ -270,7 +275,7 @@ impl World {
     }
 
     /// A retrospective over these looks, begun a day after the one before.
-    pub(crate) fn retrospective(&mut self, looks: &[Look]) -> (Vec<String>, Applied) {
+    pub(crate) fn retrospective(&mut self, looks: &[Look]) -> (Vec<String>, AppliedBatch) {
         let asked = self.ask(looks);
         let applied = decide(&asked);
         (self.commit(&applied), applied)
@@ -284,16 +289,16 @@ impl World {
     /// A retrospective without a success: it spends an epoch and nothing else.
     pub(crate) fn fail(&mut self) {
         self.epoch += 1;
-        self.now = after(self.now, DAY_S);
+        self.now = add_seconds(self.now, DAY_S);
     }
 
     /// The next retrospective's batch, and what the writer would load for it.
     pub(crate) fn ask(&mut self, looks: &[Look]) -> Asked {
         self.epoch += 1;
-        self.now = after(self.now, DAY_S);
-        let retrospective = RetrospectiveId::automatic(&key(), self.epoch);
+        self.now = add_seconds(self.now, DAY_S);
+        let retrospective = RetrospectiveId::of_epoch(&key(), self.epoch);
         let investigations: Vec<_> = (1u32..).zip(looks).map(|(number, look)| look.ended(number)).collect();
-        let batch = settle(retrospective, &investigations);
+        let batch = settle_investigations(retrospective, &investigations);
         let facts = self.facts(retrospective, &batch);
         self.previous = Some(self.epoch);
         Asked { facts, batch }
@@ -303,16 +308,17 @@ impl World {
         let named: HashSet<_> = batch.iter().filter_map(|one| names(&one.ask)).collect();
         let runs: HashSet<_> = batch.iter().filter_map(|one| run_of(&one.ask)).collect();
         let ours = |change: &&Change| match &change.cause {
-            Cause::Run { run, .. } => runs.contains(run),
-            Cause::Retrospective { id } => *id == retrospective,
-            Cause::Outcome { .. } | Cause::Operator { .. } | Cause::Review { .. } | Cause::Expiry { .. } => {
-                false
-            }
+            ChangeCause::Run { run, .. } => runs.contains(run),
+            ChangeCause::Retrospective { id } => *id == retrospective,
+            ChangeCause::Outcome { .. }
+            | ChangeCause::Operator { .. }
+            | ChangeCause::Review { .. }
+            | ChangeCause::Expiry { .. } => false,
         };
         let applied: Vec<_> = self.log.iter().filter(ours).collect();
         let touched: HashSet<_> = applied.iter().map(|change| change.memory).collect();
         let known = |memory: &&Memory| {
-            memory.status.lives() || named.contains(&memory.id) || touched.contains(&memory.id)
+            memory.status.is_living() || named.contains(&memory.id) || touched.contains(&memory.id)
         };
         WriterFacts {
             key: key(),
@@ -329,7 +335,7 @@ impl World {
 
     /// Stores what was decided, as a database does: a change whose id is there already is not stored again. Tells
     /// each change in one line.
-    pub(crate) fn commit(&mut self, applied: &Applied) -> Vec<String> {
+    pub(crate) fn commit(&mut self, applied: &AppliedBatch) -> Vec<String> {
         let lines = self.append(&applied.changes);
         self.memories.extend(applied.memories.iter().map(|memory| (memory.id, memory.clone())));
         for id in &applied.expired {
@@ -345,7 +351,7 @@ impl World {
         let mut folding = self.memories.clone();
         let mut lines = Vec::new();
         for change in &new {
-            let after = fold(folding.remove(&change.memory), change).unwrap();
+            let after = fold_change(folding.remove(&change.memory), change).unwrap();
             lines.push(told(change, after.as_ref()));
             folding.extend(after.map(|memory| (memory.id, memory)));
         }
@@ -374,56 +380,58 @@ impl World {
     pub(crate) fn folded(&self) -> BTreeMap<MemoryId, Memory> {
         let mut folded = BTreeMap::new();
         for change in &self.log {
-            let after = fold(folded.remove(&change.memory), change).unwrap();
+            let after = fold_change(folded.remove(&change.memory), change).unwrap();
             folded.extend(after.map(|memory| (memory.id, memory)));
         }
         folded
     }
 }
 
-pub(crate) fn scope(step: &str) -> Scope {
-    Scope::Step { workflow: key().workflow, step: Step::new(step).unwrap() }
+pub(crate) fn scope(step: &str) -> MemoryScope {
+    MemoryScope::Step { workflow: key().workflow, step: Step::new(step).unwrap() }
 }
 
-pub(crate) fn decide(asked: &Asked) -> Applied {
-    apply(asked.facts.clone(), &asked.batch, &NgramEmbedder)
+pub(crate) fn decide(asked: &Asked) -> AppliedBatch {
+    apply_mutations(asked.facts.clone(), &asked.batch, &NgramEmbedder)
 }
 
-fn names(ask: &Ask) -> Option<MemoryId> {
+fn names(ask: &MutationKind) -> Option<MemoryId> {
     match ask {
-        Ask::Observe { memory, .. } | Ask::Contradict { memory, .. } | Ask::Credit { memory, .. } => {
-            Some(*memory)
-        }
-        Ask::Sweep => None,
+        MutationKind::Observe { memory, .. }
+        | MutationKind::Contradict { memory, .. }
+        | MutationKind::Credit { memory, .. } => Some(*memory),
+        MutationKind::Sweep => None,
     }
 }
 
-fn run_of(ask: &Ask) -> Option<&RunId> {
+fn run_of(ask: &MutationKind) -> Option<&RunId> {
     match ask {
-        Ask::Observe { run, .. } | Ask::Contradict { run, .. } | Ask::Credit { run, .. } => Some(run),
-        Ask::Sweep => None,
+        MutationKind::Observe { run, .. }
+        | MutationKind::Contradict { run, .. }
+        | MutationKind::Credit { run, .. } => Some(run),
+        MutationKind::Sweep => None,
     }
 }
 
 /// A change in one line: what made it happen, its kind, the memory and how that stands then.
 pub(crate) fn told(change: &Change, after: Option<&Memory>) -> String {
     let cause = match &change.cause {
-        Cause::Run { run, .. } => run.to_string(),
-        Cause::Retrospective { .. } => "retro".into(),
-        Cause::Outcome { run, end, .. } => format!("{run} {}", end.as_str()),
-        Cause::Operator { request } => request.clone(),
-        Cause::Review { remark, .. } => remark.to_string(),
-        Cause::Expiry { .. } => "expiry".into(),
+        ChangeCause::Run { run, .. } => run.to_string(),
+        ChangeCause::Retrospective { .. } => "retro".into(),
+        ChangeCause::Outcome { run, end, .. } => format!("{run} {}", end.as_str()),
+        ChangeCause::Operator { request } => request.clone(),
+        ChangeCause::Review { remark, .. } => remark.to_string(),
+        ChangeCause::Expiry { .. } => "expiry".into(),
     };
     let detail = match &change.effect {
-        Effect::Reweighted { parts, .. } => {
+        ChangeEffect::Reweighted { parts, .. } => {
             let part =
                 |part: &retro_core::memory::WeightPart| format!("{} {}", part.why.as_str(), part.delta);
             format!(" ({})", parts.iter().map(part).collect::<Vec<_>>().join(", "))
         }
-        Effect::Exempted { cue_not_met } => format!(" ({cue_not_met} in a row)"),
-        Effect::Suppressed { title, similarity, .. } => format!(" ({title}, {similarity})"),
-        Effect::Refused { asked } => format!(" ({asked})"),
+        ChangeEffect::Exempted { cue_not_met } => format!(" ({cue_not_met} in a row)"),
+        ChangeEffect::Suppressed { title, similarity, .. } => format!(" ({title}, {similarity})"),
+        ChangeEffect::Refused { asked } => format!(" ({asked})"),
         _ => String::new(),
     };
     let stands = after.map_or("nothing".into(), |memory| {

@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, HashSet};
 use jiff::Timestamp;
 use retro_core::id::{MemoryId, MutationId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
 use retro_core::learn::{
-    Applied, PromoteFacts, Promotion, ReviewFacts, RuleFacts, RuleUse, Unpromoted, apply_rules, close_review,
-    delete_by_operator, promote_rule,
+    AppliedBatch, PromoteError, PromoteFacts, Promotion, ReviewClosingFacts, RuleFacts, RuleUse, apply_rules,
+    close_review, delete_by_operator, promote_rule,
 };
-use retro_core::memory::{Cause, Change, Memory, Status, Tombstone, fold};
+use retro_core::memory::{Change, ChangeCause, Memory, MemoryStatus, Tombstone, fold_change};
 use retro_core::policy::Policy;
 use retro_core::review::{
-    Association, OtherRequest, PullRequestRef, ReadRemark, Reading, ReadingKind, Remark, RemarkKey,
-    RemarkKind, Repository, ReviewBatch, ReviewKey, ReviewReport, RuleAsk, RuleMutation, RuleText, Screening,
-    Settled, Standing, Support, settle,
+    AuthorAssociation, AuthorStanding, OtherRequest, ReadRemark, ReadingKind, Remark, RemarkKey, RemarkKind,
+    RemarkReading, RemarkSupport, Repository, ReviewBatch, ReviewKey, ReviewReport, ReviewedPullRequest,
+    RuleMutation, RuleMutationKind, RuleText, Screening, SettledRemarks, settle_review,
 };
-use retro_core::similar::NgramEmbedder;
-use retro_core::time::after;
+use retro_core::similarity::NgramEmbedder;
+use retro_core::time::add_seconds;
 
 use super::dawn;
 
@@ -34,17 +34,17 @@ pub(crate) fn repo() -> Repository {
 }
 
 pub(crate) fn keeper() -> WorkflowKey {
-    repo().keeper(&Tenant::default_tenant())
+    repo().rule_scope(&Tenant::default_tenant())
 }
 
 /// A rule that somebody asks for with certainty; `id` tells remarks of one pull request apart.
-pub(crate) fn asks(standing: Standing, pull_request: u64, id: u64, title: &str) -> ReadRemark {
-    let pull_request = PullRequestRef { repo: repo(), number: pull_request };
+pub(crate) fn asks(standing: AuthorStanding, pull_request: u64, id: u64, title: &str) -> ReadRemark {
+    let pull_request = ReviewedPullRequest { repo: repo(), number: pull_request };
     let (association, bot) = match standing {
-        Standing::Bot => (Association::Member, true),
-        Standing::Outsider => (Association::None, false),
-        Standing::Contributor => (Association::Contributor, false),
-        Standing::Insider => (Association::Member, false),
+        AuthorStanding::Bot => (AuthorAssociation::Member, true),
+        AuthorStanding::Outsider => (AuthorAssociation::None, false),
+        AuthorStanding::Contributor => (AuthorAssociation::Contributor, false),
+        AuthorStanding::Insider => (AuthorAssociation::Member, false),
     };
     let remark = Remark {
         key: RemarkKey { pull_request, kind: RemarkKind::LineComment, id },
@@ -58,7 +58,7 @@ pub(crate) fn asks(standing: Standing, pull_request: u64, id: u64, title: &str) 
         body: title.to_owned(),
         path: None,
         line: None,
-        at: after(dawn(), id),
+        at: add_seconds(dawn(), id),
         url: None,
         edited: false,
         deleted: false,
@@ -69,14 +69,14 @@ pub(crate) fn asks(standing: Standing, pull_request: u64, id: u64, title: &str) 
         content: format!("{title}."),
         path: None,
     };
-    let reading = Reading {
+    let reading = RemarkReading {
         kind: ReadingKind::Rule,
         certainty: 800,
         features: Vec::new(),
         rule: Some(rule),
         why: "it says so".to_owned(),
     };
-    ReadRemark { remark, reading, support: Support::default(), screening: Screening::default() }
+    ReadRemark { remark, reading, support: RemarkSupport::default(), screening: Screening::default() }
 }
 
 /// The same, confined to a path.
@@ -91,7 +91,7 @@ impl Shop {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        after(dawn(), 3600 * self.round)
+        add_seconds(dawn(), 3600 * self.round)
     }
 
     /// Decides what was said on a pull request, and writes it.
@@ -105,18 +105,18 @@ impl Shop {
         let pull_request = remarks[0].remark.key.pull_request.clone();
         let review = ReviewKey { pull_request, review: None };
         let tenant = Tenant::default_tenant();
-        let id = ReviewBatchId::of(&tenant, &review, self.round);
+        let id = ReviewBatchId::of_review(&tenant, &review, self.round);
         let batch = ReviewBatch { id, tenant, review, remarks: remarks.to_vec(), others: others.to_vec() };
-        let settled = settle(&batch, &Policy::default(), &NgramEmbedder);
+        let settled = settle_review(&batch, &Policy::default(), &NgramEmbedder);
         self.write(batch, settled)
     }
 
-    fn write(&mut self, batch: ReviewBatch, settled: Settled) -> ReviewReport {
+    fn write(&mut self, batch: ReviewBatch, settled: SettledRemarks) -> ReviewReport {
         let causes: Vec<_> = batch.remarks.iter().map(|read| read.remark.key.clone()).collect();
-        let ours = |change: &&Change| matches!(&change.cause, Cause::Review { remark, .. } if causes.contains(remark));
+        let ours = |change: &&Change| matches!(&change.cause, ChangeCause::Review { remark, .. } if causes.contains(remark));
         let rules = self.facts(ours, BTreeMap::new());
         let now = self.now();
-        let closing = close_review(ReviewFacts { batch, settled, rules }, &NgramEmbedder, now);
+        let closing = close_review(ReviewClosingFacts { batch, settled, rules }, &NgramEmbedder, now);
         self.store(&closing.applied);
         closing.report
     }
@@ -124,10 +124,10 @@ impl Shop {
     fn facts(&self, ours: impl Fn(&&Change) -> bool, uses: BTreeMap<MemoryId, RuleUse>) -> RuleFacts {
         let applied: Vec<_> = self.log.iter().filter(ours).collect();
         let about: HashSet<_> = applied.iter().map(|change| change.memory).collect();
-        let load = |memory: &&Memory| memory.status.lives() || about.contains(&memory.id);
+        let load = |memory: &&Memory| memory.status.is_living() || about.contains(&memory.id);
         RuleFacts {
             repo: repo(),
-            keeper: keeper(),
+            rule_scope: keeper(),
             as_of: self.now(),
             policy: Policy::default(),
             memories: self.memories.values().filter(load).cloned().collect(),
@@ -137,24 +137,28 @@ impl Shop {
         }
     }
 
-    pub(crate) fn ask(&mut self, ask: RuleAsk, uses: BTreeMap<MemoryId, RuleUse>) -> Applied {
+    pub(crate) fn ask(&mut self, ask: RuleMutationKind, uses: BTreeMap<MemoryId, RuleUse>) -> AppliedBatch {
         self.ask_all(&[ask], uses)
     }
 
     /// What the verdicts of one retrospective ask.
-    pub(crate) fn ask_all(&mut self, asks: &[RuleAsk], uses: BTreeMap<MemoryId, RuleUse>) -> Applied {
+    pub(crate) fn ask_all(
+        &mut self,
+        asks: &[RuleMutationKind],
+        uses: BTreeMap<MemoryId, RuleUse>,
+    ) -> AppliedBatch {
         self.round += 1;
-        let retrospective = RetrospectiveId::automatic(&keeper(), self.round);
-        let batch = ReviewBatchId::of_uses(&keeper(), retrospective);
+        let retrospective = RetrospectiveId::of_epoch(&keeper(), self.round);
+        let batch = ReviewBatchId::of_rule_uses(&keeper(), retrospective);
         let ours = |change: &&Change| {
             asks.iter().any(|ask| match (&change.cause, ask) {
-                (Cause::Run { run, .. }, RuleAsk::Credit { run: of, .. }) => run == of,
-                (Cause::Expiry { .. }, RuleAsk::Expire) => true,
+                (ChangeCause::Run { run, .. }, RuleMutationKind::Credit { run: of, .. }) => run == of,
+                (ChangeCause::Expiry { .. }, RuleMutationKind::Expire) => true,
                 _ => false,
             })
         };
         let facts = self.facts(ours, uses);
-        let numbered = |(index, ask): (usize, &RuleAsk)| {
+        let numbered = |(index, ask): (usize, &RuleMutationKind)| {
             let id = MutationId::of_review(batch, index);
             RuleMutation { id, ask: ask.clone() }
         };
@@ -164,7 +168,7 @@ impl Shop {
         applied
     }
 
-    fn store(&mut self, applied: &Applied) {
+    fn store(&mut self, applied: &AppliedBatch) {
         self.append(&applied.changes, &applied.memories);
     }
 
@@ -176,12 +180,12 @@ impl Shop {
         self.memories.extend(memories.iter().map(|memory| (memory.id, memory.clone())));
     }
 
-    pub(crate) fn promote(&mut self, id: MemoryId) -> Result<Promotion, Unpromoted> {
+    pub(crate) fn promote(&mut self, id: MemoryId) -> Result<Promotion, PromoteError> {
         self.round += 1;
         let facts = PromoteFacts {
-            keeper: keeper(),
+            rule_scope: keeper(),
             memory: self.memories[&id].clone(),
-            memories: self.memories.values().filter(|memory| memory.status.lives()).cloned().collect(),
+            memories: self.memories.values().filter(|memory| memory.status.is_living()).cloned().collect(),
         };
         let request = format!("promote {}", self.round);
         let done =
@@ -215,7 +219,7 @@ impl Shop {
         let found = self
             .memories
             .values()
-            .find(|memory| memory.lesson.title == title && memory.status != Status::Superseded);
+            .find(|memory| memory.lesson.title == title && memory.status != MemoryStatus::Superseded);
         found.or_else(|| self.memories.values().find(|memory| memory.lesson.title == title)).unwrap()
     }
 
@@ -224,7 +228,7 @@ impl Shop {
     pub(crate) fn folded(&self) -> BTreeMap<MemoryId, Memory> {
         let mut all: BTreeMap<MemoryId, Memory> = BTreeMap::new();
         for change in &self.log {
-            let after = fold(all.get(&change.memory).cloned(), change).unwrap();
+            let after = fold_change(all.get(&change.memory).cloned(), change).unwrap();
             all.extend(after.map(|after| (change.memory, after)));
         }
         all

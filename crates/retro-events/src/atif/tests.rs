@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn read_value(document: &Value, at: &str) -> Result<Trajectory, Rejection> {
-    read(Document::of_value(document).root(), at)
+    parse_trajectory(JsonDocument::from_value(document).root(), at)
 }
 
 fn turns(steps: &Value) -> Vec<Turn> {
@@ -46,7 +46,7 @@ fn arguments_are_the_command_line_or_canonical_json() {
 }
 
 #[test]
-fn a_log_that_says_whether_a_call_failed_is_believed_and_one_that_does_not_is_not_guessed_at() {
+fn failure_flags_are_read_and_never_guessed() {
     for (result, failed) in [
         (json!({"content": "Error: no"}), None),
         (json!({"content": "", "is_error": true}), Some(true)),
@@ -62,7 +62,7 @@ fn a_log_that_says_whether_a_call_failed_is_believed_and_one_that_does_not_is_no
 }
 
 #[test]
-fn answers_go_to_their_calls_by_id_then_in_order_then_to_the_open_calls_of_the_turn_before() {
+fn results_are_assigned_by_id_then_in_order_then_to_the_previous_turn() {
     let calls = json!([
         {"tool_call_id": "a", "function_name": "t"},
         {"tool_call_id": "b", "function_name": "t"},
@@ -77,11 +77,11 @@ fn answers_go_to_their_calls_by_id_then_in_order_then_to_the_open_calls_of_the_t
     let answers: Vec<_> = turns[0].calls.iter().map(|call| call.answer.as_deref().unwrap()).collect();
     assert_eq!(answers, ["for a", "for b\nmore", "for c"]);
     assert_eq!(turns[1].message, "for nobody");
-    assert_eq!((turns.len(), turns[1].source, turns[1].agentic), (2, Source::System, false));
+    assert_eq!((turns.len(), turns[1].source, turns[1].agentic), (2, TurnSource::System, false));
 }
 
 #[test]
-fn a_model_that_spoke_or_called_decided_unless_the_log_says_otherwise() {
+fn a_step_with_model_output_is_agentic_unless_the_log_says_otherwise() {
     let call = json!([{"function_name": "t"}]);
     for (entry, agentic) in [
         (json!({"source": "agent", "message": "hm"}), true),
@@ -97,7 +97,7 @@ fn a_model_that_spoke_or_called_decided_unless_the_log_says_otherwise() {
 }
 
 #[test]
-fn nul_is_replaced_before_anybody_can_quote_it() {
+fn nul_is_replaced_while_parsing() {
     let turns = turns(&json!([{"source": "user", "message": "a\u{0}b"}]));
     assert_eq!(turns[0].message, "a\u{fffd}b");
 }

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-fn delivery(encoded: Encoded) -> Delivery {
+fn delivery(encoded: EncodedEvent) -> Delivery {
     Delivery {
         stream: "INTAKE".to_owned(),
         subject: "retro.run.completed.acme.ci".to_owned(),
@@ -24,13 +24,17 @@ fn the_content_type_says_the_mode_whatever_other_headers_say() {
         ("ce-id", "in a header"),
     ];
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let mut message = delivery(Encoded { headers, payload: event.to_string().into() });
-    assert_eq!(Envelope::read(&message).unwrap().id, "in the body");
+    let mut message = delivery(EncodedEvent { headers, payload: event.to_string().into() });
+    assert_eq!(Envelope::from_delivery(&message).unwrap().id, "in the body");
     message.headers.remove(0);
-    let missing = Envelope::read(&message).unwrap_err();
+    let missing = Envelope::from_delivery(&message).unwrap_err();
     assert_eq!(missing.path.as_deref(), Some("source"), "without a content type the headers count");
     message.headers.clear();
-    assert_eq!(Envelope::read(&message).unwrap().id, "in the body", "without both the body is looked at");
+    assert_eq!(
+        Envelope::from_delivery(&message).unwrap().id,
+        "in the body",
+        "without both the body is looked at"
+    );
 }
 
 #[test]
@@ -59,8 +63,8 @@ proptest! {
             extensions: Map::from_iter([("ext".to_owned(), json!(extension))]),
             data: json!({"text": text, "f": 0.1 + 0.2}).into(),
         };
-        for encoded in [envelope.structured(), envelope.binary()] {
-            let mut back = Envelope::read(&delivery(encoded)).unwrap();
+        for encoded in [envelope.to_structured(), envelope.to_binary()] {
+            let mut back = Envelope::from_delivery(&delivery(encoded)).unwrap();
             back.extensions.remove("datacontenttype");
             prop_assert_eq!(&back, &envelope);
         }

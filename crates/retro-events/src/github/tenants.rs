@@ -1,29 +1,30 @@
-//! Whose a repository is, as the configuration says: a payload names its repository, and never its owner.
+//! Mapping from repositories to tenants, from the configuration: a payload names its repository, never its
+//! tenant.
 //!
-//! Whoever knows the webhook's secret may name any repository. So a repository belongs to nobody unless an entry here
-//! says so.
+//! Anyone who knows the webhook's secret can name any repository, so a repository belongs to no tenant unless
+//! an entry says so.
 
 use std::collections::BTreeMap;
 
 use retro_core::id::Tenant;
 
-/// The host of repositories whose entry names none.
-pub const HOST: &str = "github.com";
-/// The longest name of a host, in bytes: what the domain name system takes.
+/// Host of repositories whose entry names none.
+pub const DEFAULT_HOST: &str = "github.com";
+/// Longest host name, in bytes: the limit of the domain name system.
 pub const HOST_BYTES_MAX: usize = 253;
-/// The longest name of an owner or of a repository, in bytes: GitHub takes 39 and 100.
+/// Longest name of an owner or a repository, in bytes. GitHub allows 39 and 100.
 pub const NAME_BYTES_MAX: usize = 100;
 
-/// Which tenant a repository or an installation belongs to. Names do not differ by case alone, as at GitHub.
+/// Tenants of repositories and installations. Names are compared ignoring case, as at GitHub.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GithubTenants {
-    /// By `host/owner/name`, in lower case; `*` stands for every name, owner and host behind which no more is said.
+    /// Tenants by `host/owner/name` in lower case; `host/owner/*` covers an owner, and `*` everything else.
     repositories: BTreeMap<String, Tenant>,
-    /// By the id of the installation of a GitHub App.
+    /// Tenants by the id of a GitHub App installation.
     installations: BTreeMap<u64, Tenant>,
 }
 
-/// An entry that cannot be read.
+/// An entry cannot be parsed or contradicts an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{entry:?} {problem}; an entry is `owner/name = tenant`, `owner/* = tenant`, `host/owner/name = tenant` for an \
@@ -35,42 +36,42 @@ pub struct EntryError {
 }
 
 impl GithubTenants {
-    /// Reads entries that are separated by commas or lines. Fails with the first that cannot be read, or that says another
-    /// tenant than one before it.
+    /// Parses entries separated by commas or lines. Fails with the first that cannot be parsed, or that gives
+    /// another tenant than an earlier one.
     pub fn parse(text: &str) -> Result<Self, EntryError> {
         let mut tenants = Self::default();
         for entry in text.split([',', '\n']).map(str::trim).filter(|entry| !entry.is_empty()) {
-            tenants.add(entry).map_err(|problem| EntryError { entry: entry.to_owned(), problem })?;
+            tenants.add_entry(entry).map_err(|problem| EntryError { entry: entry.to_owned(), problem })?;
         }
         Ok(tenants)
     }
 
-    /// Whether nothing belongs to anybody.
+    /// Returns whether no repository or installation is mapped.
     pub fn is_empty(&self) -> bool {
         self.repositories.is_empty() && self.installations.is_empty()
     }
 
-    /// Whether anything belongs to a tenant.
-    pub fn has(&self, tenant: &Tenant) -> bool {
+    /// Returns whether any repository or installation is mapped to a tenant.
+    pub fn contains_tenant(&self, tenant: &Tenant) -> bool {
         self.repositories.values().chain(self.installations.values()).any(|owner| owner == tenant)
     }
 
-    /// The tenant of a repository (`owner/name`) at a host, as the most precise entry says: the repository, its owner, the
-    /// installation, everything else.
-    pub fn of(&self, host: &str, repo: &str, installation: Option<u64>) -> Option<&Tenant> {
+    /// Returns the tenant of a repository (`owner/name`) at a host. The most specific entry wins: the
+    /// repository, its owner, the installation, everything else.
+    pub fn find_tenant(&self, host: &str, repo: &str, installation: Option<u64>) -> Option<&Tenant> {
         let whole = format!("{host}/{repo}").to_lowercase();
         let (owner, _) = whole.rsplit_once('/')?;
         let named = self.repositories.get(&whole).or_else(|| self.repositories.get(&format!("{owner}/*")));
         named.or_else(|| self.installations.get(&installation?)).or_else(|| self.repositories.get("*"))
     }
 
-    fn add(&mut self, entry: &str) -> Result<(), String> {
+    fn add_entry(&mut self, entry: &str) -> Result<(), String> {
         let (whose, tenant) = entry.split_once('=').ok_or("has no `=`")?;
         let (whose, tenant) = (whose.trim(), tenant.trim());
         let tenant = Tenant::new(tenant).map_err(|error| format!("names no tenant: {error}"))?;
         let before = match whose.parse() {
             Ok(installation) => self.installations.insert(installation, tenant.clone()),
-            Err(_) => self.repositories.insert(repository(whose)?, tenant.clone()),
+            Err(_) => self.repositories.insert(normalize_repository(whose)?, tenant.clone()),
         };
         match before {
             Some(before) if before != tenant => Err(format!("was given to {before} before")),
@@ -79,15 +80,15 @@ impl GithubTenants {
     }
 }
 
-/// An entry's left side with its host, in lower case.
-fn repository(whose: &str) -> Result<String, String> {
+/// Normalizes the left side of an entry: adds the default host and converts to lower case.
+fn normalize_repository(whose: &str) -> Result<String, String> {
     let whose = whose.to_lowercase();
     if whose == "*" {
         return Ok(whose);
     }
     let parts: Vec<&str> = whose.split('/').collect();
     let (host, owner, name) = match parts[..] {
-        [owner, name] => (HOST, owner, name),
+        [owner, name] => (DEFAULT_HOST, owner, name),
         [host, owner, name] => (host, owner, name),
         _ => return Err("names no repository".to_owned()),
     };
@@ -97,13 +98,13 @@ fn repository(whose: &str) -> Result<String, String> {
     Ok(format!("{host}/{owner}/{name}"))
 }
 
-/// Whether a text may be the name of an owner or of a repository.
+/// Returns whether a text is valid as the name of an owner or a repository.
 pub fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(plain)
 }
 
-/// Whether a text may be the name of a host, perhaps with a port.
+/// Returns whether a text is valid as the name of a host, optionally with a port.
 pub fn is_host(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b':');
     (1..=HOST_BYTES_MAX).contains(&text.len()) && text.bytes().all(plain)
@@ -117,27 +118,27 @@ mod tests {
         "acme/shop = shop, Acme/* = acme\n ghe.example.com/acme/shop=own , 4242 = app, , * = rest";
 
     #[test]
-    fn the_most_precise_entry_says_whose_a_repository_is() {
+    fn the_most_specific_entry_decides_the_tenant() {
         let tenants = GithubTenants::parse(ENTRIES).unwrap();
         for (host, repo, installation, tenant) in [
-            (HOST, "acme/shop", None, "shop"),
-            (HOST, "ACME/Shop", Some(4242), "shop"),
-            (HOST, "acme/other", Some(4242), "acme"),
-            (HOST, "acme-evil/shop", Some(4242), "app"),
-            (HOST, "acme-evil/shop", Some(7), "rest"),
+            (DEFAULT_HOST, "acme/shop", None, "shop"),
+            (DEFAULT_HOST, "ACME/Shop", Some(4242), "shop"),
+            (DEFAULT_HOST, "acme/other", Some(4242), "acme"),
+            (DEFAULT_HOST, "acme-evil/shop", Some(4242), "app"),
+            (DEFAULT_HOST, "acme-evil/shop", Some(7), "rest"),
             ("ghe.example.com", "acme/shop", None, "own"),
             ("ghe.example.com", "acme/other", None, "rest"),
         ] {
-            let found = tenants.of(host, repo, installation).map(Tenant::as_str);
+            let found = tenants.find_tenant(host, repo, installation).map(Tenant::as_str);
             assert_eq!(found, Some(tenant), "{host} {repo} {installation:?}");
         }
         let tenants = GithubTenants::parse("acme/shop = shop").unwrap();
-        assert_eq!(tenants.of(HOST, "acme/other", Some(4242)), None);
-        assert_eq!(tenants.of("ghe.example.com", "acme/shop", None), None);
+        assert_eq!(tenants.find_tenant(DEFAULT_HOST, "acme/other", Some(4242)), None);
+        assert_eq!(tenants.find_tenant("ghe.example.com", "acme/shop", None), None);
     }
 
     #[test]
-    fn an_entry_that_cannot_be_read_is_told_with_what_is_wrong() {
+    fn an_invalid_entry_is_rejected_with_the_problem() {
         for (text, problem) in [
             ("acme/shop", "has no `=`"),
             ("acme/shop = ", "names no tenant"),

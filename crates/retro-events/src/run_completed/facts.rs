@@ -1,23 +1,24 @@
-//! `data` as a deserializer of facts: without the body and the remarks, which are read apart, and without what is `null`.
+//! A deserializer for the facts in `data`. Skips the body and the remarks, which are parsed separately, and
+//! `null` members.
 
 use serde::de::value::{Error, MapDeserializer};
 use serde::de::{Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use retro_core::json::Node;
+use retro_core::json::JsonNode;
 
-/// Members that are no facts, or not read as such.
-const APART: [&str; 3] = ["trajectory", "dataref", "self_feedback"];
+/// Members that are not facts or are parsed separately.
+const EXCLUDED_MEMBERS: [&str; 3] = ["trajectory", "dataref", "self_feedback"];
 
 /// The facts in an object.
-pub(super) struct Facts<'a>(pub(super) Node<'a>);
+pub(super) struct Facts<'a>(pub(super) JsonNode<'a>);
 
 impl<'de> Deserializer<'de> for Facts<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let members = self.0.members().into_iter().flatten();
-        let facts = members.filter(|(name, value)| !APART.contains(&&**name) && !value.is_null());
+        let facts = members.filter(|(name, value)| !EXCLUDED_MEMBERS.contains(&&**name) && !value.is_null());
         visitor.visit_map(MapDeserializer::new(facts))
     }
 

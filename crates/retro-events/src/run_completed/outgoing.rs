@@ -1,44 +1,45 @@
-//! The writing side: what `retro emit`, the demo and tests send.
+//! Outgoing events, as sent by `retro emit`, the demo and tests.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use retro_core::dead_letter::Rejection;
-use retro_core::id::{Workflow, derive};
+use retro_core::id::{Workflow, derive_uuid};
 use retro_core::run::{ObjectRef, RunFacts};
 use serde_json::{Map, Value, json};
 
 use super::TYPE;
 use crate::envelope::Envelope;
-use retro_core::json::{Document, Node};
+use retro_core::json::{JsonDocument, JsonNode};
 
-/// The largest trajectory that travels inside its event, in bytes of JSON: CloudEvents asks every hop to carry 64
-/// KiB.
+/// Largest trajectory sent inside its event, in bytes of JSON: CloudEvents asks every intermediary to forward
+/// 64 KiB.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 
-/// A finished run on its way to the broker.
+/// A `run.completed` event to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunEvent {
-    /// What is sent; `structured` or `binary` give its form on the wire.
+    /// Envelope to send; `to_structured` and `to_binary` encode it.
     pub envelope: Envelope,
-    /// The workflow, as it stands in the envelope: the subject needs it.
+    /// Workflow named in the envelope, needed for the subject.
     pub workflow: Workflow,
-    /// The facts, as they stand in the envelope.
+    /// Facts in the envelope.
     pub run: RunFacts,
 }
 
 impl RunEvent {
-    /// A new event. Its id is derived from its source and content: the same run told twice is one event.
+    /// Creates an event. Its id is derived from its source and content, so the same run sent twice is one
+    /// event.
     pub fn new(source: &str, workflow: Workflow, run: RunFacts, trajectory: Option<Value>) -> Self {
         let mut data = json!(run);
         data["workflow"] = workflow.as_str().into();
         if let Some(trajectory) = trajectory {
             data["trajectory"] = trajectory;
         }
-        let data = Document::of_value(&data);
+        let data = JsonDocument::from_value(&data);
         let envelope = Envelope {
-            id: derive("event", &[source, &data.root().content_hash()]).to_string(),
+            id: derive_uuid("event", &[source, &data.root().content_hash()]).to_string(),
             source: source.to_owned(),
             kind: TYPE.to_owned(),
             time: run.finished_at,
@@ -48,41 +49,41 @@ impl RunEvent {
         Self { envelope, workflow, run }
     }
 
-    /// An event that exists already, to be sent as it is: re-writing its data would make another content under the
-    /// same id of it. Facts that cannot be read are refused.
-    pub fn of_envelope(envelope: Envelope) -> Result<Self, Rejection> {
-        let workflow = super::workflow_of(&envelope)?;
-        let run = super::read_facts(super::data_of(&envelope)?)?;
+    /// Wraps an existing event to be sent unchanged: rewriting its data would give it other content under the
+    /// same id. Fails when its facts cannot be parsed.
+    pub fn from_envelope(envelope: Envelope) -> Result<Self, Rejection> {
+        let workflow = super::parse_workflow(&envelope)?;
+        let run = super::parse_facts(super::data_object(&envelope)?)?;
         super::check_times(&run, None)?;
         Ok(Self { envelope, workflow, run })
     }
 
-    /// The trajectory inside the event: an ATIF document.
-    pub fn trajectory(&self) -> Option<Node<'_>> {
-        self.envelope.data.root().get_present("trajectory")
+    /// Returns the trajectory inside the event, an ATIF document.
+    pub fn trajectory(&self) -> Option<JsonNode<'_>> {
+        self.envelope.data.root().get_non_null("trajectory")
     }
 
-    /// The trajectory's JSON when it is too large to travel inside: to be stored as an object, then named by
-    /// [`RunEvent::with_object`].
+    /// Returns the JSON of the trajectory if it is too large to send inside the event. Store it as an object
+    /// and pass that to [`RunEvent::with_object`].
     pub fn body_to_upload(&self) -> Option<Bytes> {
         let trajectory = self.trajectory()?;
-        // What is small as it came is left as it came, without writing it to see.
-        if trajectory.text().len() <= INLINE_BYTES_MAX {
+        // The original text is small enough, so it is not serialized just to measure it.
+        if trajectory.raw_text().len() <= INLINE_BYTES_MAX {
             return None;
         }
         let json = trajectory.sorted_json();
         (json.len() > INLINE_BYTES_MAX).then(|| json.into())
     }
 
-    /// The event with its body by reference instead of inside.
+    /// Replaces the body by a reference to an object.
     pub fn with_object(mut self, object: &ObjectRef) -> Self {
-        let object = Document::of_value(&json!(object));
+        let object = JsonDocument::from_value(&json!(object));
         let data = self.envelope.data.root();
         let rest = data.members().into_iter().flatten().filter(|(name, _)| name != "trajectory");
-        let members: BTreeMap<Cow<'_, str>, Node<'_>> =
+        let members: BTreeMap<Cow<'_, str>, JsonNode<'_>> =
             rest.chain([("dataref".into(), object.root())]).collect();
-        let written = serde_json::to_vec(&members).expect("members are plain data");
-        self.envelope.data = Document::of_written(written);
+        let written = serde_json::to_vec(&members).expect("members serialize to JSON");
+        self.envelope.data = JsonDocument::from_serialized(written);
         self
     }
 }

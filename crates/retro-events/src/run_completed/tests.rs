@@ -19,9 +19,9 @@ fn delivery(headers: &[(&str, &str)], payload: impl Into<Bytes>) -> Delivery {
     }
 }
 
-/// Reads where one host is allowed.
+/// Parses a delivery with one allowed host.
 fn read(delivery: &Delivery) -> Result<RunCompleted, Rejection> {
-    super::read(delivery, &DatarefHosts::parse(&["runs.example.com"]).unwrap())
+    super::parse_delivery(delivery, &DatarefHosts::parse(&["runs.example.com"]).unwrap())
 }
 
 fn structured(event: &Value) -> Delivery {
@@ -35,7 +35,7 @@ fn event() -> Value {
     })
 }
 
-/// An event in which the value at a pointer is another.
+/// Builds an event with another value at a pointer.
 fn with(pointer: &str, value: Value) -> Value {
     let mut event = event();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -86,7 +86,7 @@ fn refused(event: &Value, code: Code, path: &str) -> String {
 }
 
 #[test]
-fn whatever_does_not_fit_is_refused_with_its_code_and_path() {
+fn invalid_values_are_rejected_with_code_and_path() {
     use Code::{
         DatarefRefused, FieldInvalid, NotCloudEvent, Oversized, SpecVersionUnknown, TenantMismatch,
         TrajectoryInvalid, TypeUnknown, WorkflowMismatch,
@@ -227,7 +227,10 @@ fn a_body_at_an_allowed_host_is_taken_in_both_forms_and_by_one_spelling() {
         beside["datarefsha256"] = json!(HASH);
         assert_eq!(read(&structured(&beside)).unwrap().body, taken);
         let none = DatarefHosts::default();
-        assert_eq!(super::read(&structured(&within), &none).unwrap_err().code, Code::DatarefRefused);
+        assert_eq!(
+            super::parse_delivery(&structured(&within), &none).unwrap_err().code,
+            Code::DatarefRefused
+        );
     }
 }
 
@@ -255,7 +258,7 @@ fn an_end_before_its_start_is_refused() {
 }
 
 #[test]
-fn a_task_is_a_short_text_that_nobody_has_to_give() {
+fn a_task_is_an_optional_short_text() {
     let task = |value: Value| read(&structured(&with("/data/task", value)));
     assert_eq!(task(json!("sql-17")).unwrap().run.task.as_deref(), Some("sql-17"));
     assert_eq!(task(json!(null)).unwrap().run.task, None);
@@ -275,7 +278,7 @@ fn a_run_has_one_body() {
 }
 
 #[test]
-fn a_refusal_never_repeats_what_it_refuses() {
+fn a_rejection_never_repeats_the_value() {
     for pointer in ["/time", "/data/outcome", "/data/started_at", "/data/usage", "/data/dataref", "/tenant"] {
         let rejection = read(&structured(&with(pointer, json!("s3cret")))).unwrap_err();
         assert!(!rejection.to_string().contains("s3cret"), "{rejection}");
@@ -283,7 +286,7 @@ fn a_refusal_never_repeats_what_it_refuses() {
 }
 
 #[test]
-fn messages_that_are_no_events_are_told_apart() {
+fn messages_that_are_not_events_get_distinct_codes() {
     for (headers, payload, code) in [
         (vec![], "", Code::NotJson),
         (vec![], "[]", Code::NotCloudEvent),
@@ -324,25 +327,25 @@ fn other_content_under_the_same_id_has_another_hash_and_another_spelling_has_not
 #[test]
 fn what_is_written_is_read_in_both_modes_and_unknown_fields_survive() {
     let golden: Value = serde_json::from_str(include_str!("../../golden/v1-full.structured.json")).unwrap();
-    let event = RunEvent::of_envelope(Envelope::from_document(&golden.clone().into()).unwrap()).unwrap();
+    let event = RunEvent::from_envelope(Envelope::from_document(&golden.clone().into()).unwrap()).unwrap();
     let original = read(&structured(&golden)).unwrap();
-    for encoded in [event.envelope.structured(), event.envelope.binary()] {
+    for encoded in [event.envelope.to_structured(), event.envelope.to_binary()] {
         let headers: Vec<_> = encoded.headers.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         let sent = delivery(&headers, encoded.payload.clone());
         assert_eq!(read(&sent).unwrap(), original);
-        let back = Envelope::read(&sent).unwrap();
+        let back = Envelope::from_delivery(&sent).unwrap();
         assert_eq!(back.data.root().to_value()["queue"]["name"], "nobody here knows this field");
         assert_eq!(back.extensions["traceparent"], golden["traceparent"]);
     }
 }
 
 #[test]
-fn a_new_event_has_an_id_of_its_content_and_is_read_as_it_was_meant() {
+fn a_new_event_has_an_id_derived_from_its_content() {
     let golden = delivery(&[], include_str!("../../golden/v1-full.structured.json"));
     let run = read(&golden).unwrap().run;
     let workflow = Workflow::new("fix-ci").unwrap();
     let event = RunEvent::new("retro-emit", workflow.clone(), run.clone(), None);
-    let sent = delivery(&[], event.envelope.structured().payload);
+    let sent = delivery(&[], event.envelope.to_structured().payload);
     assert_eq!(read(&sent).unwrap().run, run);
     assert_eq!(event, RunEvent::new("retro-emit", workflow.clone(), run.clone(), None));
     let later = RunFacts { attempt: run.attempt + 1, ..run };
@@ -356,7 +359,7 @@ fn a_large_body_is_uploaded_and_named() {
     let trajectory = json!({"schema_version": "ATIF-v1.7", "steps": steps});
     let run = read(&structured(&event())).unwrap().run;
     let event = RunEvent::new("retro-emit", Workflow::new("fix-ci").unwrap(), run, Some(trajectory));
-    let body = event.body_to_upload().expect("it is too large to travel inside");
+    let body = event.body_to_upload().expect("it is too large for its event");
     assert_eq!(atif::from_slice(&body).unwrap().turns.len(), 1);
     let object = ObjectRef {
         name: subject::body_name(&Tenant::new("acme").unwrap(), HASH),
@@ -365,10 +368,13 @@ fn a_large_body_is_uploaded_and_named() {
     };
     let event = event.with_object(&object);
     assert_eq!(event.body_to_upload(), None);
-    assert_eq!(read(&delivery(&[], event.envelope.structured().payload)).unwrap().body, Body::Object(object));
+    assert_eq!(
+        read(&delivery(&[], event.envelope.to_structured().payload)).unwrap().body,
+        Body::Object(object)
+    );
 }
 
-/// Every pointer of a value.
+/// Returns every pointer of a value.
 fn pointers(value: &Value, at: &str, into: &mut Vec<String>) {
     into.push(at.to_owned());
     match value {
@@ -440,7 +446,7 @@ proptest! {
 }
 
 #[test]
-fn what_caused_an_event_is_found_in_it_or_beside_it_and_one_that_cannot_be_read_counts_as_none() {
+fn the_trace_is_read_from_the_event_or_the_message_headers() {
     let of = |span: &str| format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{span}-01");
     let (inside, beside) = (of("00f067aa0ba902b7"), of("00f067aa0ba902b8"));
     let mut event: Value =
@@ -449,8 +455,8 @@ fn what_caused_an_event_is_found_in_it_or_beside_it_and_one_that_cannot_be_read_
         event["traceparent"] = extension;
         let mut delivery = structured(&event);
         delivery.headers.push(("traceparent".to_owned(), header.to_owned()));
-        let read = super::read(&delivery, &DatarefHosts::default()).unwrap();
-        assert_eq!(read.trace.map(|trace| trace.parent()).as_deref(), wanted);
+        let read = super::parse_delivery(&delivery, &DatarefHosts::default()).unwrap();
+        assert_eq!(read.trace.map(|trace| trace.traceparent()).as_deref(), wanted);
     };
     check(json!(inside), &beside, Some(&inside));
     check(json!("nonsense"), &beside, Some(&beside));

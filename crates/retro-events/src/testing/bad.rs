@@ -1,7 +1,8 @@
-//! The table of bad input: what engines send by mistake, and what becomes of it on either road.
+//! The table of bad input: mistakes that engines make, and the expected outcome over NATS and over HTTP.
 //!
-//! Written once, as data: the stories send each of it through the whole program over NATS and over HTTP, the fuzz
-//! targets begin with it. Over NATS a mistake is a dead letter, over HTTP a problem document; both name code and path.
+//! Kept as data: the stories send each case through the whole program over NATS and over HTTP, and the fuzz
+//! targets start with it. Over NATS a mistake becomes a dead letter, over HTTP a problem document; both contain
+//! code and path.
 
 use std::io::Write as _;
 
@@ -10,88 +11,98 @@ use retro_core::dead_letter::Code;
 use serde_json::{Value, json};
 
 use crate::atif::TURNS_MAX;
-use crate::envelope::{EVENT_BYTES_MAX, Encoded, MESSAGE_BYTES_MAX};
+use crate::envelope::{EVENT_BYTES_MAX, EncodedEvent, MESSAGE_BYTES_MAX};
 use crate::run_completed::TYPE;
 
-/// The workflow that the subjects name.
+/// Workflow named by the subjects.
 pub const WORKFLOW: &str = "release";
 /// Another workflow of the same tenant.
-pub const OTHER: &str = "rollback";
+pub const OTHER_WORKFLOW: &str = "rollback";
 
-/// A message, and what becomes of it.
+/// A message and its expected outcomes.
 #[derive(Debug, Clone)]
 pub struct BadInput {
-    /// What is wrong with it.
+    /// Description of the mistake.
     pub name: &'static str,
-    /// What stands after `retro.run.completed.<tenant>.` in its subject.
+    /// Part of its subject after `retro.run.completed.<tenant>.`.
     pub subject: &'static str,
     /// Headers and payload.
-    pub sent: Encoded,
-    /// What becomes of it over NATS.
-    pub over_nats: Fate,
-    /// What becomes of it over HTTP, where there is no subject.
-    pub over_http: Fate,
+    pub sent: EncodedEvent,
+    /// Expected outcome over NATS.
+    pub over_nats: ExpectedOutcome,
+    /// Expected outcome over HTTP, where there is no subject.
+    pub over_http: ExpectedOutcome,
 }
 
-/// What becomes of a message.
+/// Expected outcome of sending a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
-    /// It cannot even be sent: the broker takes no payload of this size.
-    NotCarried,
-    /// It is taken, and becomes a dead letter with this code and path.
+pub enum ExpectedOutcome {
+    /// The broker refuses a payload of this size.
+    RefusedByBroker,
+    /// The message is accepted, and becomes a dead letter with this code and path.
     DeadLetter(Code, Option<&'static str>),
-    /// It is answered with a problem document of this status, code and path.
+    /// The request is answered with a problem document of this status, code and path.
     Problem(u16, Code, Option<&'static str>),
-    /// It is as it should be on this road, and its run is counted.
+    /// The message is valid here, and its run is counted.
     Counted,
-    /// It says nothing new, and nothing is counted.
-    Known,
-    /// It cannot be said on this road.
-    Unsaid,
+    /// The message repeats a known event, and nothing is counted.
+    Duplicate,
+    /// The mistake cannot be made over this protocol.
+    NotExpressible,
 }
 
-/// The event that the table's mistakes are mistakes of: it is sent first, and counted.
-pub fn good() -> Value {
-    event("good", &json!({"workflow": WORKFLOW, "run_id": "good", "outcome": "success"}))
+/// Returns the valid event that the mistakes are variations of. It is sent first, and counted.
+pub fn valid_event() -> Value {
+    structured_event("good", &json!({"workflow": WORKFLOW, "run_id": "good", "outcome": "success"}))
 }
 
-/// Every case.
-pub fn table() -> Vec<BadInput> {
-    [bytes(), envelopes(), fields(), times(), owners(), identities(), sizes(), packed(), references()]
-        .concat()
+/// Returns every case.
+pub fn bad_inputs() -> Vec<BadInput> {
+    [
+        byte_cases(),
+        envelope_cases(),
+        field_cases(),
+        time_cases(),
+        owner_cases(),
+        identity_cases(),
+        size_cases(),
+        compressed_cases(),
+        dataref_cases(),
+    ]
+    .concat()
 }
 
-fn bytes() -> Vec<BadInput> {
+fn byte_cases() -> Vec<BadInput> {
     let nested = json!({"workflow": WORKFLOW, "run_id": "r", "outcome": "success", "deep": "DEEP"});
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-    let nested = event("nested", &nested).to_string().replace("\"DEEP\"", &deep);
-    let half = good().to_string();
+    let nested = structured_event("nested", &nested).to_string().replace("\"DEEP\"", &deep);
+    let half = valid_event().to_string();
     vec![
-        refused("not JSON", b"run 7 is over", 400, Code::NotJson, None),
-        refused("half of an event", &half.as_bytes()[..half.len() / 2], 400, Code::NotJson, None),
-        refused("nothing at all", b"", 400, Code::NotJson, None),
-        refused("not UTF-8", b"{\"id\": \"\xff\xfe\"}", 400, Code::NotUtf8, None),
-        refused("nested 10,000 deep", "[".repeat(10_000).as_bytes(), 400, Code::TooDeep, None),
-        refused("nested 10,000 deep in a field", nested.as_bytes(), 400, Code::TooDeep, None),
+        refused_case("not JSON", b"run 7 is over", 400, Code::NotJson, None),
+        refused_case("half of an event", &half.as_bytes()[..half.len() / 2], 400, Code::NotJson, None),
+        refused_case("nothing at all", b"", 400, Code::NotJson, None),
+        refused_case("not UTF-8", b"{\"id\": \"\xff\xfe\"}", 400, Code::NotUtf8, None),
+        refused_case("nested 10,000 deep", "[".repeat(10_000).as_bytes(), 400, Code::TooDeep, None),
+        refused_case("nested 10,000 deep in a field", nested.as_bytes(), 400, Code::TooDeep, None),
     ]
 }
 
-fn envelopes() -> Vec<BadInput> {
-    let typed = |version: &str| with("/type", json!(TYPE.replace(".v1", version)));
+fn envelope_cases() -> Vec<BadInput> {
+    let typed = |version: &str| with_value("/type", json!(TYPE.replace(".v1", version)));
     vec![
-        refused("no CloudEvent", b"{\"run\": 7}", 400, Code::NotCloudEvent, Some("specversion")),
-        refused(
+        refused_case("no CloudEvent", b"{\"run\": 7}", 400, Code::NotCloudEvent, Some("specversion")),
+        refused_case(
             "an unknown spec version",
-            &with("/specversion", json!("2.0")),
+            &with_value("/specversion", json!("2.0")),
             400,
             Code::SpecVersionUnknown,
             Some("specversion"),
         ),
-        refused("an unknown event version", &typed(".v2"), 422, Code::TypeUnknown, Some("type")),
-        refused("no id", &with("/id", json!(null)), 422, Code::FieldInvalid, Some("id")),
-        refused(
+        refused_case("an unknown event version", &typed(".v2"), 422, Code::TypeUnknown, Some("type")),
+        refused_case("no id", &with_value("/id", json!(null)), 422, Code::FieldInvalid, Some("id")),
+        refused_case(
             "data that is a list",
-            &with("/data", json!([7])),
+            &with_value("/data", json!([7])),
             422,
             Code::FieldInvalid,
             Some("data.workflow"),
@@ -99,9 +110,9 @@ fn envelopes() -> Vec<BadInput> {
     ]
 }
 
-fn fields() -> Vec<BadInput> {
+fn field_cases() -> Vec<BadInput> {
     let field = |name, pointer, value, path| {
-        refused(name, &with(pointer, value), 422, Code::FieldInvalid, Some(path))
+        refused_case(name, &with_value(pointer, value), 422, Code::FieldInvalid, Some(path))
     };
     let call = json!({"schema_version": "ATIF-v1.6", "steps": [
         {"source": "agent", "message": "a"}, {"source": "agent", "tool_calls": [{"arguments": {}}]}]});
@@ -109,9 +120,9 @@ fn fields() -> Vec<BadInput> {
         field("a missing field", "/data/run_id", json!(null), "data.run_id"),
         field("a mistyped field", "/data/usage", json!({"input_tokens": "many"}), "data.usage.input_tokens"),
         field("an outcome nobody knows", "/data/outcome", json!("won"), "data.outcome"),
-        refused(
+        refused_case(
             "a call without a name",
-            &with("/data/trajectory", call),
+            &with_value("/data/trajectory", call),
             422,
             Code::TrajectoryInvalid,
             Some("data.trajectory.steps[1].tool_calls[0].function_name"),
@@ -119,10 +130,16 @@ fn fields() -> Vec<BadInput> {
     ]
 }
 
-fn times() -> Vec<BadInput> {
+fn time_cases() -> Vec<BadInput> {
     let time = |name, data: Value, path| {
-        let data = merged(&json!({"workflow": WORKFLOW, "run_id": "r", "outcome": "success"}), data);
-        refused(name, event(name, &data).to_string().as_bytes(), 422, Code::FieldInvalid, Some(path))
+        let data = merge_data(&json!({"workflow": WORKFLOW, "run_id": "r", "outcome": "success"}), data);
+        refused_case(
+            name,
+            structured_event(name, &data).to_string().as_bytes(),
+            422,
+            Code::FieldInvalid,
+            Some(path),
+        )
     };
     vec![
         time(
@@ -137,13 +154,13 @@ fn times() -> Vec<BadInput> {
     ]
 }
 
-fn owners() -> Vec<BadInput> {
-    let elsewhere = json!({"workflow": OTHER, "run_id": "elsewhere", "outcome": "success"});
-    let elsewhere = structured(event("elsewhere", &elsewhere).to_string().as_bytes());
+fn owner_cases() -> Vec<BadInput> {
+    let elsewhere = json!({"workflow": OTHER_WORKFLOW, "run_id": "elsewhere", "outcome": "success"});
+    let elsewhere = encode_structured(structured_event("elsewhere", &elsewhere).to_string().as_bytes());
     vec![
-        refused(
+        refused_case(
             "a tenant unlike the subject's",
-            &with("/tenant", json!("somebody-else")),
+            &with_value("/tenant", json!("somebody-else")),
             422,
             Code::TenantMismatch,
             Some("tenant"),
@@ -152,55 +169,60 @@ fn owners() -> Vec<BadInput> {
             name: "a workflow unlike the subject's",
             subject: WORKFLOW,
             sent: elsewhere,
-            over_nats: Fate::DeadLetter(Code::WorkflowMismatch, Some("data.workflow")),
-            over_http: Fate::Counted,
+            over_nats: ExpectedOutcome::DeadLetter(Code::WorkflowMismatch, Some("data.workflow")),
+            over_http: ExpectedOutcome::Counted,
         },
         BadInput {
             subject: "a.b",
-            over_nats: Fate::DeadLetter(Code::SubjectInvalid, Some("subject")),
-            over_http: Fate::Unsaid,
-            ..refused("a subject of one token too many", b"{}", 400, Code::NotCloudEvent, None)
+            over_nats: ExpectedOutcome::DeadLetter(Code::SubjectInvalid, Some("subject")),
+            over_http: ExpectedOutcome::NotExpressible,
+            ..refused_case("a subject of one token too many", b"{}", 400, Code::NotCloudEvent, None)
         },
     ]
 }
 
-/// The order matters: they follow [`good`].
-fn identities() -> Vec<BadInput> {
-    let mut changed = good();
+/// Returns the cases of repeated identities. They have to be sent in this order, after [`valid_event`].
+fn identity_cases() -> Vec<BadInput> {
+    let mut changed = valid_event();
     changed["data"]["outcome"] = json!("failure");
-    let conflict = Fate::DeadLetter(Code::IdentityConflict, Some("id"));
-    let both = json!({"workflow": OTHER, "run_id": "good", "outcome": "success"});
-    let case = |name, subject, event: Value, fate: Fate| BadInput {
+    let conflict = ExpectedOutcome::DeadLetter(Code::IdentityConflict, Some("id"));
+    let both = json!({"workflow": OTHER_WORKFLOW, "run_id": "good", "outcome": "success"});
+    let case = |name, subject, event: Value, fate: ExpectedOutcome| BadInput {
         name,
         subject,
-        sent: structured(event.to_string().as_bytes()),
+        sent: encode_structured(event.to_string().as_bytes()),
         over_nats: fate.clone(),
         over_http: fate,
     };
     vec![
-        case("the same id with the same content", WORKFLOW, good(), Fate::Known),
+        case("the same id with the same content", WORKFLOW, valid_event(), ExpectedOutcome::Duplicate),
         case("the same id with other content", WORKFLOW, changed, conflict),
-        case("a run id in two workflows", OTHER, event("in two workflows", &both), Fate::Counted),
+        case(
+            "a run id in two workflows",
+            OTHER_WORKFLOW,
+            structured_event("in two workflows", &both),
+            ExpectedOutcome::Counted,
+        ),
     ]
 }
 
-fn sizes() -> Vec<BadInput> {
+fn size_cases() -> Vec<BadInput> {
     let data = |id: &str, more: Value| {
         let data = json!({"workflow": WORKFLOW, "run_id": id, "outcome": "success"});
-        event(id, &merged(&data, more)).to_string().into_bytes()
+        structured_event(id, &merge_data(&data, more)).to_string().into_bytes()
     };
     let turns = |name, id, turns, over_http| {
         let steps = vec![json!({"source": "user", "message": "a"}); turns];
         let data = data(id, json!({"trajectory": {"schema_version": "ATIF-v1.7", "steps": steps}}));
-        // Packed, or no message would carry it; unpacked it is more than a message may hold.
-        let over_nats = Fate::DeadLetter(Code::Oversized, None);
-        BadInput { name, subject: WORKFLOW, sent: zstd(&data), over_nats, over_http }
+        // Compressed, or no message could carry it; decompressed it exceeds the size of a message.
+        let over_nats = ExpectedOutcome::DeadLetter(Code::Oversized, None);
+        BadInput { name, subject: WORKFLOW, sent: compress_zstd(&data), over_nats, over_http }
     };
-    let too_many = Fate::Problem(422, Code::TrajectoryInvalid, Some("data.trajectory.steps"));
+    let too_many = ExpectedOutcome::Problem(422, Code::TrajectoryInvalid, Some("data.trajectory.steps"));
     vec![
         BadInput {
-            over_nats: Fate::NotCarried,
-            ..refused(
+            over_nats: ExpectedOutcome::RefusedByBroker,
+            ..refused_case(
                 "a message above 1 MiB without a trajectory",
                 &data("large", json!({"note": "x".repeat(MESSAGE_BYTES_MAX)})),
                 413,
@@ -208,32 +230,45 @@ fn sizes() -> Vec<BadInput> {
                 None,
             )
         },
-        turns("a trajectory of 100,000 turns", "long", TURNS_MAX, Fate::Counted),
+        turns("a trajectory of 100,000 turns", "long", TURNS_MAX, ExpectedOutcome::Counted),
         turns("a trajectory of 100,001 turns", "too long", TURNS_MAX + 1, too_many),
     ]
 }
 
-fn packed() -> Vec<BadInput> {
-    let whole = zstd(good().to_string().as_bytes());
-    let half = |packed: &Encoded| Encoded {
+fn compressed_cases() -> Vec<BadInput> {
+    let whole = compress_zstd(valid_event().to_string().as_bytes());
+    let half = |packed: &EncodedEvent| EncodedEvent {
         headers: packed.headers.clone(),
         payload: packed.payload.slice(..packed.payload.len() / 2),
     };
-    let case = |name, sent, status, code, path| BadInput { sent, ..refused(name, b"", status, code, path) };
+    let case =
+        |name, sent, status, code, path| BadInput { sent, ..refused_case(name, b"", status, code, path) };
     let (invalid, at) = (Code::EncodingInvalid, Some("content-encoding"));
     vec![
         case("half of a zstd body", half(&whole), 400, invalid, at),
-        case("half of a gzip body", half(&gzip(good().to_string().as_bytes())), 400, invalid, at),
-        case("an encoding nobody reads", encoded("br", &whole.payload), 415, invalid, at),
-        case("a bomb of 34 MiB in zstd", zstd(&vec![b' '; 2 * EVENT_BYTES_MAX]), 413, Code::Oversized, None),
+        case(
+            "half of a gzip body",
+            half(&compress_gzip(valid_event().to_string().as_bytes())),
+            400,
+            invalid,
+            at,
+        ),
+        case("an encoding nobody reads", encode_compressed("br", &whole.payload), 415, invalid, at),
+        case(
+            "a bomb of 34 MiB in zstd",
+            compress_zstd(&vec![b' '; 2 * EVENT_BYTES_MAX]),
+            413,
+            Code::Oversized,
+            None,
+        ),
     ]
 }
 
-fn references() -> Vec<BadInput> {
+fn dataref_cases() -> Vec<BadInput> {
     let sha256 = "0".repeat(64);
     let refused = |name, reference: Value| {
-        let sent = with("/data/dataref", reference);
-        refused(name, &sent, 422, Code::DatarefRefused, Some("data.dataref"))
+        let sent = with_value("/data/dataref", reference);
+        refused_case(name, &sent, 422, Code::DatarefRefused, Some("data.dataref"))
     };
     let url = |url: &str| json!({"url": url, "sha256": sha256});
     vec![
@@ -249,8 +284,8 @@ fn references() -> Vec<BadInput> {
     ]
 }
 
-/// A payload that is refused on both roads for the same reason.
-fn refused(
+/// Builds a case with a payload that is rejected over NATS and HTTP for the same reason.
+fn refused_case(
     name: &'static str,
     payload: &[u8],
     status: u16,
@@ -260,26 +295,26 @@ fn refused(
     BadInput {
         name,
         subject: WORKFLOW,
-        sent: structured(payload),
-        over_nats: Fate::DeadLetter(code, path),
-        over_http: Fate::Problem(status, code, path),
+        sent: encode_structured(payload),
+        over_nats: ExpectedOutcome::DeadLetter(code, path),
+        over_http: ExpectedOutcome::Problem(status, code, path),
     }
 }
 
-/// The good event with another value at a pointer, under an id of its own.
-fn with(pointer: &str, value: Value) -> Vec<u8> {
-    let mut event = good();
+/// Returns the valid event with another value at a pointer, under its own id.
+fn with_value(pointer: &str, value: Value) -> Vec<u8> {
+    let mut event = valid_event();
     event["id"] = json!(format!("another {pointer} {value}"));
-    let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
-    event.pointer_mut(parent).expect("it is there")[key] = value;
+    let (parent, key) = pointer.rsplit_once('/').expect("the pointer contains a slash");
+    event.pointer_mut(parent).expect("the parent exists in the valid event")[key] = value;
     event.to_string().into_bytes()
 }
 
-fn event(id: &str, data: &Value) -> Value {
+fn structured_event(id: &str, data: &Value) -> Value {
     json!({"specversion": "1.0", "id": id, "source": "/bad-input", "type": TYPE, "data": data})
 }
 
-fn merged(data: &Value, more: Value) -> Value {
+fn merge_data(data: &Value, more: Value) -> Value {
     let mut data = data.clone();
     if let (Value::Object(data), Value::Object(more)) = (&mut data, more) {
         data.extend(more);
@@ -287,25 +322,25 @@ fn merged(data: &Value, more: Value) -> Value {
     data
 }
 
-fn structured(payload: &[u8]) -> Encoded {
+fn encode_structured(payload: &[u8]) -> EncodedEvent {
     let headers = vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())];
-    Encoded { headers, payload: Bytes::copy_from_slice(payload) }
+    EncodedEvent { headers, payload: Bytes::copy_from_slice(payload) }
 }
 
-fn encoded(encoding: &str, payload: &[u8]) -> Encoded {
-    let mut sent = structured(payload);
+fn encode_compressed(encoding: &str, payload: &[u8]) -> EncodedEvent {
+    let mut sent = encode_structured(payload);
     sent.headers.push(("content-encoding".to_owned(), encoding.to_owned()));
     sent
 }
 
-fn zstd(payload: &[u8]) -> Encoded {
-    encoded("zstd", &zstd::encode_all(payload, 3).expect("memory"))
+fn compress_zstd(payload: &[u8]) -> EncodedEvent {
+    encode_compressed("zstd", &zstd::encode_all(payload, 3).expect("compression to memory cannot fail"))
 }
 
-fn gzip(payload: &[u8]) -> Encoded {
+fn compress_gzip(payload: &[u8]) -> EncodedEvent {
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    packer.write_all(payload).expect("memory");
-    encoded("gzip", &packer.finish().expect("memory"))
+    packer.write_all(payload).expect("compression to memory cannot fail");
+    encode_compressed("gzip", &packer.finish().expect("compression to memory cannot fail"))
 }
 
 #[cfg(test)]
@@ -316,20 +351,28 @@ mod tests {
     use crate::{Delivery, run_completed};
 
     #[test]
-    fn what_one_message_shows_by_itself_is_refused_with_the_code_and_path_of_the_table() {
-        for case in table() {
+    fn every_bad_message_gets_the_code_and_path_of_the_table() {
+        for case in bad_inputs() {
             let subject = format!("retro.run.completed.default.{}", case.subject);
             let BadInput { name, sent, over_nats, .. } = case;
-            let delivery =
-                Delivery { subject, headers: sent.headers, payload: sent.payload, ..laws::delivery(b"") };
-            let read = run_completed::read(&delivery, &DatarefHosts::default());
+            let delivery = Delivery {
+                subject,
+                headers: sent.headers,
+                payload: sent.payload,
+                ..laws::parse_delivery(b"")
+            };
+            let read = run_completed::parse_delivery(&delivery, &DatarefHosts::default());
             let read = read.map(|_| ()).map_err(|rejection| (rejection.code, rejection.path));
             let expected = match over_nats {
-                Fate::NotCarried => Err((Code::Oversized, None)),
+                ExpectedOutcome::RefusedByBroker => Err((Code::Oversized, None)),
                 // Only the database knows what came under this id before.
-                Fate::DeadLetter(Code::IdentityConflict, _) | Fate::Counted | Fate::Known => Ok(()),
-                Fate::DeadLetter(code, path) => Err((code, path.map(str::to_owned))),
-                fate @ (Fate::Problem(..) | Fate::Unsaid) => unreachable!("{fate:?} over NATS"),
+                ExpectedOutcome::DeadLetter(Code::IdentityConflict, _)
+                | ExpectedOutcome::Counted
+                | ExpectedOutcome::Duplicate => Ok(()),
+                ExpectedOutcome::DeadLetter(code, path) => Err((code, path.map(str::to_owned))),
+                fate @ (ExpectedOutcome::Problem(..) | ExpectedOutcome::NotExpressible) => {
+                    unreachable!("{fate:?} over NATS")
+                }
             };
             assert_eq!(read, expected, "{name}");
         }

@@ -1,4 +1,4 @@
-//! Every gate, tried from both sides: what is refused, and beside it what passes.
+//! Tests of every check from both sides: what it refuses, and what it lets pass.
 
 mod world;
 
@@ -9,7 +9,7 @@ use world::{BODY, OUTSIDE, Page, World, addr, authority};
 
 const AT: &str = "https://runs.example.com/1.json?right=s3cret";
 
-/// Addresses within, as a name or a redirect may lead to them.
+/// Internal addresses that a name or a redirect may lead to.
 const WITHIN: [&str; 12] = [
     "127.0.0.1",
     "0.0.0.0",
@@ -26,11 +26,12 @@ const WITHIN: [&str; 12] = [
 ];
 
 #[tokio::test]
-async fn a_body_of_an_allowed_host_is_fetched_from_the_very_address_that_was_looked_at() {
+async fn a_body_is_fetched_from_the_address_that_was_checked() {
     let world = World::start().await;
     world.body(AT, BODY);
     world.name("runs.example.com", &[OUTSIDE]);
-    // Whoever asked again, between looking and connecting, would be led inside.
+    // Resolving the name a second time, between the check and the connection, would lead to an internal
+    // address.
     world.name("runs.example.com", &["127.0.0.1"]);
     assert_eq!(world.get(AT).await.unwrap(), BODY);
     assert_eq!(*world.network().asked.lock().unwrap(), ["runs.example.com"], "a name is asked for once");
@@ -40,8 +41,7 @@ async fn a_body_of_an_allowed_host_is_fetched_from_the_very_address_that_was_loo
 }
 
 #[tokio::test]
-async fn files_other_schemes_numeric_addresses_and_unlisted_hosts_are_refused_without_a_question_to_anybody()
-{
+async fn disallowed_urls_are_refused_without_any_request() {
     let world = World::start().await;
     for url in [
         "file:///etc/passwd",
@@ -66,7 +66,7 @@ async fn files_other_schemes_numeric_addresses_and_unlisted_hosts_are_refused_wi
 }
 
 #[tokio::test]
-async fn a_name_that_leads_inside_is_refused_before_connecting_even_when_it_leads_outside_as_well() {
+async fn a_name_with_an_internal_address_is_refused_before_connecting() {
     for within in WITHIN {
         let world = World::start().await;
         world.body(AT, BODY);
@@ -77,7 +77,7 @@ async fn a_name_that_leads_inside_is_refused_before_connecting_even_when_it_lead
 }
 
 #[tokio::test]
-async fn a_redirect_passes_the_same_gates() {
+async fn a_redirect_passes_the_same_checks() {
     let world = World::start().await;
     let to = "https://files.example.com/1.json";
     world.redirect(AT, to);
@@ -122,7 +122,7 @@ async fn three_redirects_are_followed_and_a_fourth_is_not() {
 }
 
 #[tokio::test]
-async fn other_bytes_than_promised_are_not_the_body() {
+async fn bytes_with_another_hash_are_refused() {
     let world = World::start().await;
     world.body(AT, b"{}");
     assert!(world.gone(AT).await.contains("was promised"));
@@ -132,7 +132,7 @@ async fn other_bytes_than_promised_are_not_the_body() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_left_whether_it_says_so_or_not() {
+async fn a_body_that_is_too_large_is_refused_with_or_without_a_length() {
     let world = World::start().await;
     world.answer(AT, "200 OK", "content-length: 1025\r\n", "");
     assert!(world.gone(AT).await.contains("larger than the 1024 bytes"));
@@ -148,7 +148,7 @@ async fn a_body_that_is_too_large_is_left_whether_it_says_so_or_not() {
 }
 
 #[tokio::test]
-async fn a_slow_host_is_away() {
+async fn a_slow_host_is_unavailable() {
     let world = World::start().await;
     for sent in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 41\r\n\r\n{"] {
         world.page(AT, Page::Stuck(sent.to_owned()));
@@ -159,7 +159,7 @@ async fn a_slow_host_is_away() {
 }
 
 #[tokio::test]
-async fn a_host_that_cannot_prove_its_name_is_not_asked() {
+async fn a_host_without_a_valid_certificate_gets_no_request() {
     let world = World::start().await;
     world.body(AT, BODY);
     let (strangers, _) = authority(&["runs.example.com"]);
@@ -170,7 +170,7 @@ async fn a_host_that_cannot_prove_its_name_is_not_asked() {
 }
 
 #[tokio::test]
-async fn an_answer_that_stands_is_told_apart_from_one_that_may_change() {
+async fn permanent_statuses_are_gone_and_transient_ones_unavailable() {
     let world = World::start().await;
     for status in [
         "204 No Content",

@@ -1,4 +1,5 @@
-//! A small internet: an authority, one TLS server for every host, and names that lead where a test says.
+//! A small internet for tests: a certificate authority, one TLS server for every host, and configurable name
+//! resolution.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,8 +13,8 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use retro_core::canonical::sha256_hex;
 use retro_core::run::HttpsRef;
 use retro_events::hosts::DatarefHosts;
-use retro_events::{Https as _, ObjectError};
-use retro_fetch::{Bounds, Fetcher, Network};
+use retro_events::{BodyFetcher as _, ObjectError};
+use retro_fetch::{FetchBounds, Fetcher, Network};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -21,19 +22,19 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-/// Where every host is unless a test says otherwise: an address of the open internet to which nobody connects, since
-/// the connections of this world all end at its own server.
+/// Address of every host unless a test sets another one: a public address that is never connected to, because
+/// every connection of this network ends at its own server.
 pub(crate) const OUTSIDE: &str = "1.2.3.4";
 pub(crate) const BODY: &[u8] = br#"{"schema_version":"ATIF-v1.7","steps":[]}"#;
-/// What the hosts of this world are called.
+/// Host names of this network.
 const HOSTS: [&str; 2] = ["runs.example.com", "files.example.com"];
 
-/// What the server does with a path of a host.
+/// Response of the server for a path of a host.
 #[derive(Clone)]
 pub(crate) enum Page {
-    /// Answers with these bytes, whole.
+    /// Sends these bytes as a complete body.
     Whole(String),
-    /// Sends these bytes and neither goes on nor ends.
+    /// Sends these bytes and then stalls.
     Stuck(String),
 }
 
@@ -43,10 +44,10 @@ pub(crate) struct World {
     network: Arc<Names>,
 }
 
-/// The network of this world.
+/// Network of the tests.
 pub(crate) struct Names {
     server: SocketAddr,
-    /// Answers for a name, one after the other; the last one stays.
+    /// Answers for each name, used one after the other; the last one stays.
     answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
     pub(crate) asked: Mutex<Vec<String>>,
     pub(crate) connected: Mutex<Vec<SocketAddr>>,
@@ -88,7 +89,7 @@ impl World {
         world
     }
 
-    /// Puts a page at `https://host/path`.
+    /// Serves a page at `https://host/path`.
     pub(crate) fn page(&self, at: &str, page: Page) {
         self.pages.lock().expect("nobody panicked").insert(at.to_owned(), page);
     }
@@ -106,7 +107,7 @@ impl World {
         self.page(at, Page::Whole(format!("HTTP/1.1 {status}\r\n{headers}\r\n{body}")));
     }
 
-    /// Lets a name lead to these addresses; called again, to the next ones when it is asked for again.
+    /// Sets the addresses of a name; each further call adds the answer to the next resolution.
     pub(crate) fn name(&self, host: &str, addresses: &[&str]) {
         let addresses = addresses.iter().map(|address| addr(address)).collect();
         self.network
@@ -122,13 +123,13 @@ impl World {
         &self.network
     }
 
-    /// What is fetched when this address and the hash of [`BODY`] are promised.
+    /// Fetches this address with the hash of [`BODY`].
     pub(crate) async fn get(&self, url: &str) -> Result<Bytes, ObjectError> {
-        self.fetch(url, self.roots.clone(), Bounds::default().whole).await
+        self.fetch(url, self.roots.clone(), FetchBounds::default().total_timeout).await
     }
 
     pub(crate) async fn get_trusting(&self, url: &str, roots: RootCertStore) -> Result<Bytes, ObjectError> {
-        self.fetch(url, roots, Bounds::default().whole).await
+        self.fetch(url, roots, FetchBounds::default().total_timeout).await
     }
 
     pub(crate) async fn get_within(&self, url: &str, whole: Duration) -> Result<Bytes, ObjectError> {
@@ -136,13 +137,13 @@ impl World {
     }
 
     async fn fetch(&self, url: &str, roots: RootCertStore, whole: Duration) -> Result<Bytes, ObjectError> {
-        let bounds = Bounds { body_bytes_max: 1024, whole, ..Bounds::default() };
+        let bounds = FetchBounds { body_bytes_max: 1024, total_timeout: whole, ..FetchBounds::default() };
         let hosts = DatarefHosts::parse(&HOSTS).expect("a world can be made");
-        let fetcher = Fetcher::over(self.network.clone(), roots, hosts, bounds);
-        fetcher.get(&HttpsRef { url: url.to_owned(), sha256: sha256_hex(BODY) }).await
+        let fetcher = Fetcher::with_network(self.network.clone(), roots, hosts, bounds);
+        fetcher.fetch_body(&HttpsRef { url: url.to_owned(), sha256: sha256_hex(BODY) }).await
     }
 
-    /// Fetches what has to be gone; returns why.
+    /// Fetches an address that must be gone, and returns the reason.
     #[track_caller]
     pub(crate) fn gone(&self, url: &str) -> impl Future<Output = String> {
         let caller = std::panic::Location::caller();
@@ -154,7 +155,7 @@ impl World {
         }
     }
 
-    /// Fetches what has to be away; returns why.
+    /// Fetches an address that must be unavailable, and returns the reason.
     pub(crate) async fn away(&self, url: &str) -> String {
         match self.get(url).await {
             Err(ObjectError::Unavailable(problem)) => problem,
@@ -163,7 +164,7 @@ impl World {
     }
 }
 
-/// An authority, and a server that it vouches for under these names.
+/// Creates a certificate authority, and a server with a certificate for these names.
 pub(crate) fn authority(names: &[&str]) -> (RootCertStore, TlsAcceptor) {
     let mut params = CertificateParams::new(Vec::new()).expect("a world can be made");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -187,7 +188,7 @@ pub(crate) fn authority(names: &[&str]) -> (RootCertStore, TlsAcceptor) {
     (roots, TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Answers one request; a client that leaves early is no business of the server's.
+/// Answers one request. A client that disconnects early is no error.
 async fn serve(
     acceptor: TlsAcceptor,
     stream: TcpStream,
@@ -212,7 +213,7 @@ async fn serve(
         Page::Stuck(text) => {
             stream.write_all(text.as_bytes()).await.ok()?;
             stream.flush().await.ok()?;
-            // Until the client has had enough.
+            // Waits until the client disconnects.
             stream.read_u8().await.ok().map(|_| ())
         }
     }

@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
-use crate::testing::{Shelf, alike, ingest, memory};
+use crate::testing::{FakeStore, active_memory, build_ingest, memory_alike};
 
 /// `default` has `select`, `acme` has `insert`, both in the same workflow and step.
-fn two_tenants() -> Arc<Shelf> {
-    let mut shelf = Shelf::with(vec![memory("select", 300)]);
-    shelf.memories.push((Tenant::new("acme").unwrap(), memory("insert", 300)));
+fn two_tenants() -> Arc<FakeStore> {
+    let mut shelf = FakeStore::with_memories(vec![active_memory("select", 300)]);
+    shelf.memories.push((Tenant::new("acme").unwrap(), active_memory("insert", 300)));
     Arc::new(shelf)
 }
 
-fn app(shelf: Arc<Shelf>, readiness: Readiness) -> Router {
+fn app(shelf: Arc<FakeStore>, readiness: Readiness) -> Router {
     let gateway = Gateway::new(shelf, Arc::new(Policy::default()));
-    let (ingest, _) = ingest(&Arc::default());
+    let (ingest, _) = build_ingest(&Arc::default());
     let metrics = Arc::new(|| "retro_build_info 1\n".to_owned());
     let probes = Probes { ready: Arc::new(move || readiness.clone()), metrics };
-    retro_http::finished(router(gateway, ingest, probes))
+    retro_http::finish_router(build_router(gateway, ingest, probes))
 }
 
 async fn ask(app: Router, request: Request<Body>) -> (u16, String) {
@@ -49,14 +49,14 @@ async fn context_as(tenant: &str, body: &Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn context_answers_with_memories_of_the_tenant_alone() {
+async fn context_contains_memories_of_the_tenant_only() {
     let question = json!({"workflow": "shop", "run_id": "run-7", "from_the_future": true});
     for (tenant, own) in [("default", "select"), ("acme", "insert")] {
         let (status, answer) = context_as(tenant, &question).await;
         assert_eq!((status, &answer["recorded"]), (200, &json!("recorded")), "{answer}");
         let ids: Vec<_> =
             answer["memories"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
-        assert_eq!(ids, [json!(memory(own, 0).id)], "{tenant}");
+        assert_eq!(ids, [json!(active_memory(own, 0).id)], "{tenant}");
     }
     let (_, stranger) = context_as("stranger", &question).await;
     assert_eq!(stranger["memories"], json!([]));
@@ -64,28 +64,28 @@ async fn context_answers_with_memories_of_the_tenant_alone() {
 
 #[tokio::test]
 async fn another_tenant_s_memory_answers_exactly_like_a_missing_one() {
-    let own = memory("select", 0).id;
+    let own = active_memory("select", 0).id;
     let (status, body) = get_as("default", &format!("/v1/memories/{own}?run=run-7")).await;
     assert_eq!(status, 200, "positive control: {body}");
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&body["memory"]["id"], &body["recorded"]), (&json!(own), &json!("recorded")));
 
     let foreign = get_as("acme", &format!("/v1/memories/{own}?run=run-7")).await;
-    let nobody_s = memory("missing", 0).id;
+    let nobody_s = active_memory("missing", 0).id;
     let missing = get_as("acme", &format!("/v1/memories/{nobody_s}?run=run-7")).await;
     assert_eq!(foreign.0, 404);
     assert_eq!(foreign.1.replace(&own.to_string(), "ID"), missing.1.replace(&nobody_s.to_string(), "ID"));
 }
 
 #[tokio::test]
-async fn the_block_s_short_id_opens_the_memory_and_records_it_under_the_whole_one() {
+async fn a_short_id_reads_the_memory_and_records_its_full_id() {
     let shelf = two_tenants();
-    let id = memory("select", 0).id;
+    let id = active_memory("select", 0).id;
     let gateway = Gateway::new(shelf.clone(), Arc::new(Policy::default()));
     let question = serde_json::from_value(json!({"workflow": "shop"})).unwrap();
     let text = gateway.context(&Tenant::default_tenant(), question).await.text;
     let named = text.split(['[', ']']).nth(1).unwrap();
-    assert_eq!(named, id.short(), "{text}");
+    assert_eq!(named, id.short_id(), "{text}");
     let request = Request::get(format!("/v1/memories/{named}?run=run-7")).body(Body::empty()).unwrap();
     let (status, body) = ask(app(shelf.clone(), Readiness::Ready), request).await;
     let answer: Value = serde_json::from_str(&body).unwrap();
@@ -95,18 +95,18 @@ async fn the_block_s_short_id_opens_the_memory_and_records_it_under_the_whole_on
 }
 
 #[tokio::test]
-async fn a_short_id_of_several_memories_asks_for_more_digits_in_their_own_tenant_alone() {
-    let own = memory("select", 0).id;
-    let twin = alike("twin", own);
-    let mut shelf = Shelf::with(vec![memory("select", 300)]);
+async fn an_ambiguous_short_id_asks_for_more_digits_in_its_own_tenant_only() {
+    let own = active_memory("select", 0).id;
+    let twin = memory_alike("twin", own);
+    let mut shelf = FakeStore::with_memories(vec![active_memory("select", 300)]);
     shelf.memories.push((Tenant::new("acme").unwrap(), twin.clone()));
-    let twins = Shelf::with(vec![memory("select", 300), twin.clone()]);
+    let twins = FakeStore::with_memories(vec![active_memory("select", 300), twin.clone()]);
     let (apart, together) = (Arc::new(shelf), Arc::new(twins));
-    let named = |shelf: &Arc<Shelf>, tenant: &str, name: &str| {
+    let named = |shelf: &Arc<FakeStore>, tenant: &str, name: &str| {
         let request = Request::get(format!("/v1/memories/{name}")).header("Retro-Tenant", tenant);
         ask(app(shelf.clone(), Readiness::Ready), request.body(Body::empty()).unwrap())
     };
-    let short = own.short();
+    let short = own.short_id();
     for (tenant, id) in [("default", own), ("acme", twin.id)] {
         let (status, body) = named(&apart, tenant, &short).await;
         assert!(status == 200 && body.contains(&id.to_string()), "{tenant}: {body}");
@@ -125,7 +125,7 @@ async fn a_short_id_of_several_memories_asks_for_more_digits_in_their_own_tenant
 #[tokio::test]
 async fn reading_another_tenant_s_memory_records_nothing() {
     let shelf = two_tenants();
-    let path = format!("/v1/memories/{}?run=run-7", memory("select", 0).id);
+    let path = format!("/v1/memories/{}?run=run-7", active_memory("select", 0).id);
     for (tenant, recorded) in [("acme", 0), ("default", 1)] {
         let request = Request::get(&path).header("Retro-Tenant", tenant).body(Body::empty()).unwrap();
         ask(app(shelf.clone(), Readiness::Ready), request).await;
@@ -134,7 +134,7 @@ async fn reading_another_tenant_s_memory_records_nothing() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_a_problem_with_its_path() {
+async fn an_invalid_field_is_a_problem_with_its_path() {
     let cases = [
         (json!({"workflow": ""}), "workflow", "workflow is empty"),
         (json!({"workflow": "shop", "run_id": 7}), "run_id", "invalid type"),
@@ -147,13 +147,13 @@ async fn what_cannot_be_read_is_a_problem_with_its_path() {
     }
     let (status, problem) = get_as("default", "/v1/memories/seven").await;
     assert_eq!(status, 400, "{problem}");
-    let id = memory("select", 0).id;
+    let id = active_memory("select", 0).id;
     let (status, problem) = get_as("default", &format!("/v1/memories/{id}?run=")).await;
     assert!(status == 400 && problem.contains(r#""path":"run""#), "{problem}");
 }
 
 #[tokio::test]
-async fn what_is_measured_is_the_same_for_every_tenant() {
+async fn metrics_are_the_same_for_every_tenant() {
     for tenant in ["default", "acme"] {
         let (status, text) = get_as(tenant, "/metrics").await;
         assert_eq!((status, text.as_str()), (200, "retro_build_info 1\n"), "{tenant}");
@@ -161,7 +161,7 @@ async fn what_is_measured_is_the_same_for_every_tenant() {
 }
 
 #[tokio::test]
-async fn readiness_is_what_the_composition_root_says_and_liveness_is_not() {
+async fn readiness_follows_the_ready_check_and_liveness_does_not() {
     let not_ready = Readiness::NotReady("the broker is away".to_owned());
     for (path, readiness, status) in
         [("/livez", not_ready.clone(), 200), ("/readyz", not_ready, 503), ("/readyz", Readiness::Ready, 200)]

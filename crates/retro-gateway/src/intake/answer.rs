@@ -1,4 +1,4 @@
-//! What is answered to events.
+//! Answers to `POST /v1/events`.
 
 use retro_core::dead_letter::{Code, Rejection};
 use retro_events::field;
@@ -6,42 +6,42 @@ use retro_http::Problem;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What became of the events of a request.
+/// Outcome of the events of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EventsAnswer {
-    /// Events that the broker has on disk. They are counted soon.
+    /// Number of events that the broker has on disk. The counter processes them soon.
     pub accepted: usize,
-    /// Events that are not taken, however often they are sent.
+    /// Events that are invalid; sending them again does not help.
     pub refused: Vec<RefusedEvent>,
 }
 
-/// An event of a batch that is not taken.
+/// An invalid event of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RefusedEvent {
-    /// Its place in the batch, from 0.
+    /// Index of the event in the batch, from 0.
     pub index: usize,
-    /// What is wrong, in one word: the code that a dead letter would have.
+    /// Error code, the same that a dead letter would have.
     #[schema(value_type = String)]
     pub code: Code,
-    /// The path of the field that is to blame, from the batch on: `[3].data.run_id`.
+    /// Path of the offending field, from the batch on, such as `[3].data.run_id`.
     pub path: String,
-    /// What is wrong and what would be right.
+    /// Explanation of what is wrong and how to correct it.
     pub detail: String,
 }
 
 impl RefusedEvent {
     pub(crate) fn new(index: usize, rejection: Rejection) -> Self {
-        let path = field::join(&format!("[{index}]"), &rejection.path.unwrap_or_default());
+        let path = field::join_path(&format!("[{index}]"), &rejection.path.unwrap_or_default());
         Self { index, code: rejection.code, path, detail: rejection.detail }
     }
 }
 
-/// A batch of which every event is refused: the problem of the first, and all of them.
+/// Problem for a batch of which every event is invalid: that of its first event, with all of them listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EventsRefused {
-    /// The problem.
+    /// Problem of the first event.
     #[serde(flatten)]
     pub problem: Problem,
-    /// Every event.
+    /// All events of the batch.
     pub refused: Vec<RefusedEvent>,
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/events`.
+//! HTTP route `POST /v1/events`.
 
 use std::time::Duration;
 
@@ -13,47 +13,47 @@ use retro_core::trace::TraceContext;
 use retro_events::envelope::EVENT_BYTES_MAX;
 use retro_events::{IntakeError, ObjectError, encoding, subject};
 use retro_http::{
-    Api, Asked, BodyLimits, BudgetExceeded, BufferedBody, Caller, IdempotencyKey, OWNER_FLOOR_BYTES, Permit,
-    Problem, ReadBodyError, Turn, is_json, media_type,
+    Api, BodyLimits, BodyPermit, BudgetExceeded, BufferedBody, Caller, IdempotencyKey, IdempotentRequest,
+    OWNER_RESERVE_BYTES, Problem, ReadBodyError, TenantPermit, is_json, media_type,
 };
-use retro_trace::{Cause, Kind, Work};
+use retro_trace::{Kind, Span, SpanParent};
 use tracing::warn;
 use utoipa_axum::routes;
 
 use super::answer::{EventsAnswer, EventsRefused, RefusedEvent};
-use super::described::{Event, RunData};
-use super::{IngestService, NotTaken};
+use super::schemas::{Event, RunData};
+use super::{IngestError, IngestService};
 
-/// How long a body may take to arrive: the largest one over a slow line.
+/// Longest time for a body to arrive: the largest one over a slow line.
 const BODY_READ_MAX: Duration = Duration::from_secs(60);
-/// When to come again, seconds: a burst is over, a broker is started again.
-const AGAIN_SOON_S: u32 = 1;
-/// When to come again, seconds: room in a stream is made by time, or by a person.
-const AGAIN_LATER_S: u32 = 30;
+/// `Retry-After` in seconds when a burst or a restart of the broker is soon over.
+const RETRY_SOON_S: u32 = 1;
+/// `Retry-After` in seconds when the stream is full: only the age limit or a person makes room.
+const RETRY_LATER_S: u32 = 30;
 
-const BATCH: &str = "application/cloudevents-batch+json";
+const BATCH_MEDIA_TYPE: &str = "application/cloudevents-batch+json";
 
-/// The road in.
-pub(crate) fn routes() -> Api<IngestService> {
+/// Returns the route for finished runs.
+pub(crate) fn ingest_routes() -> Api<IngestService> {
     Api::new().routes(routes!(events))
 }
 
-/// Takes finished runs: one CloudEvent, structured or with `ce-` headers, or up to a thousand. Answers when they are on
-/// disk. Sending again is harmless: a run is counted once.
+/// Accepts finished runs: one CloudEvent, structured or with `ce-` headers, or a batch of up to a thousand. Answers
+/// once they are on disk. Sending again is harmless: a run is counted once.
 #[utoipa::path(post, path = "/v1/events", tag = "engines",
     request_body(content(
         (Event = "application/cloudevents+json"),
         (Vec<Event> = "application/cloudevents-batch+json"),
         (RunData = "application/json"),
     )),
-    params(("Idempotency-Key" = Option<String>, Header, description = "the same key and content get the same answer for a day")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "key of the request; the same key and content get the same answer for a day")),
     responses(
-        (status = 202, body = EventsAnswer, description = "all accepted"),
-        (status = 207, body = EventsAnswer, description = "some of a batch accepted, the others named"),
+        (status = 202, body = EventsAnswer, description = "all events accepted"),
+        (status = 207, body = EventsAnswer, description = "part of a batch accepted, the other events listed"),
         (status = 422, body = EventsRefused, content_type = "application/problem+json", description = "nothing accepted"),
-        (status = 409, body = Problem, content_type = "application/problem+json", description = "a request with this key is under way"),
-        (status = 429, body = Problem, content_type = "application/problem+json", description = "too much in hand"),
-        (status = 503, body = Problem, content_type = "application/problem+json", description = "the broker has no room, is away, or did not say"),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "a request with this key is in progress"),
+        (status = 429, body = Problem, content_type = "application/problem+json", description = "the tenant or the process holds too many bytes"),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "the broker is full, unavailable, or did not confirm"),
     ))]
 async fn events(
     State(service): State<IngestService>,
@@ -62,75 +62,84 @@ async fn events(
     request: Request,
 ) -> Response {
     let headers = request.headers().clone();
-    let asking = traced(&headers);
+    let asking = begin_request_span(&headers);
     let (body, turn) = match read_body(&service, &tenant, request).await {
         Ok(read) => read,
         Err(problem) => return problem.into_response(),
     };
     let BufferedBody { bytes: packed, mut permit } = body;
-    let payload = match unpack(&headers, &packed, &mut permit) {
+    let payload = match decompress_body(&headers, &packed, &mut permit) {
         Ok(payload) => payload,
         Err(problem) => return problem.into_response(),
     };
+    // The permit covers the larger of the two bodies, not both, so the compressed one is freed at once.
     drop(packed);
-    let (idempotency, said) = (service.idempotency.clone(), said(&headers));
+    let (idempotency, said) = (service.idempotency.clone(), describe_event_headers(&headers));
     let work = {
         let (tenant, payload) = (tenant.clone(), payload.clone());
-        let sending = asking.within(|| retro_trace::send_event(subject::RUN_COMPLETED));
+        let sending = asking.in_scope(|| retro_trace::start_send_event_span(subject::RUN_COMPLETED));
         async move {
+            // Held until the answer, also when the caller hangs up and the work goes on without it.
             let _held = (permit, turn);
-            sending.around(answer(&service, &tenant, &headers, &payload)).await
+            sending.instrument(ingest_request(&service, &tenant, &headers, &payload)).await
         }
     };
-    let asked =
-        Asked { tenant: &tenant, route: "POST /v1/events", key, content: &[said.as_bytes(), &payload] };
-    let response = idempotency.once(asked, work).await;
-    asking.note("http.response.status_code", i64::from(response.status().as_u16()));
+    let asked = IdempotentRequest {
+        tenant: &tenant,
+        route: "POST /v1/events",
+        key,
+        content: &[said.as_bytes(), &payload],
+    };
+    let response = idempotency.run_once(asked, work).await;
+    asking.set_attribute("http.response.status_code", i64::from(response.status().as_u16()));
     response
 }
 
-/// The span of the request, which continues its caller's.
-fn traced(headers: &HeaderMap) -> Work {
+/// Begins the span of the request, as a child of the caller's span.
+fn begin_request_span(headers: &HeaderMap) -> Span {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let caller =
-        text("traceparent").and_then(|parent| TraceContext::of_headers(parent, text("tracestate")).ok());
-    let work = Work::begin("POST /v1/events", Kind::Server, Cause::of(caller.as_ref(), false));
-    work.note("http.request.method", "POST");
-    work.note("http.route", "/v1/events");
+        text("traceparent").and_then(|parent| TraceContext::from_headers(parent, text("tracestate")).ok());
+    let work = Span::start("POST /v1/events", Kind::Server, SpanParent::from_trace(caller.as_ref(), false));
+    work.set_attribute("http.request.method", "POST");
+    work.set_attribute("http.route", "/v1/events");
     work
 }
 
-/// Reads the body as far as there is room for it. It is charged as it arrives, and once it is whole for at least what handling the
-/// smallest request costs.
+/// Reads the body within the budget. The bytes are charged as they arrive; a complete body is charged for at least
+/// the cost of handling the smallest request.
 async fn read_body(
     service: &IngestService,
     tenant: &Tenant,
     request: Request,
-) -> Result<(BufferedBody, Turn), Problem> {
-    check(request.headers())?;
+) -> Result<(BufferedBody, TenantPermit), Problem> {
+    check_headers(request.headers())?;
     let limits = BodyLimits::new(EVENT_BYTES_MAX, BODY_READ_MAX);
-    let read = service.budget.read(Some(tenant), request, limits).await;
+    let read = service.budget.read_request(Some(tenant), request, limits).await;
     let mut body = read.map_err(|error| match error {
-        ReadBodyError::NoRoom(exceeded) => too_many(exceeded),
+        ReadBodyError::BudgetExceeded(exceeded) => budget_problem(exceeded),
         other => other.into(),
     })?;
-    body.permit.charge_up_to(OWNER_FLOOR_BYTES).map_err(too_many)?;
-    let turn = service.handled.try_enter(tenant).ok_or_else(|| too_many(BudgetExceeded::Process))?;
+    body.permit.charge_up_to(OWNER_RESERVE_BYTES).map_err(budget_problem)?;
+    // Acquired once the body has arrived: a slow sender must not hold a permit.
+    let turn =
+        service.in_flight.try_acquire(tenant).ok_or_else(|| budget_problem(BudgetExceeded::Process))?;
     Ok((body, turn))
 }
 
-/// The body as it was before it was packed, charged for what it has become. How large that is is found out before memory is
-/// taken for it, by unpacking it once without keeping anything.
-fn unpack(headers: &HeaderMap, packed: &Bytes, permit: &mut Permit) -> Result<Bytes, Problem> {
+/// Returns the decompressed body, charged for its decompressed size. That size is determined first, by decompressing
+/// once without keeping the output, so that memory is charged before it is allocated.
+fn decompress_body(headers: &HeaderMap, packed: &Bytes, permit: &mut BodyPermit) -> Result<Bytes, Problem> {
     let encoding = headers.get(header::CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
-    let bytes = encoding::unpacked_bytes(encoding, packed, EVENT_BYTES_MAX).map_err(refused)?;
-    permit.charge_up_to(bytes as u64).map_err(too_many)?;
-    encoding::unpack(encoding, packed, EVENT_BYTES_MAX).map_err(refused)
+    let bytes = encoding::decompressed_size(encoding, packed, EVENT_BYTES_MAX).map_err(rejection_problem)?;
+    permit.charge_up_to(bytes as u64).map_err(budget_problem)?;
+    encoding::decompress_payload(encoding, packed, EVENT_BYTES_MAX).map_err(rejection_problem)
 }
 
-/// What the headers say of the event: the same body under others is another request.
-fn said(headers: &HeaderMap) -> String {
-    let mut said = texts(headers);
+/// Returns the headers that belong to the event, as part of the request's fingerprint: the same body under other
+/// headers is a different request.
+fn describe_event_headers(headers: &HeaderMap) -> String {
+    let mut said = header_pairs(headers);
     said.retain(|(name, _)| {
         name.starts_with("ce-") || name.starts_with("content-type") || name == "content-encoding"
     });
@@ -138,25 +147,30 @@ fn said(headers: &HeaderMap) -> String {
     format!("{said:?}")
 }
 
-async fn answer(service: &IngestService, tenant: &Tenant, headers: &HeaderMap, payload: &Bytes) -> Response {
-    let taken = if media_type(headers) == BATCH {
-        service.batch(tenant, payload).await
+async fn ingest_request(
+    service: &IngestService,
+    tenant: &Tenant,
+    headers: &HeaderMap,
+    payload: &Bytes,
+) -> Response {
+    let taken = if media_type(headers) == BATCH_MEDIA_TYPE {
+        service.ingest_batch(tenant, payload).await
     } else {
-        let mut headers = texts(headers);
-        headers.retain(|(name, _)| name != encoding::HEADER);
-        service.one(tenant, &headers, payload).await
+        let mut headers = header_pairs(headers);
+        headers.retain(|(name, _)| name != encoding::CONTENT_ENCODING);
+        service.ingest_event(tenant, &headers, payload).await
     };
     match taken {
         Ok(answer) if answer.refused.is_empty() => (StatusCode::ACCEPTED, Json(answer)).into_response(),
         Ok(answer) => (StatusCode::MULTI_STATUS, Json(answer)).into_response(),
-        Err(not_taken) => refusal(not_taken),
+        Err(not_taken) => error_response(not_taken),
     }
 }
 
-/// Refuses what can be refused before the body is read.
-fn check(headers: &HeaderMap) -> Result<(), Problem> {
+/// Refuses a media type or an encoding that is not supported, before the body is read.
+fn check_headers(headers: &HeaderMap) -> Result<(), Problem> {
     let unsupported = |detail: &str| {
-        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is in a form that is not read", detail)
+        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported form of the body", detail)
     };
     if !is_json(headers) {
         return Err(unsupported(
@@ -166,53 +180,53 @@ fn check(headers: &HeaderMap) -> Result<(), Problem> {
     }
     let encoding =
         headers.get(header::CONTENT_ENCODING).map(|encoding| encoding.to_str().unwrap_or("unreadable"));
-    if encoding.is_some_and(|encoding| !encoding::is_read(encoding)) {
-        let problem =
-            unsupported("send the body as it is, or packed by one Content-Encoding of zstd and gzip");
-        let path = Some(encoding::HEADER.to_owned());
+    if encoding.is_some_and(|encoding| !encoding::is_supported(encoding)) {
+        let problem = unsupported("send the body uncompressed, or with one Content-Encoding, zstd or gzip");
+        let path = Some(encoding::CONTENT_ENCODING.to_owned());
         return Err(Problem { path, ..problem }.with_code(Code::EncodingInvalid.as_str()));
     }
     Ok(())
 }
 
-fn texts(headers: &HeaderMap) -> Vec<(String, String)> {
+fn header_pairs(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect()
 }
 
-fn too_many(exceeded: BudgetExceeded) -> Problem {
+fn budget_problem(exceeded: BudgetExceeded) -> Problem {
     let (code, detail) = match exceeded {
         BudgetExceeded::Owner => {
-            ("tenant_busy", "this tenant has as many bytes in hand here as it may; send fewer at once")
+            ("tenant_busy", "this tenant holds as many bytes of requests as it may; send fewer at once")
         }
-        BudgetExceeded::Process => ("busy", "this server has as many bytes in hand as it may"),
+        BudgetExceeded::Process => ("busy", "this server holds as many bytes of requests as it may"),
     };
     let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too much at once", detail);
-    problem.with_code(code).retry_after(AGAIN_SOON_S)
+    problem.with_code(code).with_retry_after(RETRY_SOON_S)
 }
 
-fn refusal(not_taken: NotTaken) -> Response {
+fn error_response(not_taken: IngestError) -> Response {
     match not_taken {
-        NotTaken::Refused(rejection) => refused(rejection).into_response(),
-        NotTaken::AllRefused(refused) => all_refused(refused),
-        NotTaken::Broker(error) => no_broker(&error).into_response(),
-        NotTaken::Body(error) => no_object_store(&error).into_response(),
+        IngestError::Refused(rejection) => rejection_problem(rejection).into_response(),
+        IngestError::AllRefused(refused) => all_refused_response(refused),
+        IngestError::Broker(error) => broker_problem(&error).into_response(),
+        IngestError::Body(error) => object_store_problem(&error).into_response(),
     }
 }
 
-fn refused(rejection: Rejection) -> Problem {
+fn rejection_problem(rejection: Rejection) -> Problem {
     let Rejection { code, path, detail } = rejection;
     Problem { path, ..Problem::new(status_of(code), "the event is refused", detail) }.with_code(code.as_str())
 }
 
-/// Many events, many codes: the status is that of a content that cannot be taken, whatever is wrong with each.
-fn all_refused(refused: Vec<RefusedEvent>) -> Response {
+/// Returns a 422 for a batch of invalid events. Each has a code of its own, so the status is that of content that
+/// cannot be processed.
+fn all_refused_response(refused: Vec<RefusedEvent>) -> Response {
     let first = refused.first().map(|first| (first.path.clone(), first.code.as_str()));
     let detail = format!("each of the {} events is refused", refused.len());
     let (path, code) = first.unzip();
     let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "every event is refused", detail);
     let status = problem.status;
-    EventsRefused { problem: Problem { path, code, ..problem }, refused }.respond(status)
+    EventsRefused { problem: Problem { path, code, ..problem }, refused }.to_response(status)
 }
 
 const fn status_of(code: Code) -> StatusCode {
@@ -229,39 +243,39 @@ const fn status_of(code: Code) -> StatusCode {
     }
 }
 
-fn no_broker(error: &IntakeError) -> Problem {
-    warn!(cause = %error, "events were not taken: {error}");
+fn broker_problem(error: &IntakeError) -> Problem {
+    warn!(cause = %error, "events were not accepted: {error}");
     let (code, again_s, detail) = match error {
         IntakeError::Full(_) => (
             "intake_full",
-            AGAIN_LATER_S,
-            "there is no room for more events until older ones expire; nothing was stored",
+            RETRY_LATER_S,
+            "there is no space for more events until older ones expire; nothing was stored",
         ),
         IntakeError::Unavailable(_) => {
-            ("broker_away", AGAIN_SOON_S, "the broker is not available; nothing was stored")
+            ("broker_away", RETRY_SOON_S, "the broker is not available; nothing was stored")
         }
-        IntakeError::Unknown(_) => (
+        IntakeError::Unconfirmed(_) => (
             "outcome_unknown",
-            AGAIN_SOON_S,
+            RETRY_SOON_S,
             "the broker did not confirm in time and may have the events; sending them again is harmless, each is counted \
              once",
         ),
     };
-    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the events were not taken", detail);
-    problem.with_code(code).retry_after(again_s)
+    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the events were not accepted", detail);
+    problem.with_code(code).with_retry_after(again_s)
 }
 
-fn no_object_store(error: &ObjectError) -> Problem {
-    warn!(cause = %error, "a body was not stored: {error}");
-    let detail = "a body could not be stored apart; no event was taken";
-    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the events were not taken", detail);
-    problem.with_code("broker_away").retry_after(AGAIN_SOON_S)
+fn object_store_problem(error: &ObjectError) -> Problem {
+    warn!(cause = %error, "a trajectory was not stored: {error}");
+    let detail = "a trajectory could not be stored; no event was accepted";
+    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the events were not accepted", detail);
+    problem.with_code("broker_away").with_retry_after(RETRY_SOON_S)
 }
 
 impl EventsRefused {
-    fn respond(&self, status: StatusCode) -> Response {
+    fn to_response(&self, status: StatusCode) -> Response {
         let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-        (status, kind, serde_json::to_vec(self).expect("a problem is plain data")).into_response()
+        (status, kind, serde_json::to_vec(self).expect("a problem always serializes")).into_response()
     }
 }
 

@@ -9,8 +9,8 @@ use sha2::Sha256;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::signature::Secrets;
-use crate::testing::{Broker, SECRETS, bridge, fixture};
+use crate::signature::WebhookSecrets;
+use crate::testing::{FakeBroker, SECRETS, read_fixture, test_bridge};
 
 fn signed(secret: &str, body: &[u8]) -> String {
     let keyed: Hmac<Sha256> = Hmac::new_from_slice(secret.as_bytes()).unwrap();
@@ -18,7 +18,7 @@ fn signed(secret: &str, body: &[u8]) -> String {
     format!("sha256={}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// A webhook as GitHub sends it.
+/// Builds a webhook request as GitHub sends it.
 fn webhook(event: &str, secret: &str, body: &str) -> Request {
     from_github(event, &signed(secret, body.as_bytes())).body(Body::from(body.to_owned())).unwrap()
 }
@@ -31,8 +31,8 @@ fn from_github(event: &str, signature: &str) -> Builder {
         .header("x-hub-signature-256", signature)
 }
 
-async fn answered(broker: &Arc<Broker>, request: Request) -> (u16, Value) {
-    let api = router(bridge(broker));
+async fn answered(broker: &Arc<FakeBroker>, request: Request) -> (u16, Value) {
+    let api = router(test_bridge(broker));
     let response = routes_of(api).oneshot(request).await.unwrap();
     let status = response.status().as_u16();
     let body = to_bytes(response.into_body(), 1024 * 1024).await.unwrap();
@@ -40,25 +40,25 @@ async fn answered(broker: &Arc<Broker>, request: Request) -> (u16, Value) {
 }
 
 fn routes_of(api: Api) -> Router {
-    retro_http::finished(api)
+    retro_http::finish_router(api)
 }
 
-fn stored(broker: &Broker) -> (usize, usize) {
-    (broker.told.lock().unwrap().len(), broker.runs.lock().unwrap().len())
+fn stored(broker: &FakeBroker) -> (usize, usize) {
+    (broker.published.lock().unwrap().len(), broker.runs.lock().unwrap().len())
 }
 
 #[tokio::test]
-async fn what_either_secret_has_signed_goes_to_the_tenant_of_its_repository() {
+async fn a_webhook_signed_with_either_secret_reaches_the_tenant_of_its_repository() {
     let broker = Arc::default();
     for secret in SECRETS {
         let (status, answer) =
-            answered(&broker, webhook("pull_request", secret, &fixture("pull_request", "opened"))).await;
+            answered(&broker, webhook("pull_request", secret, &read_fixture("pull_request", "opened"))).await;
         assert_eq!((status, answer["outcome"].as_str()), (202, Some("taken")), "{answer}");
     }
-    let run = webhook("workflow_run", SECRETS[1], &fixture("workflow_run", "completed"));
+    let run = webhook("workflow_run", SECRETS[1], &read_fixture("workflow_run", "completed"));
     assert_eq!(answered(&broker, run).await.0, 202);
     assert_eq!(stored(&broker), (2, 1));
-    let told = broker.told.lock().unwrap();
+    let told = broker.published.lock().unwrap();
     assert_eq!(told[0].subject, "retro.github.acme.pull_request");
     let event: Value = serde_json::from_slice(&told[0].payload).unwrap();
     assert_eq!(
@@ -70,9 +70,9 @@ async fn what_either_secret_has_signed_goes_to_the_tenant_of_its_repository() {
 }
 
 #[tokio::test]
-async fn what_nobody_known_has_signed_is_not_looked_at() {
+async fn a_webhook_with_an_unknown_signature_is_rejected_unread() {
     let broker = Arc::default();
-    let body = fixture("pull_request", "opened");
+    let body = read_fixture("pull_request", "opened");
     let unsigned =
         |signature: &str| from_github("pull_request", signature).body(Body::from(body.clone())).unwrap();
     let wrong = signed("another secret", body.as_bytes());
@@ -92,7 +92,7 @@ async fn what_nobody_known_has_signed_is_not_looked_at() {
 }
 
 #[tokio::test]
-async fn what_is_left_alone_is_answered_with_why() {
+async fn an_ignored_webhook_is_answered_with_the_reason() {
     let broker = Arc::default();
     for (event, name, outcome) in [
         ("ping", "ping", "ping"),
@@ -101,7 +101,8 @@ async fn what_is_left_alone_is_answered_with_why() {
         ("pull_request", "null-repo", "incomplete"),
         ("pull_request", "merged", "unmapped"),
     ] {
-        let (status, answer) = answered(&broker, webhook(event, SECRETS[0], &fixture(event, name))).await;
+        let (status, answer) =
+            answered(&broker, webhook(event, SECRETS[0], &read_fixture(event, name))).await;
         assert_eq!((status, answer["outcome"].as_str()), (200, Some(outcome)), "{event}/{name}: {answer}");
     }
     let shape = webhook("push", SECRETS[0], r#"{"commits": 7}"#);
@@ -114,9 +115,9 @@ async fn what_is_left_alone_is_answered_with_why() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_refused_with_a_sentence() {
+async fn an_invalid_webhook_is_rejected_with_a_reason() {
     let broker = Arc::default();
-    let body = fixture("pull_request", "opened");
+    let body = read_fixture("pull_request", "opened");
     let without = |name: &str| {
         let mut request = webhook("pull_request", SECRETS[0], &body);
         request.headers_mut().remove(name);
@@ -146,16 +147,16 @@ async fn what_cannot_be_read_is_refused_with_a_sentence() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_the_broker_has_not_got_is_a_failed_delivery() {
+async fn a_webhook_that_was_not_stored_fails_the_delivery() {
     for (trouble, code) in [
         (IntakeError::Full(String::new()), "intake_full"),
         (IntakeError::Unavailable(String::new()), "broker_away"),
-        (IntakeError::Unknown(String::new()), "outcome_unknown"),
+        (IntakeError::Unconfirmed(String::new()), "outcome_unknown"),
     ] {
-        let broker = Arc::new(Broker { trouble: Some(trouble), ..Broker::default() });
+        let broker = Arc::new(FakeBroker { error: Some(trouble), ..FakeBroker::default() });
         for (event, name) in [("pull_request", "opened"), ("workflow_run", "completed")] {
             let (status, problem) =
-                answered(&broker, webhook(event, SECRETS[0], &fixture(event, name))).await;
+                answered(&broker, webhook(event, SECRETS[0], &read_fixture(event, name))).await;
             assert_eq!((status, problem["code"].as_str()), (503, Some(code)), "{problem}");
             assert!(problem["retry_after_s"].as_u64().is_some());
         }
@@ -164,16 +165,16 @@ async fn a_webhook_that_the_broker_has_not_got_is_a_failed_delivery() {
     }
 }
 
-/// Published by others with the secrets that made them.
+/// Signatures published by others together with the secrets that made them.
 #[test]
-fn published_signatures_are_believed_or_not_as_they_say() {
+fn published_signature_vectors_are_verified() {
     let vectors = include_str!("../../fixtures/hmac_vectors.jsonl");
     let mut checked = 0;
     for line in vectors.lines() {
         let vector: Value = serde_json::from_str(line).unwrap();
         let text = |key: &str| vector[key].as_str().unwrap();
-        let secrets = Secrets::new(&[text("secret")]);
-        let found = secrets.check(Some(text("signature").as_bytes()), text("body").as_bytes());
+        let secrets = WebhookSecrets::new(&[text("secret")]);
+        let found = secrets.verify_signature(Some(text("signature").as_bytes()), text("body").as_bytes());
         assert_eq!(Some(found.is_ok()), vector["expect_valid"].as_bool(), "{line}");
         checked += 1;
     }

@@ -1,4 +1,4 @@
-//! Reading a body off its connection, within a budget and a pace.
+//! Reads a body off its connection, within a budget and at a minimum pace.
 
 use std::time::Duration;
 
@@ -10,108 +10,112 @@ use futures::StreamExt as _;
 use retro_core::id::Tenant;
 use tokio::time::{Instant, timeout_at};
 
-use super::{BodyBudget, BudgetExceeded, Permit};
+use super::{BodyBudget, BodyPermit, BudgetExceeded};
 use crate::problem::Problem;
 
-/// Bytes that are charged at a time, so that small pieces do not take the lock each: about a connection's own read buffer.
-const CHARGED_AT_ONCE: u64 = 16 * 1024;
-/// How long what is still being sent is read and dropped after a refusal: a client that meets a closed connection while it sends never
-/// reads why.
-const DISCARDED_FOR: Duration = Duration::from_secs(1);
+/// Step in which bytes are charged, so that small chunks do not each take the lock: about the size of a connection's
+/// read buffer.
+const CHARGE_STEP_BYTES: u64 = 16 * 1024;
+/// Longest time for which the rest of a body is read and dropped after a refusal. A client that finds the connection
+/// closed while it is sending never reads the answer.
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// How large and how slow a body may be.
+/// Limits on the size and the pace of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// The largest, in bytes.
+    /// Largest body, in bytes.
     pub bytes_max: usize,
-    /// How long it may take as a whole.
-    pub whole: Duration,
-    /// The stretches into which that is cut …
-    pub stretch: Duration,
-    /// … in each of which at least so many bytes have to arrive, unless it ends.
-    pub stretch_bytes_min: usize,
+    /// Longest time for the complete body.
+    pub time_max: Duration,
+    /// Length of the intervals over which the pace is measured.
+    pub interval: Duration,
+    /// Least bytes that must arrive in each interval, unless the body ends in it.
+    pub interval_bytes_min: usize,
 }
 
 impl BodyLimits {
-    /// Limits of a body that has so long as a whole, and brings 64 KiB in every 5 s until it ends: a hundredth of what the slowest
-    /// usual line carries, and what a byte now and then never reaches.
+    /// Returns limits for a body of at most `bytes_max` bytes that arrives within `whole` and brings at least 64 KiB
+    /// in every 5 s until it ends. That is a hundredth of what the slowest usual line carries, and more than a client
+    /// that trickles bytes ever sends.
     pub const fn new(bytes_max: usize, whole: Duration) -> Self {
-        Self { bytes_max, whole, stretch: Duration::from_secs(5), stretch_bytes_min: 64 * 1024 }
+        Self { bytes_max, time_max: whole, interval: Duration::from_secs(5), interval_bytes_min: 64 * 1024 }
     }
 }
 
-/// A body that has arrived whole. What it holds of the budget is free once this is dropped.
+/// A body that has arrived completely. Dropping it frees the bytes that it holds of the budget.
 #[derive(Debug)]
 pub struct BufferedBody {
-    /// Its bytes.
+    /// The body itself.
     pub bytes: Bytes,
-    /// What it holds.
-    pub permit: Permit,
+    /// Bytes of the budget that the body holds.
+    pub permit: BodyPermit,
 }
 
-/// Why a body was not read.
+/// A reason why a body was not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadBodyError {
-    /// There is no room now.
+    /// The budget has no bytes left.
     #[error(transparent)]
-    NoRoom(#[from] BudgetExceeded),
-    /// It is larger than any that is taken.
+    BudgetExceeded(#[from] BudgetExceeded),
+    /// The body is larger than the limit, given in bytes.
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    /// It did not arrive in its time.
+    /// The body did not arrive completely within this time.
     #[error("the body did not arrive within {} s", .0.as_secs())]
-    Late(Duration),
-    /// It came too slowly.
+    TimedOut(Duration),
+    /// Fewer than this many bytes arrived within an interval of this length.
     #[error("fewer than {} KiB of the body arrived within {} s", .0 / 1024, .1.as_secs())]
-    Slow(usize, Duration),
-    /// It did not arrive whole.
-    #[error("the body did not arrive whole: {0}")]
-    Broken(String),
+    TooSlow(usize, Duration),
+    /// The connection broke before the body was complete.
+    #[error("the body is incomplete: {0}")]
+    Incomplete(String),
 }
 
 impl From<ReadBodyError> for Problem {
     fn from(error: ReadBodyError) -> Self {
         let detail = error.to_string();
         match error {
-            ReadBodyError::NoRoom(_) => {
+            ReadBodyError::BudgetExceeded(_) => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "too much at once", detail).with_code("busy")
             }
             ReadBodyError::TooLarge(_) => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", detail)
             }
-            ReadBodyError::Late(_) | ReadBodyError::Slow(..) => {
+            ReadBodyError::TimedOut(_) | ReadBodyError::TooSlow(..) => {
                 Self::new(StatusCode::REQUEST_TIMEOUT, "the body took too long", detail)
             }
-            ReadBodyError::Broken(_) => Self::unreadable(detail),
+            ReadBodyError::Incomplete(_) => Self::unreadable_request(detail),
         }
     }
 }
 
 impl BodyBudget {
-    /// Reads the body of a request of this tenant, or of an unknown sender, and charges what arrives. After a refusal the rest is
-    /// read and dropped for up to a second, so that a client that is still sending reads the answer.
-    pub async fn read(
+    /// Reads the body of a request from `tenant`, or from an unknown sender, and charges the bytes as they arrive.
+    /// After a refusal the rest of the body is read and dropped for up to a second, so that a client that is still
+    /// sending reads the answer.
+    pub async fn read_request(
         &self,
         tenant: Option<&Tenant>,
         request: Request,
         limits: BodyLimits,
     ) -> Result<BufferedBody, ReadBodyError> {
-        let mut permit = self.permit(tenant);
+        let mut permit = self.open_permit(tenant);
         let bytes = read_within(request, limits, |bytes| permit.charge_up_to(bytes)).await?;
         Ok(BufferedBody { bytes, permit })
     }
 }
 
-/// Reads the body of a request without a budget, for bodies so small that the bound on requests under way bounds them.
+/// Reads the body of a request without a budget: for bodies so small that the limit on concurrent requests bounds
+/// them.
 pub(crate) async fn read_body(request: Request, limits: BodyLimits) -> Result<Bytes, ReadBodyError> {
     read_within(request, limits, |_| Ok(())).await
 }
 
-/// Reads and drops what is left of a body, for at most a second.
+/// Reads and drops the rest of a body, for at most a second.
 async fn discard_rest(body: Body) {
     let mut chunks = body.into_data_stream();
     let dropping = async { while let Some(Ok(_)) = chunks.next().await {} };
-    let _ = tokio::time::timeout(DISCARDED_FOR, dropping).await;
+    let _ = tokio::time::timeout(DISCARD_TIME_MAX, dropping).await;
 }
 
 async fn read_within(
@@ -119,6 +123,7 @@ async fn read_within(
     limits: BodyLimits,
     mut charge: impl FnMut(u64) -> Result<(), BudgetExceeded>,
 ) -> Result<Bytes, ReadBodyError> {
+    // An announced size only serves to refuse early; it is never charged.
     let announced = request.headers().get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let mut body = request.into_body();
@@ -127,7 +132,8 @@ async fn read_within(
     } else {
         read_chunks(&mut body, limits, &mut charge).await
     };
-    if let Err(ReadBodyError::TooLarge(_) | ReadBodyError::NoRoom(_)) = &read {
+    // A slow or broken connection is not read any further: it would only waste the second.
+    if let Err(ReadBodyError::TooLarge(_) | ReadBodyError::BudgetExceeded(_)) = &read {
         discard_rest(body).await;
     }
     read
@@ -138,15 +144,15 @@ async fn read_chunks(
     limits: BodyLimits,
     charge: &mut impl FnMut(u64) -> Result<(), BudgetExceeded>,
 ) -> Result<Bytes, ReadBodyError> {
-    let mut pace = Pace::begin(limits);
+    let mut pace = PaceLimiter::start(limits);
     let mut whole = BytesMut::new();
     let mut charged = 0;
     let mut chunks = std::mem::take(body).into_data_stream();
     let ended = loop {
-        let chunk = match pace.next(chunks.next()).await {
+        let chunk = match pace.next_chunk(chunks.next()).await {
             Ok(None) => return Ok(whole.freeze()),
             Ok(Some(Ok(chunk))) => chunk,
-            Ok(Some(Err(error))) => break ReadBodyError::Broken(error.to_string()),
+            Ok(Some(Err(error))) => break ReadBodyError::Incomplete(error.to_string()),
             Err(late) => break late,
         };
         let bytes = whole.len() + chunk.len();
@@ -154,56 +160,62 @@ async fn read_chunks(
             break ReadBodyError::TooLarge(limits.bytes_max);
         }
         if bytes as u64 > charged {
-            charged = (bytes as u64).next_multiple_of(CHARGED_AT_ONCE);
+            charged = (bytes as u64).next_multiple_of(CHARGE_STEP_BYTES);
             if let Err(full) = charge(charged) {
                 break full.into();
             }
         }
         whole.extend_from_slice(&chunk);
-        pace.arrived(chunk.len());
+        pace.add_bytes(chunk.len());
     };
     *body = Body::from_stream(chunks);
     Err(ended)
 }
 
-/// How far a body is within its limits of time.
-struct Pace {
+/// Tracks whether a body keeps to its time limits.
+struct PaceLimiter {
     limits: BodyLimits,
-    whole_until: Instant,
-    stretch_until: Instant,
-    /// Bytes of this stretch.
-    arrived: usize,
+    deadline: Instant,
+    interval_end: Instant,
+    /// Bytes that arrived in the current interval.
+    interval_bytes: usize,
 }
 
-impl Pace {
-    fn begin(limits: BodyLimits) -> Self {
+impl PaceLimiter {
+    fn start(limits: BodyLimits) -> Self {
         let now = Instant::now();
-        Self { limits, whole_until: now + limits.whole, stretch_until: now + limits.stretch, arrived: 0 }
+        Self {
+            limits,
+            deadline: now + limits.time_max,
+            interval_end: now + limits.interval,
+            interval_bytes: 0,
+        }
     }
 
-    const fn arrived(&mut self, bytes: usize) {
-        self.arrived += bytes;
+    const fn add_bytes(&mut self, bytes: usize) {
+        self.interval_bytes += bytes;
     }
 
-    /// Waits for the next piece. Fails once the body is late, or brought too little in a stretch.
-    async fn next<T>(&mut self, piece: impl Future<Output = T>) -> Result<T, ReadBodyError> {
+    /// Waits for the next chunk. Fails once the body has exceeded its total time or brought too few bytes in an
+    /// interval.
+    async fn next_chunk<T>(&mut self, piece: impl Future<Output = T>) -> Result<T, ReadBodyError> {
         let mut piece = std::pin::pin!(piece);
         loop {
-            // Pieces that are always there never let a timer fire: the clock is looked at as well.
-            let until = self.stretch_until.min(self.whole_until);
+            // A future that is always ready never lets the timer fire, so the clock is checked as well.
+            let until = self.interval_end.min(self.deadline);
             if Instant::now() < until
                 && let Ok(piece) = timeout_at(until, piece.as_mut()).await
             {
                 return Ok(piece);
             }
-            if Instant::now() >= self.whole_until {
-                return Err(ReadBodyError::Late(self.limits.whole));
+            if Instant::now() >= self.deadline {
+                return Err(ReadBodyError::TimedOut(self.limits.time_max));
             }
-            if self.arrived < self.limits.stretch_bytes_min {
-                return Err(ReadBodyError::Slow(self.limits.stretch_bytes_min, self.limits.stretch));
+            if self.interval_bytes < self.limits.interval_bytes_min {
+                return Err(ReadBodyError::TooSlow(self.limits.interval_bytes_min, self.limits.interval));
             }
-            self.stretch_until += self.limits.stretch;
-            self.arrived = 0;
+            self.interval_end += self.limits.interval;
+            self.interval_bytes = 0;
         }
     }
 }

@@ -23,7 +23,7 @@ fn limits(bytes_max: usize) -> BodyLimits {
     BodyLimits::new(bytes_max, Duration::from_secs(60))
 }
 
-/// A request whose body comes from the other end.
+/// Returns a request and the sender of its body's chunks.
 fn request() -> (mpsc::UnboundedSender<Bytes>, Request) {
     let (send, receive) = mpsc::unbounded_channel();
     let pieces =
@@ -37,47 +37,48 @@ fn piece(bytes: u64) -> Bytes {
 }
 
 #[test]
-fn a_tenant_that_sends_much_leaves_room_for_the_others_and_all_together_stay_within_the_bound() {
+fn tenants_stay_within_their_share_and_all_together_within_the_bound() {
     let budget = BodyBudget::new(BOUNDS);
-    let mut greedy = budget.permit(Some(&tenant("greedy")));
+    let mut greedy = budget.open_permit(Some(&tenant("greedy")));
     greedy.charge(2 * MIB).unwrap();
     assert_eq!(greedy.charge(1).unwrap_err(), BudgetExceeded::Owner);
-    assert_eq!(budget.permit(Some(&tenant("greedy"))).charge(1).unwrap_err(), BudgetExceeded::Owner);
-    let mut other = budget.permit(Some(&tenant("other")));
+    assert_eq!(budget.open_permit(Some(&tenant("greedy"))).charge(1).unwrap_err(), BudgetExceeded::Owner);
+    let mut other = budget.open_permit(Some(&tenant("other")));
     other.charge(MIB).unwrap();
     assert_eq!(other.charge(1).unwrap_err(), BudgetExceeded::Process);
-    let mut small = budget.permit(Some(&tenant("small")));
-    small.charge(OWNER_FLOOR_BYTES).expect("whoever holds little always gets in");
+    let mut small = budget.open_permit(Some(&tenant("small")));
+    small.charge(OWNER_RESERVE_BYTES).expect("an owner that holds little is always admitted");
     assert_eq!(small.charge(1).unwrap_err(), BudgetExceeded::Process);
-    assert_eq!(budget.held_bytes(), 3 * MIB + OWNER_FLOOR_BYTES);
+    assert_eq!(budget.held_bytes(), 3 * MIB + OWNER_RESERVE_BYTES);
     drop((greedy, other, small));
-    assert!(budget.held().tenants.is_empty() && budget.held_bytes() == 0, "everybody has left");
+    assert!(budget.lock_held().tenants.is_empty() && budget.held_bytes() == 0, "all permits are dropped");
 }
 
 #[test]
-fn a_request_of_nobody_known_is_an_owner_by_itself() {
+fn a_request_without_a_tenant_is_an_owner_of_its_own() {
     let budget = BodyBudget::new(BudgetBounds { bytes_max: MIB, owner_bytes_max: MIB });
-    let mut first = budget.permit(None);
+    let mut first = budget.open_permit(None);
     first.charge(MIB).unwrap();
-    let mut second = budget.permit(None);
-    second.charge_up_to(OWNER_FLOOR_BYTES).unwrap();
-    second.charge_up_to(OWNER_FLOOR_BYTES).expect("it holds that already");
+    let mut second = budget.open_permit(None);
+    second.charge_up_to(OWNER_RESERVE_BYTES).unwrap();
+    second.charge_up_to(OWNER_RESERVE_BYTES).expect("it already holds that much");
     assert_eq!(second.charge(1).unwrap_err(), BudgetExceeded::Process);
 }
 
 proptest! {
-    /// Whatever others take, in whatever order, nobody is over its share, all together are within the bound and its reserve, and a
-    /// tenant that holds nothing is let in as long as fewer than the reserved number hold little.
+    /// Whatever the others take, in whatever order: no tenant exceeds its share, all together stay within the bound
+    /// and its reserve, and a tenant that holds nothing is admitted as long as fewer than the reserved number hold
+    /// little.
     #[test]
-    fn a_newcomer_always_gets_a_request_in(steps in prop::collection::vec((0..20_u8, 1..3_000_000_u64, any::<bool>()), 1..200)) {
+    fn a_tenant_that_holds_nothing_is_always_admitted(steps in prop::collection::vec((0..20_u8, 1..3_000_000_u64, any::<bool>()), 1..200)) {
         let budget = BodyBudget::new(BOUNDS);
-        let mut permits: Vec<(u8, Permit)> = Vec::new();
+        let mut permits: Vec<(u8, BodyPermit)> = Vec::new();
         for (owner, bytes, leaves) in steps {
             if leaves && !permits.is_empty() {
                 permits.remove(usize::from(owner) % permits.len());
                 continue;
             }
-            let mut permit = budget.permit(Some(&tenant(&owner.to_string())));
+            let mut permit = budget.open_permit(Some(&tenant(&owner.to_string())));
             let before = budget.held_bytes();
             match permit.charge(bytes) {
                 Ok(()) => permits.push((owner, permit)),
@@ -85,31 +86,32 @@ proptest! {
             }
             let sum: u64 = permits.iter().map(|(_, permit)| permit.held_bytes()).sum();
             prop_assert_eq!(budget.held_bytes(), sum);
-            prop_assert!(sum <= BOUNDS.bytes_max + RESERVED_FLOORS * OWNER_FLOOR_BYTES);
+            prop_assert!(sum <= BOUNDS.bytes_max + RESERVED_OWNERS * OWNER_RESERVE_BYTES);
             for owner in 0..20 {
                 let held: u64 =
                     permits.iter().filter(|(of, _)| *of == owner).map(|(_, permit)| permit.held_bytes()).sum();
                 prop_assert!(held <= BOUNDS.owner_bytes_max);
             }
-            prop_assert!(budget.permit(Some(&tenant("newcomer"))).charge(OWNER_FLOOR_BYTES).is_ok());
+            prop_assert!(budget.open_permit(Some(&tenant("newcomer"))).charge(OWNER_RESERVE_BYTES).is_ok());
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_takes_room_as_it_arrives_and_not_as_it_is_announced() {
+async fn a_body_is_charged_as_it_arrives_and_not_as_it_is_announced() {
     let budget = BodyBudget::new(BOUNDS);
     let (send, mut slow) = request();
     slow.headers_mut().insert("content-length", "1900000".parse().unwrap());
     let (acme, reader) = (tenant("acme"), budget.clone());
-    let reading = tokio::spawn(async move { reader.read(Some(&acme), slow, limits(1_900_000)).await });
+    let reading =
+        tokio::spawn(async move { reader.read_request(Some(&acme), slow, limits(1_900_000)).await });
     tokio::task::yield_now().await;
     assert_eq!(budget.held_bytes(), 0);
     send.send(piece(100)).unwrap();
     while budget.held_bytes() == 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(budget.held_bytes(), 16 * KIB, "what a connection's own buffer holds");
+    assert_eq!(budget.held_bytes(), 16 * KIB, "a connection's read buffer");
     send.send(piece(1_899_900)).unwrap();
     drop(send);
     let body = reading.await.unwrap().unwrap();
@@ -119,38 +121,41 @@ async fn a_body_takes_room_as_it_arrives_and_not_as_it_is_announced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_too_large_or_finds_no_room_or_breaks_off_gives_back_what_it_had() {
+async fn a_refused_or_broken_body_frees_its_bytes() {
     let budget = BodyBudget::new(BudgetBounds { bytes_max: MIB, owner_bytes_max: MIB });
     let read = async |pieces: Vec<Result<Bytes, std::io::Error>>, bytes_max| {
         let request = Request::new(Body::from_stream(futures::stream::iter(pieces)));
-        budget.read(None, request, limits(bytes_max)).await.map(|body| body.bytes.len())
+        budget.read_request(None, request, limits(bytes_max)).await.map(|body| body.bytes.len())
     };
     assert_eq!(read(vec![Ok(piece(1999))], 1999).await, Ok(1999), "positive control");
     assert_eq!(read(vec![Ok(piece(1000)), Ok(piece(1000))], 1999).await, Err(ReadBodyError::TooLarge(1999)));
-    let full = ReadBodyError::NoRoom(BudgetExceeded::Owner);
+    let full = ReadBodyError::BudgetExceeded(BudgetExceeded::Owner);
     assert_eq!(read(vec![Ok(piece(MIB)), Ok(piece(1))], 9_000_000).await, Err(full));
     let broken = vec![Ok(piece(1)), Err(std::io::Error::other("hung up"))];
-    let Err(ReadBodyError::Broken(told)) = read(broken, 1999).await else { panic!("it broke off") };
+    let Err(ReadBodyError::Incomplete(told)) = read(broken, 1999).await else { panic!("it broke off") };
     assert!(told.contains("hung up"), "{told}");
     let mut announced = Request::new(Body::empty());
     announced.headers_mut().insert("content-length", "2000".parse().unwrap());
-    assert_eq!(budget.read(None, announced, limits(1999)).await.unwrap_err(), ReadBodyError::TooLarge(1999));
+    assert_eq!(
+        budget.read_request(None, announced, limits(1999)).await.unwrap_err(),
+        ReadBodyError::TooLarge(1999)
+    );
     assert_eq!(budget.held_bytes(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_refused_while_sending_is_heard_out_for_a_moment_and_no_longer() {
+async fn the_rest_of_a_refused_body_is_read_for_a_second_only() {
     let budget = BodyBudget::new(BOUNDS);
     let (send, request) = request();
     send.send(piece(3 * MIB)).unwrap();
     let begun = tokio::time::Instant::now();
-    let refused = budget.read(Some(&tenant("acme")), request, limits(9_000_000)).await.unwrap_err();
-    assert_eq!(refused, ReadBodyError::NoRoom(BudgetExceeded::Owner));
+    let refused = budget.read_request(Some(&tenant("acme")), request, limits(9_000_000)).await.unwrap_err();
+    assert_eq!(refused, ReadBodyError::BudgetExceeded(BudgetExceeded::Owner));
     assert_eq!(begun.elapsed(), Duration::from_secs(1));
-    assert!(send.send(piece(1)).is_err(), "nobody listens any more");
+    assert!(send.send(piece(1)).is_err(), "the receiver is closed");
 }
 
-/// Reads a body of which a piece comes every so often, and returns what came of it and after how many seconds.
+/// Reads a body that arrives in chunks at a fixed interval. Returns the result and the seconds it took.
 async fn read_at_pace(bytes: u64, every: Duration, bytes_max: usize) -> (Result<usize, ReadBodyError>, u64) {
     let (send, request) = request();
     let sending = tokio::spawn(async move {
@@ -164,26 +169,26 @@ async fn read_at_pace(bytes: u64, every: Duration, bytes_max: usize) -> (Result<
     });
     let begun = tokio::time::Instant::now();
     let read = BodyBudget::new(BudgetBounds { bytes_max: 99 * MIB, owner_bytes_max: 99 * MIB });
-    let read = read.read(None, request, limits(bytes_max)).await;
+    let read = read.read_request(None, request, limits(bytes_max)).await;
     sending.abort();
     (read.map(|body| body.bytes.len()), begun.elapsed().as_secs())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_comes_by_the_byte_or_takes_too_long_as_a_whole_is_given_up() {
+async fn a_body_that_trickles_or_takes_too_long_is_abandoned() {
     let second = Duration::from_secs(1);
     let (slow, after_s) = read_at_pace(1, second, 9_000_000).await;
-    assert_eq!((slow.clone(), after_s), (Err(ReadBodyError::Slow(65_536, Duration::from_secs(5))), 5));
+    assert_eq!((slow.clone(), after_s), (Err(ReadBodyError::TooSlow(65_536, Duration::from_secs(5))), 5));
     assert_eq!(Problem::from(slow.unwrap_err()).status, 408);
     let (late, after_s) = read_at_pace(20_000, second, 9_000_000).await;
-    assert_eq!((late, after_s), (Err(ReadBodyError::Late(Duration::from_secs(60))), 60));
-    // All but the last bytes at once, and then nothing: the bytes of the first stretch do not count in the second.
+    assert_eq!((late, after_s), (Err(ReadBodyError::TimedOut(Duration::from_secs(60))), 60));
+    // All but the last bytes at once, and then nothing: bytes of the first interval do not count in the second.
     let (stalls, after_s) = read_at_pace(1_000_000, Duration::from_secs(3600), 1_000_100).await;
-    assert_eq!((stalls, after_s), (Err(ReadBodyError::Slow(65_536, Duration::from_secs(5))), 10));
+    assert_eq!((stalls, after_s), (Err(ReadBodyError::TooSlow(65_536, Duration::from_secs(5))), 10));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_body_that_goes_on_arriving_is_read() {
+async fn a_slow_body_that_keeps_arriving_is_read() {
     let (send, request) = request();
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
@@ -193,6 +198,6 @@ async fn a_slow_body_that_goes_on_arriving_is_read() {
         }
     });
     let budget = BodyBudget::new(BOUNDS);
-    let body = budget.read(Some(&tenant("acme")), request, limits(2_000_000)).await.unwrap();
+    let body = budget.read_request(Some(&tenant("acme")), request, limits(2_000_000)).await.unwrap();
     assert_eq!(body.bytes.len(), 1_000_000);
 }

@@ -8,22 +8,22 @@ use tokio::sync::Notify;
 
 use super::*;
 
-/// Remembers for ever; `None` is under way.
+/// A store that never forgets; `None` marks a request in progress.
 #[derive(Default)]
-struct Desk {
-    requests: Mutex<HashMap<RequestName, (String, Option<KeptAnswer>)>>,
+struct FakeRequestStore {
+    requests: Mutex<HashMap<RequestKey, (String, Option<StoredResponse>)>>,
     away: bool,
     forgotten: Notify,
 }
 
 #[async_trait]
-impl RequestStore for Desk {
+impl IdempotencyStore for FakeRequestStore {
     async fn begin_request(
         &self,
-        name: &RequestName,
+        name: &RequestKey,
         fingerprint: &str,
-        _times: RequestTimes,
-    ) -> retro_store::Result<Begun> {
+        _times: IdempotencyTimeouts,
+    ) -> retro_store::Result<BeginRequestResult> {
         if self.away {
             return Err(StoreError::Unavailable("secret host".to_owned()));
         }
@@ -31,19 +31,19 @@ impl RequestStore for Desk {
         Ok(match requests.get(name) {
             None => {
                 requests.insert(name.clone(), (fingerprint.to_owned(), None));
-                Begun::Now(1)
+                BeginRequestResult::Started(1)
             }
-            Some((known, _)) if known != fingerprint => Begun::Differs,
-            Some((_, None)) => Begun::UnderWay,
-            Some((_, Some(answer))) => Begun::Answered(answer.clone()),
+            Some((known, _)) if known != fingerprint => BeginRequestResult::ContentMismatch,
+            Some((_, None)) => BeginRequestResult::InProgress,
+            Some((_, Some(answer))) => BeginRequestResult::Answered(answer.clone()),
         })
     }
 
     async fn end_request(
         &self,
-        name: &RequestName,
+        name: &RequestKey,
         _token: u64,
-        answer: Option<&KeptAnswer>,
+        answer: Option<&StoredResponse>,
     ) -> retro_store::Result<()> {
         let mut requests = self.requests.lock().unwrap();
         match (requests.get_mut(name), answer) {
@@ -53,21 +53,21 @@ impl RequestStore for Desk {
         Ok(())
     }
 
-    async fn forget_requests(&self, older_than_s: u64, _limit: u32) -> retro_store::Result<u64> {
-        assert_eq!(older_than_s, KEPT_S);
+    async fn purge_requests(&self, older_than_s: u64, _limit: u32) -> retro_store::Result<u64> {
+        assert_eq!(older_than_s, ANSWER_TTL_S);
         self.forgotten.notify_one();
         Ok(std::mem::take(&mut *self.requests.lock().unwrap()).len() as u64)
     }
 }
 
-/// A road on which everything that is done is counted.
-struct Road {
+/// A route that counts every execution.
+struct CountingRoute {
     idempotency: Idempotency,
     done: Arc<AtomicU32>,
 }
 
-impl Road {
-    fn new(desk: Desk) -> Self {
+impl CountingRoute {
+    fn new(desk: FakeRequestStore) -> Self {
         Self { idempotency: Idempotency::new(Arc::new(desk)), done: Arc::default() }
     }
 
@@ -77,13 +77,18 @@ impl Road {
             let nth = done.fetch_add(1, Ordering::Relaxed) + 1;
             (StatusCode::from_u16(status).unwrap(), format!("done {nth}")).into_response()
         };
-        told(self.idempotency.once(asked(key, &[content.as_bytes()]), work).await).await
+        told(self.idempotency.run_once(asked(key, &[content.as_bytes()]), work).await).await
     }
 }
 
-fn asked<'a>(key: Option<&str>, content: &'a [&'a [u8]]) -> Asked<'a> {
+fn asked<'a>(key: Option<&str>, content: &'a [&'a [u8]]) -> IdempotentRequest<'a> {
     static TENANT: std::sync::LazyLock<Tenant> = std::sync::LazyLock::new(Tenant::default_tenant);
-    Asked { tenant: &TENANT, route: "POST /it", key: IdempotencyKey(key.map(str::to_owned)), content }
+    IdempotentRequest {
+        tenant: &TENANT,
+        route: "POST /it",
+        key: IdempotencyKey(key.map(str::to_owned)),
+        content,
+    }
 }
 
 async fn told(response: Response) -> (u16, bool, String) {
@@ -94,8 +99,8 @@ async fn told(response: Response) -> (u16, bool, String) {
 }
 
 #[tokio::test]
-async fn the_same_request_under_the_same_key_is_done_once_and_answered_again() {
-    let road = Road::new(Desk::default());
+async fn a_request_with_the_same_key_runs_once_and_its_answer_is_replayed() {
+    let road = CountingRoute::new(FakeRequestStore::default());
     assert_eq!(road.ask(Some("k"), "a", 202).await, (202, false, "done 1".to_owned()));
     assert_eq!(road.ask(Some("k"), "a", 202).await, (202, true, "done 1".to_owned()));
     assert_eq!(road.ask(Some("l"), "a", 202).await, (202, false, "done 2".to_owned()));
@@ -106,8 +111,8 @@ async fn the_same_request_under_the_same_key_is_done_once_and_answered_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_kept_and_what_may_succeed_later_is_not() {
-    let road = Road::new(Desk::default());
+async fn a_refusal_is_stored_and_a_temporary_failure_is_not() {
+    let road = CountingRoute::new(FakeRequestStore::default());
     for (key, status, kept) in [("a", 404, true), ("b", 400, true), ("c", 503, false), ("d", 429, false)] {
         road.ask(Some(key), "x", status).await;
         let (_, replayed, _) = road.ask(Some(key), "x", 200).await;
@@ -116,8 +121,8 @@ async fn a_refusal_is_kept_and_what_may_succeed_later_is_not() {
 }
 
 #[tokio::test]
-async fn a_caller_that_hangs_up_finds_the_work_done_and_one_that_is_early_is_told_to_wait() {
-    let road = Road::new(Desk::default());
+async fn work_finishes_without_its_caller_and_an_early_retry_gets_409() {
+    let road = CountingRoute::new(FakeRequestStore::default());
     let (go_on, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let work = {
         let (go_on, ended) = (go_on.clone(), ended.clone());
@@ -127,7 +132,7 @@ async fn a_caller_that_hangs_up_finds_the_work_done_and_one_that_is_early_is_tol
             "whole".into_response()
         }
     };
-    let mut first = Box::pin(road.idempotency.once(asked(Some("k"), &[b"x"]), work));
+    let mut first = Box::pin(road.idempotency.run_once(asked(Some("k"), &[b"x"]), work));
     assert!(futures::poll!(&mut first).is_pending());
     drop(first);
     let (status, _, problem) = road.ask(Some("k"), "x", 200).await;
@@ -145,20 +150,20 @@ async fn a_caller_that_hangs_up_finds_the_work_done_and_one_that_is_early_is_tol
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_stops_only_those_that_give_a_key() {
-    let road = Road::new(Desk { away: true, ..Desk::default() });
+async fn an_unavailable_database_fails_only_requests_with_a_key() {
+    let road = CountingRoute::new(FakeRequestStore { away: true, ..FakeRequestStore::default() });
     let (status, _, problem) = road.ask(Some("k"), "x", 200).await;
     assert!(status == 503 && problem.contains("database_away") && !problem.contains("secret"), "{problem}");
     assert_eq!(road.ask(None, "x", 200).await.0, 200);
 }
 
 #[tokio::test]
-async fn what_is_old_is_forgotten_until_the_stop() {
-    let desk = Arc::new(Desk::default());
-    let road = Road { idempotency: Idempotency::new(desk.clone()), done: Arc::default() };
+async fn expired_requests_are_purged_until_the_stop() {
+    let desk = Arc::new(FakeRequestStore::default());
+    let road = CountingRoute { idempotency: Idempotency::new(desk.clone()), done: Arc::default() };
     road.ask(Some("k"), "x", 202).await;
     let stop = CancellationToken::new();
-    let forgetting = tokio::spawn(road.idempotency.clone().forget_old(stop.clone()));
+    let forgetting = tokio::spawn(road.idempotency.clone().purge_expired(stop.clone()));
     desk.forgotten.notified().await;
     stop.cancel();
     forgetting.await.unwrap();
@@ -167,16 +172,16 @@ async fn what_is_old_is_forgotten_until_the_stop() {
 
 #[tokio::test]
 async fn work_that_panics_is_a_problem() {
-    let road = Road::new(Desk::default());
+    let road = CountingRoute::new(FakeRequestStore::default());
     let work = async { panic!("no") };
-    assert_eq!(told(road.idempotency.once(asked(Some("k"), &[b"x"]), work).await).await.0, 500);
+    assert_eq!(told(road.idempotency.run_once(asked(Some("k"), &[b"x"]), work).await).await.0, 500);
 }
 
 #[test]
-fn content_is_told_apart_wherever_its_parts_begin() {
-    assert_ne!(fingerprint(&[b"ab", b"c"]), fingerprint(&[b"a", b"bc"]));
-    assert_ne!(fingerprint(&[b""]), fingerprint(&[]));
-    assert_eq!(fingerprint(&[b"ab", b"c"]), fingerprint(&[b"ab", b"c"]));
+fn parts_of_the_content_cannot_be_shifted() {
+    assert_ne!(fingerprint_content(&[b"ab", b"c"]), fingerprint_content(&[b"a", b"bc"]));
+    assert_ne!(fingerprint_content(&[b""]), fingerprint_content(&[]));
+    assert_eq!(fingerprint_content(&[b"ab", b"c"]), fingerprint_content(&[b"ab", b"c"]));
 }
 
 #[tokio::test]

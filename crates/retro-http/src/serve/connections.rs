@@ -1,18 +1,20 @@
-//! Connections, of which there are never more than so many, each with a bounded time and room to say what it wants.
+//! Serves a bounded number of connections, each with bounded time and memory for its request.
 //!
-//! **The need.** Whoever can reach the port can open connections and say nothing, or a byte now and then, or headers
-//! without end. Each is a file and a task of this process, and the files that are left for the database and the broker
-//! are the same ones.
+//! **The need.** Anyone who can reach the port can open connections and send nothing, a byte now and then, or headers
+//! without end. Each connection is a file descriptor and a task of this process, and the database and the broker need
+//! file descriptors too.
 //!
-//! **The design.** There are never more connections than so many. Whoever comes when there is no place is given that of the
-//! connection that has been without a whole request longest ([`table`]); so slow heads, bodies that come by the byte, clients that do not read and connections that are kept and
-//! not used keep nobody waiting, and a body or an answer that makes progress is not among them. While every connection is being answered the next one waits,
-//! and each answer ends its connection: whoever keeps connections and uses them all the time, as a proxy does, would hold every place for
-//! ever. A head that is not whole in time, a silence between two requests, and a client that takes nothing of its answer end their
-//! connection as well. What a request's body may take in time and room is the handler's to say, who knows what it is.
+//! **The design.** A listener holds at most a fixed number of connections. When all slots are taken, a new connection
+//! gets the slot of the one that has been without a complete request longest ([`table`]). Slow heads, bodies that
+//! trickle, clients that do not read and idle keep-alive connections therefore block nobody, and a body or an answer
+//! that makes progress is not evicted. While every connection is being answered, the next one waits, and each answer
+//! closes its connection: a client that keeps connections busy all the time, as a proxy does, would otherwise hold
+//! every slot for ever. A head that is not complete in time, too long a silence between two requests, and a client
+//! that reads nothing of its answer end their connection as well. The time and size of a request's body are left to
+//! the handler, which knows what the body is.
 //!
-//! **A race that is accepted.** A kept connection may be given away just when its client sends the next request. It is told as
-//! any server tells that a kept connection is over, and clients send again.
+//! **An accepted race.** A keep-alive connection may be evicted just as its client sends the next request. The client
+//! sees a closed keep-alive connection, as with any server, and retries.
 
 mod table;
 mod watched;
@@ -37,115 +39,124 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use super::STOP_S_MAX;
-use table::{ConnectionTable, Place};
-pub(crate) use watched::HeldBody;
-use watched::{Progress, WatchedStream};
+use super::SHUTDOWN_S_MAX;
+use table::{ConnectionTable, Slot};
+pub(crate) use watched::GuardedBody;
+use watched::{RequestProgress, WatchedStream};
 
-/// How long to wait when the system has no connection to give, such as when too many files are open.
-const NO_CONNECTION_WAIT: Duration = Duration::from_secs(1);
+/// Wait after a failed accept, such as when too many files are open.
+const ACCEPT_RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// What connections may take.
+/// Limits of the connections of a listener.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    /// How many there are at once.
-    pub(crate) connections: usize,
-    /// How long a head may take to arrive, from its first byte on.
-    pub(crate) head: Duration,
-    /// How long nothing may be said before a head.
-    pub(crate) silence: Duration,
-    /// The largest head, in bytes; above it the answer is 431.
-    pub(crate) head_bytes: usize,
-    /// How long a client may take nothing of its answer.
-    pub(crate) write: Duration,
+pub(crate) struct ConnectionLimits {
+    /// Number of concurrent connections.
+    pub(crate) connections_max: usize,
+    /// Longest time for a complete head, from its first byte.
+    pub(crate) head_timeout: Duration,
+    /// Longest silence before a head.
+    pub(crate) idle_timeout: Duration,
+    /// Largest head, in bytes; a larger one is answered with 431.
+    pub(crate) head_bytes_max: usize,
+    /// Longest time for which a client may read nothing of its answer.
+    pub(crate) write_timeout: Duration,
 }
 
-impl Bounds {
-    /// Agents and people: half of the 1,024 files that a process may commonly have open. A head comes in one piece from every usual client, and
-    /// 64 KiB is eight times what the usual servers take; an agent that asks every few seconds keeps its connection.
+impl ConnectionLimits {
+    /// Limits for agents and operators. 512 is half of the 1,024 files that a process may commonly have open. A head
+    /// arrives in one piece from every usual client, and 64 KiB is eight times what usual servers accept. An agent
+    /// that asks every few seconds keeps its connection.
     pub(crate) const HTTP: Self = Self {
-        connections: 512,
-        head: Duration::from_secs(5),
-        silence: Duration::from_secs(15),
-        head_bytes: 64 * 1024,
-        write: Duration::from_secs(10),
+        connections_max: 512,
+        head_timeout: Duration::from_secs(5),
+        idle_timeout: Duration::from_secs(15),
+        head_bytes_max: 64 * 1024,
+        write_timeout: Duration::from_secs(10),
     };
-    /// Webhooks: GitHub sends few at once.
-    pub(crate) const SIGNED: Self = Self { connections: 128, ..Self::HTTP };
-    /// A probe and a scraper.
-    pub(crate) const HEALTH: Self = Self { connections: 32, ..Self::HTTP };
+    /// Limits for webhooks, of which GitHub sends few at once.
+    pub(crate) const SIGNED: Self = Self { connections_max: 128, ..Self::HTTP };
+    /// Limits for a probe and a scraper.
+    pub(crate) const HEALTH: Self = Self { connections_max: 32, ..Self::HTTP };
 }
 
-/// Serves until `stop`, then lets requests under way end, for at most [`STOP_S_MAX`] seconds.
-pub(super) async fn until_stopped(
+/// Serves until `stop`, then lets requests in progress finish, for at most [`SHUTDOWN_S_MAX`] seconds.
+pub(super) async fn serve_until_stopped(
     listener: TcpListener,
     router: Router,
-    bounds: Bounds,
+    bounds: ConnectionLimits,
     stop: CancellationToken,
 ) {
-    let (table, open) = (ConnectionTable::new(bounds.connections), TaskTracker::new());
+    let (table, open) = (ConnectionTable::new(bounds.connections_max), TaskTracker::new());
     let gone = CancellationToken::new();
-    // Whatever is still open when this ends is dropped with it.
+    // Connections that are still open when this function returns are dropped.
     let _ends = gone.clone().drop_guard();
     let next = async || {
-        let stream = accept(&listener).await;
-        (table.admit().await, stream)
+        let stream = accept_connection(&listener).await;
+        (table.wait_for_slot().await, stream)
     };
     while let Some((place, stream)) = stop.run_until_cancelled(next()).await {
         let (router, stop, gone) = (router.clone(), stop.clone(), gone.clone());
-        open.spawn(gone.run_until_cancelled_owned(converse(stream, router, place, bounds, stop)));
+        open.spawn(gone.run_until_cancelled_owned(serve_connection(stream, router, place, bounds, stop)));
     }
+    // Closed before the wait, so that new connections are refused instead of hanging.
     drop(listener);
     open.close();
-    if tokio::time::timeout(Duration::from_secs(STOP_S_MAX), open.wait()).await.is_err() {
-        warn!("HTTP connections were still open {STOP_S_MAX} s after the stop and are dropped");
+    if tokio::time::timeout(Duration::from_secs(SHUTDOWN_S_MAX), open.wait()).await.is_err() {
+        warn!("HTTP connections were still open {SHUTDOWN_S_MAX} s after the shutdown began and are dropped");
     }
 }
 
-/// The next connection, however long it takes.
-async fn accept(listener: &TcpListener) -> TcpStream {
+/// Waits for the next connection and retries failed accepts.
+async fn accept_connection(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return stream,
-            // Its client has changed its mind.
+            // The client has closed the connection already.
             Err(error)
                 if matches!(
                     error.kind(),
                     ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused
                 ) => {}
             Err(error) => {
-                warn!("no connection can be taken: {error}");
-                tokio::time::sleep(NO_CONNECTION_WAIT).await;
+                warn!("no connection can be accepted: {error}");
+                tokio::time::sleep(ACCEPT_RETRY_WAIT).await;
             }
         }
     }
 }
 
-/// Answers one request after the other until either side has enough, or the place is another's.
-async fn converse(stream: TcpStream, router: Router, place: Place, bounds: Bounds, stop: CancellationToken) {
+/// Answers the requests of a connection until either side closes it or its slot is given to another connection.
+async fn serve_connection(
+    stream: TcpStream,
+    router: Router,
+    place: Slot,
+    bounds: ConnectionLimits,
+    stop: CancellationToken,
+) {
     let evicted = place.evicted.clone();
-    let progress = Progress::new(place);
+    let progress = RequestProgress::new(place);
     let stream = WatchedStream::new(stream, progress.clone(), bounds);
     let answer = service_fn(move |request: Request<Incoming>| {
         let (router, progress) = (router.clone(), progress.clone());
         async move {
             let request = request.map(|body| progress.begin_request(Body::new(body)));
             let mut response = router.oneshot(request).await?;
-            if is_last(response.status()) || progress.place.is_waited_for() {
+            // While others wait, a keep-alive connection would hold its slot for ever.
+            if closes_connection(response.status()) || progress.slot.has_waiter() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, Infallible>(response.map(|body| progress.watch_answer(body)))
         }
     });
     let mut http = http1::Builder::new();
-    // Its own time for a head counts the silence before it as well.
-    let head_read = bounds.silence + bounds.head;
-    http.timer(TokioTimer::new()).header_read_timeout(head_read).max_buf_size(bounds.head_bytes);
+    // hyper's timeout for a head includes the silence before it.
+    let head_read = bounds.idle_timeout + bounds.head_timeout;
+    http.timer(TokioTimer::new()).header_read_timeout(head_read).max_buf_size(bounds.head_bytes_max);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = evicted.cancelled() => {
-            debug!("a connection without a whole request made place for the next one");
+            debug!("a connection without a complete request was closed for a new one");
             return;
         }
         () = stop.cancelled() => {
@@ -158,8 +169,8 @@ async fn converse(stream: TcpStream, router: Router, place: Place, bounds: Bound
     }
 }
 
-/// Whether what is left of the request's body is not waited for.
-fn is_last(status: StatusCode) -> bool {
+/// Returns whether the connection closes after this answer, without waiting for the rest of the request's body.
+fn closes_connection(status: StatusCode) -> bool {
     [StatusCode::REQUEST_TIMEOUT, StatusCode::PAYLOAD_TOO_LARGE].contains(&status)
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tower::ServiceExt;
 
 use super::*;
-use crate::{Caller, Id, JsonBody, Params};
+use crate::{Caller, JsonBody, PathId, QueryParams};
 
 #[derive(serde::Deserialize)]
 struct Question {
@@ -23,14 +23,17 @@ fn api() -> Api {
     let router = Router::new()
         .route("/who", get(|Caller(tenant): Caller| async move { tenant.to_string() }))
         .route("/ask", post(|JsonBody(ask): JsonBody<Question>| async move { ask.names.len().to_string() }))
-        .route("/page", get(|Params(page): Params<Page>| async move { page.limit.unwrap_or(7).to_string() }))
-        .route("/number/{id}", get(|Id(id): Id<u8>| async move { id.to_string() }));
+        .route(
+            "/page",
+            get(|QueryParams(page): QueryParams<Page>| async move { page.limit.unwrap_or(7).to_string() }),
+        )
+        .route("/number/{id}", get(|PathId(id): PathId<u8>| async move { id.to_string() }));
     router.into()
 }
 
 async fn ask(request: axum::http::request::Builder, body: &str) -> (StatusCode, String, String) {
     let request = request.body(Body::from(body.to_owned())).unwrap();
-    let response = finished(api()).oneshot(request).await.unwrap();
+    let response = finish_router(api()).oneshot(request).await.unwrap();
     let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| kind.to_str().unwrap().to_owned());
     let status = response.status();
     let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
@@ -93,11 +96,11 @@ async fn local_names_are_served() {
 }
 
 #[test]
-fn the_best_accepted_kind_wins_and_the_first_when_nothing_fits() {
+fn the_preferred_media_type_wins_and_the_first_when_nothing_fits() {
     let chosen = |accept: &'static str| {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().unwrap());
-        crate::accepts(&headers, &["application/json", "text/markdown"])
+        crate::negotiate_media_type(&headers, &["application/json", "text/markdown"])
     };
     assert_eq!(chosen("text/markdown"), "text/markdown");
     assert_eq!(chosen("text/*;q=0.9, application/json;q=0.1"), "text/markdown");
@@ -105,11 +108,11 @@ fn the_best_accepted_kind_wins_and_the_first_when_nothing_fits() {
     assert_eq!(chosen("*/*, text/markdown;q=0.1"), "application/json");
     assert_eq!(chosen("application/json;q=0, */*"), "text/markdown");
     assert_eq!(chosen("image/png"), "application/json");
-    assert_eq!(crate::accepts(&HeaderMap::new(), &["application/json"]), "application/json");
+    assert_eq!(crate::negotiate_media_type(&HeaderMap::new(), &["application/json"]), "application/json");
 }
 
 #[tokio::test]
-async fn another_address_than_loopback_is_refused_in_a_sentence() {
+async fn an_address_other_than_loopback_is_refused() {
     let error = listen(([0, 0, 0, 0], 0).into()).await.unwrap_err().to_string();
     assert!(error.starts_with("refusing to listen on 0.0.0.0:0") && error.contains("127.0.0.1"), "{error}");
     let everywhere = TcpListener::bind("0.0.0.0:0").await.unwrap();
@@ -118,7 +121,7 @@ async fn another_address_than_loopback_is_refused_in_a_sentence() {
 }
 
 #[tokio::test]
-async fn a_stop_lets_the_request_under_way_end() {
+async fn a_stop_lets_requests_in_progress_finish() {
     let (begun, go_on) = (std::sync::Arc::new(Notify::new()), std::sync::Arc::new(Notify::new()));
     let handler = {
         let (begun, go_on) = (begun.clone(), go_on.clone());
@@ -146,7 +149,7 @@ async fn a_stop_lets_the_request_under_way_end() {
 }
 
 #[tokio::test]
-async fn health_alone_is_served_to_other_machines_and_nothing_else_is() {
+async fn only_health_is_served_to_other_machines() {
     use std::sync::Arc;
 
     use crate::{Probes, Readiness};

@@ -1,4 +1,4 @@
-//! The arguments of a call: a JSON object, or one command (shell, SQL, code) however it was wrapped.
+//! Arguments of a call: a JSON object, or one command (shell, SQL or code) in whatever wrapping.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -6,17 +6,18 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::quote::head;
+use super::quote::first_chars;
 
-/// The longest arguments that are taken apart, in characters; a longer text is looked at up to here.
+/// Longest arguments that are parsed, in characters; a longer text is cut here.
 const ARGUMENTS_CHARS_MAX: usize = 16_384;
-/// The most words of a command that are compared: a repair changes a few, and two long scripts say nothing.
+/// Maximum number of words of a command that are compared. A repair changes a few; the difference of two long
+/// scripts says nothing.
 const WORDS_MAX: usize = 400;
 /// Parameters that hold a whole command.
 const COMMAND_KEYS: &[&str] =
     &["command", "cmd", "code", "script", "query", "sql", "statement", "action", "input", "commands"];
 
-/// What a call was given.
+/// Arguments of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Arguments {
     /// Named parameters.
@@ -28,79 +29,79 @@ pub(super) enum Arguments {
 /// A command without its wrapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Command {
-    /// The command itself.
+    /// Text of the command.
     pub(super) text: String,
-    /// It came with the marks of a code block.
+    /// True when it was wrapped in a code block.
     pub(super) fenced: bool,
-    /// It is an SQL statement.
+    /// True for an SQL statement.
     pub(super) sql: bool,
-    /// It is a program's text: its words name no programs, and a change of them is no manner.
+    /// True for a program's source text: its words name no programs, and changing them is no manner.
     pub(super) program: bool,
-    /// Its words; quotes around a word are part of it.
+    /// Words of the command, including the quotes around a word.
     pub(super) words: Vec<String>,
-    /// The parameters that it came among, itself one of them; `None` where it is all that was given.
-    pub(super) among: Option<Map<String, Value>>,
+    /// All parameters of the call, the command among them; `None` when the command is all that was passed.
+    pub(super) parameters: Option<Map<String, Value>>,
 }
 
 impl Arguments {
-    /// Reads the arguments as the log keeps them.
-    pub(super) fn read(raw: &str) -> Self {
-        let text = head(raw.trim(), ARGUMENTS_CHARS_MAX);
+    /// Parses the arguments as the log stores them.
+    pub(super) fn parse(raw: &str) -> Self {
+        let text = first_chars(raw.trim(), ARGUMENTS_CHARS_MAX);
         if text.starts_with('{')
             && let Ok(Value::Object(map)) = serde_json::from_str(text)
         {
             return match only_command(&map) {
-                Some(text) => Self::Command(Command { among: Some(map), ..Command::read(&text) }),
+                Some(text) => Self::Command(Command { parameters: Some(map), ..Command::parse(&text) }),
                 None => Self::Object(map),
             };
         }
-        Self::Command(Command::read(text))
+        Self::Command(Command::parse(text))
     }
 
-    /// Reads the text of a program that a terminal ran.
-    pub(super) fn program(text: &str) -> Self {
-        let text = head(text.trim(), ARGUMENTS_CHARS_MAX);
+    /// Parses the source text of a program that a terminal executed.
+    pub(super) fn parse_program(text: &str) -> Self {
+        let text = first_chars(text.trim(), ARGUMENTS_CHARS_MAX);
         Self::Command(Command {
             text: text.to_owned(),
             fenced: false,
             sql: false,
             program: true,
-            words: words(text, false),
-            among: None,
+            words: split_words(text, false),
+            parameters: None,
         })
     }
 
-    /// The named parameters; `None` for a command.
-    pub(super) const fn object(&self) -> Option<&Map<String, Value>> {
+    /// Returns the named parameters; `None` for a command.
+    pub(super) const fn as_object(&self) -> Option<&Map<String, Value>> {
         match self {
             Self::Object(map) => Some(map),
             Self::Command(_) => None,
         }
     }
 
-    /// All parameters by name, a command among them; `None` for a command that is all that was given.
+    /// Returns all parameters by name, a command among them; `None` for a command without parameters.
     pub(super) fn parameters(&self) -> Option<&Map<String, Value>> {
         match self {
             Self::Object(map) => Some(map),
-            Self::Command(command) => command.among.as_ref(),
+            Self::Command(command) => command.parameters.as_ref(),
         }
     }
 
-    /// All parameters by name, beside those of another call of the tool: logs keep a command that came alone without its name,
-    /// which the other call may tell.
-    pub(super) fn parameters_beside(&self, other: &Self) -> Option<Cow<'_, Map<String, Value>>> {
+    /// Returns all parameters by name. Logs store a command without parameters without its parameter name; the
+    /// name is then taken from `other`, another call of the same tool with the same command.
+    pub(super) fn parameters_named_by(&self, other: &Self) -> Option<Cow<'_, Map<String, Value>>> {
         if let Some(own) = self.parameters() {
             return Some(Cow::Borrowed(own));
         }
-        let (alone, among) = (self.command()?, other.command()?.among.as_ref()?);
+        let (alone, among) = (self.as_command()?, other.as_command()?.parameters.as_ref()?);
         let is_it =
             |(_, value): &(&String, &Value)| value.as_str().is_some_and(|text| text.trim() == alone.text);
         let (name, value) = among.iter().find(is_it)?;
         Some(Cow::Owned(Map::from_iter([(name.clone(), value.clone())])))
     }
 
-    /// The command; `None` for named parameters.
-    pub(super) const fn command(&self) -> Option<&Command> {
+    /// Returns the command; `None` for named parameters.
+    pub(super) const fn as_command(&self) -> Option<&Command> {
         match self {
             Self::Object(_) => None,
             Self::Command(command) => Some(command),
@@ -108,12 +109,12 @@ impl Arguments {
     }
 }
 
-/// Whether both hold the same commands, or none.
+/// Returns whether both hold equal commands, or none.
 pub(super) fn same_command(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
     COMMAND_KEYS.iter().all(|key| a.get(*key) == b.get(*key))
 }
 
-/// The command of an object that holds one and otherwise only settings (numbers, flags).
+/// Returns the command of an object that otherwise holds only settings (numbers, flags).
 fn only_command(map: &Map<String, Value>) -> Option<String> {
     let mut texts = map.iter().filter_map(|(key, value)| Some((key, value.as_str()?)));
     let (key, text) = texts.next()?;
@@ -122,18 +123,18 @@ fn only_command(map: &Map<String, Value>) -> Option<String> {
 }
 
 static WRAPPED: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?s)^[A-Za-z_]{1,20}\[(.*)\]$").expect("a constant pattern"));
+    LazyLock::new(|| Regex::new(r"(?s)^[A-Za-z_]{1,20}\[(.*)\]$").expect("constant patterns compile"));
 static SQL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?is)^\(?\s*(?:select\b|insert\s+into\b|update\s+\S+\s+set\b|delete\s+from\b|explain\s+select\b|",
         r"show\s+(?:full\s+)?(?:tables|databases|schemas|columns|create|index|fields)\b|desc(?:ribe)?\s+[\w.`]+\s*;?$|",
         r"(?:create|drop|alter)\s+(?:table|view|database|index)\b|with\s+\w+\s+as\s*\(|pragma\s+\w+)"
     ))
-    .expect("a constant pattern")
+    .expect("constant patterns compile")
 });
 
 impl Command {
-    fn read(raw: &str) -> Self {
+    fn parse(raw: &str) -> Self {
         let text = raw.trim();
         let text =
             WRAPPED.captures(text).and_then(|found| found.get(1)).map_or(text, |inner| inner.as_str().trim());
@@ -141,10 +142,18 @@ impl Command {
         let inner = if fenced { inside_fence(text) } else { text };
         let inner = inner.trim().trim_start_matches("$ ");
         let sql = SQL.is_match(inner);
-        Self { text: inner.to_owned(), fenced, sql, program: false, words: words(inner, sql), among: None }
+        Self {
+            text: inner.to_owned(),
+            fenced,
+            sql,
+            program: false,
+            words: split_words(inner, sql),
+            parameters: None,
+        }
     }
 
-    /// The programs of a shell command: the first word, and those after `|`, `;`, `&&`, `||`, `$(`, `sudo`, `xargs`.
+    /// Returns the programs of a shell command: the first word, and those after `|`, `;`, `&&`, `||`, `$(`,
+    /// `sudo`, `xargs`.
     pub(super) fn programs(&self) -> impl Iterator<Item = &str> {
         let mut next = !self.program;
         self.words.iter().filter_map(move |word| {
@@ -157,30 +166,30 @@ impl Command {
         })
     }
 
-    /// The words of the pipeline's part that starts with `program`, without it.
-    pub(super) fn words_of(&self, program: &str) -> &[String] {
+    /// Returns the words that follow `program` in its part of the pipeline.
+    pub(super) fn words_after(&self, program: &str) -> &[String] {
         let Some(at) = self.words.iter().position(|word| basename(word) == program) else { return &[] };
         let rest = &self.words[at + 1..];
         let end = rest.iter().position(|word| is_operator(word)).unwrap_or(rest.len());
         &rest[..end]
     }
 
-    /// The variables that are set right in front of `program`.
-    pub(super) fn set_for(&self, program: &str) -> &[String] {
+    /// Returns the variable assignments directly in front of `program`.
+    pub(super) fn assignments_before(&self, program: &str) -> &[String] {
         let Some(at) = self.words.iter().position(|word| basename(word) == program) else { return &[] };
         let before = self.words[..at].iter().rposition(|word| !is_assignment(word));
         &self.words[before.map_or(0, |before| before + 1)..at]
     }
 }
 
-/// Whether a word gives a variable its value.
+/// Returns whether a word assigns a variable, such as `A=1`.
 pub(super) fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     })
 }
 
-/// What stands between the first pair of code marks; an open one reaches to the end.
+/// Returns the text in the first code block; a block that is not closed extends to the end.
 fn inside_fence(text: &str) -> &str {
     let Some((before, rest)) = text.split_once("```") else { return text };
     if !before.trim().is_empty() && rest.trim().is_empty() {
@@ -198,21 +207,21 @@ fn is_operator(word: &str) -> bool {
     matches!(word, "|" | "||" | "&&" | ";" | "&" | "(" | ")" | "$(" | "do" | "then")
 }
 
-/// The last part of a path.
+/// Returns the last segment of a path.
 pub(super) fn basename(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
 static SHELL_WORD: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"\|\||&&|\$\(|[|;&()]|(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^\s|;&()"'])+|["']"#)
-        .expect("a constant pattern")
+        .expect("constant patterns compile")
 });
 static SQL_WORD: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"'(?:[^'\\]|\\.)*'|"[^"]*"|`[^`]*`|[A-Za-z_][\w$]*|\d[\d.]*|[^\s\w]"#)
-        .expect("a constant pattern")
+        .expect("constant patterns compile")
 });
 
-fn words(text: &str, sql: bool) -> Vec<String> {
+fn split_words(text: &str, sql: bool) -> Vec<String> {
     let pattern: &Regex = if sql { &SQL_WORD } else { &SHELL_WORD };
     pattern.find_iter(text).take(WORDS_MAX).map(|word| word.as_str().to_owned()).collect()
 }
@@ -222,7 +231,7 @@ mod tests {
     use super::*;
 
     fn command(raw: &str) -> Command {
-        Arguments::read(raw).command().unwrap().clone()
+        Arguments::parse(raw).as_command().unwrap().clone()
     }
 
     #[test]
@@ -240,11 +249,11 @@ mod tests {
             assert_eq!(command(raw).text.trim(), "ls -l", "{raw}");
         }
         assert!(command("```bash\nls\n```").fenced && !command("ls").fenced);
-        assert!(Arguments::read(r#"{"query":"x","user":"y"}"#).object().is_some());
+        assert!(Arguments::parse(r#"{"query":"x","user":"y"}"#).as_object().is_some());
     }
 
     #[test]
-    fn sql_is_told_from_a_shell() {
+    fn sql_is_distinguished_from_shell_commands() {
         for sql in ["SELECT 1", "show tables", "DESC t", "execute[DESCRIBE a.b]", "insert into t values (1)"]
         {
             assert!(command(sql).sql, "{sql}");
@@ -257,12 +266,12 @@ mod tests {
     }
 
     #[test]
-    fn programs_stand_at_the_start_of_each_part() {
+    fn programs_are_the_first_words_of_pipeline_parts() {
         let found = command("A=1 find . -name 'a b' | xargs /usr/bin/grep -l x && (tar czf a b)");
         assert_eq!(found.programs().collect::<Vec<_>>(), ["find", "xargs", "grep", "tar"]);
-        assert_eq!(found.words_of("tar"), ["czf", "a", "b"]);
-        assert!(found.words_of("awk").is_empty());
-        assert_eq!(found.set_for("find"), ["A=1"]);
-        assert!(found.set_for("tar").is_empty());
+        assert_eq!(found.words_after("tar"), ["czf", "a", "b"]);
+        assert!(found.words_after("awk").is_empty());
+        assert_eq!(found.assignments_before("find"), ["A=1"]);
+        assert!(found.assignments_before("tar").is_empty());
     }
 }

@@ -1,20 +1,20 @@
-//! Contradictions: a run shows the reverse of what a known memory says, or that there is nothing to mind, or the tool itself
-//! refuses what the memory prefers.
+//! Contradictions: a run shows the opposite of a known memory, or that its error passes without it, or that the
+//! tool refuses exactly what the memory prefers.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use retro_core::finding::{
-    Contradiction, Finding, FindingKind, KnownMemory, MemoryVerdict, Transient, Verdict,
+    BriefMemory, Contradiction, Finding, FindingKind, MemoryVerdict, TransientError, VerdictRecord,
 };
 use retro_core::id::MemoryId;
 
 use super::manner::Manner;
 
-/// The memory of the same step and subject that a repair reverses: following it failed and doing the opposite
-/// succeeded. A memory that names nothing to avoid is reversed by a repair that avoids what it prefers.
-pub(super) fn contradicted(finding: &Finding, memories: &[KnownMemory]) -> Option<MemoryId> {
-    let reversed = |memory: &&KnownMemory| {
+/// Returns the memory of the same step and subject that a repair reverses: following it failed and doing the
+/// opposite succeeded. A memory without `avoid` is reversed by a repair that avoids what the memory prefers.
+pub(super) fn find_contradicted_memory(finding: &Finding, memories: &[BriefMemory]) -> Option<MemoryId> {
+    let reversed = |memory: &&BriefMemory| {
         let prefers_the_failing = memory.cue.avoid.is_none()
             && memory.cue.tool == finding.cue.tool
             && memory.cue.prefer.is_some()
@@ -27,82 +27,92 @@ pub(super) fn contradicted(finding: &Finding, memories: &[KnownMemory]) -> Optio
     shows.then(|| memories.iter().find(reversed).map(|memory| memory.id))?
 }
 
-/// What speaks against known memories, beside what findings contradict.
-pub(super) fn beside_findings(
-    memories: &[KnownMemory],
-    transients: &[Transient],
-    verdicts: &[MemoryVerdict],
+/// Returns the contradictions of known memories that transients and harmful verdicts show. Those of findings
+/// are stored with the findings.
+pub(super) fn find_contradictions(
+    memories: &[BriefMemory],
+    transients: &[TransientError],
+    verdicts: &[VerdictRecord],
 ) -> Vec<Contradiction> {
     let passed = memories.iter().filter_map(|memory| {
-        let about = |transient: &&Transient| {
-            memory.step.as_ref().is_some_and(|step| transient.is_subject_of(step, &memory.cue))
+        let about = |transient: &&TransientError| {
+            memory.step.as_ref().is_some_and(|step| transient.matches_cue(step, &memory.cue))
         };
         let transient = transients.iter().find(about)?;
         let reason = format!("the very same call of `{}` got past “{}”", transient.tool, transient.error);
-        against(memory, reason, transient.quote.clone())
+        build_contradiction(memory, reason, transient.quote.clone())
     });
-    let harmed = verdicts.iter().filter(|said| said.verdict == Verdict::Harmed).filter_map(|said| {
+    let harmed = verdicts.iter().filter(|said| said.verdict == MemoryVerdict::Harmed).filter_map(|said| {
         let memory = memories.iter().find(|memory| memory.id == said.memory)?;
         let quote = said.quote.clone()?;
-        let prefer = Manner::read(memory.cue.prefer.as_deref()?);
-        let refused = refuses(&quote.text, &prefer);
-        refused.then(|| against(memory, format!("called {prefer}, and the tool refuses just that"), quote))?
+        let prefer = Manner::parse(memory.cue.prefer.as_deref()?);
+        let refused = refuses_preference(&quote.text, &prefer);
+        refused.then(|| {
+            build_contradiction(memory, format!("called {prefer}, and the tool refuses just that"), quote)
+        })?
     });
     passed.chain(harmed).collect()
 }
 
-fn against(memory: &KnownMemory, reason: String, quote: retro_core::finding::Quote) -> Option<Contradiction> {
+fn build_contradiction(
+    memory: &BriefMemory,
+    reason: String,
+    quote: retro_core::finding::Quote,
+) -> Option<Contradiction> {
     let step = memory.step.clone()?;
     Some(Contradiction { memory: memory.id, step, subject: memory.subject.clone(), reason, quote })
 }
 
-/// Words in front of a name that is refused as such, and behind it. A value of it that is wrong is not meant.
-static UNKNOWN: LazyLock<Regex> = LazyLock::new(|| {
+/// Words in front of, or behind, a name that the tool refuses as such. A wrong value of a known name does not
+/// match.
+static UNKNOWN_BEFORE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?:unknown|unexpected|unrecogni[sz]ed|unsupported|no such|extra|undefined|illegal|deprecated) (?:keyword )?",
         r"(?:argument|parameter|option|field|property|key|flag|input|attribute|value|choice|format|mode)s?:? ?$"
     ))
-    .expect("a constant pattern")
+    .expect("constant patterns compile")
 });
-static GONE: LazyLock<Regex> = LazyLock::new(|| {
+static REMOVED_AFTER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^ (?:(?:is|was|are|were|has been|have been) )?(?:no longer \w+|removed|retired|deprecated|disabled|forbidden|refused|",
         r"switched off|not (?:allowed|permitted))\b"
     ))
-    .expect("a constant pattern")
+    .expect("constant patterns compile")
 });
-/// What is said behind a refused choice, option or tool. Behind a parameter it may be its value that is meant.
-static NOT_ONE: LazyLock<Regex> = LazyLock::new(|| {
+/// Words behind a refused choice, option or tool. They are not applied to parameters: behind a parameter's name
+/// they may be about its value.
+static UNSUPPORTED_AFTER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^ (?:(?:is|was|are|were) )?(?:unknown|unsupported|unavailable|invalid|",
         r"not (?:an? )?(?:\w+ )?(?:supported|accepted|recogni[sz]ed|available|valid|known))\b"
     ))
-    .expect("a constant pattern")
+    .expect("constant patterns compile")
 });
 
-/// Whether an error refuses the very thing that a memory prefers.
-fn refuses(error: &str, prefer: &Manner) -> bool {
+/// Returns whether an error refuses exactly what a memory prefers.
+fn refuses_preference(error: &str, prefer: &Manner) -> bool {
     let (name, is_parameter) = match prefer {
-        Manner::With(name) => (name, true),
-        Manner::Value(_, name) | Manner::Option(_, name) | Manner::Tool(name) | Manner::First(name) => {
-            (name, false)
-        }
+        Manner::WithParameter(name) => (name, true),
+        Manner::Value(_, name)
+        | Manner::WithOption(_, name)
+        | Manner::Tool(name)
+        | Manner::CalledFirst(name) => (name, false),
         _ => return false,
     };
-    let error = plain(error);
-    let name = plain(name.trim_start_matches('-'));
+    let error = normalize_text(error);
+    let name = normalize_text(name.trim_start_matches('-'));
     let mut places = error.match_indices(name.as_str());
     !name.is_empty()
         && places.any(|(at, _)| {
             let (before, after) = (&error[..at], &error[at + name.len()..]);
             let whole = !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric);
-            let gone = GONE.is_match(after) || (!is_parameter && NOT_ONE.is_match(after));
-            whole && (UNKNOWN.is_match(before.trim_end_matches('-')) || gone)
+            let gone = REMOVED_AFTER.is_match(after) || (!is_parameter && UNSUPPORTED_AFTER.is_match(after));
+            whole && (UNKNOWN_BEFORE.is_match(before.trim_end_matches('-')) || gone)
         })
 }
 
-/// Lower case, and every joint and mark around names a blank, one at a time.
-fn plain(text: &str) -> String {
+/// Returns the text in lower case with every separator and quotation mark replaced by a single space.
+fn normalize_text(text: &str) -> String {
     let text = text.to_lowercase().replace(['_', '-', '`', '\'', '"', '“', '”', ':'], " ");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -112,10 +122,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_that_refuses_what_a_memory_prefers_is_told_from_one_that_refuses_a_value() {
-        let with = |name: &str| Manner::With(name.to_owned());
+    fn refusing_a_preference_differs_from_refusing_a_value() {
+        let with = |name: &str| Manner::WithParameter(name.to_owned());
         let value = |value: &str| Manner::Value("format".to_owned(), value.to_owned());
-        let option = Manner::Option("tar".to_owned(), "--lzma".to_owned());
+        let option = Manner::WithOption("tar".to_owned(), "--lzma".to_owned());
         for (error, prefer) in [
             ("Error: unknown argument drain", with("drain")),
             ("unexpected keyword argument 'skip_checks'", with("skip_checks")),
@@ -124,9 +134,9 @@ mod tests {
             ("`region` is no longer supported", with("region")),
             ("csv is not a supported format", value("csv")),
             ("tar: unrecognized option '--lzma'", option),
-            ("open_session has been retired", Manner::First("open_session".to_owned())),
+            ("open_session has been retired", Manner::CalledFirst("open_session".to_owned())),
         ] {
-            assert!(refuses(error, &prefer), "{error}");
+            assert!(refuses_preference(error, &prefer), "{error}");
         }
         for (error, prefer) in [
             ("Error: invalid region 'us-7'", with("region")),
@@ -139,7 +149,7 @@ mod tests {
             ("drain is supported from version 3 on, this is 2", with("drain")),
             ("the node drain timed out", with("drain")),
         ] {
-            assert!(!refuses(error, &prefer), "{error}");
+            assert!(!refuses_preference(error, &prefer), "{error}");
         }
     }
 }

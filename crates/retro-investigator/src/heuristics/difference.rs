@@ -1,4 +1,4 @@
-//! What a call has that an earlier one had not, generalised over names and values.
+//! Compares two calls and generalises their difference over names and values.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -8,17 +8,17 @@ use serde_json::{Map, Value};
 
 use super::arguments::same_command;
 use super::call::Call;
-use super::manner::{Manner, is_name, kind_of, pattern_of, plain, type_of};
+use super::manner::{Manner, format_value, id_kind, is_name, json_type_name, value_pattern};
 
 mod commands;
 
-/// How deep nested parameters are compared.
+/// Depth to which nested parameters are compared.
 const DEPTH_MAX: usize = 3;
-/// The longest word of a fixed choice, in characters.
+/// Longest word of a fixed choice, in characters.
 const CHOICE_CHARS_MAX: usize = 24;
-/// The most words of a choice.
+/// Maximum number of words of a choice.
 const PHRASE_WORDS_MAX: usize = 4;
-/// Parameters of which each call has its own text, so that a change of it is no manner.
+/// Parameters that hold free text: each call has its own, so a change of it is no manner.
 const FREE_TEXT: &[&str] = &[
     "name",
     "title",
@@ -47,78 +47,84 @@ const FREE_TEXT: &[&str] = &[
     "directory",
 ];
 
-/// How two calls of one tool differ.
+/// Difference between two calls of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Difference {
-    /// They are about different things, or equal: nothing follows.
+    /// The calls are equal or about different things; nothing follows.
     Unrelated,
-    /// They differ in how the call is made.
+    /// The calls are made in different manners.
     Manner {
-        /// How the first was made.
+        /// Manner of the first call.
         avoid: Manner,
-        /// How the second was made.
+        /// Manner of the second call.
         prefer: Manner,
     },
-    /// They differ in the values of these parameters, or (empty) in the text of a command.
+    /// The calls differ in the values of these parameters, or (when empty) in the text of a command.
     Values(Vec<String>),
 }
 
-/// What stood between two calls.
+/// Calls that were made between two calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Between {
-    /// Nothing that can have changed anything: only what differs in the calls themselves can have counted.
-    Nothing,
-    /// Other calls.
+pub(super) enum InterveningCalls {
+    /// No call that can have changed anything: only the difference of the two calls can be the cause.
+    Harmless,
+    /// Other calls, which may be the cause.
     Others,
 }
 
-/// Compares a call with a later one of the same tool.
-pub(super) fn between(first: &Call<'_>, second: &Call<'_>, stood: Between) -> Difference {
+/// Compares a call with a later call of the same tool.
+pub(super) fn compare_calls(first: &Call<'_>, second: &Call<'_>, stood: InterveningCalls) -> Difference {
     if first.raw == second.raw {
         return Difference::Unrelated;
     }
-    let named = |call: &Call<'_>| call.arguments.object().is_some();
+    let named = |call: &Call<'_>| call.arguments.as_object().is_some();
     let (one, other) = (&first.arguments, &second.arguments);
-    if let (Some(a), Some(b)) = (one.parameters_beside(other), other.parameters_beside(one))
+    if let (Some(a), Some(b)) = (one.parameters_named_by(other), other.parameters_named_by(one))
         && ((named(first) && named(second)) || same_command(&a, &b))
     {
-        return objects(&a, &b, Refused { line: first.failure().map_or("", |failure| failure.line), stood });
+        return compare_objects(
+            &a,
+            &b,
+            RefusalContext { line: first.failure().map_or("", |failure| failure.line), intervening: stood },
+        );
     }
-    match (first.arguments.command(), second.arguments.command()) {
-        (Some(a), Some(b)) => commands::between(a, b, first, stood),
+    match (first.arguments.as_command(), second.arguments.as_command()) {
+        (Some(a), Some(b)) => commands::compare_commands(a, b, first, stood),
         _ => Difference::Unrelated,
     }
 }
 
-/// One parameter that differs.
-struct Changed<'a> {
+/// Parameter that differs.
+struct ChangedParameter<'a> {
     path: String,
     before: Option<&'a Value>,
     after: Option<&'a Value>,
 }
 
-/// The words of an error, and what was done before the next call.
+/// Words of an error, and the calls between the failing call and the next attempt.
 #[derive(Clone, Copy)]
-struct Refused<'a> {
+struct RefusalContext<'a> {
     line: &'a str,
-    stood: Between,
+    intervening: InterveningCalls,
 }
 
-impl Refused<'_> {
-    /// Whether it refuses a value, which has to be the one that changed: it names the value or its parameter, or the value is all
-    /// that changed from one call to the next.
-    fn refuses(self, path: &str, before: &str, after: &str) -> bool {
-        let named = speaks_of(self.line, before) || speaks_of(self.line, after) || speaks_of(self.line, path);
-        REFUSES.is_match(self.line) && (named || self.stood == Between::Nothing)
+impl RefusalContext<'_> {
+    /// Returns whether the error refuses the value that changed: it names the value or its parameter, or the
+    /// value is the only change between two consecutive calls.
+    fn refuses_value(self, path: &str, before: &str, after: &str) -> bool {
+        let named = mentions_word(self.line, before)
+            || mentions_word(self.line, after)
+            || mentions_word(self.line, path);
+        REFUSES.is_match(self.line) && (named || self.intervening == InterveningCalls::Harmless)
     }
 }
 
-fn objects(a: &Map<String, Value>, b: &Map<String, Value>, error: Refused<'_>) -> Difference {
+fn compare_objects(a: &Map<String, Value>, b: &Map<String, Value>, error: RefusalContext<'_>) -> Difference {
     let mut changed = Vec::new();
-    collect(a, b, "", 0, &mut changed);
+    collect_changes(a, b, "", 0, &mut changed);
     let tops: BTreeSet<_> = changed.iter().map(|one| one.path.split('.').next().unwrap_or("")).collect();
     let equal = a.keys().filter(|key| b.contains_key(*key) && !tops.contains(key.as_str())).count();
-    if let Some((avoid, prefer)) = manners(&changed, error) {
+    if let Some((avoid, prefer)) = find_manners(&changed, error) {
         return Difference::Manner { avoid, prefer };
     }
     if equal == 0 || tops.len() > equal + 1 {
@@ -127,12 +133,12 @@ fn objects(a: &Map<String, Value>, b: &Map<String, Value>, error: Refused<'_>) -
     Difference::Values(tops.into_iter().map(str::to_owned).collect())
 }
 
-fn collect<'a>(
+fn collect_changes<'a>(
     a: &'a Map<String, Value>,
     b: &'a Map<String, Value>,
     path: &str,
     depth: usize,
-    out: &mut Vec<Changed<'a>>,
+    out: &mut Vec<ChangedParameter<'a>>,
 ) {
     let keys: BTreeSet<_> = a.keys().chain(b.keys()).collect();
     for key in keys {
@@ -140,55 +146,68 @@ fn collect<'a>(
         match (a.get(key), b.get(key)) {
             (before, after) if before == after => {}
             (Some(Value::Object(a)), Some(Value::Object(b))) if depth < DEPTH_MAX => {
-                collect(a, b, &path, depth + 1, out)
+                collect_changes(a, b, &path, depth + 1, out)
             }
-            (before, after) => out.push(Changed { path, before, after }),
+            (before, after) => out.push(ChangedParameter { path, before, after }),
         }
     }
 }
 
-/// The manner behind the changes, where there is exactly one: with two changes nobody knows which one counted.
-fn manners(changed: &[Changed<'_>], error: Refused<'_>) -> Option<(Manner, Manner)> {
+/// Returns the pair of manners behind the changes if there is exactly one; with two changes it is unknown which
+/// one mattered.
+fn find_manners(changed: &[ChangedParameter<'_>], error: RefusalContext<'_>) -> Option<(Manner, Manner)> {
     if changed.iter().any(|one| !is_name(&one.path)) {
         return None;
     }
     match changed {
         [one] => match (one.before, one.after) {
-            (None, Some(_)) => Some((Manner::Without(one.path.clone()), Manner::With(one.path.clone()))),
-            (Some(_), None) => Some((Manner::With(one.path.clone()), Manner::Without(one.path.clone()))),
-            (Some(before), Some(after)) => value_manners(&one.path, before, after, error),
+            (None, Some(_)) => {
+                Some((Manner::WithoutParameter(one.path.clone()), Manner::WithParameter(one.path.clone())))
+            }
+            (Some(_), None) => {
+                Some((Manner::WithParameter(one.path.clone()), Manner::WithoutParameter(one.path.clone())))
+            }
+            (Some(before), Some(after)) => find_value_manners(&one.path, before, after, error),
             (None, None) => None,
         },
         [one, two] => {
             let (gone, come) = if one.after.is_none() { (one, two) } else { (two, one) };
             let renamed = gone.after.is_none() && come.before.is_none() && gone.before == come.after;
-            renamed.then(|| (Manner::With(gone.path.clone()), Manner::With(come.path.clone())))
+            renamed
+                .then(|| (Manner::WithParameter(gone.path.clone()), Manner::WithParameter(come.path.clone())))
         }
         _ => None,
     }
 }
 
-fn value_manners(path: &str, before: &Value, after: &Value, error: Refused<'_>) -> Option<(Manner, Manner)> {
+fn find_value_manners(
+    path: &str,
+    before: &Value,
+    after: &Value,
+    error: RefusalContext<'_>,
+) -> Option<(Manner, Manner)> {
     let both = |make: fn(String, String) -> Manner, a: &str, b: &str| {
         Some((make(path.to_owned(), a.to_owned()), make(path.to_owned(), b.to_owned())))
     };
-    if type_of(before) != type_of(after) {
-        return both(Manner::Typed, type_of(before), type_of(after));
+    if json_type_name(before) != json_type_name(after) {
+        return both(Manner::Typed, json_type_name(before), json_type_name(after));
     }
     if let (Value::Bool(_), Value::Bool(_)) = (before, after) {
-        return both(Manner::Value, &plain(before), &plain(after));
+        return both(Manner::Value, &format_value(before), &format_value(after));
     }
     let (a, b) = (before.as_str()?, after.as_str()?);
-    if let (Some(x), Some(y)) = (kind_of(a), kind_of(b))
+    if let (Some(x), Some(y)) = (id_kind(a), id_kind(b))
         && x != y
     {
-        return (speaks_of(error.line, x) || speaks_of(error.line, y)).then(|| both(Manner::Kind, x, y))?;
+        return (mentions_word(error.line, x) || mentions_word(error.line, y))
+            .then(|| both(Manner::Kind, x, y))?;
     }
     let last = path.rsplit(['.', '_']).next().unwrap_or(path);
     let choice = is_choice(a) && is_choice(b);
-    let phrase = is_phrase(a) && is_phrase(b) && !FREE_TEXT.contains(&last) && error.refuses(path, a, b);
+    let phrase =
+        is_phrase(a) && is_phrase(b) && !FREE_TEXT.contains(&last) && error.refuses_value(path, a, b);
     if spelled_alike(a, b) {
-        let (x, y) = (pattern_of(a), pattern_of(b));
+        let (x, y) = (value_pattern(a), value_pattern(b));
         return if x != y && a.chars().any(|c| c.is_ascii_digit()) {
             both(Manner::Written, &x, &y)
         } else if choice || phrase {
@@ -197,25 +216,27 @@ fn value_manners(path: &str, before: &Value, after: &Value, error: Refused<'_>) 
             None
         };
     }
-    let named = speaks_of(error.line, a) || speaks_of(error.line, b);
-    let meant = choice && !FREE_TEXT.contains(&last) && (named || error.refuses(path, a, b));
+    let named = mentions_word(error.line, a) || mentions_word(error.line, b);
+    let meant = choice && !FREE_TEXT.contains(&last) && (named || error.refuses_value(path, a, b));
     (meant || phrase).then(|| both(Manner::Value, a, b))?
 }
 
-/// Errors that refuse a value.
+/// Words with which an error refuses a value.
 static REFUSES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)invalid|unknown|unsupported|not supported|not allowed|cannot|must be|one of|expected|\breject(?:s|ed)\b")
-        .expect("a constant pattern")
+        .expect("constant patterns compile")
 });
 
-/// Whether an error speaks of a word or a parameter, however it is joined: only then did a change of it count.
-/// Many values can change while an error passes (a cheaper cabin fits a gift card), and few of them are the lesson.
-fn speaks_of(error: &str, word: &str) -> bool {
+/// Returns whether an error mentions a word or a parameter, however its parts are joined. Many values can
+/// change while an error passes (a cheaper cabin fits a gift card); a change counts only when the error
+/// mentions it.
+fn mentions_word(error: &str, word: &str) -> bool {
     let plain = |text: &str| text.to_lowercase().replace(['_', '-'], " ");
     !word.is_empty() && format!(" {} ", plain(error)).contains(plain(word).as_str())
 }
 
-/// Whether two texts have the same letters and digits, in whatever order and case: one value written in two ways.
+/// Returns whether two texts have the same letters and digits, in any order and case: one value written in two
+/// ways.
 fn spelled_alike(a: &str, b: &str) -> bool {
     let sorted = |text: &str| {
         let mut chars: Vec<char> =
@@ -227,14 +248,15 @@ fn spelled_alike(a: &str, b: &str) -> bool {
     !chars.is_empty() && chars == sorted(b)
 }
 
-/// A choice of a few plain words, such as `round trip`. Prose looks the same, so that it counts only where an error refuses it.
+/// Returns whether a text is a choice of a few plain words, such as `round trip`. Prose looks the same, so it
+/// counts only where an error refuses it.
 fn is_phrase(text: &str) -> bool {
     let words = text.split(' ').count();
     let plain = text.split(' ').all(|word| !word.is_empty() && is_choice(word));
     plain && words <= PHRASE_WORDS_MAX && text.len() <= CHOICE_CHARS_MAX
 }
 
-/// A word of a fixed choice, such as `one_way`: no digits, no space, not long.
+/// Returns whether a text is a word of a fixed choice, such as `one_way`: short, without digits or spaces.
 fn is_choice(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= CHOICE_CHARS_MAX
@@ -246,18 +268,18 @@ fn is_choice(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heuristics::outcome::{Failure, Outcome};
+    use crate::heuristics::outcome::{CallFailure, CallOutcome};
 
-    fn told(a: &str, b: &str) -> String {
-        told_after("invalid region or option; a gift card is not enough", Between::Others, a, b)
+    fn compare(a: &str, b: &str) -> String {
+        compare_after("invalid region or option; a gift card is not enough", InterveningCalls::Others, a, b)
     }
 
-    fn told_after(line: &str, stood: Between, a: &str, b: &str) -> String {
+    fn compare_after(line: &str, stood: InterveningCalls, a: &str, b: &str) -> String {
         let call = |raw| {
-            let outcome = Outcome::Failed(Failure { line, error: line.to_owned() });
-            Call { outcome, ..Call::answered("t", raw, line) }
+            let outcome = CallOutcome::Failed(CallFailure { line, error: line.to_owned() });
+            Call { outcome, ..Call::with_answer("t", raw, line) }
         };
-        match between(&call(a), &call(b), stood) {
+        match compare_calls(&call(a), &call(b), stood) {
             Difference::Unrelated => "unrelated".to_owned(),
             Difference::Values(keys) => format!("values {}", keys.join(" ")),
             Difference::Manner { avoid, prefer } => format!("{avoid} -> {prefer}"),
@@ -303,7 +325,7 @@ mod tests {
             ("python a.py x", "python3 a.py x", "program `python` -> program `python3`"),
             ("```ls -l /a```", "ls -l /a", "in a code block -> as a bare command"),
         ] {
-            assert_eq!(told(a, b), expected, "{a} / {b}");
+            assert_eq!(compare(a, b), expected, "{a} / {b}");
         }
     }
 
@@ -323,7 +345,7 @@ mod tests {
             ("ls /a", "grep -r x . | wc", "unrelated"),
             ("ls", "ls", "unrelated"),
         ] {
-            assert_eq!(told(a, b), expected, "{a} / {b}");
+            assert_eq!(compare(a, b), expected, "{a} / {b}");
         }
     }
 
@@ -333,16 +355,20 @@ mod tests {
         let format = |value| format!(r#"{{"day":"x","format":"{value}"}}"#);
         let (a, b) = (format("iso"), format("us"));
         let expected = "`format` = `iso` -> `format` = `us`";
-        assert_eq!(told_after(NAMELESS, Between::Nothing, &a, &b), expected);
-        assert_eq!(told_after(NAMELESS, Between::Others, &a, &b), "values format", "something else counted");
-        assert_eq!(told_after("not enough money", Between::Nothing, &a, &b), "values format");
-        assert_eq!(told_after("unknown format", Between::Others, &a, &b), expected);
+        assert_eq!(compare_after(NAMELESS, InterveningCalls::Harmless, &a, &b), expected);
+        assert_eq!(
+            compare_after(NAMELESS, InterveningCalls::Others, &a, &b),
+            "values format",
+            "another call may be the cause"
+        );
+        assert_eq!(compare_after("not enough money", InterveningCalls::Harmless, &a, &b), "values format");
+        assert_eq!(compare_after("unknown format", InterveningCalls::Others, &a, &b), expected);
     }
 
     #[test]
-    fn a_choice_of_several_words_counts_where_it_is_refused() {
+    fn a_choice_of_several_words_counts_only_when_refused() {
         let kind = |key: &str, value: &str| format!(r#"{{"{key}":"{value}","x":1}}"#);
-        let told = |error, a: &str, b: &str| told_after(error, Between::Others, a, b);
+        let told = |error, a: &str, b: &str| compare_after(error, InterveningCalls::Others, a, b);
         let (a, b) = (kind("trip", "one way"), kind("trip", "round trip"));
         assert_eq!(told("invalid trip", &a, &b), "`trip` = `one way` -> `trip` = `round trip`");
         assert_eq!(

@@ -1,53 +1,56 @@
-//! The line of a long log that says why the work failed.
+//! Finds the line of a long log that says why the work failed.
 //!
-//! A log holds thousands of lines that look like errors: warnings, retries, what the runner says about the step that failed.
-//! Every line gets a weight from the strongest sign that it shows; what only repeats that something failed ("exited with code
-//! 1") weighs next to nothing, what comes after the runner has given up weighs less, and what stands right before it more. A
-//! line that comes again is the last attempt's. The weights order the signs, no more; nothing is learnt.
+//! A log holds thousands of lines that look like errors: warnings, retries, and the runner's remarks about the
+//! failed step. Every line is weighed by its strongest sign. A line that only repeats that something failed
+//! ("exited with code 1") weighs next to nothing, a line after the runner gave up weighs less, and a line right
+//! before that weighs more. Of equal lines only the last one counts, because it belongs to the last attempt.
+//! The weights were set by hand and only order the signs.
 //!
-//! Time grows with the length of the log: one automaton runs over each line once, and the log is read from its end up to a
-//! bound, where the failure is.
+//! The time is linear in the length of the log: one automaton runs once over each line, and at most
+//! `LOG_BYTES_MAX` bytes are read from the end of the log, where the failure is.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use regex::{Regex, RegexSet};
 
-use super::quote::head;
+use super::quote::first_chars;
 
-/// How much of a log is read, in bytes, from its end: 8 MiB take about a second, and a failure ends a log.
+/// Maximum number of bytes of a log that are read, from its end: 8 MiB take about a second, and a failure ends
+/// a log.
 const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// How much of a line is looked at, in characters: the rest is data.
+/// Maximum number of characters of a line that are considered; the rest is data.
 const LINE_CHARS_MAX: usize = 1_000;
-/// How many lines are told, the likeliest first.
+/// Maximum number of lines that are returned.
 const LINES_MAX: usize = 3;
-/// A line that weighs less says nothing by itself.
+/// Minimum weight of a line that says something by itself.
 const WEIGHT_MIN: i32 = 30;
-/// The weight of a line that the runner marks as an error and that has no other sign.
-const MARKED: i32 = 78;
-/// What the runner's mark adds to a sign.
-const MARKED_MORE: i32 = 6;
-/// What a line gains right before the runner gives up, and how many lines that is.
-const BEFORE_END: (i32, usize) = (15, 6);
-/// What a line loses after it.
-const AFTER_END: i32 = 40;
+/// Weight of a line that the runner marks as an error and that has no other sign.
+const MARKED_WEIGHT: i32 = 78;
+/// Weight that the runner's mark adds to another sign.
+const MARK_BONUS: i32 = 6;
+/// Weight that is added to the lines right before the runner gives up, and the number of these lines.
+const BEFORE_END_BONUS: (i32, usize) = (15, 6);
+/// Weight that is subtracted from the lines after that.
+const AFTER_END_PENALTY: i32 = 40;
 
-/// A line of a log.
+/// Line of a log that says why the work failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailingLine<'a> {
-    /// Which line of the log, from 0.
+    /// Index of the line in the log, from 0.
     pub number: usize,
-    /// Its words without time and runner's mark, verbatim.
+    /// Text of the line, verbatim, without the time and the runner's mark.
     pub text: &'a str,
 }
 
 macro_rules! pattern {
     ($name:ident, $text:expr) => {
-        static $name: LazyLock<Regex> = LazyLock::new(|| Regex::new($text).expect("a constant pattern"));
+        static $name: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new($text).expect("constant patterns compile"));
     };
 }
 
-// What a runner puts in front of a line: colours, the time.
+// Prefixes that runners put in front of a line: colours and the time.
 pattern!(
     FRONT,
     concat!(
@@ -55,9 +58,9 @@ pattern!(
         r"[ \t])+"
     )
 );
-// The runner's own mark of an error: GitHub's, Azure's, GitLab's.
+// Error marks of GitHub's, Azure's and GitLab's runners.
 pattern!(MARK, r"\A(?:##\[error\]|::error[^:]{0,200}::|ERROR: Job failed: )");
-// The runner gives the step up.
+// Lines with which the runner gives the step up.
 pattern!(
     END,
     concat!(
@@ -66,18 +69,18 @@ pattern!(
     )
 );
 
-/// Signs with their weights; of several the first in this order counts.
+/// Signs with their weights; the first one that matches counts.
 static SIGNS: LazyLock<(RegexSet, Vec<i32>)> = LazyLock::new(|| {
     let signs = [
-        // Commands as they are echoed, headings, remarks.
+        // Echoed commands, headings and remarks.
         (r"\A(?:##\[(?:command|group|endgroup|warning|debug|section|notice)\]|\[command\]|\++ )", 0),
         (r"\A(?i:warning|info|debug|notice|trace)(?-u:\b)|(?i:(?-u:\b)warnings?:)", 0),
-        // An exception says more than the exit status in it.
+        // An exception with an exit status in it: the exception says more than the status.
         (
             r"\A(?:[A-Za-z_][A-Za-z0-9_]*\.)*[A-Z][A-Za-z0-9_]*(?:Error|Exception): .*(?i:exit (?:code|status)|non-zero)",
             45,
         ),
-        // What only says that something failed.
+        // Lines that only say that something failed.
         (
             concat!(
                 r"(?i)exit(?:ed with)? (?:code|status)|non-zero (?:exit|code)|container implementation failed|",
@@ -86,7 +89,7 @@ static SIGNS: LazyLock<(RegexSet, Vec<i32>)> = LazyLock::new(|| {
             ),
             5,
         ),
-        // The heading of a test that failed.
+        // The heading of a failed test.
         (r"\A_{3,} [^ ].* _{3,}\z|\A(?:ERROR|FAIL): [A-Za-z_][A-Za-z0-9_]* \(", 95),
         (r"\A(?:[^\s:]+:[0-9]+(?::[0-9]+)?|[^\s(]+\([0-9]+(?:,[0-9]+)?\)) ?: (?:fatal )?error(?-u:\b)", 92),
         (
@@ -111,62 +114,66 @@ static SIGNS: LazyLock<(RegexSet, Vec<i32>)> = LazyLock::new(|| {
         ),
         (r"(?i)(?-u:\b)error(?-u:\b)", 35),
     ];
-    let set = RegexSet::new(signs.map(|(sign, _)| sign)).expect("constant patterns");
+    let set = RegexSet::new(signs.map(|(sign, _)| sign)).expect("constant patterns compile");
     (set, signs.map(|(_, weight)| weight).to_vec())
 });
 
-/// The lines of a log that most likely say why the work failed, the likeliest first; empty when none says anything.
+/// Returns the lines of a log that most likely say why the work failed, most likely first; empty when no line
+/// says anything.
 pub fn failing_lines(log: &str) -> Vec<FailingLine<'_>> {
-    at_the_end(log, LOG_BYTES_MAX)
+    failing_lines_of_tail(log, LOG_BYTES_MAX)
 }
 
-/// The same, of the last `bytes_max` bytes.
-fn at_the_end(log: &str, bytes_max: usize) -> Vec<FailingLine<'_>> {
+/// Searches the last `bytes_max` bytes of a log.
+fn failing_lines_of_tail(log: &str, bytes_max: usize) -> Vec<FailingLine<'_>> {
     let cut = log.ceil_char_boundary(log.len().saturating_sub(bytes_max));
     let skipped = log[..cut].matches('\n').count();
-    let lines: Vec<&str> = log[cut..].split('\n').map(bare).collect();
+    let lines: Vec<&str> = log[cut..].split('\n').map(strip_log_prefix).collect();
     let end = lines.iter().position(|line| END.is_match(line)).unwrap_or(lines.len());
-    // A line that comes again is the last attempt's.
+    // The last of several equal lines wins, because it belongs to the last attempt.
     let mut last: HashMap<&str, (i32, usize)> = HashMap::new();
     for (at, line) in lines.iter().enumerate() {
-        let weight = weight(line);
+        let weight = weigh_line(line);
         if weight >= WEIGHT_MIN {
-            last.insert(line, (weight + by_place(at, end), at));
+            last.insert(line, (weight + weight_by_position(at, end), at));
         }
     }
     let mut found: Vec<_> = last.into_values().collect();
     found.sort_unstable_by_key(|(weight, at)| (-weight, *at));
     found.truncate(LINES_MAX);
-    found.into_iter().map(|(_, at)| FailingLine { number: skipped + at, text: unmarked(lines[at]) }).collect()
+    found
+        .into_iter()
+        .map(|(_, at)| FailingLine { number: skipped + at, text: strip_error_mark(lines[at]) })
+        .collect()
 }
 
-/// The line without what the runner put in front of it.
-pub(super) fn bare(line: &str) -> &str {
-    let line = head(line, LINE_CHARS_MAX).trim_end();
+/// Returns the line without the runner's prefixes.
+pub(super) fn strip_log_prefix(line: &str) -> &str {
+    let line = first_chars(line, LINE_CHARS_MAX).trim_end();
     FRONT.find(line).map_or(line, |front| &line[front.end()..])
 }
 
-/// The line without the runner's mark.
-fn unmarked(line: &str) -> &str {
+/// Returns the line without the runner's error mark.
+fn strip_error_mark(line: &str) -> &str {
     MARK.find(line).map_or(line, |mark| &line[mark.end()..])
 }
 
-fn weight(line: &str) -> i32 {
-    let text = unmarked(line);
+fn weigh_line(line: &str) -> i32 {
+    let text = strip_error_mark(line);
     let (signs, weights) = &*SIGNS;
     let sign = signs.matches(text).iter().next().map(|first| weights[first]);
     match (text.len() < line.len(), sign) {
-        (true, None) => MARKED + MARKED_MORE,
-        (true, Some(weight)) if weight >= WEIGHT_MIN => weight.max(MARKED) + MARKED_MORE,
+        (true, None) => MARKED_WEIGHT + MARK_BONUS,
+        (true, Some(weight)) if weight >= WEIGHT_MIN => weight.max(MARKED_WEIGHT) + MARK_BONUS,
         (_, sign) => sign.unwrap_or(0),
     }
 }
 
-fn by_place(at: usize, end: usize) -> i32 {
+fn weight_by_position(at: usize, end: usize) -> i32 {
     if at > end {
-        -AFTER_END
-    } else if at < end && at + BEFORE_END.1 >= end {
-        BEFORE_END.0
+        -AFTER_END_PENALTY
+    } else if at < end && at + BEFORE_END_BONUS.1 >= end {
+        BEFORE_END_BONUS.0
     } else {
         0
     }
@@ -181,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_told_and_not_that_something_failed() {
+    fn the_cause_ranks_above_the_report_of_failure() {
         let build = "2026-01-02T03:04:05.6Z Building\nsrc/a.c:3:7: error: 'x' undeclared\n   3 | x\nmake: *** [a.o] Error 1\n\
                      2026-01-02T03:04:06.6Z ##[error]Process completed with exit code 2.\nerror: cannot clean up";
         let found = failing_lines(build);
@@ -195,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_comes_again_is_the_last_attempts() {
+    fn the_last_of_equal_lines_wins() {
         let log = "##[error]fatal: no such ref\nWaiting 18 seconds\n##[error]fatal: no such ref\ndone";
         assert_eq!(failing_lines(log), [FailingLine { number: 2, text: "fatal: no such ref" }]);
     }
@@ -204,7 +211,7 @@ mod tests {
     fn a_long_log_is_read_from_its_end() {
         let mut log = "Error: long ago\n".to_owned() + &"all is well hére\n".repeat(100);
         log.push_str("FAIL: TestX");
-        let found = at_the_end(&log, 1_000);
+        let found = failing_lines_of_tail(&log, 1_000);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].number, found[0].text), (log.lines().count() - 1, "FAIL: TestX"));
     }

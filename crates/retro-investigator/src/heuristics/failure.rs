@@ -1,35 +1,35 @@
-//! Failures: an error came, and nothing that means something in another run got past it. What the error itself
-//! demands is all that can be said.
+//! Failures: errors that no later call got past in a way that means something in another run. The lesson is
+//! only what the error itself demands.
 
 use retro_core::finding::{Finding, FindingKind};
 
+use super::advice;
 use super::call::StepCalls;
-use super::demand;
-use super::errors::Errors;
+use super::handled_errors::HandledErrors;
 use super::lesson::Lesson;
 use super::lookup;
 
-/// The warnings of a step, one an error, for the errors that have no lesson yet.
-pub(super) fn find(step: &StepCalls<'_>, errors: &mut Errors) -> Vec<Finding> {
+/// Returns the warnings of a step, one for each error that has no lesson yet.
+pub(super) fn find_failures(step: &StepCalls<'_>, errors: &mut HandledErrors) -> Vec<Finding> {
     let mut findings = Vec::new();
     for call in &step.calls {
-        // "Not found" is how a look-up answers; it cannot be looked up before.
-        if !errors.open_without_way(step.step, call)
-            || (call.arguments.object().is_some() && lookup::label(call).is_some())
+        // "Not found" is a normal answer of a look-up, which no earlier look-up could have prevented.
+        if !errors.needs_warning(step.step, call)
+            || (call.arguments.as_object().is_some() && lookup::lookup_label(call).is_some())
         {
             continue;
         }
-        let Some(title) = demand::of(call) else { continue };
+        let Some(title) = advice::title_for_call(call) else { continue };
         let times = step
             .calls
             .iter()
             .filter(|other| other.tool == call.tool && other.error() == call.error())
             .count();
-        errors.close(step.step, call);
+        errors.mark_handled(step.step, call);
         let after =
             format!("It got this answer {times} time{} in the run.", if times == 1 { "" } else { "s" });
         let lesson = Lesson { kind: FindingKind::Failure, title, avoid: None, prefer: None, after };
-        findings.extend(lesson.of(step.step, call));
+        findings.extend(lesson.into_finding(step.step, call));
     }
     findings
 }

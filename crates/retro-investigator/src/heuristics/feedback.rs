@@ -1,29 +1,29 @@
-//! What the agent itself would tell the next run. A remark becomes a finding only when it reads as one sentence
-//! of advice; it has no tool, so it is compared by its words.
+//! Findings from the agent's own remarks on its run. A remark becomes a finding only if it reads as one
+//! sentence of advice. It has no tool, so it is compared by its words.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
-use retro_core::finding::{Cue, Finding, FindingKind};
-use retro_core::run::Feedback;
-use retro_core::trajectory::Place;
+use retro_core::finding::{Finding, FindingKind, LessonCue};
+use retro_core::run::SelfFeedback;
+use retro_core::trajectory::QuotePlace;
 
+use super::prompt_injection::is_prompt_injection;
 use super::quote;
-use super::screen::commands_agents;
 
-/// The longest remark that is taken, in characters: advice is one line.
+/// Longest remark that becomes a finding, in characters: advice is one line.
 const REMARK_CHARS_MAX: usize = 200;
-/// The shortest, in words: less advises nothing.
+/// Minimum number of words of a remark: fewer give no advice.
 const REMARK_WORDS_MIN: usize = 4;
 
-/// Where a sentence that starts with a verb says when it holds; one that starts with these words tells a story.
+/// Words that say when advice applies. A sentence with them is advice unless it matches `STORY`.
 static CUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:before|after|when|whenever|until|unless|instead of|as soon as)\b")
-        .expect("a constant pattern")
+        .expect("constant patterns compile")
 });
 static STORY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:i|we|it|he|she|they|you|the|this|that|these|there|a|an|my|our|some|all|everything|nothing)\b|ed\b")
-        .expect("a constant pattern")
+        .expect("constant patterns compile")
 });
 static ADVICE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
@@ -32,21 +32,21 @@ static ADVICE: LazyLock<Regex> = LazyLock::new(|| {
         r"include|try|confirm|validate|stop|split|write|test|retry|skip|search|query|inspect|open|limit|only|once|instead|",
         r"compute|calculate|convert|escape|install|clean|commit|build|fetch|create|update|close|provide|send|give|put)\b"
     ))
-    .expect("a constant pattern")
+    .expect("constant patterns compile")
 });
 
-/// The remarks of a run that read as advice.
-pub(super) fn find(remarks: &[Feedback]) -> impl Iterator<Item = Finding> + '_ {
+/// Returns a finding for each remark of a run that reads as advice.
+pub(super) fn findings_from_feedback(remarks: &[SelfFeedback]) -> impl Iterator<Item = Finding> + '_ {
     (0u32..).zip(remarks).filter_map(|(remark, feedback)| {
         let title = feedback.text.trim();
-        let quote = quote::of(Place::SelfFeedback { remark }, title)?;
+        let quote = quote::quote_at(QuotePlace::SelfFeedback { remark }, title)?;
         reads_as_advice(title).then(|| Finding {
             kind: FindingKind::SelfFeedback,
             step: feedback.step.clone(),
             subject: String::new(),
             title: title.to_owned(),
             content: "An agent's own remark on its run.".to_owned(),
-            cue: Cue::default(),
+            cue: LessonCue::default(),
             quote,
             contradicts: None,
         })
@@ -61,7 +61,7 @@ fn reads_as_advice(text: &str) -> bool {
         && text.chars().count() <= REMARK_CHARS_MAX
         && text.split_whitespace().count() >= REMARK_WORDS_MIN
         && (ADVICE.is_match(text) || (CUE.is_match(text) && !STORY.is_match(text)))
-        && !commands_agents(text)
+        && !is_prompt_injection(text)
 }
 
 #[cfg(test)]
@@ -69,15 +69,15 @@ mod tests {
     use super::*;
     use retro_core::id::Step;
 
-    fn taken(text: &str) -> bool {
-        find(&[Feedback { step: Step::main(), text: text.to_owned() }]).count() == 1
+    fn is_accepted(text: &str) -> bool {
+        findings_from_feedback(&[SelfFeedback { step: Step::main(), text: text.to_owned() }]).count() == 1
     }
 
     #[test]
-    fn only_one_sentence_of_advice_is_taken() {
-        assert!(taken("Read the migration folder before changing a model."));
-        assert!(taken("Tag the release in git before you deploy."));
-        assert!(taken("When a test hangs, run it alone with a time limit"));
+    fn only_one_sentence_of_advice_is_accepted() {
+        assert!(is_accepted("Read the migration folder before changing a model."));
+        assert!(is_accepted("Tag the release in git before you deploy."));
+        assert!(is_accepted("When a test hangs, run it alone with a time limit"));
         for refused in [
             "",
             "ok",
@@ -90,7 +90,7 @@ mod tests {
             "Why is it so slow?",
             &format!("Check {}", "very long ".repeat(30)),
         ] {
-            assert!(!taken(refused), "{refused}");
+            assert!(!is_accepted(refused), "{refused}");
         }
     }
 }

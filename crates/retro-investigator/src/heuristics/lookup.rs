@@ -1,4 +1,4 @@
-//! Calls that only look: which tables, which columns, which files, which flights there are.
+//! Recognises calls that only look something up, such as tables, columns, files or flights.
 
 use std::sync::LazyLock;
 
@@ -8,18 +8,19 @@ use super::arguments::Command;
 use super::call::Call;
 use super::manner::is_name;
 
-/// Verbs that the names of looking tools start with.
+/// Verbs with which the names of look-up tools begin.
 const VERBS: &[&str] = &[
     "get", "list", "search", "find", "describe", "show", "lookup", "look", "read", "view", "fetch", "check",
     "inspect", "ls",
 ];
-/// Programs that only look.
+/// Programs that only look something up.
 const PROGRAMS: &[&str] =
     &["ls", "find", "tree", "pwd", "which", "whereis", "type", "man", "file", "stat", "find_file"];
 
 macro_rules! pattern {
     ($name:ident, $text:expr) => {
-        static $name: LazyLock<Regex> = LazyLock::new(|| Regex::new($text).expect("a constant pattern"));
+        static $name: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new($text).expect("constant patterns compile"));
     };
 }
 
@@ -37,21 +38,22 @@ pattern!(
 pattern!(DATABASES, r"(?i)^show\s+(?:databases|schemas)");
 pattern!(HELP, r"(?:^|\s)(?:--help|-h|--version)\s*$");
 
-/// How a looking call is called in a lesson: the same for all ways of looking the same thing up. `None` for a call
-/// that does something else.
-pub(super) fn label(call: &Call<'_>) -> Option<String> {
-    let label = match call.arguments.command() {
-        // A search takes its one text as a command would be taken; a statement is what it is.
-        Some(command) if command.sql || !call.raw.trim_start().starts_with('{') => of_command(command),
+/// Returns the label of a look-up in lessons, equal for all ways of looking the same thing up; `None` for any
+/// other call.
+pub(super) fn lookup_label(call: &Call<'_>) -> Option<String> {
+    let label = match call.arguments.as_command() {
+        // A search tool takes its one text in the parameter of a command, so its name decides. A statement or a
+        // bare command decides by itself.
+        Some(command) if command.sql || !call.raw.trim_start().starts_with('{') => command_label(command),
         Some(command) => {
-            of_command(command).or_else(|| names_looking(call.tool).then(|| call.tool.to_owned()))
+            command_label(command).or_else(|| is_lookup_name(call.tool).then(|| call.tool.to_owned()))
         }
-        None => names_looking(call.tool).then(|| call.tool.to_owned()),
+        None => is_lookup_name(call.tool).then(|| call.tool.to_owned()),
     };
     label.filter(|label| is_name(label))
 }
 
-fn of_command(command: &Command) -> Option<String> {
+fn command_label(command: &Command) -> Option<String> {
     let text = command.text.trim();
     if command.sql {
         let known = [(&TABLES, "SHOW TABLES"), (&COLUMNS, "DESCRIBE"), (&DATABASES, "SHOW DATABASES")];
@@ -61,7 +63,7 @@ fn of_command(command: &Command) -> Option<String> {
     if HELP.is_match(text) {
         return Some(format!("{program} --help"));
     }
-    // `find -delete` and `find -exec` act.
+    // `find -delete` and `find -exec` change something.
     let acts = command
         .words
         .iter()
@@ -69,8 +71,8 @@ fn of_command(command: &Command) -> Option<String> {
     (PROGRAMS.contains(&program) && !acts && command.programs().count() <= 2).then(|| program.to_owned())
 }
 
-/// Whether the name of a tool says that it looks.
-pub(super) fn names_looking(tool: &str) -> bool {
+/// Returns whether the name of a tool says that it looks something up.
+pub(super) fn is_lookup_name(tool: &str) -> bool {
     let first = tool.split(|c: char| !c.is_alphanumeric()).next().unwrap_or(tool);
     let word_end = first.find(char::is_uppercase).filter(|end| *end > 0).unwrap_or(first.len());
     VERBS.contains(&first[..word_end].to_lowercase().as_str())
@@ -81,11 +83,11 @@ mod tests {
     use super::*;
 
     fn labelled(tool: &str, raw: &str) -> Option<String> {
-        label(&Call::answered(tool, raw, ""))
+        lookup_label(&Call::with_answer(tool, raw, ""))
     }
 
     #[test]
-    fn every_way_of_looking_the_same_thing_up_has_one_name() {
+    fn equivalent_lookups_have_one_label() {
         for (tool, raw, expected) in [
             ("mysql", "SHOW TABLES", "SHOW TABLES"),
             ("mysql", "execute[show tables;]", "SHOW TABLES"),

@@ -1,8 +1,8 @@
-//! Manners: ways in which a call can be made, as they stand in `Cue::avoid` and `Cue::prefer`.
+//! Manners: ways of making a call, as stored in `Cue::avoid` and `Cue::prefer`.
 //!
-//! A manner has a text form that a person can read, that is equal for equal manners, and that is read back when a
-//! later run is judged: "was the call made like this?" A text that is none of these (a person's own words) holds
-//! when the arguments contain it.
+//! The text form of a manner is readable, is equal for equal manners, and can be parsed back when a later run
+//! is judged by it. A text that is no known manner (a person's own words) matches a call whose arguments
+//! contain it.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -15,61 +15,61 @@ use super::call::Call;
 use super::lookup;
 use super::prerequisite;
 
-/// Makes the manner of a parameter or a program from its name and what is said of it.
-type OfKey = fn(String, String) -> Manner;
+/// Constructor of a manner from the name of a parameter or a program and a detail.
+type MannerConstructor = fn(String, String) -> Manner;
 
-/// One way of making a call.
+/// Way of making a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// With a parameter.
-    With(String),
-    /// Without a parameter.
-    Without(String),
-    /// A parameter of this JSON type.
+    /// The call has the parameter.
+    WithParameter(String),
+    /// The call lacks the parameter.
+    WithoutParameter(String),
+    /// The parameter has this JSON type.
     Typed(String, String),
-    /// A parameter written in this pattern.
+    /// The parameter is written in this pattern.
     Written(String, String),
-    /// A parameter naming a thing of this kind, such as `credit_card` of `credit_card_17`.
+    /// The parameter names a thing of this kind, such as `credit_card` in `credit_card_17`.
     Kind(String, String),
-    /// A parameter with this word of a fixed choice.
+    /// The parameter has this word of a fixed choice.
     Value(String, String),
-    /// A program with an option.
-    Option(String, String),
-    /// A program without an option.
-    NoOption(String, String),
-    /// This program of several that do the same.
+    /// The program is called with the option.
+    WithOption(String, String),
+    /// The program is called without the option.
+    WithoutOption(String, String),
+    /// This program is used, of several that do the same.
     Program(String),
-    /// Another tool.
+    /// This tool is used instead of another.
     Tool(String),
-    /// Another call before: looking something up, or what the call needs done.
-    First(String),
-    /// In the marks of a code block.
+    /// Another call comes first, which looks something up or prepares this one.
+    CalledFirst(String),
+    /// The command is sent in a code block.
     Fenced,
-    /// As a bare command.
+    /// The command is sent without a code block.
     Bare,
-    /// The same call once more.
-    Again,
-    /// Anything else: the arguments contain it.
+    /// The identical call is repeated.
+    SameCallAgain,
+    /// The arguments contain this text, which is no other manner.
     Text(String),
 }
 
 impl fmt::Display for Manner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::With(key) => write!(f, "with `{key}`"),
-            Self::Without(key) => write!(f, "without `{key}`"),
+            Self::WithParameter(key) => write!(f, "with `{key}`"),
+            Self::WithoutParameter(key) => write!(f, "without `{key}`"),
             Self::Typed(key, kind) => write!(f, "`{key}` as {kind}"),
             Self::Written(key, pattern) => write!(f, "`{key}` written {pattern}"),
             Self::Kind(key, kind) => write!(f, "`{key}` of kind `{kind}`"),
             Self::Value(key, value) => write!(f, "`{key}` = `{value}`"),
-            Self::Option(program, option) => write!(f, "`{program}` with `{option}`"),
-            Self::NoOption(program, option) => write!(f, "`{program}` without `{option}`"),
+            Self::WithOption(program, option) => write!(f, "`{program}` with `{option}`"),
+            Self::WithoutOption(program, option) => write!(f, "`{program}` without `{option}`"),
             Self::Program(program) => write!(f, "program `{program}`"),
             Self::Tool(tool) => write!(f, "tool `{tool}`"),
-            Self::First(label) => write!(f, "first `{label}`"),
+            Self::CalledFirst(label) => write!(f, "first `{label}`"),
             Self::Fenced => f.write_str("in a code block"),
             Self::Bare => f.write_str("as a bare command"),
-            Self::Again => f.write_str("the same call again"),
+            Self::SameCallAgain => f.write_str("the same call again"),
             Self::Text(text) => f.write_str(text),
         }
     }
@@ -81,119 +81,127 @@ static FORM: LazyLock<Regex> = LazyLock::new(|| {
         r"`(?P<key>[^`]+)` (?:as (?P<type>.+)|written (?P<pattern>.+)|of kind `(?P<kind>[^`]+)`|= `(?P<value>[^`]+)`|",
         r"with `(?P<option>[^`]+)`|without `(?P<no_option>[^`]+)`))$"
     ))
-    .expect("a constant pattern")
+    .expect("constant patterns compile")
 });
 
 impl Manner {
-    /// Reads a manner back from its text.
-    pub(super) fn read(text: &str) -> Self {
+    /// Parses the text form of a manner.
+    pub(super) fn parse(text: &str) -> Self {
         match text {
             "in a code block" => return Self::Fenced,
             "as a bare command" => return Self::Bare,
-            "the same call again" => return Self::Again,
+            "the same call again" => return Self::SameCallAgain,
             _ => {}
         }
         let Some(found) = FORM.captures(text) else { return Self::Text(text.to_owned()) };
         let part = |name| found.name(name).map(|part| part.as_str().to_owned());
         if let (Some(word), Some(only)) = (part("word"), part("only")) {
             return match word.as_str() {
-                "with" => Self::With(only),
-                "without" => Self::Without(only),
+                "with" => Self::WithParameter(only),
+                "without" => Self::WithoutParameter(only),
                 "program" => Self::Program(only),
                 "tool" => Self::Tool(only),
-                _ => Self::First(only),
+                _ => Self::CalledFirst(only),
             };
         }
         let key = part("key").unwrap_or_default();
-        let shapes: [(&str, OfKey); 6] = [
+        let shapes: [(&str, MannerConstructor); 6] = [
             ("type", Self::Typed),
             ("pattern", Self::Written),
             ("kind", Self::Kind),
             ("value", Self::Value),
-            ("option", Self::Option),
-            ("no_option", Self::NoOption),
+            ("option", Self::WithOption),
+            ("no_option", Self::WithoutOption),
         ];
         let read = shapes.into_iter().find_map(|(name, make)| Some(make(key.clone(), part(name)?)));
         read.unwrap_or_else(|| Self::Text(text.to_owned()))
     }
 
-    /// Whether the call could be made in this manner or its opposite at all: it has the parameter or the program.
-    pub(super) fn concerns(&self, call: &Call<'_>) -> bool {
+    /// Returns whether the call could be made in this manner or its opposite: it has the parameter or runs the
+    /// program.
+    pub(super) fn applies_to(&self, call: &Call<'_>) -> bool {
         match self {
             Self::Typed(key, _) | Self::Written(key, _) | Self::Kind(key, _) | Self::Value(key, _) => {
-                parameter(call, key).is_some()
+                find_parameter(call, key).is_some()
             }
-            Self::Option(program, _) | Self::NoOption(program, _) => {
-                call.arguments.command().is_some_and(|command| command.programs().any(|one| one == program))
-            }
+            Self::WithOption(program, _) | Self::WithoutOption(program, _) => call
+                .arguments
+                .as_command()
+                .is_some_and(|command| command.programs().any(|one| one == program)),
             _ => true,
         }
     }
 
-    /// Whether the call was made in this manner. Never for what shows only between calls.
-    pub(super) fn holds(&self, call: &Call<'_>) -> bool {
-        let command = call.arguments.command();
-        let text_of = |key: &str| parameter(call, key).and_then(Value::as_str);
+    /// Returns whether the call was made in this manner. Always `false` for [`Self::SameCallAgain`], which one
+    /// call cannot show.
+    pub(super) fn matches_call(&self, call: &Call<'_>) -> bool {
+        let command = call.arguments.as_command();
+        let text_of = |key: &str| find_parameter(call, key).and_then(Value::as_str);
         match self {
-            Self::With(key) => parameter(call, key).is_some(),
-            Self::Without(key) => parameter(call, key).is_none(),
-            Self::Typed(key, kind) => parameter(call, key).is_some_and(|value| type_of(value) == kind),
-            Self::Written(key, pattern) => text_of(key).is_some_and(|text| pattern_of(text) == *pattern),
-            Self::Kind(key, kind) => text_of(key).and_then(kind_of) == Some(kind),
-            Self::Value(key, value) => parameter(call, key).is_some_and(|found| plain(found) == *value),
-            Self::Option(program, option) => has_option(call, program, option) == Some(true),
-            Self::NoOption(program, option) => has_option(call, program, option) == Some(false),
-            Self::Program(program) => command.is_some_and(|command| runs(command, program)),
+            Self::WithParameter(key) => find_parameter(call, key).is_some(),
+            Self::WithoutParameter(key) => find_parameter(call, key).is_none(),
+            Self::Typed(key, kind) => {
+                find_parameter(call, key).is_some_and(|value| json_type_name(value) == kind)
+            }
+            Self::Written(key, pattern) => text_of(key).is_some_and(|text| value_pattern(text) == *pattern),
+            Self::Kind(key, kind) => text_of(key).and_then(id_kind) == Some(kind),
+            Self::Value(key, value) => {
+                find_parameter(call, key).is_some_and(|found| format_value(found) == *value)
+            }
+            Self::WithOption(program, option) => has_option(call, program, option) == Some(true),
+            Self::WithoutOption(program, option) => has_option(call, program, option) == Some(false),
+            Self::Program(program) => command.is_some_and(|command| runs_program(command, program)),
             Self::Tool(tool) => call.tool == tool,
-            Self::First(label) => {
-                lookup::label(call).or_else(|| prerequisite::label(call)).as_deref() == Some(label)
+            Self::CalledFirst(label) => {
+                lookup::lookup_label(call).or_else(|| prerequisite::prerequisite_label(call)).as_deref()
+                    == Some(label)
             }
             Self::Fenced => command.is_some_and(|command| command.fenced),
             Self::Bare => command.is_some_and(|command| !command.fenced),
-            Self::Again => false,
+            Self::SameCallAgain => false,
             Self::Text(text) => !text.is_empty() && call.raw.to_lowercase().contains(&text.to_lowercase()),
         }
     }
 }
 
-/// The longest name of a tool, a parameter or a program that may stand in a lesson, in characters.
+/// Longest name of a tool, a parameter or a program in a lesson, in characters.
 const NAME_CHARS_MAX: usize = 80;
 
-/// Whether a text is a plain name: what holds other marks could end its place in a sentence.
+/// Returns whether a text is a plain name. Other characters could end the place of the name in a sentence.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.chars().count() <= NAME_CHARS_MAX
         && text.chars().all(|c| c.is_alphanumeric() || "_.-/:+ ".contains(c))
 }
 
-/// The value of a parameter by its path, such as `address.zip`.
-fn parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
+/// Returns the value of a parameter by its path, such as `address.zip`.
+fn find_parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
     let object = call.arguments.parameters()?;
     let mut parts = path.split('.');
     let first = object.get(parts.next()?)?;
     parts.try_fold(first, |value, part| value.get(part))
 }
 
-/// Whether a command runs a program, or one of several things that a program does: `helm upgrade`.
-fn runs(command: &Command, program: &str) -> bool {
+/// Returns whether a command runs a program or a subcommand, such as `helm upgrade`.
+fn runs_program(command: &Command, program: &str) -> bool {
     let (program, does) = program.split_once(' ').map_or((program, None), |(one, does)| (one, Some(does)));
     command.programs().any(|one| one == program)
-        && does.is_none_or(|does| command.words_of(program).first().is_some_and(|word| word == does))
+        && does.is_none_or(|does| command.words_after(program).first().is_some_and(|word| word == does))
 }
 
 fn has_option(call: &Call<'_>, program: &str, option: &str) -> Option<bool> {
-    let command = call.arguments.command()?;
-    let mut words = command.words_of(program).iter().chain(command.set_for(program));
+    let command = call.arguments.as_command()?;
+    let mut words = command.words_after(program).iter().chain(command.assignments_before(program));
     command.programs().any(|one| one == program).then(|| words.any(|word| word == option))
 }
 
-/// A value as a lesson names it: a word, `true`, `false`.
-pub(super) fn plain(value: &Value) -> String {
+/// Formats a value for a lesson: a word, `true`, `false`.
+pub(super) fn format_value(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The JSON type of a value in a person's words.
-pub(super) const fn type_of(value: &Value) -> &'static str {
+/// Returns the name of a value's JSON type in plain words.
+pub(super) const fn json_type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "true or false",
@@ -204,8 +212,8 @@ pub(super) const fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// The kind in an id such as `credit_card_2198526`: the words before its digits.
-pub(super) fn kind_of(text: &str) -> Option<&str> {
+/// Returns the kind in an id: the words before its digits, such as `credit_card` in `credit_card_2198526`.
+pub(super) fn id_kind(text: &str) -> Option<&str> {
     let (kind, digits) = text.rsplit_once(['_', '-'])?;
     let named = kind.starts_with(|c: char| c.is_ascii_lowercase())
         && kind.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c == '-');
@@ -213,8 +221,9 @@ pub(super) fn kind_of(text: &str) -> Option<&str> {
     (named && numbered).then_some(kind)
 }
 
-/// How a value is written, without the value: dates by their fields, else digits as `9` and letters as `a`.
-pub(super) fn pattern_of(text: &str) -> String {
+/// Returns the pattern in which a value is written: dates by their fields, otherwise digits as `9` and letters
+/// as `a`.
+pub(super) fn value_pattern(text: &str) -> String {
     static DATES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         [
             (r"^\d{4}-\d{2}-\d{2}$", "YYYY-MM-DD"),
@@ -226,7 +235,7 @@ pub(super) fn pattern_of(text: &str) -> String {
             (r"^\d{1,2}\.\d{1,2}\.\d{4}$", "DD.MM.YYYY"),
         ]
         .into_iter()
-        .map(|(pattern, name)| (Regex::new(pattern).expect("a constant pattern"), name))
+        .map(|(pattern, name)| (Regex::new(pattern).expect("constant patterns compile"), name))
         .collect()
     });
     if let Some((_, name)) = DATES.iter().find(|(pattern, _)| pattern.is_match(text)) {
@@ -253,14 +262,14 @@ mod tests {
     use super::*;
 
     fn holds(text: &str, tool: &str, raw: &str) -> bool {
-        let call = Call::answered(tool, raw, "");
-        let manner = Manner::read(text);
-        assert_eq!(manner.to_string(), text, "a manner is read back as it was written");
-        manner.holds(&call)
+        let call = Call::with_answer(tool, raw, "");
+        let manner = Manner::parse(text);
+        assert_eq!(manner.to_string(), text, "the text form of a manner parses back to itself");
+        manner.matches_call(&call)
     }
 
     #[test]
-    fn manners_are_seen_in_calls() {
+    fn manners_match_calls() {
         for (text, raw) in [
             ("with `seat`", r#"{"seat":1}"#),
             ("without `seat`", r#"{"row":1}"#),

@@ -1,9 +1,9 @@
-//! Whether a call failed, and the line that says so.
+//! Decides whether a call failed, and which line says so.
 //!
-//! What the log itself says counts first. Else the answer decides, and only by signs at its start, in its error
-//! fields or in its exit status: file contents and query results mention errors all day long. So a command that
-//! prints files is believed to have failed only by its own complaints, a shell answer only when every line of it
-//! is one, and an empty answer or an empty list is a success.
+//! The log's own flag comes first. Without one the answer decides, but only by its start, its error fields or
+//! its exit status, because file contents and query results mention errors all the time. So a command that
+//! prints files has failed only if the command itself complains, a shell answer only if every line of it is a
+//! complaint, and an empty answer or an empty list is a success.
 
 mod document;
 
@@ -14,123 +14,129 @@ use retro_core::trajectory::ToolCall;
 
 use super::arguments::{Arguments, Command, basename};
 use super::failing_line::failing_lines;
-use super::quote::head;
+use super::quote::first_chars;
 use super::signature;
-use super::{edit, ending};
+use super::{edit_failure, log_ending};
 
-/// How much of an answer is looked at, in characters, from its start: errors announce themselves.
+/// Maximum number of characters of an answer that are read, from its start: errors announce themselves there.
 const ANSWER_CHARS_MAX: usize = 6_000;
-/// The most lines of an answer that are looked at.
+/// Maximum number of lines of an answer that are read.
 const LINES_MAX: usize = 60;
-/// An answer of more lines than this is the content of something, not the refusal to give it.
+/// Maximum number of lines of a refusal; a longer answer is the requested content.
 const REFUSAL_LINES_MAX: usize = 4;
 
-/// What became of a call.
+/// Outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome<'a> {
-    /// It answered, and nothing says that it failed.
+pub enum CallOutcome<'a> {
+    /// The call was answered, and nothing says that it failed.
     Succeeded,
-    /// It failed.
-    Failed(Failure<'a>),
+    /// The call failed.
+    Failed(CallFailure<'a>),
     /// The log holds no answer.
     Unanswered,
 }
 
-/// How a call failed.
+/// Failure of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure<'a> {
-    /// The words of the answer that say so, verbatim; empty when there are none.
+pub struct CallFailure<'a> {
+    /// Words of the answer that report the failure, verbatim; empty when there are none.
     pub line: &'a str,
-    /// The signature of the error; empty when the failure has no words of its own.
+    /// Signature of the error; empty when the failure has no words of its own.
     pub error: String,
 }
 
-impl<'a> Failure<'a> {
-    /// The failure that says this.
-    pub(super) fn said(line: &'a str) -> Self {
-        Self { line, error: signature::of(line) }
+impl<'a> CallFailure<'a> {
+    /// Creates the failure that this line reports.
+    pub(super) fn from_line(line: &'a str) -> Self {
+        Self { line, error: signature::error_signature(line) }
     }
 }
 
-/// Judges a call by what the log says, else by its answer.
-pub(super) fn judge<'a>(call: &'a ToolCall, arguments: &Arguments) -> Outcome<'a> {
+/// Judges a call by the log's own flag, else by its answer.
+pub(super) fn judge_outcome<'a>(call: &'a ToolCall, arguments: &Arguments) -> CallOutcome<'a> {
     let answer = call.answer.as_deref().map(str::trim);
     match (call.failed, answer) {
-        (Some(false), _) => Outcome::Succeeded,
+        (Some(false), _) => CallOutcome::Succeeded,
         (Some(true), answer) => {
             let answer = answer.unwrap_or("");
-            Outcome::Failed(
-                failure_in(&call.tool, arguments, answer)
-                    .unwrap_or_else(|| Failure::said(cause(answer).unwrap_or_else(|| first_line(answer)))),
-            )
+            CallOutcome::Failed(find_failure(&call.tool, arguments, answer).unwrap_or_else(|| {
+                CallFailure::from_line(find_failing_line(answer).unwrap_or_else(|| first_line(answer)))
+            }))
         }
-        (None, None) => Outcome::Unanswered,
+        (None, None) => CallOutcome::Unanswered,
         (None, Some(answer)) => {
-            failure_in(&call.tool, arguments, answer).map_or(Outcome::Succeeded, Outcome::Failed)
+            find_failure(&call.tool, arguments, answer).map_or(CallOutcome::Succeeded, CallOutcome::Failed)
         }
     }
 }
 
-/// Judges code that a terminal ran, which says itself whether it failed. What it printed may be anything, so that it has
-/// words only where they are an error's own.
-pub(super) fn of_terminal<'a>(
+/// Judges code that a terminal executed and whose failure the terminal reports. The output may be anything, so
+/// it supplies the failure's words only if they read as an error.
+pub(super) fn judge_terminal<'a>(
     failed: bool,
     tool: &str,
     arguments: &Arguments,
     answer: &'a str,
-) -> Outcome<'a> {
-    let words = || failure_in(tool, arguments, answer).unwrap_or_else(|| Failure::said(""));
-    if failed { Outcome::Failed(words()) } else { Outcome::Succeeded }
+) -> CallOutcome<'a> {
+    let words = || find_failure(tool, arguments, answer).unwrap_or_else(|| CallFailure::from_line(""));
+    if failed { CallOutcome::Failed(words()) } else { CallOutcome::Succeeded }
 }
 
-fn failure_in<'a>(tool: &str, arguments: &Arguments, whole: &'a str) -> Option<Failure<'a>> {
-    let answer = head(whole, ANSWER_CHARS_MAX);
+fn find_failure<'a>(tool: &str, arguments: &Arguments, whole: &'a str) -> Option<CallFailure<'a>> {
+    let answer = first_chars(whole, ANSWER_CHARS_MAX);
     if answer.is_empty() || answer.starts_with("[(") || answer.starts_with("[{") || answer.starts_with("[]") {
         return None;
     }
     if answer.starts_with('{') {
-        return document::structured(answer);
+        return document::find_json_failure(answer);
     }
-    if let Some(failure) = document::refused_with(answer).or_else(|| document::in_xml(answer)) {
+    if let Some(failure) =
+        document::find_status_failure(answer).or_else(|| document::find_xml_failure(answer))
+    {
         return Some(failure);
     }
     if let Some(status) = EXIT.captures(answer) {
         let failed = status.iter().skip(1).flatten().any(|code| code.as_str() != "0");
-        return failed.then(|| Failure::said(complaint(answer).or_else(|| cause(whole)).unwrap_or("")));
+        return failed.then(|| {
+            CallFailure::from_line(find_error_line(answer).or_else(|| find_failing_line(whole)).unwrap_or(""))
+        });
     }
-    let command = arguments.command();
+    let command = arguments.as_command();
     let lines = || answer.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX);
     let content = command.is_some_and(prints_files) && lines().count() > REFUSAL_LINES_MAX;
     if !content {
-        if let Some(line) = raised(answer).or_else(|| edit::refusal(answer)) {
-            return Some(Failure::said(line));
+        if let Some(line) = find_exception(answer).or_else(|| edit_failure::find_edit_failure(answer)) {
+            return Some(CallFailure::from_line(line));
         }
         if STARTS.is_match(answer) || (SHORT_STARTS.is_match(answer) && lines().count() <= REFUSAL_LINES_MAX)
         {
-            return Some(Failure::said(first_line(answer)));
+            return Some(CallFailure::from_line(first_line(answer)));
         }
-        if let Some(line) = ending::error(tool, arguments, whole) {
-            return Some(Failure::said(line));
+        if let Some(line) = log_ending::find_final_error(tool, arguments, whole) {
+            return Some(CallFailure::from_line(line));
         }
-        if let Some(found) = EXITED.find(answer).filter(|_| !ending::shows(tool, arguments)) {
-            let document = document::behind(&answer[found.end()..]);
-            let said = || Failure::said(cause(whole).unwrap_or_else(|| found.as_str().trim()));
+        if let Some(found) = EXITED.find(answer).filter(|_| !log_ending::prints_foreign_text(tool, arguments))
+        {
+            let document = document::find_embedded_failure(&answer[found.end()..]);
+            let said =
+                || CallFailure::from_line(find_failing_line(whole).unwrap_or_else(|| found.as_str().trim()));
             return Some(document.unwrap_or_else(said));
         }
     }
     command
         .filter(|command| !command.program)
-        .and_then(|command| complaints(command, answer))
-        .map(Failure::said)
+        .and_then(|command| find_shell_complaint(command, answer))
+        .map(CallFailure::from_line)
 }
 
 macro_rules! pattern {
     ($name:ident, $text:expr) => {
-        static $name: LazyLock<Regex> = LazyLock::new(|| Regex::new($text).expect("a constant pattern"));
+        static $name: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new($text).expect("constant patterns compile"));
     };
 }
 
-// Exit status as harnesses write it, in front or on a line of its own.
+// Exit status as harnesses write it, at the start or on its own line.
 pattern!(
     EXIT,
     concat!(
@@ -138,12 +144,12 @@ pattern!(
         r"^(?:process exited with (?:code|status) (\d+)|\[exit (?:code|status):? (\d+)\])"
     )
 );
-// What a runner says of something that it ran and that failed.
+// Words with which a runner reports that a command failed.
 pattern!(
     EXITED,
     r"(?im)^.{1,80}\b(?:exited|failed|terminated|finished) with (?:a )?(?:non-?zero )?(?:exit |status )?(?:code|status)[: ]+[1-9]\d{0,2}\b.*$"
 );
-// Words that only an error starts with.
+// Words with which only an error begins.
 pattern!(
     STARTS,
     concat!(
@@ -158,7 +164,7 @@ pattern!(
         r"Your proposed edit has introduced new syntax error)"
     )
 );
-// Words that an error starts with, and prose too: believed in a short answer.
+// Words with which errors begin, and prose too; they count only in a short answer.
 pattern!(
     SHORT_STARTS,
     concat!(
@@ -168,7 +174,7 @@ pattern!(
         r"internal server error|service unavailable|rate limit|too many requests|tool (?:call|execution) failed|[\w ]{1,40} failed: )"
     )
 );
-// How a syntax error begins in Python.
+// Start of a Python syntax error.
 pattern!(SYNTAX_PLACE, r#"\AFile "[^"]+", line \d+\s*\n"#);
 pattern!(RAISED, r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning)\b");
 pattern!(
@@ -181,38 +187,39 @@ pattern!(
         r": (?:-c: )?line \d+: "
     )
 );
-// What programs say beside their work.
+// Notices that programs print while they work.
 pattern!(NOTICE, r"^tar: Removing leading ");
-// A shell that cannot read what it is to run.
+// A shell cannot parse its command.
 pattern!(
     SHELL_SYNTAX,
     r"^(?:\S*/)?(?:ba|z|da|k)?sh: (?:-c: |eval: )?(?:line )?\d+: (?i:syntax error|unexpected EOF)"
 );
-// A program that can do nothing at all, and not only nothing with one of its files.
+// A program cannot work at all, as opposed to failing on one of its files.
 pattern!(CAN_NOTHING, r"(?i)^(?:invalid input|unable to (?:resolve|connect|parse|read)|cannot execute)");
-// The last line of a program that was called wrongly.
+// Last line of a program that was called with wrong arguments.
 pattern!(HINT, r"^Try ['`‘]([\w./+-]+)(?: --help| -h)?['’]");
 pattern!(CONTINUES, r"(?i)^(?:try '|try `|usage:|or:|see '|\s{2,})");
 
-/// The exception at the end of a traceback that starts the answer or ends it.
-fn raised(answer: &str) -> Option<&str> {
+/// Returns the exception of a traceback at the start or the end of the answer.
+fn find_exception(answer: &str) -> Option<&str> {
     const HEADER: &str = "Traceback (most recent call last)";
-    // A syntax error comes with the place alone.
+    // A syntax error has no traceback, only its place.
     let at = if answer.starts_with("File \"") { 0 } else { answer.find(HEADER)? };
     let last = answer[at..].lines().rev().map(str::trim).find(|line| RAISED.is_match(line));
     match last {
         Some(line) if at == 0 || answer.trim_end().ends_with(line) => Some(line),
         None if answer.starts_with(HEADER) => Some(HEADER),
-        // What was raised is cut off.
+        // The exception itself is cut off.
         None if at == 0 && SYNTAX_PLACE.is_match(answer) => Some(first_line(answer)),
         _ => None,
     }
 }
 
-/// The first complaint of a shell answer that consists of complaints; output beside it means that it worked, unless the
-/// program itself says at the end that it did not.
-fn complaints<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
-    if let Some(line) = given_up(command, answer).or_else(|| stopped(command, answer)) {
+/// Returns the first complaint of a shell answer that consists of complaints only. Other output means that the
+/// command worked, unless the program says at its end that it did not.
+fn find_shell_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
+    if let Some(line) = find_exit_complaint(command, answer).or_else(|| find_fatal_complaint(command, answer))
+    {
         return Some(line);
     }
     let mut first = None;
@@ -221,7 +228,7 @@ fn complaints<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
             continue;
         }
         let shows_usage = first.is_none() && line.starts_with("Usage: ");
-        if !shows_usage && !complains(command, line.trim()) {
+        if !shows_usage && !is_complaint(command, line.trim()) {
             return None;
         }
         first = first.or(Some(line.trim()));
@@ -229,8 +236,9 @@ fn complaints<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
     first
 }
 
-/// The complaint of a program that ends by pointing to its own manual, or by saying that it leaves with a failure.
-fn given_up<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
+/// Returns the complaint of a program whose last line points to its manual or reports that it exits with a
+/// failure.
+fn find_exit_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
     let lines: Vec<_> =
         answer.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX).collect();
     let (last, before) = lines.split_last()?;
@@ -241,9 +249,9 @@ fn given_up<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
     (ends && command.words.iter().any(|word| basename(word) == speaker)).then_some(*complaint)
 }
 
-/// What says that nothing came of the command although other text stands beside it: the shell could not read it, or its
-/// last program could do nothing with what it got.
-fn stopped<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
+/// Returns the line that says that the command achieved nothing although the answer holds other text: the shell
+/// could not parse it, or its last program could not use its input.
+fn find_fatal_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
     let mut lines = answer.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX);
     let first = lines.clone().next()?;
     if SHELL_SYNTAX.is_match(first) {
@@ -256,8 +264,8 @@ fn stopped<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
     })
 }
 
-/// Whether a program of the command (or a shell) complains in this line.
-fn complains(command: &Command, line: &str) -> bool {
+/// Returns whether this line is a complaint of a program of the command, or of the shell.
+fn is_complaint(command: &Command, line: &str) -> bool {
     if !COMPLAINT.is_match(line) {
         return false;
     }
@@ -269,14 +277,14 @@ fn complains(command: &Command, line: &str) -> bool {
         || command.programs().any(|program| program.starts_with(speaker) && !speaker.is_empty())
 }
 
-/// The line of a log that says why the work failed, for an answer that is known to have failed.
-fn cause(answer: &str) -> Option<&str> {
+/// Returns the line that says why the work failed, from the log of work that is known to have failed.
+fn find_failing_line(answer: &str) -> Option<&str> {
     failing_lines(answer).first().map(|line| line.text)
 }
 
-/// The first line of an answer that reads like an error.
-fn complaint(answer: &str) -> Option<&str> {
-    raised(answer).or_else(|| {
+/// Returns the first line of an answer that reads like an error.
+fn find_error_line(answer: &str) -> Option<&str> {
+    find_exception(answer).or_else(|| {
         answer.lines().take(LINES_MAX).map(str::trim).find(|line| {
             !EXIT.is_match(line)
                 && (STARTS.is_match(line) || SHORT_STARTS.is_match(line) || COMPLAINT.is_match(line))
@@ -284,7 +292,7 @@ fn complaint(answer: &str) -> Option<&str> {
     })
 }
 
-/// Commands whose answer is the content of files, which may say anything.
+/// Returns whether the answer is the content of files, which may say anything.
 fn prints_files(command: &Command) -> bool {
     const PRINTERS: &[&str] = &[
         "cat",

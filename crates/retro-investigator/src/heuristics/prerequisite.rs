@@ -1,20 +1,22 @@
-//! Prerequisites: a call fails, something else is done, and the very same call succeeds. What was done in between is the lesson.
+//! Prerequisites: a call fails, something else is done, and the identical call succeeds. The call in between is
+//! the lesson.
 //!
-//! It has to be the one thing that was done: with two nobody knows which counted. Writing a file is no prerequisite (what was
-//! written is what helped, and another run writes something else), and neither is thinking, waiting or talking.
+//! It must be the only one: with two, it is unknown which one mattered. Writing a file is no prerequisite,
+//! because the content is what helped and another run writes something else. Thinking, waiting and talking are
+//! none either.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use retro_core::finding::FindingKind;
 
+use super::advice::format_when_title;
 use super::call::Call;
-use super::demand::when;
-use super::lesson::{Lesson, then_succeeded};
+use super::lesson::{Lesson, describe_success};
 use super::lookup;
 use super::manner::{Manner, is_name};
 
-/// The longest text in the arguments of a prerequisite, in characters: what is longer writes something.
+/// Longest text in the arguments of a prerequisite, in characters; a call with a longer one writes content.
 const TEXT_CHARS_MAX: usize = 120;
 
 /// Words in the names of tools that write, think, wait or talk.
@@ -23,10 +25,11 @@ static NO_PREREQUISITE: LazyLock<Regex> = LazyLock::new(|| {
         r"(?i)(?:^|[_.\-/ ])(?:edit|edits|write|patch|replace|insert|append|think|thought|plan|note|wait|sleep|pause|say|message|",
         r"respond|reply|ask|calculate|compute|submit|finish|done|scroll|click|type|press)(?:$|[_.\-/ ])"
     ))
-    .expect("a constant pattern")
+    .expect("constant patterns compile")
 });
 
-/// Shell commands that make something else possible; to make the missing thing up, as `mkdir` does, is none: the program, and the word that says what it does where it does many things.
+/// Shell commands that are prerequisites, reduced to the program, with its subcommand where it has several.
+/// Creating the missing thing, as `mkdir` does, is no prerequisite.
 static SETUP: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^(?:sudo )?(?:(?P<one>chmod|chown|source|ssh-add|kinit)|",
@@ -35,31 +38,35 @@ static SETUP: LazyLock<Regex> = LazyLock::new(|| {
         r"(?:docker|podman|helm|aws|az|gcloud|gh|kubectl|npm|terraform|vault) (?:login|pull|start|init|auth|config|repo)|",
         r"(?:systemctl|service) (?:start|restart)))(?:\s|$)"
     ))
-    .expect("a constant pattern")
+    .expect("constant patterns compile")
 });
 
-/// What made the very same call succeed: the one thing that was done between the two. `between` holds every call of the
-/// step that stands between them.
-pub(super) fn lesson(failing: &Call<'_>, between: &[Call<'_>]) -> Option<Lesson> {
-    let mut acts = between.iter().filter(|call| lookup::label(call).is_none());
+/// Returns the lesson that the one call in `between` made the identical call succeed. `between` must hold every
+/// call of the step between the failing call and its repetition.
+pub(super) fn prerequisite_lesson(failing: &Call<'_>, between: &[Call<'_>]) -> Option<Lesson> {
+    let mut acts = between.iter().filter(|call| lookup::lookup_label(call).is_none());
     let (Some(act), None) = (acts.next(), acts.next()) else { return None };
-    let label = label(act).filter(|_| act.succeeded() && act.error().is_empty())?;
+    let label = prerequisite_label(act).filter(|_| act.succeeded() && act.error().is_empty())?;
     Some(Lesson {
         kind: FindingKind::Repair,
-        title: when(failing.tool, failing.error(), &format!("{} `{label}` first", verb(act))),
+        title: format_when_title(
+            failing.tool,
+            failing.error(),
+            &format!("{} `{label}` first", call_verb(act)),
+        ),
         avoid: None,
-        prefer: Some(Manner::First(label)),
-        after: format!("{} The same call did not fail after it.", then_succeeded(act)),
+        prefer: Some(Manner::CalledFirst(label)),
+        after: format!("{} The same call did not fail after it.", describe_success(act)),
     })
 }
 
-fn verb(act: &Call<'_>) -> &'static str {
-    if act.arguments.command().is_some() { "run" } else { "call" }
+fn call_verb(act: &Call<'_>) -> &'static str {
+    if act.arguments.as_command().is_some() { "run" } else { "call" }
 }
 
-/// How something that may be a prerequisite is called in a lesson; `None` for what is none.
-pub(super) fn label(call: &Call<'_>) -> Option<String> {
-    if let Some(command) = call.arguments.command() {
+/// Returns the label of a possible prerequisite in lessons; `None` for any other call.
+pub(super) fn prerequisite_label(call: &Call<'_>) -> Option<String> {
+    if let Some(command) = call.arguments.as_command() {
         let found = SETUP.captures(command.text.trim())?;
         let label = found.name("one").or_else(|| found.name("many"))?.as_str();
         return (command.programs().filter(|program| *program != "sudo").count() == 1)
@@ -69,9 +76,9 @@ pub(super) fn label(call: &Call<'_>) -> Option<String> {
         value.as_str().is_none_or(|text| text.chars().count() <= TEXT_CHARS_MAX && !text.contains('\n'))
     };
     let acts = is_name(call.tool)
-        && lookup::label(call).is_none()
+        && lookup::lookup_label(call).is_none()
         && !NO_PREREQUISITE.is_match(call.tool)
-        && call.arguments.object()?.values().all(short);
+        && call.arguments.as_object()?.values().all(short);
     acts.then(|| call.tool.to_owned())
 }
 
@@ -80,11 +87,11 @@ mod tests {
     use super::*;
 
     fn labelled(tool: &str, raw: &str) -> Option<String> {
-        label(&Call::answered(tool, raw, ""))
+        prerequisite_label(&Call::with_answer(tool, raw, ""))
     }
 
     #[test]
-    fn what_makes_something_possible_has_a_name_and_what_writes_thinks_or_looks_has_none() {
+    fn only_prerequisites_have_a_label() {
         for (tool, raw, expected) in [
             ("login", r#"{"user":"anna"}"#, "login"),
             ("create_branch", r#"{"name":"x"}"#, "create_branch"),

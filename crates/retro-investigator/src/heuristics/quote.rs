@@ -1,26 +1,29 @@
-//! Verbatim excerpts within the length that the core keeps.
+//! Verbatim excerpts of at most the length that the core stores.
 
 use retro_core::finding::{QUOTE_CHARS_MAX, Quote};
-use retro_core::trajectory::Place;
+use retro_core::trajectory::QuotePlace;
 
-/// A quote of `words`, which must be a slice of the text at `place`; `None` when nothing but space would be left.
-pub(super) fn of(place: Place, words: &str) -> Option<Quote> {
-    let text = head(words.trim(), QUOTE_CHARS_MAX).trim_end();
+/// Quotes `words`, which must be a slice of the text at `place`; `None` when nothing but white space would be
+/// left.
+pub(super) fn quote_at(place: QuotePlace, words: &str) -> Option<Quote> {
+    let text = first_chars(words.trim(), QUOTE_CHARS_MAX).trim_end();
     (!text.is_empty()).then(|| Quote { place, text: text.to_owned() })
 }
 
-/// The first `chars_max` characters of a text.
-pub(super) fn head(text: &str, chars_max: usize) -> &str {
+/// Returns the first `chars_max` characters of a text.
+pub(super) fn first_chars(text: &str, chars_max: usize) -> &str {
     text.char_indices().nth(chars_max).map_or(text, |(end, _)| &text[..end])
 }
 
-/// At most `chars_max` characters on one line, cut at a word where that leaves most of them, with a mark.
-pub(super) fn shortened(text: &str, chars_max: usize) -> String {
-    let line = head(text, chars_max.saturating_mul(4)).split_whitespace().collect::<Vec<_>>().join(" ");
+/// Shortens a text to one line of at most `chars_max` characters. Cuts it between words where that keeps more
+/// than half of it, and marks the cut with `…`.
+pub(super) fn shorten_text(text: &str, chars_max: usize) -> String {
+    let line =
+        first_chars(text, chars_max.saturating_mul(4)).split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= chars_max {
         return line;
     }
-    let cut = head(&line, chars_max.saturating_sub(1));
+    let cut = first_chars(&line, chars_max.saturating_sub(1));
     let at_word = cut.rfind(' ').filter(|end| *end > cut.len() / 2).map_or(cut, |end| &cut[..end]);
     format!("{}…", at_word.trim_end_matches(['…', ',', ';', ' ']))
 }
@@ -31,16 +34,16 @@ mod tests {
 
     #[test]
     fn a_quote_is_cut_at_characters_and_never_blank() {
-        let place = Place::Message { turn: 0 };
-        assert_eq!(of(place, "  \n "), None);
+        let place = QuotePlace::Message { turn: 0 };
+        assert_eq!(quote_at(place, "  \n "), None);
         let long = "ü".repeat(QUOTE_CHARS_MAX + 7);
-        assert_eq!(of(place, &long).unwrap().text.chars().count(), QUOTE_CHARS_MAX);
+        assert_eq!(quote_at(place, &long).unwrap().text.chars().count(), QUOTE_CHARS_MAX);
     }
 
     #[test]
     fn a_shortened_text_ends_at_a_word() {
-        assert_eq!(shortened("one  two\nthree", 40), "one two three");
-        assert_eq!(shortened("one two three", 10), "one two…");
-        assert_eq!(shortened("abcdefghijkl", 5), "abcd…");
+        assert_eq!(shorten_text("one  two\nthree", 40), "one two three");
+        assert_eq!(shorten_text("one two three", 10), "one two…");
+        assert_eq!(shorten_text("abcdefghijkl", 5), "abcd…");
     }
 }

@@ -1,99 +1,107 @@
-//! Repairs: a call fails, a changed call gets past the error; the difference is the lesson.
+//! Repairs: a call fails and a changed call gets past the error; the difference is the lesson.
 //!
-//! In order of what a lesson is worth:
-//! 1. **Look-up.** Between the two stood a call that only looks, and its answer holds a name that the later call
-//!    uses and the failing one did not: the lesson is to look first. Names guessed right teach nothing.
-//! 2. **Manner.** The later call succeeded and differs in one way that means the same in another run: a parameter
-//!    more, less or renamed, another type, spelling, kind or choice, another option or program. Where the error does not
-//!    say what it is about, one option more or one other choice counts only from one call to the very next one.
+//! Kinds of lessons, most valuable first:
+//! 1. **Look-up.** A look-up was made between the two calls, and its answer holds a name that the later call
+//!    uses and the failing one did not. The lesson is to look up first. A name that was guessed right teaches
+//!    nothing.
+//! 2. **Manner.** The later call succeeded and differs in one way that means the same in another run: a
+//!    parameter added, removed or renamed, another type, spelling, kind or choice, another option or program.
+//!    Where the error does not say what it is about, an added option or another choice counts only between two
+//!    consecutive calls.
 //! 3. **Stated.** The later call uses a number that the error named.
-//! 4. **Prerequisite.** The very same call succeeded after one other thing was done (`prerequisite`).
+//! 4. **Prerequisite.** The identical call succeeded after one other call (`prerequisite`).
 //! 5. **Tool.** Another tool took exactly the same arguments, or another look-up of the same kind answered.
 //!
-//! Anything else differs only in values of its run: no repair, and what the error demands is left to `failure`.
+//! Any other difference is only a value of its run. It is no repair; what the error demands is left to
+//! `failure`.
 
 use std::collections::BTreeSet;
 
 use retro_core::finding::{Finding, FindingKind};
 use serde_json::Value;
 
+use super::advice::format_when_title;
 use super::call::{Call, StepCalls};
-use super::demand::when;
-use super::difference::{Between, Difference, between};
-use super::errors::Errors;
-use super::lesson::{Lesson, then_succeeded};
+use super::difference::{Difference, InterveningCalls, compare_calls};
+use super::handled_errors::HandledErrors;
+use super::lesson::{Lesson, describe_success};
 use super::lookup;
 use super::manner::{Manner, is_name};
 use super::prerequisite;
-use super::quote::head;
+use super::quote::first_chars;
 
-/// How many calls after a failing one are looked at: what comes later has other reasons.
+/// Maximum number of calls after a failing one that are considered; later ones have other reasons.
 const CALLS_AFTER_MAX: usize = 12;
-/// How soon another tool must take over to count as taking over.
+/// Maximum number of calls within which another tool must follow to count as a replacement.
 const TOOL_SWITCH_CALLS_MAX: usize = 4;
-/// Parts that the names of two look-ups of one kind share from their start, as in `find_user_by_…`.
+/// Leading parts that the names of two look-ups of one kind share, as in `find_user_by_…`.
 const TOOL_PARTS_SHARED_MIN: usize = 3;
-/// How much of a look-up's answer is searched for names, in characters.
+/// Maximum number of characters of a look-up's answer that are searched for names.
 const ANSWER_CHARS_MAX: usize = 20_000;
-/// The shortest name that counts as found in an answer; shorter ones are found in any.
+/// Shortest name that is searched for in an answer; a shorter one occurs in any.
 const NAME_CHARS_MIN: usize = 2;
 
-/// The repairs of a step, one an error.
-pub(super) fn find(step: &StepCalls<'_>, errors: &mut Errors) -> Vec<Finding> {
+/// Returns the repairs of a step, one for each error.
+pub(super) fn find_repairs(step: &StepCalls<'_>, errors: &mut HandledErrors) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, failing) in step.calls.iter().enumerate() {
-        if !errors.open(step.step, failing) {
+        if !errors.needs_lesson(step.step, failing) {
             continue;
         }
-        let repaired = way_out(&step.calls, at).and_then(|lesson| lesson.of(step.step, failing));
+        let repaired =
+            find_repair(&step.calls, at).and_then(|lesson| lesson.into_finding(step.step, failing));
         if let Some(finding) = repaired {
-            errors.close(step.step, failing);
+            errors.mark_handled(step.step, failing);
             findings.push(finding);
         }
     }
     findings
 }
 
-fn way_out(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
+fn find_repair(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
     let failing = &calls[at];
-    let looks_itself = lookup::label(failing).is_some();
-    let (mut last, mut last_at, mut stood) = (failing, at, Between::Nothing);
+    let looks_itself = lookup::lookup_label(failing).is_some();
+    let (mut last, mut last_at, mut stood) = (failing, at, InterveningCalls::Harmless);
     let mut lookups: Vec<&Call<'_>> = Vec::new();
     for (nth, later) in calls.iter().enumerate().skip(at + 1).take(CALLS_AFTER_MAX) {
         let same_tool = later.tool == failing.tool;
         if same_tool && later.raw == last.raw && later.succeeded() {
-            // Whatever is changed after this, the error was left without it.
-            return prerequisite::lesson(last, &calls[last_at + 1..nth]);
+            // The identical call got past the error, so no later change can be its repair.
+            return prerequisite::prerequisite_lesson(last, &calls[last_at + 1..nth]);
         }
         if same_tool && later.error() == failing.error() {
-            (last, last_at, stood) = (later, nth, Between::Nothing);
-        } else if later.succeeded() && lookup::label(later).is_some() && !(same_tool && looks_itself) {
+            (last, last_at, stood) = (later, nth, InterveningCalls::Harmless);
+        } else if later.succeeded() && lookup::lookup_label(later).is_some() && !(same_tool && looks_itself) {
             lookups.push(later);
-        } else if same_tool && !prepares(failing, later) {
-            match between(last, later, stood) {
-                Difference::Unrelated => stood = Between::Others,
-                difference => return lesson_of(last, later, &lookups, difference),
+        } else if same_tool && !is_preparation(failing, later) {
+            match compare_calls(last, later, stood) {
+                Difference::Unrelated => stood = InterveningCalls::Others,
+                difference => return build_lesson(last, later, &lookups, difference),
             }
         } else if !later.answer.trim().is_empty() {
-            stood = Between::Others;
+            stood = InterveningCalls::Others;
         }
     }
-    calls[at + 1..].iter().take(TOOL_SWITCH_CALLS_MAX).find_map(|later| switched(failing, later))
+    calls[at + 1..]
+        .iter()
+        .take(TOOL_SWITCH_CALLS_MAX)
+        .find_map(|later| lesson_from_tool_switch(failing, later))
 }
 
-/// Whether a command makes another one possible, and is no other way of giving it.
-fn prepares(failing: &Call<'_>, later: &Call<'_>) -> bool {
-    later.arguments.command().is_some()
-        && prerequisite::label(later).is_some_and(|label| prerequisite::label(failing) != Some(label))
+/// Returns whether a later command prepares the failing one, and is not another way of writing it.
+fn is_preparation(failing: &Call<'_>, later: &Call<'_>) -> bool {
+    later.arguments.as_command().is_some()
+        && prerequisite::prerequisite_label(later)
+            .is_some_and(|label| prerequisite::prerequisite_label(failing) != Some(label))
 }
 
-fn lesson_of(
+fn build_lesson(
     failing: &Call<'_>,
     later: &Call<'_>,
     lookups: &[&Call<'_>],
     difference: Difference,
 ) -> Option<Lesson> {
-    if let Some(lesson) = looked_up(failing, later, lookups, &difference) {
+    if let Some(lesson) = lesson_from_lookup(failing, later, lookups, &difference) {
         return Some(lesson);
     }
     if !later.succeeded() {
@@ -102,22 +110,24 @@ fn lesson_of(
     match difference {
         Difference::Manner { avoid, prefer } => Some(Lesson {
             kind: FindingKind::Repair,
-            title: when(failing.tool, failing.error(), &advice(&avoid, &prefer)),
+            title: format_when_title(failing.tool, failing.error(), &format_advice(&avoid, &prefer)),
             avoid: Some(avoid),
             prefer: Some(prefer),
-            after: then_succeeded(later),
+            after: describe_success(later),
         }),
-        Difference::Values(keys) => stated(failing, later, &keys),
+        Difference::Values(keys) => lesson_from_stated_number(failing, later, &keys),
         Difference::Unrelated => None,
     }
 }
 
-/// What to do, for a pair of manners.
-fn advice(avoid: &Manner, prefer: &Manner) -> String {
+/// Formats the advice for a pair of manners.
+fn format_advice(avoid: &Manner, prefer: &Manner) -> String {
     match (avoid, prefer) {
-        (Manner::With(gone), Manner::With(come)) => format!("pass `{come}` instead of `{gone}`"),
-        (_, Manner::With(key)) => format!("pass `{key}` as well"),
-        (_, Manner::Without(key)) => format!("leave `{key}` out"),
+        (Manner::WithParameter(gone), Manner::WithParameter(come)) => {
+            format!("pass `{come}` instead of `{gone}`")
+        }
+        (_, Manner::WithParameter(key)) => format!("pass `{key}` as well"),
+        (_, Manner::WithoutParameter(key)) => format!("leave `{key}` out"),
         (Manner::Typed(_, wrong), Manner::Typed(key, right)) => {
             format!("pass `{key}` as {right}, not as {wrong}")
         }
@@ -130,11 +140,11 @@ fn advice(avoid: &Manner, prefer: &Manner) -> String {
         (Manner::Value(_, wrong), Manner::Value(key, right)) => {
             format!("set `{key}` to `{right}` instead of `{wrong}`")
         }
-        (Manner::Option(_, wrong), Manner::Option(program, right)) => {
+        (Manner::WithOption(_, wrong), Manner::WithOption(program, right)) => {
             format!("call `{program}` with `{right}` instead of `{wrong}`")
         }
-        (_, Manner::Option(program, option)) => format!("call `{program}` with `{option}`"),
-        (_, Manner::NoOption(program, option)) => format!("call `{program}` without `{option}`"),
+        (_, Manner::WithOption(program, option)) => format!("call `{program}` with `{option}`"),
+        (_, Manner::WithoutOption(program, option)) => format!("call `{program}` without `{option}`"),
         (Manner::Program(wrong), Manner::Program(right)) => format!("use `{right}` instead of `{wrong}`"),
         (_, Manner::Bare) => "send the bare command, without the marks of a code block".to_owned(),
         (_, Manner::Fenced) => "send the command in a code block".to_owned(),
@@ -142,8 +152,8 @@ fn advice(avoid: &Manner, prefer: &Manner) -> String {
     }
 }
 
-/// A look-up whose answer holds a name that is new in the later call.
-fn looked_up(
+/// Returns the lesson of a look-up whose answer holds a name that is new in the later call.
+fn lesson_from_lookup(
     failing: &Call<'_>,
     later: &Call<'_>,
     lookups: &[&Call<'_>],
@@ -152,10 +162,10 @@ fn looked_up(
     if lookups.is_empty() {
         return None;
     }
-    let new: BTreeSet<String> = names(later).difference(&names(failing)).cloned().collect();
-    let source = lookups.iter().find(|lookup| holds_any(lookup.answer, &new))?;
-    let label = lookup::label(source)?;
-    let how = match (source.arguments.command(), difference) {
+    let new: BTreeSet<String> = collect_names(later).difference(&collect_names(failing)).cloned().collect();
+    let source = lookups.iter().find(|lookup| contains_any_name(lookup.answer, &new))?;
+    let label = lookup::lookup_label(source)?;
+    let how = match (source.arguments.as_command(), difference) {
         (Some(_), _) if label == "SHOW TABLES" => {
             "run `SHOW TABLES` and use a table that it lists instead of guessing".to_owned()
         }
@@ -170,37 +180,37 @@ fn looked_up(
     };
     Some(Lesson {
         kind: FindingKind::Repair,
-        title: when(failing.tool, failing.error(), &how),
+        title: format_when_title(failing.tool, failing.error(), &how),
         avoid: None,
-        prefer: Some(Manner::First(label)),
+        prefer: Some(Manner::CalledFirst(label)),
         after: format!(
             "Then the answer of `{}` held a name that the next attempt used. {}",
             source.tool,
-            past(later)
+            describe_progress(later)
         ),
     })
 }
 
-fn past(later: &Call<'_>) -> String {
-    if later.succeeded() { then_succeeded(later) } else { "The error did not come again.".to_owned() }
+fn describe_progress(later: &Call<'_>) -> String {
+    if later.succeeded() { describe_success(later) } else { "The error did not come again.".to_owned() }
 }
 
-/// The names and values of a call, in lower case.
-fn names(call: &Call<'_>) -> BTreeSet<String> {
-    match call.arguments.object() {
+/// Returns the names and values of a call, in lower case.
+fn collect_names(call: &Call<'_>) -> BTreeSet<String> {
+    match call.arguments.as_object() {
         Some(map) => {
             let mut found = BTreeSet::new();
-            map.values().for_each(|value| leaves(value, &mut found));
+            map.values().for_each(|value| collect_leaves(value, &mut found));
             found
         }
         None => call
             .arguments
-            .command()
-            .map_or_else(BTreeSet::new, |command| identifiers(&command.text).collect()),
+            .as_command()
+            .map_or_else(BTreeSet::new, |command| split_identifiers(&command.text).collect()),
     }
 }
 
-fn leaves(value: &Value, out: &mut BTreeSet<String>) {
+fn collect_leaves(value: &Value, out: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => {
             out.insert(text.to_lowercase());
@@ -208,22 +218,22 @@ fn leaves(value: &Value, out: &mut BTreeSet<String>) {
         Value::Number(number) => {
             out.insert(number.to_string());
         }
-        Value::Array(items) => items.iter().for_each(|item| leaves(item, out)),
-        Value::Object(map) => map.values().for_each(|item| leaves(item, out)),
+        Value::Array(items) => items.iter().for_each(|item| collect_leaves(item, out)),
+        Value::Object(map) => map.values().for_each(|item| collect_leaves(item, out)),
         Value::Null | Value::Bool(_) => {}
     }
 }
 
-fn identifiers(text: &str) -> impl Iterator<Item = String> + '_ {
+fn split_identifiers(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split(|c: char| !c.is_alphanumeric() && c != '_')
         .map(str::to_lowercase)
         .filter(|word| word.len() >= NAME_CHARS_MIN && word.chars().any(char::is_alphabetic))
 }
 
-fn holds_any(answer: &str, new: &BTreeSet<String>) -> bool {
-    let answer = head(answer, ANSWER_CHARS_MAX).to_lowercase();
-    let words: BTreeSet<String> = identifiers(&answer).collect();
-    // Values such as dates and order numbers are no single words: those are searched for as they are.
+fn contains_any_name(answer: &str, new: &BTreeSet<String>) -> bool {
+    let answer = first_chars(answer, ANSWER_CHARS_MAX).to_lowercase();
+    let words: BTreeSet<String> = split_identifiers(&answer).collect();
+    // Values such as dates and order numbers are no single words and are searched for verbatim.
     new.iter().any(|name| {
         words.contains(name) || (name.len() > 4 && !is_word(name) && answer.contains(name.as_str()))
     })
@@ -233,18 +243,18 @@ fn is_word(name: &str) -> bool {
     name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// The later call uses a number that the error named: as a value, or as the sum of a list.
-fn stated(failing: &Call<'_>, later: &Call<'_>, keys: &[String]) -> Option<Lesson> {
+/// Returns the lesson if the later call uses a number that the error named, as a value or as the sum of a list.
+fn lesson_from_stated_number(failing: &Call<'_>, later: &Call<'_>, keys: &[String]) -> Option<Lesson> {
     let named = numbers_in(failing.failure()?.line);
-    let (before, after) = (failing.arguments.object()?, later.arguments.object()?);
+    let (before, after) = (failing.arguments.as_object()?, later.arguments.as_object()?);
     let key = keys.iter().find(|key| {
-        // The error may name what was passed as well ("total is 375, but paid 299").
+        // The error may also name what was passed ("total is 375, but paid 299").
         let new: Vec<f64> = named
             .iter()
             .copied()
-            .filter(|one| !before.get(*key).is_some_and(|old| says(old, &[*one])))
+            .filter(|one| !before.get(*key).is_some_and(|old| matches_any_number(old, &[*one])))
             .collect();
-        after.get(*key).is_some_and(|value| says(value, &new))
+        after.get(*key).is_some_and(|value| matches_any_number(value, &new))
     })?;
     let how = if after[key].is_array() {
         format!("make the amounts in `{key}` add up to what it names")
@@ -253,10 +263,10 @@ fn stated(failing: &Call<'_>, later: &Call<'_>, keys: &[String]) -> Option<Lesso
     };
     Some(Lesson {
         kind: FindingKind::Repair,
-        title: when(failing.tool, failing.error(), &how),
+        title: format_when_title(failing.tool, failing.error(), &how),
         avoid: None,
         prefer: None,
-        after: then_succeeded(later),
+        after: describe_success(later),
     })
 }
 
@@ -268,8 +278,8 @@ fn numbers_in(line: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Whether a value, or the sum of one field over a list, is among the numbers.
-fn says(value: &Value, named: &[f64]) -> bool {
+/// Returns whether a value, or the sum of one field over a list, is among the numbers.
+fn matches_any_number(value: &Value, named: &[f64]) -> bool {
     let is_named = |number: f64| named.iter().any(|one| (one - number).abs() < 0.005);
     match value {
         Value::Number(number) => number.as_f64().is_some_and(is_named),
@@ -283,8 +293,9 @@ fn says(value: &Value, named: &[f64]) -> bool {
     }
 }
 
-/// Another tool that took over: the same arguments, or another look-up of the same kind.
-fn switched(failing: &Call<'_>, later: &Call<'_>) -> Option<Lesson> {
+/// Returns the lesson if another tool replaced the failing one: it took the same arguments, or is a look-up of
+/// the same kind.
+fn lesson_from_tool_switch(failing: &Call<'_>, later: &Call<'_>) -> Option<Lesson> {
     if later.tool == failing.tool
         || !is_name(later.tool)
         || !later.succeeded()
@@ -292,9 +303,9 @@ fn switched(failing: &Call<'_>, later: &Call<'_>) -> Option<Lesson> {
     {
         return None;
     }
-    let (a, b) = (failing.arguments.object()?, later.arguments.object()?);
+    let (a, b) = (failing.arguments.as_object()?, later.arguments.as_object()?);
     let same_arguments = a.len() > 1 && a == b;
-    let both_look = lookup::label(failing).is_some() && lookup::label(later).is_some();
+    let both_look = lookup::lookup_label(failing).is_some() && lookup::lookup_label(later).is_some();
     let of_a_kind = both_look && leading_parts_shared(failing.tool, later.tool) >= TOOL_PARTS_SHARED_MIN;
     if !same_arguments && !of_a_kind {
         return None;
@@ -306,10 +317,10 @@ fn switched(failing: &Call<'_>, later: &Call<'_>) -> Option<Lesson> {
     };
     Some(Lesson {
         kind: FindingKind::Repair,
-        title: when(failing.tool, failing.error(), &how),
+        title: format_when_title(failing.tool, failing.error(), &how),
         avoid: Some(Manner::Tool(failing.tool.to_owned())),
         prefer: Some(Manner::Tool(later.tool.to_owned())),
-        after: then_succeeded(later),
+        after: describe_success(later),
     })
 }
 

@@ -1,31 +1,32 @@
-//! Retry loops: a tool gives the same error again and again, to the same call or to one guess after another.
+//! Retry loops: a tool gives the same error again and again, to the identical call or to one variation after
+//! another.
 //!
-//! Where the error says what it demands, that is the lesson, and it is the one that a single failure gives too: a run
-//! that loops and a run that fails once confirm each other. Else the lesson is not to repeat.
+//! Where the error says what it demands, that is the lesson. A single failure yields the same lesson, so a run
+//! that loops and a run that fails once confirm each other. Otherwise the lesson is not to repeat the call.
 
 use retro_core::finding::{Finding, FindingKind};
 
+use super::advice::{self, format_when_title};
 use super::call::{Call, StepCalls};
-use super::demand::{self, when};
-use super::errors::Errors;
+use super::handled_errors::HandledErrors;
 use super::lesson::Lesson;
 use super::manner::Manner;
 
-/// How often in a row makes a loop: twice is a second try.
+/// Minimum number of consecutive failures that make a loop: two are one retry.
 const REPEATS_MIN: usize = 3;
 
-/// The loops of a step, one an error.
-pub(super) fn find(step: &StepCalls<'_>, errors: &mut Errors) -> Vec<Finding> {
+/// Returns the loops of a step, one for each error.
+pub(super) fn find_retry_loops(step: &StepCalls<'_>, errors: &mut HandledErrors) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut at = 0;
     while at < step.calls.len() {
         let first = &step.calls[at];
-        let (members, next) = row(&step.calls, at);
+        let (members, next) = repeated_failures(&step.calls, at);
         if members.len() >= REPEATS_MIN
-            && errors.open_without_way(step.step, first)
-            && let Some(finding) = lesson(&members).of(step.step, first)
+            && errors.needs_warning(step.step, first)
+            && let Some(finding) = retry_lesson(&members).into_finding(step.step, first)
         {
-            errors.close(step.step, first);
+            errors.mark_handled(step.step, first);
             findings.push(finding);
         }
         at = next;
@@ -33,9 +34,9 @@ pub(super) fn find(step: &StepCalls<'_>, errors: &mut Errors) -> Vec<Finding> {
     findings
 }
 
-/// The calls in a row that fail like the one at `at`, and where the next row may start. Calls of other tools that
-/// answer nothing (thinking aloud) do not break a row.
-fn row<'c, 'a>(calls: &'c [Call<'a>], at: usize) -> (Vec<&'c Call<'a>>, usize) {
+/// Returns the consecutive calls that fail like the one at `at`, and the index at which the next series may
+/// start. Calls of other tools without an answer (thinking aloud) do not interrupt a series.
+fn repeated_failures<'c, 'a>(calls: &'c [Call<'a>], at: usize) -> (Vec<&'c Call<'a>>, usize) {
     let first = &calls[at];
     let mut members = vec![first];
     let mut next = at + 1;
@@ -53,16 +54,16 @@ fn row<'c, 'a>(calls: &'c [Call<'a>], at: usize) -> (Vec<&'c Call<'a>>, usize) {
     (members, next)
 }
 
-fn lesson(members: &[&Call<'_>]) -> Lesson {
+fn retry_lesson(members: &[&Call<'_>]) -> Lesson {
     let first = members[0];
     let unchanged = members.windows(2).filter(|pair| pair[0].raw == pair[1].raw).count();
     let told =
         if unchanged * 2 >= members.len() - 1 { "the same call" } else { "one variation after another" };
-    let (title, avoid) = match demand::of(first) {
+    let (title, avoid) = match advice::title_for_call(first) {
         Some(title) => (title, None),
         None => {
             let how = "stop repeating the call and change what it complains about";
-            (when(first.tool, first.error(), how), Some(Manner::Again))
+            (format_when_title(first.tool, first.error(), how), Some(Manner::SameCallAgain))
         }
     };
     Lesson {

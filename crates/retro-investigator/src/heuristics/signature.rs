@@ -1,40 +1,43 @@
-//! Error signatures: the text of an error without what belongs to one run.
+//! Error signatures: the text of an error without everything that belongs to one run.
 //!
-//! Numbers, dates, paths, identifiers, addresses and quoted names become `…`; the skeleton of words stays. Two
-//! errors of one class get one signature whatever they name, two classes keep two. What *is* the class although it
-//! looks like a name stays: the program in front (`tar:`), options (`-exec`), lone quoted marks (`)`), status codes,
-//! exception classes, a missing program, module or parameter, the key of a value.
+//! Numbers, dates, paths, identifiers, addresses and quoted names become `…`; the other words stay. Errors of
+//! one class get one signature, whatever they name, and errors of two classes get two. Some parts look like
+//! names but define the class, and stay: the program in front (`tar:`), options (`-exec`), single quoted
+//! punctuation (`)`), status codes, exception classes, a missing program, module or parameter, and the key of a
+//! value.
 //!
-//! No template is mined. The miners that were looked at (the crates `logdrain`, `drain3`, `drainrs`, `drain-rs`, all after
-//! Drain) learn what varies from the lines that came before, so that one line has another template in another run, in
-//! another order or on another worker; a signature is compared with those that earlier retrospectives stored, and has to be
-//! the same for ever. It also is a part of a lesson, so that what it keeps has to be worth reading.
+//! Templates are deliberately not mined. The miners that were tried (the crates `logdrain`, `drain3`, `drainrs`
+//! and `drain-rs`, all based on Drain) learn from earlier lines what varies, so one line gets different
+//! templates in another run, in another order or on another worker. A signature is compared with those that
+//! earlier retrospectives stored, so it must never change. It is also part of a lesson, so what it keeps must
+//! be worth reading.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
 use super::arguments::basename;
-use super::quote::{head, shortened};
+use super::quote::{first_chars, shorten_text};
 
-/// What stands for everything that belongs to one run.
-pub(super) const ANY: &str = "…";
-/// The longest signature, in characters: longer error lines carry data, not class.
+/// Mask for everything that belongs to one run.
+pub(super) const MASK: &str = "…";
+/// Longest signature, in characters; longer error lines hold data.
 const SIGNATURE_CHARS_MAX: usize = 160;
-/// How much of an error line is read, in characters.
+/// Maximum number of characters of an error line that are read.
 const LINE_CHARS_MAX: usize = 1_000;
-/// The longest quoted name, in characters; a quote that does not close by then is an apostrophe.
+/// Longest quoted name, in characters; a quotation mark without a partner within this length is an apostrophe.
 const QUOTED_CHARS_MAX: usize = 200;
 
 macro_rules! pattern {
     ($name:ident, $text:expr) => {
-        static $name: LazyLock<Regex> = LazyLock::new(|| Regex::new($text).expect("a constant pattern"));
+        static $name: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new($text).expect("constant patterns compile"));
     };
 }
 
 pattern!(ANSI, r"\x1b\[[0-9;]*[A-Za-z]");
 pattern!(SHELL_LINE, r"^.*?: (?:-c: )?line \d+: ");
-// Where a compiler stands: another place in every run.
+// Place in a source file in front of a compiler's message; it differs in every run.
 pattern!(PLACE, r"^(?:\S*/)?[\w+.-]*\.[A-Za-z+]{1,5}:\d+:\d+: ");
 pattern!(
     GENERIC_PREFIX,
@@ -46,7 +49,7 @@ pattern!(
 );
 pattern!(NEAR, r#"\bnear ['"`](?:.*['"`](?: at line \d+)?$|.*['"`](: .*)$|.*$)"#);
 pattern!(UNEXPECTED, r#"\b(unexpected token) ['"`]\S+['"]?"#);
-// What is listed, and what was looked for; a class in brackets is one word, or has a number of its own.
+// Lists, and what was searched for. A class in brackets is one word or has its own number, and does not match.
 pattern!(
     LISTED,
     concat!(
@@ -78,47 +81,47 @@ pattern!(AGO, r"\b(?:\d+|an?) (?:second|minute|hour|day|week|month|year)s? ago\b
 pattern!(CALLED, r"^([A-Za-z_]{3,})\((.*)$");
 pattern!(REPEATED, r"…(?:[\s,;]*(?:and |or |& )?…)+");
 
-/// The signature of an error line: the same for errors of one class whatever they name, in any run, for ever. Empty when the
-/// line holds no words.
-pub fn of(line: &str) -> String {
-    let line = ANSI.replace_all(head(line.trim(), LINE_CHARS_MAX), "");
-    let line = unprefixed(&line);
-    let masked = match special(line) {
+/// Returns the signature of an error line, equal for all errors of one class in every run. Empty when the line
+/// holds no words. Stored lessons hold signatures, so the result for a line must never change.
+pub fn error_signature(line: &str) -> String {
+    let line = ANSI.replace_all(first_chars(line.trim(), LINE_CHARS_MAX), "");
+    let line = strip_prefixes(&line);
+    let masked = match mask_known_form(line) {
         Some(done) => done,
         None => {
             let line = NEAR.replace(line, "near …$1");
             let line = UNEXPECTED.replace(&line, "$1 …");
-            let line = LISTED.replace_all(&line, listed);
+            let line = LISTED.replace_all(&line, mask_list);
             let line = CANNOT_OPEN.replace(&line, "cannot open … (");
             mask_words(&mask_quoted(&AGO.replace_all(&line, "… ago")))
         }
     };
-    let masked = REPEATED.replace_all(&masked, ANY);
+    let masked = REPEATED.replace_all(&masked, MASK);
     let masked = masked.split_whitespace().collect::<Vec<_>>().join(" ");
     let masked = masked.trim_end_matches(['.', ' ', ':']);
-    // A letter alone is a name, as in "a" and "b".
+    // A single letter is a name, as in "a" and "b".
     let letters = masked.chars().filter(|c| c.is_alphabetic()).count();
     if letters > 1 || (letters == 1 && masked.contains([' ', ':'])) {
-        shortened(masked, SIGNATURE_CHARS_MAX)
+        shorten_text(masked, SIGNATURE_CHARS_MAX)
     } else {
         String::new()
     }
 }
 
-/// A list without what it lists: `[…]`, behind the word that says what for. An error number in brackets stays.
-fn listed(found: &Captures<'_>) -> String {
+/// Replaces the items of a list: `[…]`, after the word in front of it. An error number in brackets stays.
+fn mask_list(found: &Captures<'_>) -> String {
     let whole = &found[0];
     let numbered = whole.starts_with("[Errno ") || whole.starts_with("[WinError ");
-    if numbered { whole.to_owned() } else { format!("{}[{ANY}]", &whole[..whole.find('[').unwrap_or(0)]) }
+    if numbered { whole.to_owned() } else { format!("{}[{MASK}]", &whole[..whole.find('[').unwrap_or(0)]) }
 }
 
-/// Whether a line begins with a place in a source file.
+/// Returns whether a line begins with a place in a source file.
 pub(super) fn has_place(line: &str) -> bool {
     PLACE.is_match(line)
 }
 
-/// The line without prefixes that say only "error" or where a shell stood.
-fn unprefixed(line: &str) -> &str {
+/// Returns the line without prefixes that only say "error" or name a line of a shell script.
+fn strip_prefixes(line: &str) -> &str {
     let mut rest = line.trim();
     if let Some(found) = SHELL_LINE.find(rest) {
         rest = &rest[found.end()..];
@@ -126,7 +129,7 @@ fn unprefixed(line: &str) -> &str {
     if let Some(found) = PLACE.find(rest).filter(|found| found.end() < rest.len()) {
         rest = &rest[found.end()..];
     }
-    // Wrappers nest: "Error: Error executing query: …". Four is more than was ever seen.
+    // Wrappers nest: "Error: Error executing query: …". No more than four were ever seen.
     for _ in 0..4 {
         let Some(found) = GENERIC_PREFIX.find(rest).filter(|found| found.end() < rest.len()) else { break };
         rest = &rest[found.end()..];
@@ -134,39 +137,39 @@ fn unprefixed(line: &str) -> &str {
     rest.trim()
 }
 
-/// Errors whose shape says where the name is, so that a bare word is masked (or kept) too.
-fn special(line: &str) -> Option<String> {
+/// Masks errors whose form shows where the name is, so that even a plain word is masked (or kept).
+fn mask_known_form(line: &str) -> Option<String> {
     if let Some(found) = UNIX.captures(line) {
-        // A path that is not there is one class whoever misses it; xargs misses programs.
+        // A missing path is one class for all programs, except that `xargs` reports missing programs.
         let program = basename(&found[1]);
         let nameless = &found[3] == "No such file or directory" && program != "xargs";
         return Some(if nameless {
-            format!("{ANY}: {}", &found[3])
+            format!("{MASK}: {}", &found[3])
         } else {
-            format!("{program}: {ANY}: {}", &found[3])
+            format!("{program}: {MASK}: {}", &found[3])
         });
     }
     if let Some(found) = PATH_ALONE.captures(line) {
-        return Some(format!("{ANY}: {}", &found[1]));
+        return Some(format!("{MASK}: {}", &found[1]));
     }
     if let Some(found) = NOT_FOUND.captures(line) {
         let name = found[1].rsplit(": ").next().unwrap_or(&found[1]);
-        let name = if PROGRAM_NAME.is_match(name) { name } else { ANY };
+        let name = if PROGRAM_NAME.is_match(name) { name } else { MASK };
         return line.contains("command not found").then(|| format!("{name}: command not found"));
     }
     None
 }
 
-/// Masks what stands in quotes. An apostrophe within a word opens nothing.
+/// Masks quoted text. An apostrophe within a word opens no quotation.
 fn mask_quoted(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(c) = rest.chars().next() {
         let opens = "'\"`‘“".contains(c) && !out.ends_with(|before: char| before.is_alphanumeric());
         let width = c.len_utf8();
-        match opens.then(|| quoted(c, &rest[width..])).flatten() {
+        match opens.then(|| split_at_closing_quote(c, &rest[width..])).flatten() {
             Some((inner, after)) => {
-                out.push_str(if keeps(&out, inner, after) { inner } else { ANY });
+                out.push_str(if keeps_quoted_text(&out, inner, after) { inner } else { MASK });
                 rest = after;
             }
             None => {
@@ -178,8 +181,8 @@ fn mask_quoted(line: &str) -> String {
     out
 }
 
-/// The text up to the closing quote, and what follows it.
-fn quoted(open: char, text: &str) -> Option<(&str, &str)> {
+/// Splits the text at the closing quotation mark and returns both parts.
+fn split_at_closing_quote(open: char, text: &str) -> Option<(&str, &str)> {
     let closes = |c: char| match open {
         '`' => c == '`' || c == '\'',
         '‘' => c == '’',
@@ -189,7 +192,7 @@ fn quoted(open: char, text: &str) -> Option<(&str, &str)> {
     let mut chars = text.char_indices().take(QUOTED_CHARS_MAX).peekable();
     while let Some((at, c)) = chars.next() {
         let before_word = chars.peek().is_some_and(|(_, next)| next.is_alphanumeric());
-        // The lone quote of "matching `''" is content.
+        // The quotation mark in "matching `''" is content and closes nothing.
         if closes(c) && !before_word && (at > 0 || open != '`') {
             return Some((&text[..at], &text[at + c.len_utf8()..]));
         }
@@ -197,8 +200,8 @@ fn quoted(open: char, text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Quoted texts that are part of the class.
-fn keeps(before: &str, inner: &str, after: &str) -> bool {
+/// Returns whether a quoted text is part of the error class.
+fn keeps_quoted_text(before: &str, inner: &str, after: &str) -> bool {
     let mark = !inner.is_empty() && inner.len() <= 3 && inner.chars().all(|c| c.is_ascii_punctuation());
     let starts = before.trim_end().is_empty() || before.trim_end().ends_with(['{', ',']);
     let key = starts && KEY_NAME.is_match(inner) && OF_KEY.is_match(after);
@@ -224,7 +227,7 @@ fn mask_words(line: &str) -> String {
 /// Masks a word that belongs to one run; the punctuation around it stays.
 fn mask_word(before: &str, word: &str, first: bool) -> String {
     if is_short_address(word) {
-        return ANY.to_owned();
+        return MASK.to_owned();
     }
     let is_edge = |c: char| "()[]{}<>,;:.!?\"'".contains(c);
     let core = word.trim_matches(is_edge);
@@ -233,49 +236,49 @@ fn mask_word(before: &str, word: &str, first: bool) -> String {
     if first && tail.starts_with(':') && !core.starts_with('#') {
         return format!("{}{tail}", exception_class(basename(core)));
     }
-    let masked = if let Some((key, value)) = assigned(core) {
-        if is_of_one_run(value) { format!("{key}={ANY}") } else { core.to_owned() }
-    } else if is_code(before, core) {
+    let masked = if let Some((key, value)) = split_assignment(core) {
+        if is_run_specific(value) { format!("{key}={MASK}") } else { core.to_owned() }
+    } else if is_status_code(before, core) {
         core.to_owned()
     } else if let Some(called) = CALLED.captures(core) {
-        format!("{}({}", &called[1], if is_of_one_run(&called[2]) { ANY } else { &called[2] })
-    } else if is_of_one_run(core) {
-        ANY.to_owned()
+        format!("{}({}", &called[1], if is_run_specific(&called[2]) { MASK } else { &called[2] })
+    } else if is_run_specific(core) {
+        MASK.to_owned()
     } else {
         exception_class(core).to_owned()
     };
     format!("{lead}{masked}{tail}")
 }
 
-/// Whether it is an address of IPv6 that leaves its zeros out, as `::1`: its marks are no punctuation.
+/// Returns whether a word is an abbreviated IPv6 address such as `::1`, whose colons are no punctuation.
 fn is_short_address(word: &str) -> bool {
     word.contains("::")
         && word.contains(|c: char| c.is_ascii_digit())
         && word.chars().all(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.' | ','))
 }
 
-/// The two sides of `key=value`; an address with a query is none.
-fn assigned(word: &str) -> Option<(&str, &str)> {
+/// Splits `key=value`; a URL with a query does not match.
+fn split_assignment(word: &str) -> Option<(&str, &str)> {
     word.split_once('=')
         .filter(|(key, _)| key.chars().all(|c| c.is_ascii_alphabetic() || c == '_' || c == '-'))
 }
 
-/// Whether the word before says that the number after it is a class: a status, an error number. To leave with 1 or 2 says
-/// only that something failed.
-fn is_code(before: &str, number: &str) -> bool {
+/// Returns whether the word before a number makes it part of the class, as a status or an error number. Exit
+/// codes 1 and 2 only say that something failed.
+fn is_status_code(before: &str, number: &str) -> bool {
     let word = before.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let leaves = matches!(word.as_str(), "status" | "code" | "exit");
     number.chars().all(|c| c.is_ascii_digit())
         && (matches!(word.as_str(), "http" | "errno") || (leaves && !matches!(number, "1" | "2")))
 }
 
-/// The last part of a dotted exception class; anything else as it is.
+/// Returns the last part of a dotted exception class, and any other word unchanged.
 fn exception_class(word: &str) -> &str {
     let last = word.rsplit('.').next().unwrap_or(word);
     if last.ends_with("Error") || last.ends_with("Exception") { last } else { word }
 }
 
-/// Words with digits that are names everybody knows.
+/// Words with digits that are common names.
 const KNOWN_WITH_DIGITS: &[&str] = &[
     "python2",
     "python3",
@@ -303,7 +306,7 @@ const KNOWN_WITH_DIGITS: &[&str] = &[
     "iso-8601",
 ];
 
-/// Days and months: part of a date. Those that are words too are left alone.
+/// Days and months, which are parts of dates. Those that are also ordinary words are left out.
 const CALENDAR: &[&str] = &[
     "Monday",
     "Tuesday",
@@ -337,12 +340,13 @@ const CALENDAR: &[&str] = &[
     "Oct",
     "Nov",
     "Dec",
-    // A version, as in `image:latest`.
+    // A version tag, as in `image:latest`.
     "latest",
 ];
 
-/// Whether a word belongs to the run: it has a digit, or is an address, a path, a file or a dotted name.
-fn is_of_one_run(word: &str) -> bool {
+/// Returns whether a word belongs to one run: it has a digit, or is an address, a path, a file or a dotted
+/// name.
+fn is_run_specific(word: &str) -> bool {
     if word.is_empty() || KNOWN_WITH_DIGITS.contains(&word.to_lowercase().as_str()) {
         return false;
     }
@@ -350,8 +354,9 @@ fn is_of_one_run(word: &str) -> bool {
     let dotted = word.contains('.') && exception_class(word) == word && !word.ends_with('.');
     let slashes = word.matches('/').count();
     // "table/alias" and "and/or" are words; "/etc", "a/b/c", "src/x.c" are paths.
-    let path =
-        slashes > 0 && !(slashes == 1 && word.split('/').all(letters)) && !word.split('/').all(letters_upper);
+    let path = slashes > 0
+        && !(slashes == 1 && word.split('/').all(letters))
+        && !word.split('/').all(is_uppercase_word);
     word.chars().any(|c| c.is_ascii_digit())
         || word.starts_with(['/', '~', '#', '$', '@'])
         || word.contains('@')
@@ -363,7 +368,7 @@ fn is_of_one_run(word: &str) -> bool {
         || (word.len() >= 16 && word.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
-fn letters_upper(part: &str) -> bool {
+fn is_uppercase_word(part: &str) -> bool {
     !part.is_empty() && part.chars().all(|c| c.is_ascii_uppercase())
 }
 

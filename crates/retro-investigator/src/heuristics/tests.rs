@@ -1,4 +1,4 @@
-//! Stories: what the heuristics say about whole runs.
+//! Tests of the heuristics on whole runs.
 
 mod conversations;
 mod rules;
@@ -8,16 +8,17 @@ mod verdicts;
 
 use proptest::prelude::*;
 use retro_core::finding::{
-    Answer, Brief, Cue, Finding, KnownMemory, Looked, MemoryVerdict, TITLE_CHARS_MAX, check,
+    BriefMemory, Finding, InvestigationBrief, InvestigatorAnswer, LessonCue, RawAnswer, TITLE_CHARS_MAX,
+    VerdictRecord, check_answer,
 };
 use retro_core::id::{MemoryId, RunId, Step};
-use retro_core::run::{Feedback, MemoryUse, Outcome, RunFacts, RunKind};
-use retro_core::trajectory::{Source, ToolCall, Trajectory, Turn};
+use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome, SelfFeedback};
+use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
 use retro_core::weight::Weight;
 
-use super::investigate;
+use super::investigate_run;
 
-/// A call as a test writes it: tool, arguments, answer.
+/// Call in a test: tool, arguments, answer.
 type Told<'a> = (&'a str, &'a str, &'a str);
 
 fn call((tool, arguments, answer): Told<'_>) -> ToolCall {
@@ -28,21 +29,21 @@ fn turn(call: ToolCall) -> Turn {
     Turn {
         step: Step::main(),
         agentic: true,
-        source: Source::Agent,
+        source: TurnSource::Agent,
         message: String::new(),
         reasoning: String::new(),
         calls: vec![call],
     }
 }
 
-/// A run with one call a turn.
-fn run(calls: &[Told<'_>]) -> Brief {
+/// Builds a run with one call a turn.
+fn run(calls: &[Told<'_>]) -> InvestigationBrief {
     let turns = calls.iter().map(|told| turn(call(*told))).collect();
     let run = RunFacts {
         run_id: RunId::new("r1").unwrap(),
         attempt: 1,
         kind: RunKind::Normal,
-        outcome: Outcome::Failure,
+        outcome: RunOutcome::Failure,
         started_at: None,
         finished_at: None,
         repo: None,
@@ -53,10 +54,10 @@ fn run(calls: &[Told<'_>]) -> Brief {
         prompt_version: None,
         task: None,
         usage: None,
-        memories: MemoryUse::default(),
+        memories: RunMemories::default(),
         self_feedback: Vec::new(),
     };
-    Brief {
+    InvestigationBrief {
         run,
         trajectory: Trajectory { turns },
         memories: Vec::new(),
@@ -66,31 +67,33 @@ fn run(calls: &[Told<'_>]) -> Brief {
     }
 }
 
-/// What is found; the core must accept all of it.
-fn looked(brief: &Brief) -> (Vec<Finding>, Vec<MemoryVerdict>) {
-    let Looked { findings, verdicts, .. } = seen(brief);
+/// Returns the findings and verdicts, and asserts that the core accepts all of them.
+fn investigated(brief: &InvestigationBrief) -> (Vec<Finding>, Vec<VerdictRecord>) {
+    let RawAnswer { findings, verdicts, .. } = raw_answer(brief);
     (findings, verdicts)
 }
 
-fn seen(brief: &Brief) -> Looked {
-    let Answer::Looked(looked) = investigate(brief) else { panic!("the heuristics always look") };
-    let checked = check(brief, looked.clone());
-    assert_eq!(checked.dropped, 0, "nothing of ours is dropped: {looked:?}");
+fn raw_answer(brief: &InvestigationBrief) -> RawAnswer {
+    let InvestigatorAnswer::Looked(looked) = investigate_run(brief) else {
+        panic!("the heuristics always look")
+    };
+    let checked = check_answer(brief, looked.clone());
+    assert_eq!(checked.dropped, 0, "the core accepts every finding: {looked:?}");
     looked
 }
 
 fn titles(calls: &[Told<'_>]) -> Vec<String> {
-    looked(&run(calls)).0.into_iter().map(|finding| finding.title).collect()
+    investigated(&run(calls)).0.into_iter().map(|finding| finding.title).collect()
 }
 
-fn memory(number: u128, subject: &str, title: &str, cue: Cue) -> KnownMemory {
-    KnownMemory {
+fn memory(number: u128, subject: &str, title: &str, cue: LessonCue) -> BriefMemory {
+    BriefMemory {
         id: memory_id(number),
         step: Some(Step::main()),
         subject: subject.into(),
         title: title.into(),
         cue,
-        weight: Weight::thousandths(300),
+        weight: Weight::from_thousandths(300),
         presented: true,
         read: false,
     }
@@ -100,9 +103,9 @@ fn memory_id(number: u128) -> MemoryId {
     format!("{number:032x}").parse().unwrap()
 }
 
-fn cue(tool: &str, error: &str, avoid: Option<&str>, prefer: Option<&str>) -> Cue {
+fn cue(tool: &str, error: &str, avoid: Option<&str>, prefer: Option<&str>) -> LessonCue {
     let text = |part: Option<&str>| part.map(str::to_owned);
-    Cue {
+    LessonCue {
         tool: Some(tool.to_owned()),
         error: Some(error.to_owned()).filter(|error| !error.is_empty()),
         avoid: text(avoid),
@@ -110,7 +113,7 @@ fn cue(tool: &str, error: &str, avoid: Option<&str>, prefer: Option<&str>) -> Cu
     }
 }
 
-/// Texts as they come: real commands, answers and manners, and anything at all.
+/// Generates realistic texts (commands, answers and manners) and arbitrary ones.
 fn text() -> impl Strategy<Value = String> {
     let real = prop::sample::select(vec![
         "",
@@ -148,7 +151,7 @@ fn any_call() -> impl Strategy<Value = ToolCall> {
 
 fn any_turn() -> impl Strategy<Value = Turn> {
     let step = prop::sample::select(vec!["main", "other"]);
-    let source = prop::sample::select(vec![Source::Agent, Source::User]);
+    let source = prop::sample::select(vec![TurnSource::Agent, TurnSource::User]);
     let calls = prop::collection::vec(any_call(), 0..3);
     (step, any::<bool>(), source, text(), text(), calls).prop_map(
         |(step, agentic, source, message, reasoning, calls)| Turn {
@@ -162,7 +165,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-fn any_memory() -> impl Strategy<Value = KnownMemory> {
+fn any_memory() -> impl Strategy<Value = BriefMemory> {
     let manner = prop_oneof![
         prop::sample::select(vec![
             "with `b`",
@@ -185,9 +188,9 @@ fn any_memory() -> impl Strategy<Value = KnownMemory> {
         "book".to_owned(),
     ]));
     let cue = (tool, part(text().boxed()), part(manner.clone().boxed()), part(manner.boxed()))
-        .prop_map(|(tool, error, avoid, prefer)| Cue { tool, error, avoid, prefer });
+        .prop_map(|(tool, error, avoid, prefer)| LessonCue { tool, error, avoid, prefer });
     (any::<u128>(), text(), text(), cue, any::<bool>()).prop_map(|(id, subject, title, cue, presented)| {
-        KnownMemory { presented, ..memory(id, &subject, &title, cue) }
+        BriefMemory { presented, ..memory(id, &subject, &title, cue) }
     })
 }
 
@@ -195,7 +198,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn any_run_is_looked_at_without_panic_with_standing_quotes_and_the_same_answer_twice(
+    fn any_run_gets_the_same_answer_twice_with_valid_quotes(
         turns in prop::collection::vec(any_turn(), 0..25),
         memories in prop::collection::vec(any_memory(), 0..6),
         remarks in prop::collection::vec(text(), 0..3),
@@ -204,9 +207,9 @@ proptest! {
         brief.trajectory.turns = turns;
         brief.memories = memories;
         brief.run.self_feedback =
-            remarks.into_iter().map(|text| Feedback { step: Step::main(), text }).collect();
-        let (findings, _) = looked(&brief);
-        prop_assert_eq!(investigate(&brief), investigate(&brief));
+            remarks.into_iter().map(|text| SelfFeedback { step: Step::main(), text }).collect();
+        let (findings, _) = investigated(&brief);
+        prop_assert_eq!(investigate_run(&brief), investigate_run(&brief));
         for finding in findings {
             prop_assert!(finding.title.chars().count() <= TITLE_CHARS_MAX);
             prop_assert!(!finding.title.contains('\n'));
@@ -219,6 +222,6 @@ fn a_run_of_a_hundred_thousand_turns_is_bounded() {
     let failing = ("mysql", "SELECT a FROM t", "Error executing query: Table 'x.t' doesn't exist");
     let looking = ("mysql", "SHOW TABLES", "[('u',)]");
     let calls: Vec<Told<'_>> = (0..100_000).map(|at| if at % 3 == 0 { looking } else { failing }).collect();
-    let (findings, _) = looked(&run(&calls));
+    let (findings, _) = investigated(&run(&calls));
     assert_eq!(findings.len(), 1, "one error, one lesson");
 }

@@ -1,55 +1,57 @@
-//! What compilers, linters and test runners report: which places, and how many tests.
+//! Parses the reports of compilers, linters and test runners: diagnostics with their places, and counts of
+//! tests.
 //!
-//! Most tools put the place in front of the message, in one of a few spellings, so that one reader serves all of them; tools
-//! that report in documents (XML, JSON) or over several lines are not read. A runner of tests ends with a line that counts,
-//! and the last such line of an output is believed.
+//! Most tools put the place in front of the message, in one of a few spellings, so one parser serves all of
+//! them. Reports in documents (XML, JSON) or over several lines are not parsed. A test runner ends with a line
+//! of counts; the last such line of an output is used.
 //!
-//! Every line is looked at once, by automata; how many lines and places is bounded.
+//! Every line is matched once by linear-time automata, and the numbers of lines and diagnostics are bounded.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::quote::head;
+use super::quote::first_chars;
 
-/// How many lines of an output are looked at: a build of a large project prints fewer.
+/// Maximum number of lines of an output that are read; the build of a large project prints fewer.
 const LINES_MAX: usize = 100_000;
-/// How many places are told: nobody reads more, and a lesson needs how many.
+/// Maximum number of diagnostics that are returned; a lesson needs only their number.
 const PLACES_MAX: usize = 10_000;
-/// How much of a line is looked at, in characters.
+/// Maximum number of characters of a line that are read.
 const LINE_CHARS_MAX: usize = 1_000;
 
-/// A place that a tool complains about.
+/// Diagnostic of a tool about a place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Complaint<'a> {
-    /// The file, as the tool writes it.
+pub struct Diagnostic<'a> {
+    /// File, as the tool writes it.
     pub file: &'a str,
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: u32,
-    /// What is wrong there.
+    /// Message of the tool.
     pub message: &'a str,
 }
 
-/// How the tests of a run ended.
+/// Counts of tests by result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TestCounts {
-    /// Those that passed.
+    /// Tests that passed.
     pub passed: u32,
-    /// Those whose assertions failed.
+    /// Tests whose assertions failed.
     pub failed: u32,
-    /// Those that could not be run to their end.
+    /// Tests that could not be run to their end.
     pub errors: u32,
-    /// Those that were left out.
+    /// Tests that were skipped.
     pub skipped: u32,
 }
 
 macro_rules! pattern {
     ($name:ident, $text:expr) => {
-        static $name: LazyLock<Regex> = LazyLock::new(|| Regex::new($text).expect("a constant pattern"));
+        static $name: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new($text).expect("constant patterns compile"));
     };
 }
 
-// `src/a.c:3:7: error: …`, `.env:1 …`, `a.php:63:…`; a name without dot or slash needs line and column.
+// `src/a.c:3:7: error: …`, `.env:1 …`, `a.php:63:…`; a file name without dot or slash needs line and column.
 pattern!(
     IN_FRONT,
     concat!(
@@ -63,11 +65,11 @@ pattern!(
     IN_BRACKETS,
     r"\A[ \t]*([^\s:()\[\]|]*[./][^\s:()\[\]|]*)[(\[]([0-9]{1,7})(?:, ?[0-9]{1,6})?[)\]][ \t]*:[ \t]*([^\s].*)\z"
 );
-// A remark on the complaint before it.
+// A remark on the diagnostic before it.
 pattern!(REMARK, r"\A(?:note|help|info):");
-// What colours a terminal.
+// Colour codes of a terminal.
 pattern!(COLOUR, r"\x1b\[[0-9;?]*[A-Za-z]");
-// Lines that count, by runner.
+// Lines with counts, by runner.
 pattern!(
     PYTEST,
     r"\A=+ (?:.*, )?[0-9]+ (?:passed|failed|errors?|skipped|xfailed|xpassed|warnings?|deselected)(?:, .*)? in [0-9.]+ ?s"
@@ -81,13 +83,13 @@ pattern!(UNITTEST_END, r"\A(?:OK|FAILED)(?: \((.*)\))?\z");
 pattern!(COUNTED, r"([0-9]+) (passed|failed|errors?|exceptions?|skipped|ignored|todo)(?-u:\b)");
 pattern!(KEYED, r"(failures|errors|skipped)=([0-9]+)");
 
-/// The places that an output complains about, in its order.
-pub fn complaints(output: &str) -> Vec<Complaint<'_>> {
-    let lines = output.lines().take(LINES_MAX).map(|line| head(line, LINE_CHARS_MAX).trim_end());
-    lines.filter_map(complaint).take(PLACES_MAX).collect()
+/// Returns the diagnostics of an output, in order.
+pub fn find_diagnostics(output: &str) -> Vec<Diagnostic<'_>> {
+    let lines = output.lines().take(LINES_MAX).map(|line| first_chars(line, LINE_CHARS_MAX).trim_end());
+    lines.filter_map(parse_diagnostic).take(PLACES_MAX).collect()
 }
 
-fn complaint(line: &str) -> Option<Complaint<'_>> {
+fn parse_diagnostic(line: &str) -> Option<Diagnostic<'_>> {
     let part = |found: &Captures<'_>, nth: usize| found.get(nth).map(|part| &line[part.range()]);
     let (file, number, message) = if let Some(found) = IN_FRONT.captures(line) {
         (part(&found, 1).or(part(&found, 3))?, part(&found, 2).or(part(&found, 4))?, part(&found, 5)?)
@@ -95,42 +97,43 @@ fn complaint(line: &str) -> Option<Complaint<'_>> {
         let found = IN_BRACKETS.captures(line)?;
         (part(&found, 1)?, part(&found, 2)?, part(&found, 3)?)
     };
-    // Times and addresses have digits around the colon, and remarks belong to what they are about.
+    // Times and addresses have digits around the colon, but no letters in front of it. Remarks belong to the
+    // diagnostic before them.
     let is_name = file.chars().any(char::is_alphabetic);
     let stands = is_name && !REMARK.is_match(message);
-    stands.then_some(Complaint { file, line: number.parse().ok()?, message })
+    stands.then_some(Diagnostic { file, line: number.parse().ok()?, message })
 }
 
-/// How the tests ended, by the last line that counts; `None` when none does.
-pub fn test_counts(output: &str) -> Option<TestCounts> {
+/// Parses the counts from the last line of an output that has them; `None` when no line does.
+pub fn parse_test_counts(output: &str) -> Option<TestCounts> {
     let mut counts = None;
     let mut ran = None;
     for line in output.lines().take(LINES_MAX) {
-        let line = head(line.trim_end(), LINE_CHARS_MAX);
+        let line = first_chars(line.trim_end(), LINE_CHARS_MAX);
         let line = if line.contains('\x1b') { COLOUR.replace_all(line, "") } else { line.into() };
         let line: &str = &line;
         if PYTEST.is_match(line) {
-            counts = Some(counted(line));
+            counts = Some(parse_counts(line));
         } else if let Some(found) =
             [&SYMPY, &CARGO, &JEST].into_iter().find_map(|pattern| pattern.captures(line))
         {
-            counts = Some(counted(&found[1]));
+            counts = Some(parse_counts(&found[1]));
         } else if let Some(found) = MAVEN.captures(line) {
-            counts = Some(of_maven(&found));
+            counts = Some(counts_from_maven(&found));
         } else if let Some(found) = UNITTEST_RAN.captures(line) {
             ran = found[1].parse::<u32>().ok();
         } else if let (Some(all), Some(found)) = (ran, UNITTEST_END.captures(line)) {
-            counts = Some(of_unittest(all, found.get(1).map_or("", |part| part.as_str())));
+            counts = Some(counts_from_unittest(all, found.get(1).map_or("", |part| part.as_str())));
             ran = None;
         }
     }
     counts
 }
 
-fn counted(text: &str) -> TestCounts {
+fn parse_counts(text: &str) -> TestCounts {
     let mut counts = TestCounts::default();
     for found in COUNTED.captures_iter(text) {
-        let number = number(&found[1]);
+        let number = parse_count(&found[1]);
         match &found[2] {
             "passed" => counts.passed += number,
             "failed" => counts.failed += number,
@@ -141,37 +144,37 @@ fn counted(text: &str) -> TestCounts {
     counts
 }
 
-fn of_maven(found: &Captures<'_>) -> TestCounts {
-    let at = |nth: usize| found.get(nth).map_or(0, |part| number(part.as_str()));
+fn counts_from_maven(found: &Captures<'_>) -> TestCounts {
+    let at = |nth: usize| found.get(nth).map_or(0, |part| parse_count(part.as_str()));
     let (failed, errors, skipped) = (at(2), at(3), at(4));
     TestCounts { passed: at(1).saturating_sub(failed + errors + skipped), failed, errors, skipped }
 }
 
-fn of_unittest(ran: u32, text: &str) -> TestCounts {
+fn counts_from_unittest(ran: u32, text: &str) -> TestCounts {
     let mut counts = TestCounts::default();
     for found in KEYED.captures_iter(text) {
         match &found[1] {
-            "failures" => counts.failed = number(&found[2]),
-            "errors" => counts.errors = number(&found[2]),
-            _ => counts.skipped = number(&found[2]),
+            "failures" => counts.failed = parse_count(&found[2]),
+            "errors" => counts.errors = parse_count(&found[2]),
+            _ => counts.skipped = parse_count(&found[2]),
         }
     }
     counts.passed = ran.saturating_sub(counts.failed + counts.errors + counts.skipped);
     counts
 }
 
-/// A number of things; one that is out of bounds is none.
-fn number(digits: &str) -> u32 {
+/// Parses a count; 0 when it is above 10,000,000 or no number.
+fn parse_count(digits: &str) -> u32 {
     digits.parse::<u32>().ok().filter(|number| *number <= 10_000_000).unwrap_or(0)
 }
 
-/// What an output reports, in one sentence; `None` when it reports nothing.
-pub(super) fn told(output: &str) -> Option<String> {
-    if let Some(TestCounts { passed, failed, errors, skipped }) = test_counts(output) {
+/// Summarises the report of an output in one sentence; `None` when it reports no problem.
+pub(super) fn summarize_output(output: &str) -> Option<String> {
+    if let Some(TestCounts { passed, failed, errors, skipped }) = parse_test_counts(output) {
         let all = passed + failed + errors + skipped;
         return (failed + errors > 0).then(|| format!("{} of {all} tests did not pass.", failed + errors));
     }
-    let found = complaints(output);
+    let found = find_diagnostics(output);
     let first = found.first()?;
     (found.len() > 1)
         .then(|| format!("It named {} places, {}:{} first.", found.len(), first.file, first.line))
@@ -182,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_in_each_spelling() {
+    fn a_place_is_parsed_in_each_spelling() {
         for (line, file, number, message) in [
             ("src/a.c:3:7: error: x", "src/a.c", 3, "error: x"),
             (".env:1 Leading space", ".env", 1, "Leading space"),
@@ -193,7 +196,7 @@ mod tests {
             ("p/a.ts[418, 38]: ' should be", "p/a.ts", 418, "' should be"),
             ("v/a.slim:16 [W] Long", "v/a.slim", 16, "[W] Long"),
         ] {
-            assert_eq!(complaints(line), [Complaint { file, line: number, message }], "{line}");
+            assert_eq!(find_diagnostics(line), [Diagnostic { file, line: number, message }], "{line}");
         }
         for line in [
             "12:30:01 all is well",
@@ -204,7 +207,7 @@ mod tests {
             "Linting 1 files",
             "",
         ] {
-            assert_eq!(complaints(line), [], "{line}");
+            assert_eq!(find_diagnostics(line), [], "{line}");
         }
     }
 
@@ -227,14 +230,14 @@ mod tests {
             ("OK", None),
             ("all is well", None),
         ] {
-            assert_eq!(test_counts(output), expected, "{output}");
+            assert_eq!(parse_test_counts(output), expected, "{output}");
         }
         assert_eq!(
-            told("==== 2 failed, 46 passed in 1s ====").as_deref(),
+            summarize_output("==== 2 failed, 46 passed in 1s ====").as_deref(),
             Some("2 of 48 tests did not pass.")
         );
-        assert_eq!(told("==== 46 passed in 1s ===="), None);
+        assert_eq!(summarize_output("==== 46 passed in 1s ===="), None);
         let places = "a.c:3:7: error: x\na.c:4:7: error: y";
-        assert_eq!(told(places).as_deref(), Some("It named 2 places, a.c:3 first."));
+        assert_eq!(summarize_output(places).as_deref(), Some("It named 2 places, a.c:3 first."));
     }
 }

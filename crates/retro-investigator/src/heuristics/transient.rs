@@ -1,24 +1,24 @@
-//! Transients: errors that the very same call gets past at its next try. They pass by themselves, whatever else somebody
-//! changed to get past them in another run.
+//! Transients: errors that the identical call gets past at its next attempt. They pass by themselves, whatever
+//! was changed to get past them in another run.
 //!
-//! Only a call that stands right behind the failing one counts: whatever is done, said or answered between the two may be
-//! what helped, and so may anything that another step does meanwhile.
+//! Only an attempt that directly follows the failing call counts. Anything done, said or answered between the
+//! two may be what helped, and so may anything that another step does meanwhile.
 
 use std::collections::BTreeSet;
 
-use retro_core::finding::Transient;
-use retro_core::trajectory::{Source, Trajectory, Turn};
+use retro_core::finding::TransientError;
+use retro_core::trajectory::{Trajectory, Turn, TurnSource};
 
 use super::call::{Call, StepCalls};
 use super::manner::is_name;
 
-/// The longest message that is only words, in bytes.
+/// Longest message that counts as plain words, in bytes.
 const MESSAGE_BYTES_MAX: usize = 600;
-/// The most transients of one run: what recurs comes again.
+/// Maximum number of transients of one run; a pattern that recurs is found again.
 const TRANSIENTS_MAX: usize = 6;
 
-/// The errors of a run that passed by themselves, one an error, tool and step.
-pub(super) fn find(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Vec<Transient> {
+/// Returns the transient errors of a run, one for each error, tool and step.
+pub(super) fn find_transients(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Vec<TransientError> {
     let mut told = BTreeSet::new();
     let mut transients = Vec::new();
     for step in steps {
@@ -26,12 +26,12 @@ pub(super) fn find(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Vec<Tran
             let key = (step.step, failing.tool, failing.error());
             if !same_call_succeeds(failing, next)
                 || told.contains(&key)
-                || !undisturbed(trajectory, failing, next)
+                || !is_undisturbed(trajectory, failing, next)
             {
                 continue;
             }
             told.insert(key);
-            transients.extend(failing.error_quote().map(|quote| Transient {
+            transients.extend(failing.error_quote().map(|quote| TransientError {
                 step: step.step.clone(),
                 tool: failing.tool.to_owned(),
                 error: failing.error().to_owned(),
@@ -43,7 +43,8 @@ pub(super) fn find(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Vec<Tran
     transients
 }
 
-/// A call without arguments works on what the log does not show.
+/// Returns whether `next` repeats the failing call and succeeds. A call without arguments is excluded, because
+/// it works on state that the log does not show.
 fn same_call_succeeds(failing: &Call<'_>, next: &Call<'_>) -> bool {
     !failing.error().is_empty()
         && is_name(failing.tool)
@@ -54,20 +55,20 @@ fn same_call_succeeds(failing: &Call<'_>, next: &Call<'_>) -> bool {
         && next.succeeded()
 }
 
-/// Whether nothing happened between the two: no other call in any step, nobody but the agent spoke, and what it said did
-/// nothing either.
-fn undisturbed(trajectory: &Trajectory, failing: &Call<'_>, next: &Call<'_>) -> bool {
+/// Returns whether nothing happened between the two calls: no step made another call, only the agent spoke, and
+/// its messages did nothing either.
+fn is_undisturbed(trajectory: &Trajectory, failing: &Call<'_>, next: &Call<'_>) -> bool {
     let (first, last) = (failing.turn as usize, next.turn as usize);
     let alone = |turn: usize| trajectory.turns[turn].calls.len() == 1;
-    let silent = |turn: &Turn| turn.source == Source::Agent && !acts(&turn.message);
+    let silent = |turn: &Turn| turn.source == TurnSource::Agent && !may_act(&turn.message);
     alone(first)
         && alone(last)
         && trajectory.turns[first + 1..last].iter().all(|turn| turn.calls.is_empty() && silent(turn))
         && silent(&trajectory.turns[last])
 }
 
-/// Whether a message may be more than words: some agents edit files and run code by what they say.
-fn acts(message: &str) -> bool {
+/// Returns whether a message may be more than words: some agents edit files and run code by their messages.
+fn may_act(message: &str) -> bool {
     message.len() > MESSAGE_BYTES_MAX
         || ["```", "<<<<<<<", "*** Begin", "diff --git"].iter().any(|mark| message.contains(mark))
 }

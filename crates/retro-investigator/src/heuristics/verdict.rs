@@ -1,59 +1,69 @@
-//! Verdicts: what each presented memory did in its step, judged from the trace alone. That a run without it had the same
-//! failure is seen only where all runs of a retrospective are: `retro_core::learn::settle` takes harm back then.
+//! Judges from the trace alone what each presented memory did in its step. Whether a run without the memory had
+//! the same failure shows only across all runs of a retrospective:
+//! `retro_core::learn::settle_investigations` withdraws harm in that case.
 //!
-//! Only a memory whose cue names a tool can be judged by calls. *Its calls* are the calls of that tool in its step
-//! that it could be about (the program or the parameter it speaks of occurs); *its own error* is the error of its
-//! cue. Without a call of that kind the verdict is **cue not met**. Then, by what the memory prefers:
+//! A memory whose cue names a tool is judged by calls. *Its calls* are the calls of that tool in its step to
+//! which it applies (they have the program or the parameter that it is about); *its own error* is the error of
+//! its cue. Without such a call the verdict is **cue not met**. Otherwise it depends on what the memory
+//! prefers:
 //!
-//! * **a manner of the call** (a parameter, an option, …). Followed by its calls made in that manner.
-//!   *Helped*: one of them succeeded, its own error came at most once before (it was left at the next call) and not
-//!   from then on. *Applied*: one succeeded, and the error came oftener; or nobody knows how they ended. *Harmed*: none succeeded, and one failed with
-//!   its own error or with one that no call made otherwise had given before in this run; an error that had come
-//!   before anyhow, or that passes by itself, is no harm, so *applied*. *Ignored*: no call in that manner.
-//! * **something before the call** (a look-up, another tool). Followed by such a call. *Helped*: it succeeded and
-//!   the next of its calls did not give its own error. *Applied*: it did, or none came. *Harmed*: every such call
-//!   failed, one of them with an error that does not pass by itself. *Ignored*: no such call.
-//! * **nothing that shows in one call.** About repeating: the cue is the error itself; *ignored* when the same call
-//!   (or a second variation) followed, *helped* when the next call left it, else *applied*. About an error that must
-//!   not come: *ignored* when it came; when it did not, *helped* only if the agent's words before a call show the
-//!   lesson's own words, else *ignored*: a failure that stays away by itself is nobody's merit.
+//! * **A manner of the call** (a parameter, an option, …). It was followed by its calls that were made in that
+//!   manner. *Helped*: one of them succeeded, and its own error came at most once before the first of them and
+//!   never after. *Applied*: one succeeded, but the error came more often; or it is unknown how they ended.
+//!   *Harmed*: none succeeded, and one failed with its own error or with an error that no other call had given
+//!   before in this run. An error that had come before, or that is transient, is no harm, so the verdict is
+//!   *applied*. *Ignored*: no call was made in that manner.
+//! * **Something before the call** (a look-up, another tool). It was followed by such a call. *Helped*: that
+//!   call succeeded, and the next of its calls did not give its own error. *Applied*: the next of its calls
+//!   did, or there was none. *Harmed*: every such call failed, and one of them with an error that is not
+//!   transient. *Ignored*: there was no such call.
+//! * **Nothing that one call can show.** A memory about repeating has its error as its cue: *ignored* when the
+//!   identical call (or a second variation) followed, *helped* when the next call was another one and
+//!   succeeded, else *applied*. A memory about an error that must not come: *ignored* when it came. When it did
+//!   not come, *helped* only if the agent's words before a call hold the words of the lesson, else *ignored*,
+//!   because an error may stay away by itself.
 //!
-//! A memory without a tool is judged by its words, conservatively. *Harmed*: a call (its tool's name and arguments) holds most
-//! of its content words and failed, with an error that neither passes by itself nor had come before, and no such call
-//! succeeded. *Applied* when one turn of the agent holds most of them (never for a prohibition), else *ignored*; *cue not met* when its step did not occur. A rule of the
-//! repository is judged by its words over the whole run (`rule`).
+//! A memory without a tool is judged by its words, conservatively. *Harmed*: a call (the name of its tool and
+//! its arguments) holds most of the memory's content words and failed, with an error that is neither transient
+//! nor had come before, and no such call succeeded. *Applied*: one turn of the agent holds most of them (never
+//! for a prohibition). *Cue not met*: its step did not occur. Otherwise *ignored*. A rule of the repository is
+//! judged by its words over the whole run (`rule`).
 
 mod rule;
 
 use std::collections::BTreeSet;
 
-use retro_core::finding::{Brief, KnownMemory, MemoryVerdict, Quote, Verdict};
-use retro_core::trajectory::{Place, Source, Turn};
+use retro_core::finding::{BriefMemory, InvestigationBrief, MemoryVerdict, Quote, VerdictRecord};
+use retro_core::trajectory::{QuotePlace, Turn, TurnSource};
 
-use super::call::{Call, StepCalls, program_of};
-use super::errors::passes;
+use super::call::{Call, StepCalls, program_of_error};
+use super::handled_errors::is_transient_error;
 use super::manner::Manner;
 use super::quote;
 
-/// The most turns of a step whose words are compared with a memory's, from its start.
+/// Maximum number of turns of a step whose words are compared with a memory's, from the start of the step.
 const TURNS_READ_MAX: usize = 2_000;
-/// How much of a turn's words is read, in characters.
+/// Maximum number of characters of each text of a turn that are compared.
 const TURN_CHARS_MAX: usize = 4_000;
-/// The part of a memory's content words that one turn must hold, in hundredths, and their least number.
+/// Share of a memory's content words that one turn must hold, in hundredths.
 const WORDS_SHARED_MIN: usize = 60;
+/// Minimum number of these words that one turn must hold.
 const WORDS_MIN: usize = 3;
-/// The most memories judged in one run; the policy presents ten.
+/// Maximum number of memories that are judged in one run; the policy presents ten.
 const MEMORIES_MAX: usize = 100;
 
-/// A verdict on every presented memory that the trace says something about.
-pub(super) fn on_presented(brief: &Brief, steps: &[StepCalls<'_>]) -> Vec<MemoryVerdict> {
+/// Judges every presented memory that the trace says something about.
+pub(super) fn judge_presented_memories(
+    brief: &InvestigationBrief,
+    steps: &[StepCalls<'_>],
+) -> Vec<VerdictRecord> {
     let presented = brief.memories.iter().filter(|memory| memory.presented).take(MEMORIES_MAX);
-    presented.filter_map(|memory| Case::of(brief, steps, memory).judge()).collect()
+    presented.filter_map(|memory| MemoryCase::new(brief, steps, memory).judge()).collect()
 }
 
-/// One memory and what happened in its step.
-struct Case<'b> {
-    memory: &'b KnownMemory,
+/// Memory to be judged, with everything that happened in its step.
+struct MemoryCase<'b> {
+    memory: &'b BriefMemory,
     /// All calls of the step.
     calls: &'b [Call<'b>],
     turns: Vec<(u32, &'b Turn)>,
@@ -61,79 +71,81 @@ struct Case<'b> {
     avoid: Option<Manner>,
 }
 
-/// A verdict with its reason and, for all but "cue not met", its words.
-struct Ruling(Verdict, String, Option<Quote>);
+/// Verdict with its reason and a quote, which only "cue not met" may lack.
+struct Ruling(MemoryVerdict, String, Option<Quote>);
 
-impl<'b> Case<'b> {
-    fn of(brief: &'b Brief, steps: &'b [StepCalls<'b>], memory: &'b KnownMemory) -> Self {
+impl<'b> MemoryCase<'b> {
+    fn new(brief: &'b InvestigationBrief, steps: &'b [StepCalls<'b>], memory: &'b BriefMemory) -> Self {
         let of_step = |one: &&StepCalls<'_>| Some(one.step) == memory.step.as_ref();
         let calls = steps.iter().find(of_step).map_or(&[][..], |one| one.calls.as_slice());
         let turns = (0u32..).zip(&brief.trajectory.turns);
         let within = |turn: &Turn| memory.step.as_ref().is_none_or(|step| turn.step == *step);
         let turns = turns.filter(|(_, turn)| turn.agentic && within(turn)).take(TURNS_READ_MAX).collect();
-        let read = |text: &Option<String>| text.as_deref().map(Manner::read);
+        let read = |text: &Option<String>| text.as_deref().map(Manner::parse);
         Self { memory, calls, turns, prefer: read(&memory.cue.prefer), avoid: read(&memory.cue.avoid) }
     }
 
-    fn judge(&self) -> Option<MemoryVerdict> {
+    fn judge(&self) -> Option<VerdictRecord> {
         let Ruling(verdict, reason, quote) = match self.memory.cue.tool.as_deref() {
-            _ if self.memory.step.is_none() => self.by_rule()?,
-            None => self.by_words(),
-            Some(tool) => self.by_calls(tool),
+            _ if self.memory.step.is_none() => self.judge_by_rule()?,
+            None => self.judge_by_words(),
+            Some(tool) => self.judge_by_calls(tool),
         };
-        // A step without a single word to quote says nothing either way.
-        let stands = quote.is_some() || verdict == Verdict::CueNotMet;
-        stands.then_some(MemoryVerdict { memory: self.memory.id, verdict, reason, quote })
+        // Without a quote nothing shows the verdict, so there is none.
+        let stands = quote.is_some() || verdict == MemoryVerdict::CueNotMet;
+        stands.then_some(VerdictRecord { memory: self.memory.id, verdict, reason, quote })
     }
 
-    fn by_calls(&self, tool: &str) -> Ruling {
+    fn judge_by_calls(&self, tool: &str) -> Ruling {
         let own: Vec<&Call<'_>> =
-            self.calls.iter().filter(|call| call.tool == tool && self.concerns(call)).collect();
+            self.calls.iter().filter(|call| call.tool == tool && self.concerns_call(call)).collect();
         let Some(last) = own.last() else {
             return Ruling(
-                Verdict::CueNotMet,
+                MemoryVerdict::CueNotMet,
                 format!("`{tool}` was not called in a way that it is about"),
                 None,
             );
         };
         match &self.prefer {
-            Some(prefer @ (Manner::First(_) | Manner::Tool(_))) => self.by_call_before(prefer, last),
-            Some(prefer) => self.by_manner(prefer, &own, last),
-            None if self.avoid == Some(Manner::Again) => self.by_repeats(&own),
-            None => self.by_error(&own, last),
+            Some(prefer @ (Manner::CalledFirst(_) | Manner::Tool(_))) => {
+                self.judge_by_earlier_call(prefer, last)
+            }
+            Some(prefer) => self.judge_by_manner(prefer, &own, last),
+            None if self.avoid == Some(Manner::SameCallAgain) => self.judge_by_repeats(&own),
+            None => self.judge_by_error(&own, last),
         }
     }
 
-    fn concerns(&self, call: &Call<'_>) -> bool {
-        let program = self.memory.cue.error.as_deref().and_then(program_of);
+    fn concerns_call(&self, call: &Call<'_>) -> bool {
+        let program = self.memory.cue.error.as_deref().and_then(program_of_error);
         let runs_it = program.is_none_or(|program| {
-            call.arguments.command().is_none_or(|command| command.programs().any(|one| one == program))
+            call.arguments.as_command().is_none_or(|command| command.programs().any(|one| one == program))
         });
-        let could = |manner: &Option<Manner>| manner.as_ref().is_none_or(|manner| manner.concerns(call));
-        (runs_it || self.gives_own_error(call)) && could(&self.prefer) && could(&self.avoid)
+        let could = |manner: &Option<Manner>| manner.as_ref().is_none_or(|manner| manner.applies_to(call));
+        (runs_it || self.has_own_error(call)) && could(&self.prefer) && could(&self.avoid)
     }
 
-    fn gives_own_error(&self, call: &Call<'_>) -> bool {
+    fn has_own_error(&self, call: &Call<'_>) -> bool {
         let error = self.memory.cue.error.as_deref().unwrap_or("");
         !error.is_empty() && Some(call.tool) == self.memory.cue.tool.as_deref() && call.error() == error
     }
 
-    fn by_manner(&self, prefer: &Manner, own: &[&Call<'_>], last: &Call<'_>) -> Ruling {
+    fn judge_by_manner(&self, prefer: &Manner, own: &[&Call<'_>], last: &Call<'_>) -> Ruling {
         let follows = |call: &Call<'_>| {
-            prefer.holds(call) && !self.avoid.as_ref().is_some_and(|avoid| avoid.holds(call))
+            prefer.matches_call(call) && !self.avoid.as_ref().is_some_and(|avoid| avoid.matches_call(call))
         };
         let Some(first) = own.iter().position(|call| follows(call)) else {
             let reason = format!("called {} times, never {prefer}", own.len());
-            return Ruling(Verdict::Ignored, reason, self.ignored_quote(own, last));
+            return Ruling(MemoryVerdict::Ignored, reason, self.ignored_quote(own, last));
         };
         let followed = || own[first..].iter().filter(|call| follows(call));
         if let Some(worked) = followed().find(|call| call.succeeded()) {
-            let errors = |calls: &[&Call<'_>]| calls.iter().filter(|call| self.gives_own_error(call)).count();
+            let errors = |calls: &[&Call<'_>]| calls.iter().filter(|call| self.has_own_error(call)).count();
             let left = errors(&own[..first]) <= 1 && errors(&own[first..]) == 0;
             let (verdict, how) = if left {
-                (Verdict::Helped, "and its error did not come from there on")
+                (MemoryVerdict::Helped, "and its error did not come from there on")
             } else {
-                (Verdict::Applied, "but its error came more than once, or again")
+                (MemoryVerdict::Applied, "but its error came more than once, or again")
             };
             return Ruling(verdict, format!("called {prefer}, {how}"), worked.quote());
         }
@@ -141,29 +153,29 @@ impl<'b> Case<'b> {
             |error: &str| own[..first].iter().any(|call| call.failure().is_some() && call.error() == error);
         let harmful = followed().find(|call| {
             call.failure().is_some()
-                && !passes(call.error())
-                && (self.gives_own_error(call) || !before(call.error()))
+                && !is_transient_error(call.error())
+                && (self.has_own_error(call) || !before(call.error()))
         });
         match harmful {
             Some(call) => {
                 let reason = format!("called {prefer}, and that call failed");
-                Ruling(Verdict::Harmed, reason, call.error_quote().or_else(|| call.quote()))
+                Ruling(MemoryVerdict::Harmed, reason, call.error_quote().or_else(|| call.quote()))
             }
             None => Ruling(
-                Verdict::Applied,
+                MemoryVerdict::Applied,
                 format!("called {prefer}; it made no difference that shows"),
                 own[first].quote(),
             ),
         }
     }
 
-    fn by_call_before(&self, prefer: &Manner, last: &Call<'_>) -> Ruling {
+    fn judge_by_earlier_call(&self, prefer: &Manner, last: &Call<'_>) -> Ruling {
         let followed: Vec<usize> =
-            (0..self.calls.len()).filter(|at| prefer.holds(&self.calls[*at])).collect();
+            (0..self.calls.len()).filter(|at| prefer.matches_call(&self.calls[*at])).collect();
         let Some(first) = followed.first() else {
-            let own: Vec<_> = self.calls.iter().filter(|call| self.gives_own_error(call)).collect();
+            let own: Vec<_> = self.calls.iter().filter(|call| self.has_own_error(call)).collect();
             return Ruling(
-                Verdict::Ignored,
+                MemoryVerdict::Ignored,
                 format!("never called {prefer}"),
                 self.ignored_quote(&own, last),
             );
@@ -173,172 +185,184 @@ impl<'b> Case<'b> {
             let harmful = followed
                 .iter()
                 .map(|at| &self.calls[*at])
-                .find(|call| call.failure().is_some() && !passes(call.error()));
+                .find(|call| call.failure().is_some() && !is_transient_error(call.error()));
             return match harmful {
                 Some(call) => Ruling(
-                    Verdict::Harmed,
+                    MemoryVerdict::Harmed,
                     format!("called {prefer}, and that call failed"),
                     call.error_quote().or_else(|| call.quote()),
                 ),
                 None => Ruling(
-                    Verdict::Applied,
+                    MemoryVerdict::Applied,
                     format!("called {prefer}; how it ended is not known"),
                     call.quote(),
                 ),
             };
         };
-        let is_attempt =
-            |call: &&Call<'_>| Some(call.tool) == self.memory.cue.tool.as_deref() && !prefer.holds(call);
+        let is_attempt = |call: &&Call<'_>| {
+            Some(call.tool) == self.memory.cue.tool.as_deref() && !prefer.matches_call(call)
+        };
         let next = self.calls[worked + 1..].iter().find(is_attempt);
         let quote = self.calls[*worked].quote();
         match (next, prefer) {
-            (Some(next), _) if self.gives_own_error(next) => {
-                Ruling(Verdict::Applied, format!("called {prefer}; its error came all the same"), quote)
+            (Some(next), _) if self.has_own_error(next) => {
+                Ruling(MemoryVerdict::Applied, format!("called {prefer}; its error came all the same"), quote)
             }
-            (None, Manner::First(_)) => {
-                Ruling(Verdict::Applied, format!("called {prefer}, and nothing after it"), quote)
+            (None, Manner::CalledFirst(_)) => {
+                Ruling(MemoryVerdict::Applied, format!("called {prefer}, and nothing after it"), quote)
             }
             _ => Ruling(
-                Verdict::Helped,
+                MemoryVerdict::Helped,
                 format!("called {prefer}, and its error did not come from there"),
                 quote,
             ),
         }
     }
 
-    fn by_repeats(&self, own: &[&Call<'_>]) -> Ruling {
-        let Some(at) = own.iter().position(|call| self.gives_own_error(call)) else {
-            return Ruling(Verdict::CueNotMet, "its error did not come".to_owned(), None);
+    fn judge_by_repeats(&self, own: &[&Call<'_>]) -> Ruling {
+        let Some(at) = own.iter().position(|call| self.has_own_error(call)) else {
+            return Ruling(MemoryVerdict::CueNotMet, "its error did not come".to_owned(), None);
         };
-        let fails = |calls: &[&Call<'_>]| calls.iter().all(|call| self.gives_own_error(call));
+        let fails = |calls: &[&Call<'_>]| calls.iter().all(|call| self.has_own_error(call));
         let same = own.windows(2).find(|two| fails(two) && two[0].raw == two[1].raw);
         if let Some(loops) = same.or_else(|| own.windows(3).find(|three| fails(three))) {
             let reason = "the call was repeated after its error".to_owned();
-            return Ruling(Verdict::Ignored, reason, loops[0].error_quote().or_else(|| loops[0].quote()));
+            return Ruling(
+                MemoryVerdict::Ignored,
+                reason,
+                loops[0].error_quote().or_else(|| loops[0].quote()),
+            );
         }
         match own.get(at + 1) {
-            Some(next) if !self.gives_own_error(next) && next.succeeded() => Ruling(
-                Verdict::Helped,
+            Some(next) if !self.has_own_error(next) && next.succeeded() => Ruling(
+                MemoryVerdict::Helped,
                 "after its error the next call was another one and succeeded".to_owned(),
                 next.quote(),
             ),
             _ => Ruling(
-                Verdict::Applied,
+                MemoryVerdict::Applied,
                 "after its error the call was not repeated".to_owned(),
                 own[at].error_quote(),
             ),
         }
     }
 
-    fn by_error(&self, own: &[&Call<'_>], last: &Call<'_>) -> Ruling {
-        if let Some(call) = own.iter().find(|call| self.gives_own_error(call)) {
+    fn judge_by_error(&self, own: &[&Call<'_>], last: &Call<'_>) -> Ruling {
+        if let Some(call) = own.iter().find(|call| self.has_own_error(call)) {
             return Ruling(
-                Verdict::Ignored,
+                MemoryVerdict::Ignored,
                 "the failure it warns of came".to_owned(),
                 call.error_quote().or_else(|| call.quote()),
             );
         }
         if let Some(avoid) = &self.avoid {
-            return match own.iter().find(|call| avoid.holds(call)) {
-                Some(call) => Ruling(Verdict::Ignored, format!("called {avoid}"), call.quote()),
+            return match own.iter().find(|call| avoid.matches_call(call)) {
+                Some(call) => Ruling(MemoryVerdict::Ignored, format!("called {avoid}"), call.quote()),
                 None => Ruling(
-                    Verdict::Helped,
+                    MemoryVerdict::Helped,
                     format!("never called {avoid}, and its error did not come"),
                     last.quote(),
                 ),
             };
         }
         let until = own.iter().find(|call| call.succeeded()).unwrap_or(&own[0]).turn;
-        match self.said(until) {
+        match self.quote_following_advice(until) {
             Some(quote) => Ruling(
-                Verdict::Helped,
+                MemoryVerdict::Helped,
                 "the agent minded it in words, and its error did not come".to_owned(),
                 Some(quote),
             ),
-            None => {
-                Ruling(Verdict::Ignored, "nothing shows that the agent acted on it".to_owned(), last.quote())
-            }
+            None => Ruling(
+                MemoryVerdict::Ignored,
+                "nothing shows that the agent acted on it".to_owned(),
+                last.quote(),
+            ),
         }
     }
 
-    /// Its own error where it came, else what was called instead.
+    /// Quotes its own error where it came, otherwise the call that was made instead.
     fn ignored_quote(&self, own: &[&Call<'_>], last: &Call<'_>) -> Option<Quote> {
-        let failing = own.iter().find(|call| self.gives_own_error(call)).and_then(|call| call.error_quote());
+        let failing = own.iter().find(|call| self.has_own_error(call)).and_then(|call| call.error_quote());
         failing.or_else(|| last.quote())
     }
 
-    fn by_words(&self) -> Ruling {
+    fn judge_by_words(&self) -> Ruling {
         if self.turns.is_empty() {
-            return Ruling(Verdict::CueNotMet, "its step did not occur".to_owned(), None);
+            return Ruling(MemoryVerdict::CueNotMet, "its step did not occur".to_owned(), None);
         }
-        if let Some(call) = self.failed_by_words() {
+        if let Some(call) = self.find_failed_call() {
             let reason = format!("called `{}` as it says, and that call failed", call.tool);
-            return Ruling(Verdict::Harmed, reason, call.error_quote().or_else(|| call.quote()));
+            return Ruling(MemoryVerdict::Harmed, reason, call.error_quote().or_else(|| call.quote()));
         }
-        if let Some(quote) = self.said(u32::MAX) {
+        if let Some(quote) = self.quote_following_advice(u32::MAX) {
             return Ruling(
-                Verdict::Applied,
+                MemoryVerdict::Applied,
                 "one turn of the agent does what it says".to_owned(),
                 Some(quote),
             );
         }
-        let any = self
-            .turns
-            .iter()
-            .find_map(|(at, turn)| texts(*at, turn).find_map(|(place, text)| quote::of(place, text)));
-        Ruling(Verdict::Ignored, "no turn of the agent does what it says".to_owned(), any)
+        let any = self.turns.iter().find_map(|(at, turn)| {
+            agent_texts(*at, turn).find_map(|(place, text)| quote::quote_at(place, text))
+        });
+        Ruling(MemoryVerdict::Ignored, "no turn of the agent does what it says".to_owned(), any)
     }
 
-    /// Words of one of the agent's turns, up to turn `until`, that hold most of the memory's content words.
-    /// The first call that does what the memory says and failed by it; `None` when one that does so succeeded.
-    fn failed_by_words(&self) -> Option<&'b Call<'b>> {
-        let wanted = self.advised()?;
-        let does = |call: &&Call<'_>| holds(&format!("{} {}", call.tool, call.raw), &wanted);
+    /// Returns the first call that does what the memory says and failed because of it; `None` when any such
+    /// call succeeded.
+    fn find_failed_call(&self) -> Option<&'b Call<'b>> {
+        let wanted = self.advice_words()?;
+        let does = |call: &&Call<'_>| contains_most_words(&format!("{} {}", call.tool, call.raw), &wanted);
         if self.calls.iter().filter(does).any(Call::succeeded) {
             return None;
         }
         let came_before = |call: &Call<'_>| {
-            let earlier = self.calls.iter().take_while(|one| (one.turn, one.nth) < (call.turn, call.nth));
+            let earlier =
+                self.calls.iter().take_while(|one| (one.turn, one.call_index) < (call.turn, call.call_index));
             earlier.filter(|one| !does(one)).any(|one| one.tool == call.tool && one.error() == call.error())
         };
-        let failed = |call: &&Call<'_>| call.failure().is_some() && !passes(call.error());
+        let failed = |call: &&Call<'_>| call.failure().is_some() && !is_transient_error(call.error());
         self.calls.iter().filter(does).filter(failed).find(|call| !came_before(call))
     }
 
-    /// The words of what the memory advises; `None` when they are too few, or forbid something.
-    fn advised(&self) -> Option<BTreeSet<String>> {
-        let words = content_words(&advice_of(&self.memory.title));
+    /// Returns the words of the memory's advice; `None` when they are too few or a prohibition.
+    fn advice_words(&self) -> Option<BTreeSet<String>> {
+        let words = content_words(&strip_quoted_error(&self.memory.title));
         (words.len() >= WORDS_MIN && !is_prohibition(&self.memory.title)).then_some(words)
     }
 
-    fn said(&self, until: u32) -> Option<Quote> {
-        let wanted = self.advised()?;
-        let turns = self.turns.iter().filter(|(at, turn)| *at <= until && turn.source == Source::Agent);
+    /// Quotes one of the agent's texts, up to turn `until`, that holds most of the words of the memory's advice.
+    fn quote_following_advice(&self, until: u32) -> Option<Quote> {
+        let wanted = self.advice_words()?;
+        let turns = self.turns.iter().filter(|(at, turn)| *at <= until && turn.source == TurnSource::Agent);
         turns.into_iter().find_map(|(at, turn)| {
-            texts(*at, turn).find_map(|(place, text)| holds(text, &wanted).then(|| quote::of(place, text))?)
+            agent_texts(*at, turn).find_map(|(place, text)| {
+                contains_most_words(text, &wanted).then(|| quote::quote_at(place, text))?
+            })
         })
     }
 }
 
-/// Whether a text holds most of the words that are wanted.
-fn holds(text: &str, wanted: &BTreeSet<String>) -> bool {
-    let shared = content_words(quote::head(text, TURN_CHARS_MAX)).intersection(wanted).count();
+/// Returns whether a text holds most of the wanted words.
+fn contains_most_words(text: &str, wanted: &BTreeSet<String>) -> bool {
+    let shared = content_words(quote::first_chars(text, TURN_CHARS_MAX)).intersection(wanted).count();
     shared >= WORDS_MIN && shared * 100 >= wanted.len() * WORDS_SHARED_MIN
 }
 
-/// What an agent said, thought and asked for in a turn. Answers are not its words.
-fn texts(turn: u32, entry: &Turn) -> impl Iterator<Item = (Place, &str)> {
+/// Returns the message, the reasoning and the arguments of a turn. Answers are excluded, because the agent did
+/// not write them.
+fn agent_texts(turn: u32, entry: &Turn) -> impl Iterator<Item = (QuotePlace, &str)> {
     let said = [
-        (Place::Message { turn }, entry.message.as_str()),
-        (Place::Reasoning { turn }, entry.reasoning.as_str()),
+        (QuotePlace::Message { turn }, entry.message.as_str()),
+        (QuotePlace::Reasoning { turn }, entry.reasoning.as_str()),
     ];
     let calls = (0u32..).zip(&entry.calls);
     said.into_iter()
-        .chain(calls.map(move |(call, one)| (Place::Arguments { turn, call }, one.arguments.as_str())))
+        .chain(calls.map(move |(call, one)| (QuotePlace::Arguments { turn, call }, one.arguments.as_str())))
 }
 
-/// The advice of a title without the error it quotes: the error's words would be found in any answer to it.
-fn advice_of(title: &str) -> String {
+/// Returns the advice of a title without the error that it quotes, whose words would be found in any answer to
+/// it.
+fn strip_quoted_error(title: &str) -> String {
     match (title.find('“'), title.rfind('”')) {
         (Some(open), Some(close)) if open < close => format!("{} {}", &title[..open], &title[close..]),
         _ => title.to_owned(),

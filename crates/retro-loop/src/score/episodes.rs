@@ -1,35 +1,36 @@
-//! How long something lasts, counted in retrospectives; what has not ended when the runs do is counted as lasting until then.
+//! Durations, counted in retrospectives. An episode that is still open at the last run counts as lasting
+//! until then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{HANDED_OUT_MIN, Told};
-use crate::play::{Kept, Story};
-use crate::truth::{About, Says, Standing};
+use super::{HANDED_OUT_MIN, WorldResult};
+use crate::simulation::{MemorySnapshot, WorkflowResult};
+use crate::truth::{MemoryClaim, MemoryTruth, WorldItem};
 
-/// How long several things lasted.
+/// Durations of several episodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub(crate) struct Episodes {
-    /// How many there were.
+    /// Number of episodes.
     pub(crate) count: usize,
-    /// Mean, in retrospectives.
+    /// Mean duration in retrospectives.
     pub(crate) mean: f64,
     pub(crate) longest: u32,
-    /// Of them, those that ended within three retrospectives.
+    /// Episodes that ended within three retrospectives.
     pub(crate) within_three: usize,
-    /// Those that had not ended when the runs did.
+    /// Episodes still open at the last run.
     pub(crate) unended: usize,
 }
 
-/// Begin and end, by retrospective; without an end, the last one.
+/// Duration of one episode, and whether it ended before the last run.
 struct Episode {
     lasted: u32,
     ended: bool,
 }
 
 impl Episodes {
-    fn of(episodes: &[Episode]) -> Self {
+    fn from_episodes(episodes: &[Episode]) -> Self {
         let lasted = || episodes.iter().map(|one| one.lasted);
         Self {
             count: episodes.len(),
@@ -40,97 +41,99 @@ impl Episodes {
         }
     }
 
-    /// Share that ended within three retrospectives; `None` when there was nothing.
+    /// Returns the share that ended within three retrospectives; `None` when there are no episodes.
     pub(crate) fn share_within_three(&self) -> Option<f64> {
-        super::share(self.within_three as f64, self.count as f64)
+        super::ratio(self.within_three as f64, self.count as f64)
     }
 }
 
-fn handed_out(memory: &Kept) -> bool {
+fn is_handed_out(memory: &MemorySnapshot) -> bool {
     memory.active && memory.weight >= HANDED_OUT_MIN
 }
 
-fn stories<'t>(told: &'t [Told<'_>]) -> impl Iterator<Item = &'t Story> {
-    told.iter().flat_map(|told| &told.stories)
+fn workflow_results<'t>(told: &'t [WorldResult<'_>]) -> impl Iterator<Item = &'t WorkflowResult> {
+    told.iter().flat_map(|told| &told.workflow_results)
 }
 
-/// How long each memory was handed out while it stood like this.
-fn standing_so(told: &[Told<'_>], so: fn(Standing) -> bool) -> Episodes {
+/// Measures how long each memory was handed out while its truth matched `so`.
+fn episodes_while(told: &[WorldResult<'_>], so: fn(MemoryTruth) -> bool) -> Episodes {
     let mut episodes = Vec::new();
-    for story in stories(told) {
+    for story in workflow_results(told) {
         let mut open: BTreeMap<&str, usize> = BTreeMap::new();
-        for (at, look) in story.looks.iter().enumerate() {
+        for (at, look) in story.windows.iter().enumerate() {
             let now: BTreeSet<&str> = look
                 .memories
                 .iter()
-                .filter(|memory| handed_out(memory) && so(memory.standing))
+                .filter(|memory| is_handed_out(memory) && so(memory.truth))
                 .map(|memory| memory.id.as_str())
                 .collect();
             let gone: Vec<&str> = open.keys().copied().filter(|id| !now.contains(id)).collect();
             for id in gone {
-                let began = open.remove(id).expect("it is open");
+                let began = open.remove(id).expect("the episode is open");
                 episodes.push(Episode { lasted: (at - began) as u32, ended: true });
             }
             for id in now {
                 open.entry(id).or_insert(at);
             }
         }
-        let last = story.looks.len();
+        let last = story.windows.len();
         episodes
             .extend(open.into_values().map(|began| Episode { lasted: (last - began) as u32, ended: false }));
     }
-    Episodes::of(&episodes)
+    Episodes::from_episodes(&episodes)
 }
 
-/// Retrospectives for which a memory that harms went on being handed out. One that appears at a retrospective and is gone
+/// Measures how long harmful memories were handed out. A memory that appears at one retrospective and is gone
 /// at the next lasted 1.
-pub(crate) fn harmful(told: &[Told<'_>]) -> Episodes {
-    standing_so(told, |standing| matches!(standing, Standing::Trap | Standing::Outdated))
+pub(crate) fn harmful_episodes(told: &[WorldResult<'_>]) -> Episodes {
+    episodes_while(told, |standing| matches!(standing, MemoryTruth::Trap | MemoryTruth::Outdated))
 }
 
-/// The same for a memory whose cause is fixed and that harms nobody.
-pub(crate) fn fading(told: &[Told<'_>]) -> Episodes {
-    standing_so(told, |standing| standing == Standing::Stale)
+/// Measures how long memories of fixed causes that harm no run were handed out.
+pub(crate) fn fading_episodes(told: &[WorldResult<'_>]) -> Episodes {
+    episodes_while(told, |standing| standing == MemoryTruth::Stale)
 }
 
-/// Retrospectives from the one that made a memory heavy enough until one of the next windows was handed it: 1 is at once.
-pub(crate) fn waiting(told: &[Told<'_>]) -> Episodes {
+/// Measures the retrospectives from the one that made a memory heavy enough until a window was handed it; 1
+/// means the next window.
+pub(crate) fn waiting_episodes(told: &[WorldResult<'_>]) -> Episodes {
     let mut episodes = Vec::new();
-    for story in stories(told) {
+    for story in workflow_results(told) {
         let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
         let mut shown: BTreeSet<&str> = BTreeSet::new();
-        for (at, look) in story.looks.iter().enumerate() {
-            for id in look.handed.iter().map(String::as_str) {
+        for (at, look) in story.windows.iter().enumerate() {
+            for id in look.handed_memories.iter().map(String::as_str) {
                 if let (true, Some(began)) = (shown.insert(id), begun.get(id)) {
                     episodes.push(Episode { lasted: (at - began) as u32, ended: true });
                 }
             }
-            for memory in look.memories.iter().filter(|memory| handed_out(memory)) {
+            for memory in look.memories.iter().filter(|memory| is_handed_out(memory)) {
                 begun.entry(&memory.id).or_insert(at);
             }
         }
-        // What became heavy enough at the very end had no run that could have been handed it.
-        let last = story.looks.len().saturating_sub(1);
+        // A memory that became heavy enough at the end had no later run to be handed to.
+        let last = story.windows.len().saturating_sub(1);
         let never = begun.iter().filter(|(id, began)| !shown.contains(*id) && **began < last);
         episodes.extend(never.map(|(_, began)| Episode { lasted: (last - began) as u32, ended: false }));
     }
-    Episodes::of(&episodes)
+    Episodes::from_episodes(&episodes)
 }
 
-/// How often a lesson that harms was handed out again after it had fallen, a workflow; as this memory or as another.
-pub(crate) fn comebacks(told: &[Told<'_>]) -> f64 {
+/// Counts, per workflow, how often a harmful lesson was handed out again after it had stopped, by the same
+/// memory or another.
+pub(crate) fn comebacks_per_workflow(told: &[WorldResult<'_>]) -> f64 {
     let mut times = 0;
-    for story in stories(told) {
-        let mut lessons: BTreeMap<About, (bool, bool)> = BTreeMap::new();
-        for look in &story.looks {
-            let harm = |memory: &&Kept| {
-                handed_out(memory) && matches!(memory.standing, Standing::Trap | Standing::Outdated)
+    for story in workflow_results(told) {
+        let mut lessons: BTreeMap<WorldItem, (bool, bool)> = BTreeMap::new();
+        for look in &story.windows {
+            let harm = |memory: &&MemorySnapshot| {
+                is_handed_out(memory) && matches!(memory.truth, MemoryTruth::Trap | MemoryTruth::Outdated)
             };
-            let about = |memory: &Kept| match memory.says {
-                Says::Whole(about) => Some(about),
+            let about = |memory: &MemorySnapshot| match memory.claim {
+                MemoryClaim::Complete(about) => Some(about),
                 _ => None,
             };
-            let now: BTreeSet<About> = look.memories.iter().filter(harm).filter_map(about).collect();
+            let now: BTreeSet<WorldItem> = look.memories.iter().filter(harm).filter_map(about).collect();
             for (lesson, (there, fell)) in &mut lessons {
                 *fell |= *there && !now.contains(lesson);
                 *there &= now.contains(lesson);
@@ -142,5 +145,5 @@ pub(crate) fn comebacks(told: &[Told<'_>]) -> f64 {
             }
         }
     }
-    times as f64 / stories(told).count().max(1) as f64
+    times as f64 / workflow_results(told).count().max(1) as f64
 }

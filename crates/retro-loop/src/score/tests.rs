@@ -1,62 +1,73 @@
 use super::*;
-use crate::play::Kept;
+use crate::simulation::MemorySnapshot;
 use crate::world::tests::small;
-use crate::world::{Agents, World};
+use crate::world::{AgentHabits, World};
 
 fn world() -> World {
-    World { name: "w".to_owned(), about: String::new(), agents: Agents::default(), workflows: vec![small()] }
+    World {
+        name: "w".to_owned(),
+        about: String::new(),
+        agents: AgentHabits::default(),
+        workflows: vec![small()],
+    }
 }
 
-fn kept(id: &str, says: Says, standing: Standing, weight: u32) -> Kept {
-    Kept {
+fn kept(id: &str, says: MemoryClaim, standing: MemoryTruth, weight: u32) -> MemorySnapshot {
+    MemorySnapshot {
         id: id.to_owned(),
         line: String::new(),
-        says,
-        standing,
+        claim: says,
+        truth: standing,
         active: weight >= 50,
         tentative: weight == 0,
         weight,
     }
 }
 
-fn look(runs_over: u32, memories: Vec<Kept>) -> Look {
-    Look {
-        runs_over,
+fn look(runs_over: u32, memories: Vec<MemorySnapshot>) -> WindowResult {
+    WindowResult {
+        runs_completed: runs_over,
         failed: 1,
         failed_without: 3,
         harmed: 0,
-        met: BTreeMap::new(),
-        met_without: BTreeMap::new(),
+        causes_met: BTreeMap::new(),
+        causes_met_without: BTreeMap::new(),
         tokens: 50,
-        handed: Vec::new(),
+        handed_memories: Vec::new(),
         suppressed: 1,
         memories,
     }
 }
 
-fn told(world: &World, looks: Vec<Look>) -> Vec<Told<'_>> {
-    vec![Told { world, stories: vec![Story { seed: 1, workflow: 0, looks }] }]
+fn told(world: &World, windows: Vec<WindowResult>) -> Vec<WorldResult<'_>> {
+    vec![WorldResult { world, workflow_results: vec![WorkflowResult { seed: 1, workflow: 0, windows }] }]
 }
 
-fn cause() -> Says {
-    Says::Whole(About::Cause(0))
+fn cause() -> MemoryClaim {
+    MemoryClaim::Complete(WorldItem::Cause(0))
 }
 
 #[test]
-fn precision_and_recall_count_active_memories_against_what_is_there() {
+fn precision_and_recall_count_active_memories_against_the_world() {
     let world = world();
-    let looks = vec![
-        look(10, vec![kept("a", cause(), Standing::True, 0)]),
+    let windows = vec![
+        look(10, vec![kept("a", cause(), MemoryTruth::True, 0)]),
         look(
             20,
-            vec![kept("a", cause(), Standing::True, 300), kept("b", Says::Nothing, Standing::Noise, 300)],
+            vec![
+                kept("a", cause(), MemoryTruth::True, 300),
+                kept("b", MemoryClaim::Unrelated, MemoryTruth::Noise, 300),
+            ],
         ),
         look(
             70,
-            vec![kept("a", cause(), Standing::Outdated, 300), kept("c", Says::Nothing, Standing::Stale, 300)],
+            vec![
+                kept("a", cause(), MemoryTruth::Outdated, 300),
+                kept("c", MemoryClaim::Unrelated, MemoryTruth::Stale, 300),
+            ],
         ),
     ];
-    let points = curve(&told(&world, looks));
+    let points = compute_curve(&told(&world, windows));
     assert_eq!((points[0].precision, points[0].recall), (None, Some(0.0)), "a tentative one is none");
     assert_eq!((points[1].precision, points[1].recall), (Some(0.5), Some(1.0)));
     assert_eq!(
@@ -69,41 +80,41 @@ fn precision_and_recall_count_active_memories_against_what_is_there() {
 #[test]
 fn a_cause_has_ten_retrospectives_to_become_known() {
     let world = world();
-    // It is fixed after run 60, so windows of five runs here.
+    // The cause is fixed after run 60, so these windows have five runs each.
     let known_late = (1..=12).map(|at| {
         let weight = if at >= 10 { 300 } else { 0 };
-        look(at * 5, vec![kept("a", cause(), Standing::True, weight)])
+        look(at * 5, vec![kept("a", cause(), MemoryTruth::True, weight)])
     });
-    let summary = summary(&told(&world, known_late.collect()));
+    let summary = compute_summary(&told(&world, known_late.collect()));
     assert_eq!((summary.recall, summary.causes), (Some(1.0), 1));
     assert!((summary.success - summary.success_without - 0.2).abs() < 1e-9 && summary.gain.is_none());
 }
 
 #[test]
-fn harm_lasts_until_the_memory_is_no_longer_handed_out_and_coming_back_is_told() {
+fn harm_lasts_until_the_memory_is_no_longer_handed_out_and_comebacks_are_counted() {
     let world = world();
-    let trap = |weight| vec![kept("t", Says::Whole(About::Trap(0)), Standing::Trap, weight)];
+    let trap = |weight| vec![kept("t", MemoryClaim::Complete(WorldItem::Trap(0)), MemoryTruth::Trap, weight)];
     let looks =
         [0, 300, 150, 80, 0, 300, 300].iter().zip(1..).map(|(weight, at)| look(at * 10, trap(*weight)));
     let told = told(&world, looks.collect());
-    let episodes = harmful(&told);
+    let episodes = harmful_episodes(&told);
     assert_eq!((episodes.count, episodes.longest, episodes.within_three, episodes.unended), (2, 2, 1, 1));
-    assert_eq!(episodes::comebacks(&told), 1.0);
+    assert_eq!(episodes::comebacks_per_workflow(&told), 1.0);
 }
 
 #[test]
 fn waiting_ends_when_a_run_is_handed_the_memory() {
     let world = world();
-    let mut looks: Vec<Look> = (1..=5)
+    let mut windows: Vec<WindowResult> = (1..=5)
         .map(|at| {
             look(
                 at * 10,
-                vec![kept("a", cause(), Standing::True, 300), kept("b", cause(), Standing::True, 300)],
+                vec![kept("a", cause(), MemoryTruth::True, 300), kept("b", cause(), MemoryTruth::True, 300)],
             )
         })
         .collect();
-    looks[3].handed = vec!["a".to_owned()];
-    let episodes = waiting(&told(&world, looks));
+    windows[3].handed_memories = vec!["a".to_owned()];
+    let episodes = waiting_episodes(&told(&world, windows));
     assert_eq!((episodes.count, episodes.longest, episodes.unended), (2, 4, 1));
     assert_eq!(episodes.mean, 3.5);
 }

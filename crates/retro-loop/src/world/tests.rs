@@ -66,7 +66,7 @@ pub(crate) fn small() -> Workflow {
 }
 
 fn read(text: &str) -> Result<Workflow> {
-    workflow(Path::new("w.toml"), text)
+    parse_workflow(Path::new("w.toml"), text)
 }
 
 fn wrong(text: &str) -> String {
@@ -78,22 +78,22 @@ fn a_world_is_a_folder_of_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop");
     std::fs::create_dir(&path).unwrap();
-    assert!(World::read(&path).unwrap_err().to_string().contains("world.toml: not there"));
+    assert!(World::read_folder(&path).unwrap_err().to_string().contains("world.toml: missing"));
     std::fs::write(path.join("world.toml"), "about = \"a shop\"\n[agents]\nfollow = 0.5\n").unwrap();
-    assert!(World::read(&path).unwrap_err().to_string().contains("a file for each workflow"));
+    assert!(World::read_folder(&path).unwrap_err().to_string().contains("a file for each workflow"));
     std::fs::write(path.join("release.toml"), SMALL).unwrap();
-    let world = World::read(&path).unwrap();
+    let world = World::read_folder(&path).unwrap();
     assert_eq!((world.name.as_str(), world.workflows[0].name.as_str()), ("shop", "release"));
     assert_eq!((world.agents.follow, world.agents.read), (0.5, 0.3));
     std::fs::write(path.join("world.toml"), "about = \"a shop\"\n[agents]\nfollow = 5\n").unwrap();
-    assert!(World::read(&path).unwrap_err().to_string().contains("follow = 5 is no probability"));
+    assert!(World::read_folder(&path).unwrap_err().to_string().contains("follow = 5 is not a probability"));
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_its_line() {
+fn invalid_files_are_rejected_with_their_line() {
     let line = |needle: &str| SMALL.lines().position(|line| line.contains(needle)).unwrap() + 1;
     for (from, to, at, says) in [
-        ("chance = 0.5", "chance = 1.5", "[[cause]]", "no probability"),
+        ("chance = 0.5", "chance = 1.5", "[[cause]]", "not a probability"),
         ("chance = 0.5", "chnce = 0.5", "chance = 0.5", "unknown field `chnce`"),
         ("answer = \"sent\"", "answer = 7", "answer = \"sent\"", "invalid type"),
         (
@@ -102,14 +102,14 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "[[noise]]",
             "no step `x`",
         ),
-        ("id = \"force\"", "id = \"region\"", "[[trap]]", "another one"),
+        ("id = \"force\"", "id = \"region\"", "[[trap]]", "already used"),
         ("[\"502 Bad Gateway\"]", "[]", "[[noise]]", "`errors` is empty"),
         ("harm = \"Error: unknown argument region\"", "", "[[cause]]", "needs `harm`"),
-        ("until = 60", "until = 60\nfrom = 70", "[[cause]]", "not before"),
-        ("\"deployed {service}\"", "\"deployed {order}\"", "[[cause]]", "{order} stands in no [values]"),
+        ("until = 60", "until = 60\nfrom = 70", "[[cause]]", "not be before"),
+        ("\"deployed {service}\"", "\"deployed {order}\"", "[[cause]]", "{order} is not in [values]"),
         ("[[1, 20]]\narguments", "[]\narguments", "[[trap]]", "`periods`"),
         ("errors = [\"Error: no quorum\"]", "", "[[trap]]", "`remark`"),
-        ("remedy = [\"pass `force`\"]", "remedy = [\" \"]", "[[trap]]", "would look like it"),
+        ("remedy = [\"pass `force`\"]", "remedy = [\" \"]", "[[trap]]", "would match"),
         ("changed = [{ text = \"done\", verbose = true }]", "", "[[noise]]", "needs `changed`"),
     ] {
         assert!(SMALL.contains(from), "{from}");
@@ -120,6 +120,6 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
 
 #[test]
 fn the_worlds_that_ship_can_be_read() {
-    let folders = crate::worlds_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("worlds")).unwrap();
-    assert_eq!(crate::worlds(&folders).unwrap().len(), 7);
+    let folders = crate::find_world_folders(&Path::new(env!("CARGO_MANIFEST_DIR")).join("worlds")).unwrap();
+    assert_eq!(crate::load_worlds(&folders).unwrap().len(), 7);
 }

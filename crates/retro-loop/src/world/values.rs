@@ -1,67 +1,68 @@
-//! What differs between runs: `{order}` in a text becomes a value that the run draws once.
+//! Values that differ between runs: `{order}` in a text is replaced by a value drawn once per run.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::chance::Chance;
+use crate::seeded_rng::SeededRng;
 
-/// Names, and what each is drawn from: a text, or one of a list. In texts each `#` becomes a digit and each `@` a letter.
+/// Placeholder names with the source of their values. In texts, each `#` becomes a digit and each `@` a
+/// letter.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Values(pub(crate) BTreeMap<String, Source>);
+pub(crate) struct Values(pub(crate) BTreeMap<String, ValueSource>);
 
-/// What a value is drawn from.
+/// Source of a value.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Source {
-    /// A text.
+pub(crate) enum ValueSource {
+    /// A text pattern.
     Pattern(String),
-    /// One of them.
+    /// A list from which one entry is drawn.
     List(Vec<Value>),
 }
 
-/// The values of one run.
+/// Values of one run.
 #[derive(Debug, Clone)]
-pub(crate) struct Drawn(BTreeMap<String, Value>);
+pub(crate) struct DrawnValues(BTreeMap<String, Value>);
 
 impl Values {
-    /// Draws every value for what `parts` name.
-    pub(crate) fn drawn(&self, parts: &[&str]) -> Drawn {
-        let draw = |(name, source): (&String, &Source)| {
+    /// Draws all values for the run that `parts` identify.
+    pub(crate) fn draw_values(&self, parts: &[&str]) -> DrawnValues {
+        let draw = |(name, source): (&String, &ValueSource)| {
             let mut of = parts.to_vec();
             of.push(name);
-            (name.clone(), source.one(&mut Chance::of(&of)))
+            (name.clone(), source.draw_value(&mut SeededRng::from_parts(&of)))
         };
-        Drawn(self.0.iter().map(draw).collect())
+        DrawnValues(self.0.iter().map(draw).collect())
     }
 }
 
-impl Source {
-    fn one(&self, chance: &mut Chance) -> Value {
+impl ValueSource {
+    fn draw_value(&self, chance: &mut SeededRng) -> Value {
         match self {
-            Self::Pattern(pattern) => Value::String(filled(pattern, chance)),
-            Self::List(list) => match chance.one_of(list) {
-                Some(Value::String(pattern)) => Value::String(filled(pattern, chance)),
+            Self::Pattern(pattern) => Value::String(fill_pattern(pattern, chance)),
+            Self::List(list) => match chance.choose(list) {
+                Some(Value::String(pattern)) => Value::String(fill_pattern(pattern, chance)),
                 other => other.cloned().unwrap_or(Value::Null),
             },
         }
     }
 }
 
-fn filled(pattern: &str, chance: &mut Chance) -> String {
+fn fill_pattern(pattern: &str, chance: &mut SeededRng) -> String {
     let drawn = pattern.chars().map(|letter| match letter {
-        '#' => char::from(b'0' + chance.below(10) as u8),
-        '@' => char::from(b'a' + chance.below(26) as u8),
+        '#' => char::from(b'0' + chance.random_below(10) as u8),
+        '@' => char::from(b'a' + chance.random_below(26) as u8),
         other => other,
     });
     drawn.collect()
 }
 
-impl Drawn {
-    /// A text with its values put in.
-    pub(crate) fn text(&self, text: &str) -> String {
+impl DrawnValues {
+    /// Replaces the placeholders in a text.
+    pub(crate) fn fill_text(&self, text: &str) -> String {
         let mut out = text.to_owned();
         for (name, value) in &self.0 {
             let place = format!("{{{name}}}");
@@ -73,24 +74,25 @@ impl Drawn {
         out
     }
 
-    /// Arguments with their values put in; a text that is nothing but a value keeps the value's type.
-    pub(crate) fn arguments(&self, arguments: &Value) -> Value {
+    /// Replaces the placeholders in arguments. A text that consists of one placeholder keeps the value's
+    /// type.
+    pub(crate) fn fill_arguments(&self, arguments: &Value) -> Value {
         match arguments {
-            Value::String(text) => match names(text).as_slice() {
+            Value::String(text) => match placeholder_names(text).as_slice() {
                 [one] if text.len() == one.len() + 2 => self.0.get(*one).cloned().unwrap_or(Value::Null),
-                _ => Value::String(self.text(text)),
+                _ => Value::String(self.fill_text(text)),
             },
-            Value::Array(items) => items.iter().map(|item| self.arguments(item)).collect(),
-            Value::Object(map) => {
-                Value::Object(map.iter().map(|(key, item)| (key.clone(), self.arguments(item))).collect())
-            }
+            Value::Array(items) => items.iter().map(|item| self.fill_arguments(item)).collect(),
+            Value::Object(map) => Value::Object(
+                map.iter().map(|(key, item)| (key.clone(), self.fill_arguments(item))).collect(),
+            ),
             other => other.clone(),
         }
     }
 }
 
-/// The names in braces that stand in a text; other braces, as of JSON, are left alone.
-pub(crate) fn names(text: &str) -> Vec<&str> {
+/// Returns the placeholder names in a text. Other braces, such as those of JSON, are ignored.
+pub(crate) fn placeholder_names(text: &str) -> Vec<&str> {
     let is_name = |name: &&str| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
     };
@@ -107,22 +109,22 @@ mod tests {
     fn a_run_draws_each_value_once_and_keeps_its_type() {
         let values: Values =
             serde_json::from_value(json!({"order": "W####", "amount": [7, 8], "who": ["anna"]})).unwrap();
-        let drawn = values.drawn(&["1", "w", "3"]);
-        let text = drawn.text("{order} by {who}: {\"id\": \"{order}\"}, {other}");
+        let drawn = values.draw_values(&["1", "w", "3"]);
+        let text = drawn.fill_text("{order} by {who}: {\"id\": \"{order}\"}, {other}");
         let order = text.split(' ').next().unwrap();
         assert!(order.len() == 5 && order[1..].chars().all(|c| c.is_ascii_digit()), "{text}");
         assert_eq!(text, format!("{order} by anna: {{\"id\": \"{order}\"}}, {{other}}"));
-        let arguments = drawn.arguments(&json!({"a": "{amount}", "b": ["{who}"], "c": "no {amount}"}));
+        let arguments = drawn.fill_arguments(&json!({"a": "{amount}", "b": ["{who}"], "c": "no {amount}"}));
         assert!(arguments["a"].is_u64() && arguments["c"].is_string());
         assert_eq!(arguments["b"], json!(["anna"]));
         assert_ne!(
-            values.drawn(&["1", "w", "3"]).text("{order}"),
-            values.drawn(&["1", "w", "4"]).text("{order}")
+            values.draw_values(&["1", "w", "3"]).fill_text("{order}"),
+            values.draw_values(&["1", "w", "4"]).fill_text("{order}")
         );
     }
 
     #[test]
-    fn names_are_told_from_the_braces_of_json() {
-        assert_eq!(names("{a} {\"x\": {b_2}} {C} {}"), ["a", "b_2"]);
+    fn placeholders_are_distinguished_from_json_braces() {
+        assert_eq!(placeholder_names("{a} {\"x\": {b_2}} {C} {}"), ["a", "b_2"]);
     }
 }

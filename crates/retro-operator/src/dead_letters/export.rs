@@ -1,82 +1,96 @@
-//! Many letters as JSON lines, page by page: redacted, or exact for whoever sends them elsewhere.
+//! Export of many dead letters as JSON lines, page by page: redacted, or as exact bytes for replay elsewhere.
 
+use retro_core::cancel::{Attribution, AttributionError};
 use retro_core::id::Tenant;
-use retro_core::steer::{Act, ActError};
-use retro_store::{Content, DeadLetter, Deed, StoreError};
+use retro_store::{AuditAction, DeadLetter, MessageContent, StoreError};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{DeadLetterView, ExactLetter, LetterSearch, Mending};
+use super::{DeadLetterSearch, DeadLetterView, EditService, RawDeadLetter};
 
-/// Letters that are exported when nothing is said.
+/// Number of dead letters that an export returns when no limit is given.
 pub const EXPORT_DEFAULT: u32 = 10_000;
-/// Letters that are exported at once at most: an hour of a very bad day. The next ones begin behind the last.
+/// Largest number of dead letters in one export: an hour of a very bad day. The next export continues after the last
+/// one.
 pub const EXPORT_MAX: u32 = 100_000;
-/// Letters read at once; each may be as large as a message.
-const PAGE: u32 = 20;
+/// Dead letters read at once; each may be as large as a message.
+const PAGE_SIZE: u32 = 20;
 
-/// An export under way.
-pub struct Export {
-    mending: Mending,
+/// An export in progress.
+pub struct DeadLetterExport {
+    service: EditService,
     tenant: Tenant,
-    search: LetterSearch,
-    /// Who wants exact bytes, and why.
-    exact_for: Option<Act>,
-    left: u32,
+    search: DeadLetterSearch,
+    /// Attribution of an export of exact bytes; `None` for a redacted export.
+    raw_access: Option<Attribution>,
+    remaining: u32,
 }
 
-impl Mending {
-    /// Begins an export of what is searched, at most as many as its filter's limit; exact ones for whoever says why.
-    pub fn export(
+impl EditService {
+    /// Starts an export of the dead letters that match, up to the filter's limit. They are redacted unless
+    /// `exact_for` gives a person and a reason.
+    pub fn start_export(
         &self,
         tenant: &Tenant,
-        search: LetterSearch,
+        search: DeadLetterSearch,
         exact_for: Option<(&str, &str)>,
-    ) -> Result<Export, ActError> {
-        let exact_for = exact_for.map(|(by, reason)| Act::new(by, reason, self.clock.now())).transpose()?;
+    ) -> Result<DeadLetterExport, AttributionError> {
+        let exact_for =
+            exact_for.map(|(by, reason)| Attribution::new(by, reason, self.clock.now())).transpose()?;
         let left = search.filter.limit.min(EXPORT_MAX);
-        Ok(Export { mending: self.clone(), tenant: tenant.clone(), search, exact_for, left })
+        Ok(DeadLetterExport {
+            service: self.clone(),
+            tenant: tenant.clone(),
+            search,
+            raw_access: exact_for,
+            remaining: left,
+        })
     }
 }
 
-impl Export {
-    /// The next lines; `None` when there are no more. What is exact is written down before it is handed out.
+impl DeadLetterExport {
+    /// Returns the next lines, or `None` at the end. An export of exact bytes is recorded in the audit log before
+    /// each page is returned.
     pub async fn next_page(&mut self) -> Result<Option<String>, StoreError> {
-        if self.left == 0 {
+        if self.remaining == 0 {
             return Ok(None);
         }
-        self.search.filter.limit = self.left.min(PAGE);
-        let Mending { store, redact, .. } = &self.mending;
-        let found = self.search.find(&**store, &self.tenant, &**redact).await?;
-        let Some(last) = found.letters.last() else {
-            self.left = 0;
-            return Ok(found.cut.then(cut));
+        self.search.filter.limit = self.remaining.min(PAGE_SIZE);
+        let EditService { store, redact, .. } = &self.service;
+        let found = self.search.find_matches(&**store, &self.tenant, &**redact).await?;
+        let Some(last) = found.dead_letters.last() else {
+            self.remaining = 0;
+            return Ok(found.truncated.then(truncation_line));
         };
-        self.search.filter.behind = Some(last.id);
-        self.left -= u32::try_from(found.letters.len()).unwrap_or(self.left).min(self.left);
-        if let Some(act) = &self.exact_for {
-            let ids: Vec<_> = found.letters.iter().map(|letter| letter.id.0).collect();
-            store.note(&self.tenant, &ids, Deed::Exported, act, Some("exact bytes")).await?;
+        self.search.filter.after = Some(last.id);
+        self.remaining -=
+            u32::try_from(found.dead_letters.len()).unwrap_or(self.remaining).min(self.remaining);
+        if let Some(act) = &self.raw_access {
+            // Recorded before the page is returned, so that no exact bytes leave without a record.
+            let ids: Vec<_> = found.dead_letters.iter().map(|letter| letter.id.0).collect();
+            store
+                .record_audit_rows(&self.tenant, &ids, AuditAction::Exported, act, Some("exact bytes"))
+                .await?;
         }
-        Ok(Some(found.letters.into_iter().map(|letter| self.line(letter)).collect()))
+        Ok(Some(found.dead_letters.into_iter().map(|letter| self.render_line(letter)).collect()))
     }
 
-    fn line(&self, letter: DeadLetter) -> String {
-        if self.exact_for.is_none() {
-            return line(&DeadLetterView::whole(&letter, &*self.mending.redact));
+    fn render_line(&self, letter: DeadLetter) -> String {
+        if self.raw_access.is_none() {
+            return to_json_line(&DeadLetterView::with_message(&letter, &*self.service.redact));
         }
-        let (headers, payload) = (letter.letter.headers.clone(), letter.letter.payload.clone());
-        line(&ExactLetter::of(letter, 0, Content { headers, payload }))
+        let (headers, payload) = (letter.message.headers.clone(), letter.message.payload.clone());
+        to_json_line(&RawDeadLetter::from_dead_letter(letter, 0, MessageContent { headers, payload }))
     }
 }
 
-fn line(of: &impl Serialize) -> String {
-    format!("{}\n", serde_json::to_string(of).expect("plain data"))
+fn to_json_line(of: &impl Serialize) -> String {
+    format!("{}\n", serde_json::to_string(of).expect("serialization of plain data does not fail"))
 }
 
-/// The last line where a text was searched in more letters than one search looks at.
-fn cut() -> String {
-    line(
+/// The last line of an export whose text search stopped before it had scanned every dead letter.
+fn truncation_line() -> String {
+    to_json_line(
         &json!({"cut": true, "detail": "older letters were not looked at: narrow the search, or go on with `until`"}),
     )
 }

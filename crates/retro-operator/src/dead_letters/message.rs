@@ -1,95 +1,106 @@
-//! The message itself, redacted.
+//! The redacted message of a dead letter.
 
 use bytes::Bytes;
-use retro_core::json::{Bounds, Document, Node};
+use retro_core::json::{JsonBounds, JsonDocument, JsonNode};
 use retro_events::encoding;
 use retro_redact::{Redactor, TEXT_BYTES_MAX};
 use serde::Serialize;
 
-use super::Redact;
-use crate::words;
+use super::RedactFn;
+use crate::text;
 
-/// Lines of a payload that a terminal is shown: some screenfuls. `-o json` has all of it.
-const LINES_MAX: usize = 200;
-/// Characters of it, since a payload may be one line.
-const CHARS_MAX: usize = 20_000;
+/// Maximum number of payload lines in terminal output, some screenfuls. `-o json` prints all of them.
+const TERMINAL_LINES_MAX: usize = 200;
+/// Maximum number of payload characters in terminal output, since a payload may be a single line.
+const TERMINAL_CHARS_MAX: usize = 20_000;
 
-/// Values and keys of a payload that is indented: each may take a line of its own, as deep as it is nested.
+/// Largest number of values and keys in a payload that is still indented: each may take its own line, indented by its
+/// depth.
 const INDENTED_VALUES_MAX: usize = 50_000;
 
-/// A message, redacted.
+/// A redacted message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct MessageView {
-    /// The headers.
+    /// Headers as pairs of name and value.
     pub headers: Vec<(String, String)>,
-    /// The payload as text, unpacked where a header says how; JSON is indented, and bytes that are no UTF-8 are replaced.
+    /// Payload as text, decompressed when a header names the encoding. JSON is indented; bytes that are not UTF-8 are
+    /// replaced.
     pub payload: String,
-    /// Whether the payload, unpacked, is UTF-8.
+    /// True when the decompressed payload is UTF-8.
     pub payload_utf8: bool,
 }
 
 impl MessageView {
-    /// A message without its secrets.
-    pub(crate) fn of(headers: &[(String, String)], payload: &[u8], redact: Redact<'_>) -> Self {
-        let packed_by = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(encoding::HEADER));
+    /// Builds the redacted view of a message.
+    pub(crate) fn from_message(headers: &[(String, String)], payload: &[u8], redact: RedactFn<'_>) -> Self {
+        let packed_by =
+            headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(encoding::CONTENT_ENCODING));
         let packed = Bytes::copy_from_slice(payload);
-        let unpacked = encoding::unpack(packed_by.map(|(_, how)| how.as_str()), &packed, TEXT_BYTES_MAX);
+        let unpacked =
+            encoding::decompress_payload(packed_by.map(|(_, how)| how.as_str()), &packed, TEXT_BYTES_MAX);
         let payload = unpacked.unwrap_or(packed);
         Self {
-            headers: headers.iter().map(|(name, value)| header(name, value, redact)).collect(),
-            payload: shown(&payload, redact),
+            headers: headers.iter().map(|(name, value)| redact_header(name, value, redact)).collect(),
+            payload: render_payload(&payload, redact),
             payload_utf8: std::str::from_utf8(&payload).is_ok(),
         }
     }
 
-    /// All of it, a header a line.
-    pub(super) fn lines(&self) -> String {
+    /// Renders the whole message, one header per line.
+    pub(super) fn render_lines(&self) -> String {
         let headers: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
         format!("{headers}\n{}\n", self.payload)
     }
 
-    /// The message for a terminal.
-    pub(super) fn text(&self) -> String {
-        let header =
-            |(name, value): &(String, String)| format!("{}: {}\n", words::line(name), words::line(value));
+    /// Renders the message for a terminal, bounded in lines and characters.
+    pub(super) fn render_text(&self) -> String {
+        let header = |(name, value): &(String, String)| {
+            format!("{}: {}\n", text::single_line(name), text::single_line(value))
+        };
         let headers: String = self.headers.iter().map(header).collect();
         let lines = self.payload.lines().count();
-        let first: Vec<_> = self.payload.lines().take(LINES_MAX).collect();
-        let bounded = words::short(&first.join("\n"), CHARS_MAX);
-        let left_out = if lines > LINES_MAX || bounded.ends_with('…') {
-            format!("\n(the first part of {}; `-o json` shows all of it)", words::count(lines as u64, "line"))
+        let first: Vec<_> = self.payload.lines().take(TERMINAL_LINES_MAX).collect();
+        let bounded = text::truncate(&first.join("\n"), TERMINAL_CHARS_MAX);
+        let left_out = if lines > TERMINAL_LINES_MAX || bounded.ends_with('…') {
+            format!(
+                "\n(the first part of {}; `-o json` shows all of it)",
+                text::format_count(lines as u64, "line")
+            )
         } else {
             String::new()
         };
         let note = if self.payload_utf8 { "" } else { " (not UTF-8: shown with replacements)" };
         let between = if headers.is_empty() { "" } else { "\n" };
-        format!("{headers}{between}{}{left_out}{note}\n", words::visible(&bounded))
+        format!("{headers}{between}{}{left_out}{note}\n", text::printable(&bounded))
     }
 }
 
-fn pretty(json: Node<'_>) -> String {
-    serde_json::to_string_pretty(&json).expect("JSON is written as JSON")
+fn indent_json(json: JsonNode<'_>) -> String {
+    serde_json::to_string_pretty(&json).expect("parsed JSON can be serialized")
 }
 
-/// A header whose name may tell that its value is a secret.
-fn header(name: &str, value: &str, redact: Redact<'_>) -> (String, String) {
-    let named = Document::of_value(&serde_json::json!({ name: value }));
-    let (clean, _) = Redactor::shared().json(named.root());
-    let clean = Document::of_written(clean.into_bytes());
+/// Redacts a header. Name and value go together through the JSON redactor, because a name such as `Authorization`
+/// marks its value as a secret.
+fn redact_header(name: &str, value: &str, redact: RedactFn<'_>) -> (String, String) {
+    let named = JsonDocument::from_value(&serde_json::json!({ name: value }));
+    let (clean, _) = Redactor::shared().redact_json(named.root());
+    let clean = JsonDocument::from_serialized(clean.into_bytes());
     let field = clean.root().members().and_then(|mut fields| fields.next());
     let (name, value) =
         field.map_or((name.into(), value.into()), |(name, value)| (name, value.as_str().unwrap_or_default()));
     (redact(&name), redact(&value))
 }
 
-/// A payload as text. In JSON the name of a field may tell that its value is a secret; anything else is searched as text.
-fn shown(payload: &Bytes, redact: Redact<'_>) -> String {
-    match Document::parse(payload, Bounds::bytes(TEXT_BYTES_MAX)) {
+/// Renders a payload as redacted text. In JSON the name of a field can mark its value as a secret; any other payload
+/// is searched as plain text.
+fn render_payload(payload: &Bytes, redact: RedactFn<'_>) -> String {
+    match JsonDocument::parse(payload, JsonBounds::with_bytes_max(TEXT_BYTES_MAX)) {
         Ok(json) => {
-            let (clean, _) = Redactor::shared().json(json.root());
-            let clean = Document::of_written(clean.into_bytes());
-            let indented = clean.root().size() <= INDENTED_VALUES_MAX;
-            redact(&if indented { pretty(clean.root()) } else { clean.root().text().to_owned() })
+            let (clean, _) = Redactor::shared().redact_json(json.root());
+            let clean = JsonDocument::from_serialized(clean.into_bytes());
+            // Indenting deeply nested JSON can multiply its size.
+            let indented = clean.root().descendant_count() <= INDENTED_VALUES_MAX;
+            redact(&if indented { indent_json(clean.root()) } else { clean.root().raw_text().to_owned() })
         }
         _ => redact(&String::from_utf8_lossy(payload)),
     }

@@ -1,10 +1,10 @@
-//! The page of each code, as it lies in `deploy/runbooks`: what happened, what to look at, whether replay is safe.
+//! The runbook of each code, from `deploy/runbooks`.
 
 use retro_core::dead_letter::Code;
 
 macro_rules! pages {
     ($($code:ident = $stem:literal,)*) => {
-        /// The page of a code, Markdown. A code without one does not compile.
+        /// Returns the runbook of a code, in Markdown. A code without a runbook does not compile.
         pub const fn runbook(code: Code) -> &'static str {
             match code {
                 $(Code::$code => include_str!(concat!("../../../../deploy/runbooks/", $stem, ".md")),)*
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_has_the_page_of_its_own_name() {
+    fn every_code_has_a_runbook_with_its_name() {
         for code in Code::ALL {
             assert!(runbook(*code).starts_with(&format!("# {code}\n")), "{code}");
         }

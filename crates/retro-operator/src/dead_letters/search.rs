@@ -1,53 +1,60 @@
-//! Searching dead letters by a text: in what would be shown, so that nobody finds out a secret by asking for it.
+//! Text search in dead letters. Only the redacted text is searched, so that nobody can confirm a secret by searching
+//! for it.
 
 use std::ops::ControlFlow;
 
 use retro_core::id::Tenant;
 use retro_store::{DeadLetter, DeadLetterFilter, OperatorStore, Result};
 
-use super::{DeadLetterView, MessageView, Redact};
+use super::{DeadLetterView, MessageView, RedactFn};
 
-/// Letters read at once while a text is searched.
-const PAGE: u32 = 200;
-/// Letters looked at for one search: far more than anybody goes through, so that a question ends. Each is redacted.
-const LOOKED_AT_MAX: u32 = 20_000;
+/// Dead letters read per page of a text search.
+const PAGE_SIZE: u32 = 200;
+/// Maximum number of dead letters scanned by one search, so that a request ends; each of them has to be redacted
+/// first.
+const SCANNED_MAX: u32 = 20_000;
 
-/// Which dead letters somebody asks for.
+/// A search for dead letters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LetterSearch {
-    /// What the store is asked; its limit is how many are wanted.
+pub struct DeadLetterSearch {
+    /// Filter for the store; its limit is the number of results wanted.
     pub filter: DeadLetterFilter,
-    /// Only those that show this text, in any case.
+    /// Text that the redacted dead letter must contain, ignoring case.
     pub text: Option<String>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Found {
-    /// The letters, the newest first.
-    pub letters: Vec<DeadLetter>,
-    /// Whether the search ended before every letter was looked at; older ones may fit.
-    pub cut: bool,
+pub struct SearchResult {
+    /// Matching dead letters, newest first.
+    pub dead_letters: Vec<DeadLetter>,
+    /// True when the search stopped before it had scanned every dead letter; older ones may match.
+    pub truncated: bool,
 }
 
-impl LetterSearch {
-    /// Whether nothing narrows it but a status: who acts on such a one means every letter there is.
+impl DeadLetterSearch {
+    /// Returns true when at most a status narrows the search, so that an action on it would affect every dead letter
+    /// of that status.
     pub fn is_empty(&self) -> bool {
         let anything = DeadLetterFilter::default();
         let limit = anything.limit;
-        let narrow = DeadLetterFilter { status: None, behind: None, limit, ..self.filter.clone() };
+        // Status, cursor and limit do not count as a filter: they would not protect against acting on everything.
+        let narrow = DeadLetterFilter { status: None, after: None, limit, ..self.filter.clone() };
         self.text.is_none() && narrow == anything
     }
 
-    /// Finds them, at most as many as the filter's limit.
-    pub async fn find(
+    /// Finds matching dead letters, newest first, up to the filter's limit.
+    pub async fn find_matches(
         &self,
         store: &dyn OperatorStore,
         tenant: &Tenant,
-        redact: Redact<'_>,
-    ) -> Result<Found> {
+        redact: RedactFn<'_>,
+    ) -> Result<SearchResult> {
         let Some(text) = self.text.as_ref().map(|text| text.to_lowercase()) else {
-            return Ok(Found { letters: store.dead_letters(tenant, &self.filter).await?, cut: false });
+            return Ok(SearchResult {
+                dead_letters: store.list_dead_letters(tenant, &self.filter).await?,
+                truncated: false,
+            });
         };
         let (mut letters, wanted) = (Vec::new(), self.filter.limit as usize);
         let take = |letter: DeadLetter| {
@@ -57,26 +64,26 @@ impl LetterSearch {
             letters.push(letter);
             ControlFlow::Continue(())
         };
-        let cut = self.each(&text, store, tenant, redact, take).await?;
-        Ok(Found { letters, cut })
+        let cut = self.for_each_match(&text, store, tenant, redact, take).await?;
+        Ok(SearchResult { dead_letters: letters, truncated: cut })
     }
 
-    /// Hands every letter that shows a text in lower case to `take`, the newest first, until it breaks off. Returns whether
-    /// the search ended before every letter was looked at.
-    pub(super) async fn each(
+    /// Passes every dead letter that contains `text` (which must be lower case) to `take`, newest first, until `take`
+    /// breaks. Returns true when the scan stopped before it had seen every dead letter.
+    pub(super) async fn for_each_match(
         &self,
         text: &str,
         store: &dyn OperatorStore,
         tenant: &Tenant,
-        redact: Redact<'_>,
+        redact: RedactFn<'_>,
         mut take: impl FnMut(DeadLetter) -> ControlFlow<()> + Send,
     ) -> Result<bool> {
-        let mut page = DeadLetterFilter { limit: PAGE, ..self.filter.clone() };
-        for _ in 0..LOOKED_AT_MAX / PAGE {
-            let letters = store.dead_letters(tenant, &page).await?;
+        let mut page = DeadLetterFilter { limit: PAGE_SIZE, ..self.filter.clone() };
+        for _ in 0..SCANNED_MAX / PAGE_SIZE {
+            let letters = store.list_dead_letters(tenant, &page).await?;
             let Some(last) = letters.last() else { return Ok(false) };
-            page.behind = Some(last.id);
-            for letter in letters.into_iter().filter(|letter| shows(letter, text, redact)) {
+            page.after = Some(last.id);
+            for letter in letters.into_iter().filter(|letter| matches_text(letter, text, redact)) {
                 if take(letter).is_break() {
                     return Ok(false);
                 }
@@ -86,8 +93,8 @@ impl LetterSearch {
     }
 }
 
-fn shows(letter: &DeadLetter, lowercase: &str, redact: Redact<'_>) -> bool {
-    let DeadLetterView { path, detail, subject, message, .. } = DeadLetterView::whole(letter, redact);
+fn matches_text(letter: &DeadLetter, lowercase: &str, redact: RedactFn<'_>) -> bool {
+    let DeadLetterView { path, detail, subject, message, .. } = DeadLetterView::with_message(letter, redact);
     let MessageView { headers, payload, .. } = message.unwrap_or_default();
     let headers = headers.into_iter().flat_map(|(name, value)| [name, value]);
     let mut shown = path.into_iter().chain([detail, subject, payload]).chain(headers);

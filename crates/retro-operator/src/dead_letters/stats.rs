@@ -1,89 +1,97 @@
-//! Dead letters by mistake: a thousand letters of one broken emitter are one line.
+//! Dead letters grouped by cause, so that a thousand dead letters of one broken emitter are one line.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use retro_core::dead_letter::shape;
+use retro_core::dead_letter::grouping_key;
 use retro_core::id::{DeadLetterId, Tenant, Workflow};
-use retro_store::{DeadLetter, DeadLetterFilter, LetterCount, LetterStatus, OperatorStore, StoreError};
+use retro_store::{
+    DeadLetter, DeadLetterCount, DeadLetterFilter, DeadLetterStatus, OperatorStore, StoreError,
+};
 use serde::Serialize;
 
-use super::{LetterSearch, Redact};
-use crate::grid::grid;
-use crate::words;
+use super::{DeadLetterSearch, RedactFn};
+use crate::text;
+use crate::text_table::render_table;
 
-/// Letters of one mistake.
+/// Dead letters with the same cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LetterGroup {
-    /// Why they were given up: the code.
+pub struct DeadLetterGroup {
+    /// Dead-letter code.
     pub code: &'static str,
-    /// The path of the field that is to blame, without the numbers in it.
+    /// Path of the field that caused the rejection, without array indices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The sentence they share, redacted: what is quoted is `…`, and a word with a digit `#`.
+    /// The sentence they share, redacted. Quoted text is replaced by `…`, and words with digits by `#`.
     pub sentence: String,
-    /// The consumer that gave up, named like its role.
+    /// Consumer that gave up; named after its role.
     pub consumer: String,
-    /// The workflow of the subject; `None` when it could not be read.
+    /// Workflow from the subject; `None` when the subject could not be parsed.
     pub workflow: Option<Workflow>,
-    /// How many there are.
+    /// Number of dead letters.
     pub letters: u64,
-    /// How many of them nobody has acted on.
+    /// Number of those that are still open.
     pub open: u64,
-    /// When the first was given up.
+    /// Time of the first dead letter.
     pub first_seen: Timestamp,
-    /// When the last was given up.
+    /// Time of the last dead letter.
     pub last_seen: Timestamp,
-    /// The last one, as an example.
+    /// Id of the last dead letter, as an example.
     pub example: DeadLetterId,
 }
 
-/// Groups of letters, the largest first.
+/// Groups of dead letters, largest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LetterStats {
+pub struct DeadLetterStats {
     /// The groups.
-    pub groups: Vec<LetterGroup>,
-    /// Letters in them.
+    pub groups: Vec<DeadLetterGroup>,
+    /// Number of dead letters in all groups.
     pub letters: u64,
-    /// Whether there are more than were counted; the oldest are missing.
+    /// True when there are more than were counted; the oldest are missing.
     pub cut: bool,
 }
 
-impl LetterSearch {
-    /// Groups what is searched; the filter's limit does not matter. With a text each letter is read and redacted, so that
-    /// only the newest 20,000 are looked at; the answer says when there are older ones.
-    pub async fn stats(
+impl DeadLetterSearch {
+    /// Groups the matching dead letters and ignores the filter's limit. A text search has to read and redact each
+    /// dead letter, so it covers only the newest 20,000; the result says when there are older ones.
+    pub async fn compute_stats(
         &self,
         store: &dyn OperatorStore,
         tenant: &Tenant,
-        redact: Redact<'_>,
-    ) -> Result<LetterStats, StoreError> {
+        redact: RedactFn<'_>,
+    ) -> Result<DeadLetterStats, StoreError> {
         if let Some(text) = self.text.as_ref().map(|text| text.to_lowercase()) {
             let mut counts = Vec::new();
             let take = |letter| {
-                counts.push(counted(&letter));
+                counts.push(single_count(&letter));
                 ControlFlow::Continue(())
             };
-            let cut = self.each(&text, store, tenant, redact, take).await?;
-            return Ok(LetterStats::of(counts, cut, redact));
+            let cut = self.for_each_match(&text, store, tenant, redact, take).await?;
+            return Ok(DeadLetterStats::from_counts(counts, cut, redact));
         }
         let filter = DeadLetterFilter { limit: SENTENCES_MAX, ..self.filter.clone() };
-        let counts = store.counts(tenant, &filter).await?;
+        let counts = store.count_dead_letters(tenant, &filter).await?;
+        // A full page may mean that there are more; claiming completeness would be wrong.
         let cut = counts.len() == SENTENCES_MAX as usize;
-        Ok(LetterStats::of(counts, cut, redact))
+        Ok(DeadLetterStats::from_counts(counts, cut, redact))
     }
 }
 
-/// Sentences that differ in a word, read at once: far more than mistakes there are.
+/// Maximum number of distinct sentences read from the database; far more than there are causes.
 const SENTENCES_MAX: u32 = 10_000;
 
-impl LetterStats {
-    /// Groups what was counted. A sentence is redacted before what varies is taken out of it.
-    pub fn of(counts: impl IntoIterator<Item = LetterCount>, cut: bool, redact: Redact<'_>) -> Self {
-        let mut groups: BTreeMap<_, LetterGroup> = BTreeMap::new();
+impl DeadLetterStats {
+    /// Groups counts by code, path, sentence, consumer and workflow. Each sentence is redacted first: normalizing it
+    /// could cut a secret so that the redactor no longer recognises it.
+    pub fn from_counts(
+        counts: impl IntoIterator<Item = DeadLetterCount>,
+        cut: bool,
+        redact: RedactFn<'_>,
+    ) -> Self {
+        let mut groups: BTreeMap<_, DeadLetterGroup> = BTreeMap::new();
         for count in counts {
-            let group = LetterGroup::of(count, redact);
+            let group = DeadLetterGroup::from_count(count, redact);
             let key = (
                 group.code,
                 group.path.clone(),
@@ -92,7 +100,7 @@ impl LetterStats {
                 group.workflow.clone(),
             );
             match groups.remove(&key) {
-                Some(same) => groups.insert(key, same.join(&group)),
+                Some(same) => groups.insert(key, same.merge(&group)),
                 None => groups.insert(key, group),
             };
         }
@@ -102,28 +110,42 @@ impl LetterStats {
         Self { groups, letters, cut }
     }
 
-    /// The groups for a terminal of `columns`.
-    pub fn text(&self, columns: u16) -> String {
+    /// Renders the groups as a table for a terminal of `columns`.
+    pub fn render_text(&self, columns: u16) -> String {
         if self.groups.is_empty() {
             return "no dead letters\n".to_owned();
         }
-        let rows =
-            grid(columns, ["letters", "open", "what"], self.groups.iter().map(LetterGroup::row).collect());
-        let (letters, groups) =
-            (words::count(self.letters, "letter"), words::count(self.groups.len() as u64, "group"));
+        let rows = render_table(
+            columns,
+            ["letters", "open", "what"],
+            self.groups.iter().map(DeadLetterGroup::table_row).collect(),
+        );
+        let (letters, groups) = (
+            text::format_count(self.letters, "letter"),
+            text::format_count(self.groups.len() as u64, "group"),
+        );
         let cut = if self.cut { "; older ones were not counted, filter to see them" } else { "" };
         format!("{rows}\n{letters} in {groups}, each with its last one's id{cut}\n")
     }
 }
 
-impl LetterGroup {
-    fn of(count: LetterCount, redact: Redact<'_>) -> Self {
-        let LetterCount { rejection, consumer, workflow, letters, open, first_seen, last_seen, example } =
-            count;
+impl DeadLetterGroup {
+    fn from_count(count: DeadLetterCount, redact: RedactFn<'_>) -> Self {
+        let DeadLetterCount {
+            rejection,
+            consumer,
+            workflow,
+            total: letters,
+            open,
+            first_seen,
+            last_seen,
+            example,
+        } = count;
         Self {
             code: rejection.code.as_str(),
-            path: rejection.path.map(|path| shape(&redact(&path))),
-            sentence: words::short(&shape(&redact(&rejection.detail)), SENTENCE_CHARS_MAX),
+            path: rejection.path.map(|path| grouping_key(&redact(&path))),
+            // Redact first: `shape` replaces digits and quotes, after which a secret might no longer be recognised.
+            sentence: text::truncate(&grouping_key(&redact(&rejection.detail)), SENTENCE_CHARS_MAX),
             consumer,
             workflow,
             letters,
@@ -134,8 +156,8 @@ impl LetterGroup {
         }
     }
 
-    /// Both as one; the example is the newer's.
-    fn join(self, other: &Self) -> Self {
+    /// Merges two groups; the newer example wins.
+    fn merge(self, other: &Self) -> Self {
         let newer = if other.last_seen > self.last_seen { other.example } else { self.example };
         Self {
             letters: self.letters + other.letters,
@@ -147,16 +169,20 @@ impl LetterGroup {
         }
     }
 
-    /// Few columns, since the sentence needs the width of a terminal; what belongs to it stands below.
-    fn row(&self) -> [String; 3] {
-        let workflow =
-            self.workflow.as_ref().map_or_else(|| "unreadable".to_owned(), |name| words::line(name.as_str()));
-        let at = self.path.as_deref().map(|path| format!(" at {}", words::line(path))).unwrap_or_default();
-        let (first, last) = (words::moment(self.first_seen), words::moment(self.last_seen));
+    /// Builds a row of few columns, because the sentence needs the width of the terminal; details go on the lines
+    /// below it.
+    fn table_row(&self) -> [String; 3] {
+        let workflow = self
+            .workflow
+            .as_ref()
+            .map_or_else(|| "unreadable".to_owned(), |name| text::single_line(name.as_str()));
+        let at =
+            self.path.as_deref().map(|path| format!(" at {}", text::single_line(path))).unwrap_or_default();
+        let (first, last) = (text::format_timestamp(self.first_seen), text::format_timestamp(self.last_seen));
         let what = format!(
             "{}{at}: {}\n{} · workflow {workflow}\nfirst seen {first}, last seen {last}\n{}",
             self.code,
-            words::line(&self.sentence),
+            text::single_line(&self.sentence),
             self.consumer,
             self.example,
         );
@@ -164,17 +190,18 @@ impl LetterGroup {
     }
 }
 
-/// Longest sentence of a group, characters: what tells mistakes apart stands at its beginning.
+/// Maximum length of a group's sentence, in characters; sentences differ at their beginning.
 const SENTENCE_CHARS_MAX: usize = 200;
 
-/// One letter as counted: for those that were found by a text, which no database can search.
-pub(crate) fn counted(letter: &DeadLetter) -> LetterCount {
-    LetterCount {
-        rejection: letter.letter.rejection.clone(),
-        consumer: letter.letter.position.consumer.clone(),
-        workflow: letter.letter.workflow.clone(),
-        letters: 1,
-        open: u64::from(letter.status == LetterStatus::Open),
+/// Returns the count of a single dead letter. Text matches are counted in memory, because the database cannot search
+/// redacted text.
+pub(crate) fn single_count(letter: &DeadLetter) -> DeadLetterCount {
+    DeadLetterCount {
+        rejection: letter.message.rejection.clone(),
+        consumer: letter.message.position.consumer.clone(),
+        workflow: letter.message.workflow.clone(),
+        total: 1,
+        open: u64::from(letter.status == DeadLetterStatus::Open),
         first_seen: letter.created_at,
         last_seen: letter.created_at,
         example: letter.id,
@@ -185,7 +212,7 @@ pub(crate) fn counted(letter: &DeadLetter) -> LetterCount {
 mod tests {
     use super::*;
     use crate::dead_letters::tests::letter;
-    use crate::world::hour;
+    use crate::world::at_hour;
 
     fn redact(text: &str) -> String {
         text.replace("hunter2", "[redacted]")
@@ -195,14 +222,14 @@ mod tests {
     fn letters_of_one_mistake_are_one_group_with_its_first_and_last() {
         let of = |sentence: &str, at, workflow: &str| {
             let mut one = letter(Some("default"), sentence.as_bytes());
-            one.letter.rejection.detail = sentence.to_owned();
-            one.letter.rejection.path = Some(format!("data.steps[{at}].text"));
-            one.letter.workflow = Some(workflow.parse().unwrap());
-            one.created_at = hour(at);
+            one.message.rejection.detail = sentence.to_owned();
+            one.message.rejection.path = Some(format!("data.steps[{at}].text"));
+            one.message.workflow = Some(workflow.parse().unwrap());
+            one.created_at = at_hour(at);
             if at == 2 {
-                one.status = LetterStatus::Replayed;
+                one.status = DeadLetterStatus::Replayed;
             }
-            (one.id, counted(&one))
+            (one.id, single_count(&one))
         };
         let letters = [
             of("byte 17 of `hunter2` is wrong", 1, "shop"),
@@ -212,15 +239,15 @@ mod tests {
             of("the hunter2 is missing", 4, "shop"),
         ];
         let newest = letters[1].0;
-        let stats = LetterStats::of(letters.map(|(_, count)| count), false, &redact);
+        let stats = DeadLetterStats::from_counts(letters.map(|(_, count)| count), false, &redact);
         assert_eq!((stats.groups.len(), stats.letters), (3, 5));
         let first = &stats.groups[0];
         assert_eq!((first.letters, first.open, first.example), (3, 2, newest));
-        assert_eq!((first.first_seen, first.last_seen), (hour(1), hour(3)));
+        assert_eq!((first.first_seen, first.last_seen), (at_hour(1), at_hour(3)));
         assert_eq!(first.sentence, "byte # of `…` is wrong");
-        let shown = format!("{}{}", stats.text(200), serde_json::to_string(&stats).unwrap());
+        let shown = format!("{}{}", stats.render_text(200), serde_json::to_string(&stats).unwrap());
         assert!(!shown.contains("hunter2") && shown.contains("[redacted]"), "{shown}");
-        insta::assert_snapshot!(stats.text(200));
-        assert_eq!(LetterStats::of([], false, &redact).text(80), "no dead letters\n");
+        insta::assert_snapshot!(stats.render_text(200));
+        assert_eq!(DeadLetterStats::from_counts([], false, &redact).render_text(80), "no dead letters\n");
     }
 }

@@ -2,32 +2,36 @@ use retro_core::dead_letter::{Code, Rejection};
 use retro_store::{DeadLetterFilter, NewDeadLetter};
 
 use super::*;
-use crate::world::hour;
+use crate::world::at_hour;
 
 pub(crate) fn letter(tenant: Option<&str>, payload: &[u8]) -> DeadLetter {
     let letter = NewDeadLetter {
-        position: Position { consumer: "counter".to_owned(), stream: "RETRO_RUNS".to_owned(), sequence: 17 },
+        position: DeliveryPosition {
+            consumer: "counter".to_owned(),
+            stream: "RETRO_RUNS".to_owned(),
+            sequence: 17,
+        },
         tenant: tenant.map(|name| Tenant::new(name).unwrap()),
         workflow: Some(Workflow::new("shop").unwrap()),
         subject: "retro.run.completed.default.shop".to_owned(),
         headers: vec![("Authorization".to_owned(), "Bearer hunter2".to_owned())],
         payload: payload.to_vec(),
-        rejection: Rejection::at(
+        rejection: Rejection::of_field(
             Code::FieldInvalid,
             "data.outcome",
             "unknown variant `fine`; use one of `success`, …",
         ),
         attempts: 1,
-        stored_at: hour(0),
+        stored_at: at_hour(0),
     };
     DeadLetter {
         id: letter.id(),
         payload_sha256: retro_core::canonical::sha256_hex(payload),
-        status: LetterStatus::Open,
+        status: DeadLetterStatus::Open,
         replays: 0,
-        created_at: hour(1),
+        created_at: at_hour(1),
         program_version: "0.1.0".to_owned(),
-        letter,
+        message: letter,
     }
 }
 
@@ -38,60 +42,60 @@ fn redact(text: &str) -> String {
 #[test]
 fn a_letter_is_shown_redacted_and_the_stored_one_stays_exact() {
     let stored = letter(Some("default"), b"{\"token\": \"hunter2\", \"outcome\": \"fine\"}");
-    let view = DeadLetterView::whole(&stored, &redact);
+    let view = DeadLetterView::with_message(&stored, &redact);
     let json = serde_json::to_string(&view).unwrap();
-    for shown in [&json, &view.text_with(view.advice())] {
+    for shown in [&json, &view.render_text(view.replay_advice())] {
         assert!(
             !shown.contains("hunter2") && shown.contains("[redacted]") && shown.contains("fine"),
             "{shown}"
         );
     }
-    assert!(stored.letter.payload.windows(7).any(|bytes| bytes == b"hunter2"));
-    insta::assert_snapshot!(view.text_with(view.advice()));
+    assert!(stored.message.payload.windows(7).any(|bytes| bytes == b"hunter2"));
+    insta::assert_snapshot!(view.render_text(view.replay_advice()));
 }
 
 #[test]
 fn a_list_holds_no_message_and_a_reason_of_bounded_length() {
     let mut long = letter(None, &[0xff, 0xfe]);
-    long.letter.rejection.detail = "x".repeat(4000);
-    let view = DeadLetterView::listed(&long, &redact);
+    long.message.rejection.detail = "x".repeat(4000);
+    let view = DeadLetterView::without_message(&long, &redact);
     assert!(view.message.is_none());
-    let shown = dead_letters(&[view], 120);
+    let shown = render_dead_letters(&[view], 120);
     assert!(shown.contains("field_invalid") && shown.contains('…') && shown.len() < 2000, "{shown}");
-    assert_eq!(dead_letters(&[], 120), "no dead letters\n");
+    assert_eq!(render_dead_letters(&[], 120), "no dead letters\n");
 }
 
 #[test]
-fn bytes_that_are_no_text_are_shown_with_a_word_of_warning() {
-    let view = DeadLetterView::whole(&letter(None, &[b'a', 0xff, 0x1b]), &redact);
+fn bytes_that_are_not_utf8_are_shown_with_a_warning() {
+    let view = DeadLetterView::with_message(&letter(None, &[b'a', 0xff, 0x1b]), &redact);
     assert!(
-        view.text_with(view.advice()).contains("not UTF-8")
-            && !view.text_with(view.advice()).contains('\u{1b}'),
+        view.render_text(view.replay_advice()).contains("not UTF-8")
+            && !view.render_text(view.replay_advice()).contains('\u{1b}'),
         "{}",
-        view.text_with(view.advice())
+        view.render_text(view.replay_advice())
     );
 }
 
 #[tokio::test]
-async fn a_text_is_searched_in_what_would_be_shown() {
+async fn a_text_search_covers_only_redacted_text() {
     let bytes = |number: u32| format!("{{\"token\": \"hunter2\", \"note\": \"Number {number}\"}}");
-    let mut world = crate::world::rich();
-    world.letters = (0..250).map(|number| letter(None, bytes(number).as_bytes())).collect();
+    let mut world = crate::world::rich_world();
+    world.dead_letters = (0..250).map(|number| letter(None, bytes(number).as_bytes())).collect();
     let tenant = Tenant::default_tenant();
-    let search = |text: &str, limit| LetterSearch {
+    let search = |text: &str, limit| DeadLetterSearch {
         filter: DeadLetterFilter { limit, ..Default::default() },
         text: Some(text.to_owned()),
     };
     let find = |text: &'static str, limit| {
         let (world, tenant) = (&world, &tenant);
-        async move { search(text, limit).find(world, tenant, &redact).await.unwrap().letters.len() }
+        async move { search(text, limit).find_matches(world, tenant, &redact).await.unwrap().dead_letters.len() }
     };
     assert_eq!(find("number 249\"", 9).await, 1, "in any case, also on a later page");
     assert_eq!(find("data.outcome", 9).await, 9);
-    assert_eq!(find("hunter2", 9).await, 0, "what is redacted is found by nobody");
-    assert!(!search("a", 9).is_empty() && LetterSearch::default().is_empty());
-    let stats = search("data.outcome", 9).stats(&world, &tenant, &redact).await.unwrap();
-    assert_eq!((stats.letters, stats.cut), (250, false), "all that show it are counted, whatever the limit");
-    let few = search("number 24", 1).stats(&world, &tenant, &redact).await.unwrap();
+    assert_eq!(find("hunter2", 9).await, 0, "redacted text cannot be found");
+    assert!(!search("a", 9).is_empty() && DeadLetterSearch::default().is_empty());
+    let stats = search("data.outcome", 9).compute_stats(&world, &tenant, &redact).await.unwrap();
+    assert_eq!((stats.letters, stats.cut), (250, false), "all matches are counted, whatever the limit");
+    let few = search("number 24", 1).compute_stats(&world, &tenant, &redact).await.unwrap();
     assert_eq!(few.letters, 11, "24 and 240 to 249");
 }

@@ -1,13 +1,13 @@
-use retro_core::outcome::{PullRequestFacts, PullRequestRef, RunOutcome};
+use retro_core::outcome::{PullRequestFacts, PullRequestOutcome, PullRequestRef};
 
 use super::*;
-use crate::world::{World, key, rich};
+use crate::world::{World, rich_world, workflow_key};
 
 async fn export(world: &World) -> String {
     export_canonical(world, &Tenant::default_tenant()).await.unwrap()
 }
 
-/// The same story at another time, told by slower workers: only what the export leaves out differs.
+/// The same input at a later time with slower workers. Only omitted fields differ.
 fn later_and_slower(mut world: World) -> World {
     let hour = jiff::SignedDuration::from_hours(77);
     for (_, memory) in &mut world.memories {
@@ -22,7 +22,8 @@ fn later_and_slower(mut world: World) -> World {
         report.as_of += hour;
         report.closed_at += hour;
         let known = PullRequestFacts { merged_at: Some(report.closed_at), ..Default::default() };
-        report.sampled[0].pull_requests = vec![RunOutcome::of(PullRequestRef::new("acme/shop", 7), &known)];
+        report.sampled[0].pull_requests =
+            vec![PullRequestOutcome::from_facts(PullRequestRef::new("acme/shop", 7), &known)];
         report.total.duration_ms += 1000;
         report.investigations[0].timing.cost_usd = 0.5;
         report.investigations[0].timing.attempts = 2;
@@ -38,34 +39,36 @@ fn later_and_slower(mut world: World) -> World {
 }
 
 #[tokio::test]
-async fn the_same_story_gives_the_same_bytes_whenever_and_however_fast_it_happened() {
-    let first = export(&rich()).await;
-    assert_eq!(first, export(&rich()).await, "the same state twice");
-    assert_eq!(first, export(&later_and_slower(rich())).await);
-    let mut reversed = rich();
+async fn the_same_input_exports_the_same_bytes_at_any_time_and_speed() {
+    let first = export(&rich_world()).await;
+    assert_eq!(first, export(&rich_world()).await, "the same state twice");
+    assert_eq!(first, export(&later_and_slower(rich_world())).await);
+    let mut reversed = rich_world();
     reversed.memories.reverse();
     reversed.reports.reverse();
-    assert_eq!(first, export(&reversed).await, "however the rows come");
+    assert_eq!(first, export(&reversed).await, "the order of rows does not matter");
 }
 
 #[tokio::test]
-async fn a_difference_that_matters_shows() {
-    let first = export(&rich()).await;
-    let mut world = rich();
+async fn a_relevant_difference_changes_the_export() {
+    let first = export(&rich_world()).await;
+    let mut world = rich_world();
     world.memories[0].1.observed_runs += 1;
     assert_ne!(first, export(&world).await, "a memory");
-    let mut world = rich();
+    let mut world = rich_world();
     world.changes.swap(0, 1);
     assert_ne!(first, export(&world).await, "the order of the changes");
-    let mut world = rich();
+    let mut world = rich_world();
     world.reports[0].sample.order.swap(0, 1);
     assert_ne!(first, export(&world).await, "a report");
 }
 
 #[tokio::test]
-async fn every_line_is_canonical_json_without_a_moment_and_of_the_tenant_alone() {
-    let mut world = rich();
-    world.season(&key("acme", "secret-plan"), &|_, _| crate::world::looked(vec![], vec![]));
+async fn every_line_is_canonical_json_without_timestamps_of_one_tenant() {
+    let mut world = rich_world();
+    world.run_retrospective(&workflow_key("acme", "secret-plan"), &|_, _| {
+        crate::world::investigation_result(vec![], vec![])
+    });
     let exported = export(&world).await;
     let lines: Vec<_> = exported.lines().collect();
     assert_eq!(lines.len(), world.memories.len() + world.changes.len() + 3);

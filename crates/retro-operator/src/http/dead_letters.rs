@@ -1,56 +1,59 @@
-//! Dead letters over HTTP: lists, groups, and one in full. All of it is redacted.
+//! Dead letters over HTTP: lists, groups and details, all redacted.
 
 use axum::Json;
 use axum::extract::State;
 use jiff::Timestamp;
 use retro_core::dead_letter::Code;
 use retro_core::id::{DeadLetterId, Workflow};
-use retro_http::{Caller, Id, Params, Problem};
-use retro_store::{DeadLetterFilter, LetterStatus};
+use retro_http::{Caller, PathId, Problem, QueryParams};
+use retro_store::{DeadLetterFilter, DeadLetterStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-use super::{LIST_DEFAULT, LIST_MAX, Operator, described, not_answered};
-use crate::dead_letters::{DeadLetterView, LetterPage, LetterSearch, LetterStats, letter_acts, page};
-use crate::steer::Acted;
+use super::{ApiState, LIST_DEFAULT, LIST_MAX, schemas, store_problem};
+use crate::cancel::WithAuditLog;
+use crate::dead_letters::{
+    DeadLetterDetail, DeadLetterSearch, DeadLetterStats, DeadLetterView, find_dead_letter_detail,
+    redact_audit_log,
+};
 
-/// Which dead letters; what is not said does not matter.
+/// Filters for dead letters; a missing filter matches everything.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct LettersAsked {
-    /// Only with this code.
+pub(crate) struct DeadLettersQuery {
+    /// Only dead letters with this code.
     #[param(value_type = Option<String>)]
     code: Option<Code>,
-    /// Only what this role gave up: counter, sampler, investigator, writer, reviewer or tracker.
+    /// Only dead letters of this role: counter, sampler, investigator, writer, reviewer or tracker.
     role: Option<String>,
-    /// Only of this workflow.
+    /// Only dead letters of this workflow.
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
-    /// Only those given up at this moment or later, RFC 3339.
+    /// Only messages dead-lettered at or after this time, RFC 3339.
     #[param(value_type = Option<String>)]
     since: Option<Timestamp>,
-    /// Only those given up before this moment.
+    /// Only messages dead-lettered before this time, RFC 3339.
     #[param(value_type = Option<String>)]
     until: Option<Timestamp>,
-    /// Only those that show this text, in any case: in the reason, the subject, the headers or the payload, redacted.
+    /// Only dead letters that contain this text, ignoring case, in the redacted reason, subject, headers or payload.
     text: Option<String>,
-    /// Only those that stand there: open, replaying, handled, discarded or replayed.
+    /// Only dead letters with this status: open, replaying, handled, discarded or replayed.
     #[param(value_type = Option<String>)]
-    status: Option<LetterStatus>,
-    /// Only those behind this one in the list: the `next` of the page before.
+    status: Option<DeadLetterStatus>,
+    /// Only dead letters after this one in the list: the `next` of the previous page.
     #[param(value_type = Option<String>)]
     behind: Option<DeadLetterId>,
-    /// At most so many [default: 100; of an export 10000].
+    /// Maximum number of entries [default: 100; of an export 10000].
     #[param(minimum = 1)]
     limit: Option<u32>,
 }
 
-impl LettersAsked {
-    /// What is searched; a limit is `default` when none is said, and at most `max`.
-    pub(crate) fn search(self, default: u32, max: u32) -> Result<LetterSearch, Problem> {
+impl DeadLettersQuery {
+    /// Builds the search. The limit is `default` when none is given. Fails when it is 0 or more than `max`.
+    pub(crate) fn into_search(self, default: u32, max: u32) -> Result<DeadLetterSearch, Problem> {
         let limit = self.limit.unwrap_or(default);
         if !(1..=max).contains(&limit) {
-            return Err(Problem::field("limit", format!("{limit} is not between 1 and {max}")));
+            return Err(Problem::invalid_field("limit", format!("{limit} is not between 1 and {max}")));
         }
         let filter = DeadLetterFilter {
             ids: Vec::new(),
@@ -60,67 +63,68 @@ impl LettersAsked {
             since: self.since,
             until: self.until,
             status: self.status,
-            behind: self.behind,
+            after: self.behind,
             limit,
         };
-        Ok(LetterSearch { filter, text: self.text })
+        Ok(DeadLetterSearch { filter, text: self.text })
     }
 }
 
-/// A page of a list.
+/// A page of dead letters.
 #[derive(Debug, Serialize)]
-pub(super) struct Page {
+pub(super) struct DeadLetterPage {
     items: Vec<DeadLetterView>,
-    /// More were found than asked for.
+    /// True when more dead letters match.
     more: bool,
-    /// Where the next page begins: ask with `behind`.
+    /// Cursor for the next page; pass it as `behind`.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<DeadLetterId>,
 }
 
-/// Messages that could not be handled, the newest first; redacted, without the messages themselves.
-#[utoipa::path(get, path = "/v1/dead-letters", tag = "people", params(LettersAsked), responses((status = 200, body = described::DeadLetters)))]
-pub(super) async fn dead_letters(
-    State(operator): State<Operator>,
+/// Lists dead letters, newest first; redacted, without the messages themselves.
+#[utoipa::path(get, path = "/v1/dead-letters", tag = "people", params(DeadLettersQuery), responses((status = 200, body = schemas::DeadLetters)))]
+pub(super) async fn list_dead_letters(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Params(asked): Params<LettersAsked>,
-) -> Result<Json<Page>, Problem> {
-    let mut search = asked.search(LIST_DEFAULT, LIST_MAX)?;
+    QueryParams(asked): QueryParams<DeadLettersQuery>,
+) -> Result<Json<DeadLetterPage>, Problem> {
+    let mut search = asked.into_search(LIST_DEFAULT, LIST_MAX)?;
     let limit = search.filter.limit as usize;
-    // One more than is wanted tells whether there is more.
+    // One more than requested, to find out whether there are more.
     search.filter.limit += 1;
-    let found = search.find(&*operator.store, &tenant, &*operator.redact).await;
-    let mut found = found.map_err(|cause| not_answered(&cause))?;
-    let more = found.cut || found.letters.len() > limit;
-    found.letters.truncate(limit);
-    let next = found.letters.last().filter(|_| more).map(|letter| letter.id);
-    let view = |letter| DeadLetterView::listed(letter, &*operator.redact);
-    Ok(Json(Page { items: found.letters.iter().map(view).collect(), more, next }))
+    let found = search.find_matches(&*operator.store, &tenant, &*operator.redact).await;
+    let mut found = found.map_err(|cause| store_problem(&cause))?;
+    let more = found.truncated || found.dead_letters.len() > limit;
+    found.dead_letters.truncate(limit);
+    let next = found.dead_letters.last().filter(|_| more).map(|letter| letter.id);
+    let view = |letter| DeadLetterView::without_message(letter, &*operator.redact);
+    Ok(Json(DeadLetterPage { items: found.dead_letters.iter().map(view).collect(), more, next }))
 }
 
-/// Dead letters grouped by mistake, role and workflow, the largest group first: how many, how many of them open, since when
-/// and until when, and one of them.
-#[utoipa::path(get, path = "/v1/dead-letters/stats", tag = "people", params(LettersAsked), responses((status = 200, body = described::LetterStats)))]
-pub(super) async fn stats(
-    State(operator): State<Operator>,
+/// Groups dead letters by cause, role and workflow, largest group first: number, number still open, first and last
+/// time, and the id of an example.
+#[utoipa::path(get, path = "/v1/dead-letters/stats", tag = "people", params(DeadLettersQuery), responses((status = 200, body = schemas::DeadLetterStats)))]
+pub(super) async fn get_dead_letter_stats(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Params(asked): Params<LettersAsked>,
-) -> Result<Json<LetterStats>, Problem> {
-    let search = asked.search(LIST_MAX, LIST_MAX)?;
-    let stats = search.stats(&*operator.store, &tenant, &*operator.redact).await;
-    Ok(Json(stats.map_err(|cause| not_answered(&cause))?))
+    QueryParams(asked): QueryParams<DeadLettersQuery>,
+) -> Result<Json<DeadLetterStats>, Problem> {
+    let search = asked.into_search(LIST_MAX, LIST_MAX)?;
+    let stats = search.compute_stats(&*operator.store, &tenant, &*operator.redact).await;
+    Ok(Json(stats.map_err(|cause| store_problem(&cause))?))
 }
 
-/// One dead letter: why, where, each attempt, what people made of it, the message itself, redacted, and the page of its code.
-#[utoipa::path(get, path = "/v1/dead-letters/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = described::LetterPage)))]
-pub(super) async fn dead_letter(
-    State(operator): State<Operator>,
+/// Returns one dead letter: reason, position, attempts, versions, replays, the redacted message, and the runbook of
+/// its code.
+#[utoipa::path(get, path = "/v1/dead-letters/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = schemas::DeadLetterDetail)))]
+pub(super) async fn get_dead_letter(
+    State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    Id(id): Id<DeadLetterId>,
-) -> Result<Json<Acted<LetterPage>>, Problem> {
-    let found = page(&*operator.store, &tenant, id, &*operator.redact).await;
-    let found = found.map_err(|cause| not_answered(&cause))?;
+    PathId(id): PathId<DeadLetterId>,
+) -> Result<Json<WithAuditLog<DeadLetterDetail>>, Problem> {
+    let found = find_dead_letter_detail(&*operator.store, &tenant, id, &*operator.redact).await;
+    let found = found.map_err(|cause| store_problem(&cause))?;
     let of = found.ok_or_else(|| Problem::not_found("dead letter", id))?;
-    let acts = operator.store.acts(&tenant, id.0).await.map_err(|cause| not_answered(&cause))?;
-    Ok(Json(Acted { of, acts: letter_acts(acts, &*operator.redact) }))
+    let acts = operator.store.list_audit_rows(&tenant, id.0).await.map_err(|cause| store_problem(&cause))?;
+    Ok(Json(WithAuditLog { of, acts: redact_audit_log(acts, &*operator.redact) }))
 }

@@ -5,14 +5,16 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::dead_letters::tests::letter;
-use crate::world::{World, finding, key, looked, rich};
+use crate::world::{World, investigation_result, repair_finding, rich_world, workflow_key};
 
-/// The rich world of `default`, and a tenant `acme` with the same names and a story of its own.
+/// The full test store of `default`, plus a tenant `acme` with the same names and other lessons.
 fn two_tenants() -> World {
-    let mut world = rich();
-    world.season(&key("acme", "shop"), &|_, _| looked(vec![finding("acme only")], vec![]));
-    world.letters.push(letter(Some("default"), b"hunter2 of default"));
-    world.letters.push(letter(Some("acme"), b"hunter2 of acme"));
+    let mut world = rich_world();
+    world.run_retrospective(&workflow_key("acme", "shop"), &|_, _| {
+        investigation_result(vec![repair_finding("acme only")], vec![])
+    });
+    world.dead_letters.push(letter(Some("default"), b"hunter2 of default"));
+    world.dead_letters.push(letter(Some("acme"), b"hunter2 of acme"));
     world
 }
 
@@ -33,8 +35,8 @@ async fn ask(tenant: &str, path: &str, accept: &str) -> Answer {
 }
 
 async fn ask_of(world: World, tenant: &str, path: &str, accept: &str) -> Answer {
-    let redact: SharedRedact = Arc::new(|text| text.replace("hunter2", "[redacted]"));
-    let app = retro_http::finished(router(Arc::new(world), redact));
+    let redact: SharedRedactFn = Arc::new(|text| text.replace("hunter2", "[redacted]"));
+    let app = retro_http::finish_router(router(Arc::new(world), redact));
     let request = Request::get(path).header("Retro-Tenant", tenant).header("Accept", accept);
     let response = app.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
     let (status, kind) =
@@ -50,7 +52,7 @@ async fn items(tenant: &str, path: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn no_list_holds_anything_of_another_tenant() {
+async fn no_list_contains_data_of_another_tenant() {
     let lists = ["/v1/memories", "/v1/retrospectives", "/v1/runs", "/v1/dead-letters"];
     let world = two_tenants();
     let of = |tenant: &str| world.memories.iter().filter(|(owner, _)| owner.as_str() == tenant).count();
@@ -69,14 +71,14 @@ async fn no_list_holds_anything_of_another_tenant() {
 #[tokio::test]
 async fn another_tenant_s_object_answers_exactly_like_a_missing_one() {
     let world = two_tenants();
-    let (memory, report) = (world.about("acme only"), world.reports.last().unwrap().id);
-    let letter = world.letters[1].id;
-    let missing = retro_core::id::derive("missing", &[]);
+    let (memory, report) = (world.memory_about("acme only"), world.reports.last().unwrap().id);
+    let letter = world.dead_letters[1].id;
+    let missing = retro_core::id::derive_uuid("missing", &[]);
     for (kind, id, rest) in [
         ("memories", memory.to_string(), "/why"),
-        ("memories", memory.short(), "/why"),
+        ("memories", memory.short_id(), "/why"),
         ("memories", memory.to_string(), "/effect"),
-        ("memories", memory.short(), "/effect"),
+        ("memories", memory.short_id(), "/effect"),
         ("retrospectives", report.to_string(), ""),
         ("reports", report.to_string(), ""),
         ("dead-letters", letter.to_string(), ""),
@@ -91,20 +93,24 @@ async fn another_tenant_s_object_answers_exactly_like_a_missing_one() {
 }
 
 #[tokio::test]
-async fn a_short_id_means_the_tenant_s_own_memory_and_of_several_none() {
-    let own = two_tenants().about("syntax");
+async fn a_short_id_resolves_within_the_tenant_and_fails_when_ambiguous() {
+    let own = two_tenants().memory_about("syntax");
     let twin = |world: &mut World, tenant: &str| {
         let mut memory = world.memory(own).clone();
         let mut id = own.to_string();
         id.replace_range(9..13, if &id[9..13] == "ffff" { "0000" } else { "ffff" });
         memory.id = id.parse().unwrap();
-        world.memories.push((key(tenant, "shop").tenant, memory));
+        world.memories.push((workflow_key(tenant, "shop").tenant, memory));
     };
-    let path = format!("/v1/memories/{}/why", own.short());
+    let path = format!("/v1/memories/{}/why", own.short_id());
     let mut world = two_tenants();
     twin(&mut world, "acme");
     let answer = ask_of(world, "default", &path, "*/*").await;
-    assert_eq!((answer.status, &answer.json()["id"]), (200, &json!(own)), "another tenant's twin is none");
+    assert_eq!(
+        (answer.status, &answer.json()["id"]),
+        (200, &json!(own)),
+        "another tenant's memory does not make the id ambiguous"
+    );
     let mut world = two_tenants();
     twin(&mut world, "default");
     let answer = ask_of(world, "default", &path, "*/*").await;
@@ -113,12 +119,12 @@ async fn a_short_id_means_the_tenant_s_own_memory_and_of_several_none() {
 }
 
 #[tokio::test]
-async fn a_lesson_that_was_kept_away_is_found_by_its_whole_id() {
+async fn a_suppressed_lesson_is_found_by_its_whole_id() {
     let world = two_tenants();
     let kept_away = world.changes.iter().find(|(_, change)| change.effect.kind() == "suppressed").unwrap();
     let id = kept_away.1.memory;
     assert_eq!(ask("default", &format!("/v1/memories/{id}/why"), "*/*").await.status, 200);
-    assert_eq!(ask("default", &format!("/v1/memories/{}/why", id.short()), "*/*").await.status, 404);
+    assert_eq!(ask("default", &format!("/v1/memories/{}/why", id.short_id()), "*/*").await.status, 404);
 }
 
 #[tokio::test]
@@ -132,11 +138,11 @@ async fn a_report_is_json_markdown_or_tables_by_accept() {
     let table = ask("default", &path, "text/plain").await;
     assert!(table.kind.starts_with("text/plain") && table.body.contains("════"));
     assert_eq!(ask("default", &path, "text/html").await.kind, "application/json");
-    let effect = format!("/v1/memories/{}/effect", two_tenants().about("syntax"));
+    let effect = format!("/v1/memories/{}/effect", two_tenants().memory_about("syntax"));
     assert!(ask("default", &effect, "text/plain").await.body.contains("no claim"));
     let json = ask("default", &effect, "*/*").await.json();
     assert_eq!((&json["effect"]["estimate"], &json["effect"]["without"]["runs"]), (&json!(null), &json!(20)));
-    let why = format!("/v1/memories/{}/why", two_tenants().about("syntax"));
+    let why = format!("/v1/memories/{}/why", two_tenants().memory_about("syntax"));
     assert!(ask("default", &why, "text/plain").await.body.contains("0.300 → 0.150"));
     assert!(
         ask("default", &why, "text/plain").await.body.contains("\neffect: no claim: 0 of 10 observations\n")
@@ -171,7 +177,7 @@ async fn lists_are_filtered_bounded_and_say_when_there_is_more() {
 
 #[tokio::test]
 async fn dead_letters_are_shown_redacted() {
-    let id = two_tenants().letters[0].id;
+    let id = two_tenants().dead_letters[0].id;
     let whole = ask("default", &format!("/v1/dead-letters/{id}"), "*/*").await;
     assert_eq!(whole.json()["payload"], "[redacted] of default");
     for path in ["/v1/dead-letters".to_owned(), format!("/v1/dead-letters/{id}")] {

@@ -1,111 +1,113 @@
-//! The same over HTTP.
+//! HTTP routes for replaying and discarding dead letters.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use jiff::Timestamp;
 use retro_core::dead_letter::Code;
-use retro_core::id::{BatchId, DeadLetterId, Workflow};
-use retro_core::replay::{FAILED_PERMILLE_MAX, Pace, RATE_MILLI};
+use retro_core::id::{DeadLetterId, ReplayBatchId, Workflow};
+use retro_core::replay::{DEFAULT_FAILED_PERMILLE_MAX, DEFAULT_RATE_MILLI, ReplayPace};
 use retro_events::Role;
-use retro_http::{Api, Caller, Id, JsonBody, Problem};
-use retro_store::{BatchLetter, BatchRow, DeadLetterFilter, LetterStatus};
+use retro_http::{Api, Caller, JsonBody, PathId, Problem};
+use retro_store::{DeadLetterFilter, DeadLetterStatus, ReplayBatchItem, ReplayBatchRow};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::{Chosen, Foreseen, Foresight, LetterTold, ReplayError, Replays, Started};
-use crate::dead_letters::LetterSearch;
-use crate::http::not_answered;
-use crate::steer::Did;
+use super::{
+    ActionResult, BatchStarted, DeadLetterSelection, DryRunResult, Prediction, ReplayError, ReplayService,
+};
+use crate::cancel::ActionStatus;
+use crate::dead_letters::DeadLetterSearch;
+use crate::http::store_problem;
 
-/// Who acts when the request does not say: credentials will.
-const SOMEBODY: &str = "somebody over HTTP";
-/// Batches, and letters of a batch, that one answer holds.
+/// Name of the actor when the request gives none. Credentials will replace it.
+const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
+/// Maximum number of batches, and of dead letters of a batch, in one response.
 const LISTED_MAX: u32 = 1000;
 
-/// The routes by which people act on dead letters, under `/v1`. To be merged with others and handed to
+/// Returns the routes under `/v1` for replaying and discarding. Merge them with others and pass them to
 /// [`retro_http::serve`].
-pub fn router(replays: Replays) -> Api {
+pub fn router(replays: ReplayService) -> Api {
     routes().with_state(replays)
 }
 
-/// Without what they work on.
-pub(crate) fn routes() -> Api<Replays> {
+/// Returns the same routes without their state, for the OpenAPI document.
+pub(crate) fn routes() -> Api<ReplayService> {
     Api::new()
-        .routes(routes!(replay))
-        .routes(routes!(replay_many))
-        .routes(routes!(discard))
-        .routes(routes!(discard_many))
-        .routes(routes!(batches))
-        .routes(routes!(batch))
-        .routes(routes!(cancel))
+        .routes(routes!(replay_dead_letter))
+        .routes(routes!(replay_dead_letters))
+        .routes(routes!(discard_dead_letter))
+        .routes(routes!(discard_dead_letters))
+        .routes(routes!(list_batches))
+        .routes(routes!(get_batch))
+        .routes(routes!(cancel_batch))
 }
 
-/// Why, and who.
+/// A command on one dead letter.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-struct Asked {
-    /// Why: it is kept. Not needed for a dry run.
+struct ReplayRequest {
+    /// Reason; kept in the audit log. Not needed for a dry run.
     #[serde(default)]
     reason: String,
-    /// Who: a name, until credentials say.
+    /// Name of the actor. Requests do not carry credentials yet.
     by: Option<String>,
-    /// Only say what would happen.
+    /// Returns the predicted result and changes nothing.
     #[serde(default)]
     dry_run: bool,
-    /// Which of the letter's bytes: 0 as they came, and so on; without it the newest.
+    /// Version to replay; 0 is the original. Default: the newest.
     version: Option<u32>,
 }
 
-/// Why, who, and which letters.
+/// A command on many dead letters.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-struct AskedOfMany {
-    /// Why: it is kept. Not needed for a dry run.
+struct BulkRequest {
+    /// Reason; kept in the audit log. Not needed for a dry run.
     #[serde(default)]
     reason: String,
-    /// Who: a name, until credentials say.
+    /// Name of the actor. Requests do not carry credentials yet.
     by: Option<String>,
-    /// Only say what would happen.
+    /// Returns the predicted result and changes nothing.
     #[serde(default)]
     dry_run: bool,
-    /// That nothing narrows the letters is meant.
+    /// Confirms that every dead letter is meant when there is no filter.
     #[serde(default)]
     all: bool,
-    /// Only these.
+    /// Only these dead letters.
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     ids: Vec<DeadLetterId>,
-    /// Only with this code.
+    /// Only dead letters with this code.
     #[schema(value_type = Option<String>)]
     code: Option<Code>,
-    /// Only what this role gave up.
+    /// Only dead letters of this role.
     role: Option<String>,
-    /// Only of this workflow.
+    /// Only dead letters of this workflow.
     #[schema(value_type = Option<String>)]
     workflow: Option<Workflow>,
-    /// Only those given up since this moment, RFC 3339.
+    /// Only messages dead-lettered at or after this time, RFC 3339.
     #[schema(value_type = Option<String>)]
     since: Option<Timestamp>,
-    /// Only those given up before this moment, RFC 3339.
+    /// Only messages dead-lettered before this time, RFC 3339.
     #[schema(value_type = Option<String>)]
     until: Option<Timestamp>,
-    /// Only those that show this text, redacted, in any case.
+    /// Only dead letters that contain this text when redacted, ignoring case.
     text: Option<String>,
-    /// Only those that stand there; without it open ones, unless they are named.
+    /// Only dead letters with this status. Default: open, or any status when `ids` are given.
     #[schema(value_type = Option<String>)]
-    status: Option<LetterStatus>,
-    /// Of a replay: so many go first, and each of them has to succeed [default: 0].
+    status: Option<DeadLetterStatus>,
+    /// For replays: number of dead letters that go first; the rest follows only if all of them succeed [default: 0].
     canary: Option<u32>,
-    /// Of a replay: letters a second, in thousandths [default: 5000].
+    /// For replays: dead letters per second, in thousandths [default: 5000].
     rate_milli: Option<u32>,
-    /// Of a replay: more failures than this share, in thousandths, stop it [default: 200].
+    /// For replays: share of failures, in thousandths, above which the batch stops [default: 200].
     max_failed_permille: Option<u32>,
 }
 
-impl AskedOfMany {
-    fn chosen(&self) -> Result<Chosen, Problem> {
+impl BulkRequest {
+    fn selection(&self) -> Result<DeadLetterSelection, Problem> {
         let role = self.role.as_deref().map(str::parse::<Role>).transpose();
-        let role = role.map_err(|problem| Problem::field("role", problem))?;
+        let role = role.map_err(|problem| Problem::invalid_field("role", problem))?;
         let filter = DeadLetterFilter {
             ids: self.ids.clone(),
             code: self.code,
@@ -116,45 +118,48 @@ impl AskedOfMany {
             status: self.status,
             ..DeadLetterFilter::default()
         };
-        Ok(Chosen { search: LetterSearch { filter, text: self.text.clone() }, all: self.all })
+        Ok(DeadLetterSelection {
+            search: DeadLetterSearch { filter, text: self.text.clone() },
+            all: self.all,
+        })
     }
 
-    fn pace(&self) -> Pace {
-        Pace {
+    fn build_pace(&self) -> ReplayPace {
+        ReplayPace {
             canary: self.canary.unwrap_or(0),
-            rate_milli: self.rate_milli.unwrap_or(RATE_MILLI),
-            failed_permille_max: self.max_failed_permille.unwrap_or(FAILED_PERMILLE_MAX),
+            rate_milli: self.rate_milli.unwrap_or(DEFAULT_RATE_MILLI),
+            failed_permille_max: self.max_failed_permille.unwrap_or(DEFAULT_FAILED_PERMILLE_MAX),
         }
     }
 
     fn by(&self) -> &str {
-        self.by.as_deref().unwrap_or(SOMEBODY)
+        self.by.as_deref().unwrap_or(ANONYMOUS_ACTOR)
     }
 }
 
-/// What came of it, or would.
+/// The result of a replay, or the predicted result of a dry run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-enum ToldOrForeseen {
-    Told(LetterTold),
-    Foreseen(Foresight),
+enum ReplayResponse {
+    Told(ActionResult),
+    Foreseen(Prediction),
 }
 
-/// The batch that was started, or what would come of it.
+/// The started batch, or the predicted results of a dry run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-enum StartedOrForeseen {
-    Started(Started),
-    Foreseen(Foreseen),
+enum BulkReplayResponse {
+    Started(BatchStarted),
+    Foreseen(DryRunResult),
 }
 
-/// What came of putting letters aside, or which they would be.
+/// The result of discarding, or the selected ids of a dry run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-enum ToldOrChosen {
-    Told(LetterTold),
+enum BulkDiscardResponse {
+    Told(ActionResult),
     Chosen {
-        /// The letters that would be put aside, the oldest first.
+        /// Dead letters that would be discarded, oldest first.
         #[schema(value_type = Vec<String>)]
         letters: Vec<DeadLetterId>,
     },
@@ -163,137 +168,148 @@ enum ToldOrChosen {
 /// A batch of replays.
 #[derive(Debug, Serialize, ToSchema)]
 struct BatchView {
-    /// As it stands.
+    /// State, progress, pace and attribution.
     #[serde(flatten)]
     #[schema(value_type = Object)]
-    batch: BatchRow,
-    /// Its letters and what came of each, those first that something came of; only where one batch is shown.
+    batch: ReplayBatchRow,
+    /// Dead letters of the batch with their results, finished ones first; only present when a single batch is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
-    letters: Option<Vec<BatchLetter>>,
+    letters: Option<Vec<ReplayBatchItem>>,
 }
 
-/// Batches, the newest first.
+/// Batches, newest first.
 #[derive(Debug, Serialize, ToSchema)]
-struct Batches {
+struct BatchList {
     items: Vec<BatchView>,
 }
 
-/// Replays a dead letter, or says what would come of it.
-#[utoipa::path(post, path = "/v1/dead-letters/{id}/replay", tag = "people", request_body = Asked, params(("id" = String, Path, description = "the id")), responses((status = 200, body = ToldOrForeseen)))]
-async fn replay(
-    State(replays): State<Replays>,
+/// Replays a dead letter, or predicts the result.
+#[utoipa::path(post, path = "/v1/dead-letters/{id}/replay", tag = "people", request_body = ReplayRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = ReplayResponse)))]
+async fn replay_dead_letter(
+    State(replays): State<ReplayService>,
     Caller(tenant): Caller,
-    Id(id): Id<DeadLetterId>,
-    JsonBody(asked): JsonBody<Asked>,
-) -> Result<Json<ToldOrForeseen>, Problem> {
+    PathId(id): PathId<DeadLetterId>,
+    JsonBody(asked): JsonBody<ReplayRequest>,
+) -> Result<Json<ReplayResponse>, Problem> {
     let missing = || Problem::not_found("dead letter", id);
     if asked.dry_run {
-        let foreseen = replays.foresee_one(&tenant, id, asked.version).await.map_err(problem)?;
-        return Ok(Json(ToldOrForeseen::Foreseen(foreseen.ok_or_else(missing)?)));
+        let foreseen = replays.dry_run_one(&tenant, id, asked.version).await.map_err(to_problem)?;
+        return Ok(Json(ReplayResponse::Foreseen(foreseen.ok_or_else(missing)?)));
     }
-    let by = asked.by.as_deref().unwrap_or(SOMEBODY);
-    let told = replays.one(&tenant, id, asked.version, by, &asked.reason).await.map_err(problem)?;
-    Ok(Json(ToldOrForeseen::Told(answer(told.ok_or_else(missing)?)?)))
+    let by = asked.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
+    let told = replays.replay_one(&tenant, id, asked.version, by, &asked.reason).await.map_err(to_problem)?;
+    Ok(Json(ReplayResponse::Told(conflict_if_refused(told.ok_or_else(missing)?)?)))
 }
 
-/// Replays many dead letters as a batch, or says what would come of it.
-#[utoipa::path(post, path = "/v1/dead-letters/replay", tag = "people", request_body = AskedOfMany, responses((status = 202, body = StartedOrForeseen), (status = 200, body = StartedOrForeseen, description = "of a dry run")))]
-async fn replay_many(
-    State(replays): State<Replays>,
+/// Replays many dead letters as a batch, or predicts the results.
+#[utoipa::path(post, path = "/v1/dead-letters/replay", tag = "people", request_body = BulkRequest, responses((status = 202, body = BulkReplayResponse), (status = 200, body = BulkReplayResponse, description = "of a dry run")))]
+async fn replay_dead_letters(
+    State(replays): State<ReplayService>,
     Caller(tenant): Caller,
-    JsonBody(asked): JsonBody<AskedOfMany>,
-) -> Result<(StatusCode, Json<StartedOrForeseen>), Problem> {
-    let chosen = asked.chosen()?;
+    JsonBody(asked): JsonBody<BulkRequest>,
+) -> Result<(StatusCode, Json<BulkReplayResponse>), Problem> {
+    let chosen = asked.selection()?;
     if asked.dry_run {
-        let foreseen = replays.foresee(&tenant, &chosen).await.map_err(problem)?;
-        return Ok((StatusCode::OK, Json(StartedOrForeseen::Foreseen(foreseen))));
+        let foreseen = replays.dry_run(&tenant, &chosen).await.map_err(to_problem)?;
+        return Ok((StatusCode::OK, Json(BulkReplayResponse::Foreseen(foreseen))));
     }
-    let started = replays.many(&tenant, &chosen, asked.pace(), asked.by(), &asked.reason).await;
-    Ok((StatusCode::ACCEPTED, Json(StartedOrForeseen::Started(started.map_err(problem)?))))
+    let started = replays.start_batch(&tenant, &chosen, asked.build_pace(), asked.by(), &asked.reason).await;
+    Ok((StatusCode::ACCEPTED, Json(BulkReplayResponse::Started(started.map_err(to_problem)?))))
 }
 
-/// Puts a dead letter aside: it is kept, and can be replayed all the same.
-#[utoipa::path(post, path = "/v1/dead-letters/{id}/discard", tag = "people", request_body = Asked, params(("id" = String, Path, description = "the id")), responses((status = 200, body = LetterTold)))]
-async fn discard(
-    State(replays): State<Replays>,
+/// Discards a dead letter. It is kept and can still be replayed.
+#[utoipa::path(post, path = "/v1/dead-letters/{id}/discard", tag = "people", request_body = ReplayRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = ActionResult)))]
+async fn discard_dead_letter(
+    State(replays): State<ReplayService>,
     Caller(tenant): Caller,
-    Id(id): Id<DeadLetterId>,
-    JsonBody(asked): JsonBody<Asked>,
-) -> Result<Json<LetterTold>, Problem> {
-    let by = asked.by.as_deref().unwrap_or(SOMEBODY);
-    let told = replays.discard_one(&tenant, id, by, &asked.reason).await.map_err(problem)?;
-    Ok(Json(answer(told.ok_or_else(|| Problem::not_found("dead letter", id))?)?))
+    PathId(id): PathId<DeadLetterId>,
+    JsonBody(asked): JsonBody<ReplayRequest>,
+) -> Result<Json<ActionResult>, Problem> {
+    let by = asked.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
+    let told = replays.discard_one(&tenant, id, by, &asked.reason).await.map_err(to_problem)?;
+    Ok(Json(conflict_if_refused(told.ok_or_else(|| Problem::not_found("dead letter", id))?)?))
 }
 
-/// Puts many dead letters aside, or says which they would be.
-#[utoipa::path(post, path = "/v1/dead-letters/discard", tag = "people", request_body = AskedOfMany, responses((status = 200, body = ToldOrChosen)))]
-async fn discard_many(
-    State(replays): State<Replays>,
+/// Discards many dead letters, or returns their ids.
+#[utoipa::path(post, path = "/v1/dead-letters/discard", tag = "people", request_body = BulkRequest, responses((status = 200, body = BulkDiscardResponse)))]
+async fn discard_dead_letters(
+    State(replays): State<ReplayService>,
     Caller(tenant): Caller,
-    JsonBody(asked): JsonBody<AskedOfMany>,
-) -> Result<Json<ToldOrChosen>, Problem> {
-    let chosen = asked.chosen()?;
+    JsonBody(asked): JsonBody<BulkRequest>,
+) -> Result<Json<BulkDiscardResponse>, Problem> {
+    let chosen = asked.selection()?;
     if asked.dry_run {
-        let letters = replays.chosen(&tenant, &chosen).await.map_err(problem)?;
-        return Ok(Json(ToldOrChosen::Chosen { letters }));
+        let letters = replays.list_selected_ids(&tenant, &chosen).await.map_err(to_problem)?;
+        return Ok(Json(BulkDiscardResponse::Chosen { letters }));
     }
-    let told = replays.discard(&tenant, &chosen, asked.by(), &asked.reason).await.map_err(problem)?;
-    Ok(Json(ToldOrChosen::Told(told)))
+    let told = replays.discard_many(&tenant, &chosen, asked.by(), &asked.reason).await.map_err(to_problem)?;
+    Ok(Json(BulkDiscardResponse::Told(told)))
 }
 
-/// Batches of replays, the newest first.
-#[utoipa::path(get, path = "/v1/dead-letters/batches", tag = "people", responses((status = 200, body = Batches)))]
-async fn batches(State(replays): State<Replays>, Caller(tenant): Caller) -> Result<Json<Batches>, Problem> {
-    let rows = replays.store.batches(&tenant, LISTED_MAX).await.map_err(|cause| not_answered(&cause))?;
+/// Lists batches of replays, newest first.
+#[utoipa::path(get, path = "/v1/dead-letters/batches", tag = "people", responses((status = 200, body = BatchList)))]
+async fn list_batches(
+    State(replays): State<ReplayService>,
+    Caller(tenant): Caller,
+) -> Result<Json<BatchList>, Problem> {
+    let rows = replays
+        .store
+        .list_replay_batches(&tenant, LISTED_MAX)
+        .await
+        .map_err(|cause| store_problem(&cause))?;
     let items = rows.into_iter().map(|batch| BatchView { batch, letters: None }).collect();
-    Ok(Json(Batches { items }))
+    Ok(Json(BatchList { items }))
 }
 
-/// One batch of replays, with what came of its letters.
+/// Returns one batch of replays with the results of its dead letters.
 #[utoipa::path(get, path = "/v1/dead-letters/batches/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = BatchView)))]
-async fn batch(
-    State(replays): State<Replays>,
+async fn get_batch(
+    State(replays): State<ReplayService>,
     Caller(tenant): Caller,
-    Id(id): Id<BatchId>,
+    PathId(id): PathId<ReplayBatchId>,
 ) -> Result<Json<BatchView>, Problem> {
-    let found = replays.store.batch(&tenant, id, LISTED_MAX).await.map_err(|cause| not_answered(&cause))?;
+    let found = replays
+        .store
+        .find_replay_batch(&tenant, id, LISTED_MAX)
+        .await
+        .map_err(|cause| store_problem(&cause))?;
     let (batch, letters) = found.ok_or_else(|| Problem::not_found("batch", id))?;
-    Ok(Json(BatchView { batch, letters: Some(replays.redacted(letters)) }))
+    Ok(Json(BatchView { batch, letters: Some(replays.redact_letters(letters)) }))
 }
 
-/// Calls a batch off: it takes up no more letters, and those under way go on.
-#[utoipa::path(post, path = "/v1/dead-letters/batches/{id}/cancel", tag = "people", request_body = Asked, params(("id" = String, Path, description = "the id")), responses((status = 200, body = BatchView)))]
-async fn cancel(
-    State(replays): State<Replays>,
+/// Cancels a batch. It sends no further dead letters; replays under way go on.
+#[utoipa::path(post, path = "/v1/dead-letters/batches/{id}/cancel", tag = "people", request_body = ReplayRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = BatchView)))]
+async fn cancel_batch(
+    State(replays): State<ReplayService>,
     Caller(tenant): Caller,
-    Id(id): Id<BatchId>,
-    JsonBody(asked): JsonBody<Asked>,
+    PathId(id): PathId<ReplayBatchId>,
+    JsonBody(asked): JsonBody<ReplayRequest>,
 ) -> Result<Json<BatchView>, Problem> {
-    let by = asked.by.as_deref().unwrap_or(SOMEBODY);
-    let told = replays.cancel_batch(&tenant, id, by, &asked.reason).await.map_err(problem)?;
+    let by = asked.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
+    let told = replays.cancel_batch(&tenant, id, by, &asked.reason).await.map_err(to_problem)?;
     let (_, batch) = told.ok_or_else(|| Problem::not_found("batch", id))?;
     Ok(Json(BatchView { batch, letters: None }))
 }
 
-fn answer(told: LetterTold) -> Result<LetterTold, Problem> {
+fn conflict_if_refused(told: ActionResult) -> Result<ActionResult, Problem> {
     match told.did {
-        Did::Done | Did::DoneBefore => Ok(told),
-        Did::Refused => {
-            Err(Problem::new(StatusCode::CONFLICT, "it cannot be done as things stand", told.detail))
+        ActionStatus::Done | ActionStatus::DoneBefore => Ok(told),
+        ActionStatus::Refused => {
+            Err(Problem::new(StatusCode::CONFLICT, "not possible in the current state", told.detail))
         }
     }
 }
 
-fn problem(error: ReplayError) -> Problem {
+fn to_problem(error: ReplayError) -> Problem {
     match error {
-        ReplayError::Act(error) => Problem::field(error.field, error.problem),
-        ReplayError::Pace(ref wrong) => Problem::field(wrong.field, error.to_string()),
-        ReplayError::NothingChosen => Problem::field("all", error.to_string()),
-        ReplayError::TooMany => Problem::field("ids", error.to_string()),
-        ReplayError::NoneFits => {
+        ReplayError::Attribution(error) => Problem::invalid_field(error.field, error.problem),
+        ReplayError::Pace(ref wrong) => Problem::invalid_field(wrong.field, error.to_string()),
+        ReplayError::NothingSelected => Problem::invalid_field("all", error.to_string()),
+        ReplayError::TooMany => Problem::invalid_field("ids", error.to_string()),
+        ReplayError::NoMatch => {
             Problem::new(StatusCode::NOT_FOUND, "there is no such thing", error.to_string())
         }
-        ReplayError::Store(cause) => not_answered(&cause),
+        ReplayError::Store(cause) => store_problem(&cause),
     }
 }

@@ -4,204 +4,218 @@ mod escape;
 
 use std::fmt::{self, Write};
 
-use retro_core::finding::{Finding, MemoryVerdict, Quote};
+use retro_core::finding::{Finding, Quote, VerdictRecord};
 use retro_core::report::{Report, ReportedInvestigation};
 
-use super::stands_out;
-use super::story::{self, Story};
-use crate::words;
-use escape::{Place, escape};
+use super::highlights;
+use super::view::{self, ReportView};
+use crate::text;
+use escape::{EscapeContext, escape_markdown};
 
-/// The report as GitHub-flavoured Markdown. Texts from runs make neither links, mentions, images and HTML, nor table
-/// cells.
-pub fn markdown(report: &Report) -> String {
+/// Renders the report as GitHub-flavoured Markdown. Texts from runs are escaped: they produce no links, mentions,
+/// images, HTML or table cells.
+pub fn render_markdown(report: &Report) -> String {
     let mut out = String::new();
-    write_all(&mut out, &Story::of(report)).expect("a string takes everything");
+    write_report(&mut out, &ReportView::from_report(report)).expect("writing to a String does not fail");
     out
 }
 
-fn write_all(out: &mut String, story: &Story<'_>) -> fmt::Result {
+fn write_report(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
     let report = story.report;
-    writeln!(out, "# {}\n", text(&story.heading()))?;
+    writeln!(out, "# {}\n", escape_text(&story.heading()))?;
     writeln!(out, "{}\n", story.headline())?;
     writeln!(
         out,
         "It {} on {}; its policy moment is {}. Its id is `{}`.",
         report.ended.as_str(),
-        words::moment(report.closed_at),
-        words::moment(report.as_of),
+        text::format_timestamp(report.closed_at),
+        text::format_timestamp(report.as_of),
         report.id
     )?;
-    proposed(out, story)?;
-    changed(out, story)?;
-    kept_out(out, story)?;
-    memories(out, story)?;
-    stands_out(out, report)?;
-    evidence(out, story)?;
-    requests(out, story)?;
-    sample(out, story)?;
-    cost(out, report)?;
-    policy(out, story)
+    write_proposals(out, story)?;
+    write_changes(out, story)?;
+    write_declined(out, story)?;
+    write_memories(out, story)?;
+    write_highlights(out, report)?;
+    write_evidence(out, story)?;
+    write_requests(out, story)?;
+    write_sample(out, story)?;
+    write_costs(out, report)?;
+    write_policy(out, story)
 }
 
-fn proposed(out: &mut String, story: &Story<'_>) -> fmt::Result {
+fn write_proposals(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
     let all = &story.report.proposals;
     let question = story.question();
     if all.is_empty() && question.is_none() {
         return Ok(());
     }
-    heading(out, "What is proposed")?;
-    writeln!(out, "{}", text(&question.unwrap_or_default()))?;
+    write_heading(out, "Proposals")?;
+    writeln!(out, "{}", escape_text(&question.unwrap_or_default()))?;
     for one in all {
-        let (title, step) = (text(&words::line(&one.lesson.title)), words::line(one.step.as_str()));
+        let (title, step) =
+            (escape_text(&text::single_line(&one.lesson.title)), text::single_line(one.step.as_str()));
         writeln!(out, "\n- **{title}**  ")?;
-        writeln!(out, "  proposal `{}`, in step {}:", one.id, text(&step))?;
+        writeln!(out, "  proposal `{}`, in step {}:", one.id, escape_text(&step))?;
         for shown in &one.evidence {
-            let run = text(&words::line(shown.run.as_str()));
-            writeln!(out, "\n  run {run}, {}:", at(&shown.quote))?;
-            quote(out, &shown.quote)?;
+            let run = escape_text(&text::single_line(shown.run.as_str()));
+            writeln!(out, "\n  run {run}, {}:", quote_place(&shown.quote))?;
+            write_quote(out, &shown.quote)?;
         }
     }
     Ok(())
 }
 
-fn changed(out: &mut String, story: &Story<'_>) -> fmt::Result {
-    let all = story.changed();
+fn write_changes(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
+    let all = story.applied_changes();
     if all.is_empty() {
         return Ok(());
     }
-    heading(out, "What changed and why")?;
-    head(out, &["memory", "change", "from → to", "why"])?;
+    write_heading(out, "Changes")?;
+    write_table_header(out, &["memory", "change", "from → to", "why"])?;
     for told in all {
         let change = told.change;
-        row(out, &[&told.title, change.effect.kind(), &words::movement(&change.effect), &change.reason])?;
+        write_row(
+            out,
+            &[&told.title, change.effect.kind(), &text::describe_change(&change.effect), &change.reason],
+        )?;
     }
     Ok(())
 }
 
-fn kept_out(out: &mut String, story: &Story<'_>) -> fmt::Result {
-    let all = story.kept_out();
+fn write_declined(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
+    let all = story.declined_changes();
     if all.is_empty() {
         return Ok(());
     }
-    heading(out, "What was asked for and not done")?;
-    head(out, &["about", "what stood against it", "why", "asked by"])?;
+    write_heading(out, "Requests not carried out")?;
+    write_table_header(out, &["about", "what stood against it", "why", "asked by"])?;
     for told in all {
         let change = told.change;
-        let by = words::cause(&change.cause);
-        row(out, &[&told.title, &words::movement(&change.effect), &change.reason, &by])?;
+        let by = text::describe_cause(&change.cause);
+        write_row(out, &[&told.title, &text::describe_change(&change.effect), &change.reason, &by])?;
     }
     Ok(())
 }
 
-fn memories(out: &mut String, story: &Story<'_>) -> fmt::Result {
-    let statuses = story.statuses();
+fn write_memories(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
+    let statuses = story.status_counts();
     if statuses.is_empty() {
         return Ok(());
     }
-    heading(out, "The memories of the workflow, before and after")?;
-    head(out, &["status", "before", "after"])?;
+    write_heading(out, "Memories before and after")?;
+    write_table_header(out, &["status", "before", "after"])?;
     for (status, before, after) in statuses {
-        row(out, &[status.as_str(), &before.to_string(), &after.to_string()])?;
+        write_row(out, &[status.as_str(), &before.to_string(), &after.to_string()])?;
     }
     writeln!(out)?;
-    head(out, &["weight before", "after", "status", "about", "memory", "id"])?;
-    for (before, after) in story.memories() {
+    write_table_header(out, &["weight before", "after", "status", "about", "memory", "id"])?;
+    for (before, after) in story.memory_lines() {
         let was = before.map_or_else(|| "new".to_owned(), |line| line.weight.to_string());
         let (is, id) = (after.weight.to_string(), after.id.to_string());
-        let (about, title) = (words::scope(&after.scope), words::line(&after.title));
-        row(out, &[&was, &is, after.status.as_str(), &about, &title, &id])?;
+        let (about, title) = (text::describe_scope(&after.scope), text::single_line(&after.title));
+        write_row(out, &[&was, &is, after.status.as_str(), &about, &title, &id])?;
     }
     Ok(())
 }
 
-fn stands_out(out: &mut String, report: &Report) -> fmt::Result {
-    let all = stands_out::sentences(report);
+fn write_highlights(out: &mut String, report: &Report) -> fmt::Result {
+    let all = highlights::list_sentences(report);
     if all.is_empty() {
         return Ok(());
     }
-    heading(out, "What stands out")?;
-    all.iter().try_for_each(|sentence| writeln!(out, "- {}", text(sentence)))
+    write_heading(out, "Highlights")?;
+    all.iter().try_for_each(|sentence| writeln!(out, "- {}", escape_text(sentence)))
 }
 
-fn evidence(out: &mut String, story: &Story<'_>) -> fmt::Result {
-    heading(out, "What was seen")?;
+fn write_evidence(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
+    write_heading(out, "Findings")?;
     writeln!(out, "Turns and calls are counted from 0, as in the trajectory.")?;
     for one in &story.report.investigations {
-        investigation(out, story, one)?;
+        write_investigation(out, story, one)?;
     }
     Ok(())
 }
 
-fn investigation(out: &mut String, story: &Story<'_>, one: &ReportedInvestigation) -> fmt::Result {
+fn write_investigation(out: &mut String, story: &ReportView<'_>, one: &ReportedInvestigation) -> fmt::Result {
     let run = story.report.sampled.iter().find(|run| run.ordinal == one.ordinal);
-    let ended = text(&run.map(story::ended).unwrap_or_default());
-    let name = text(&words::line(one.run.as_str()));
+    let ended = escape_text(&run.map(view::describe_run_end).unwrap_or_default());
+    let name = escape_text(&text::single_line(one.run.as_str()));
     writeln!(out, "\n### {}. Run {name} (ordinal {}, {ended})\n", one.number, one.ordinal)?;
-    writeln!(out, "{}.", text(&story::result(one)))?;
+    writeln!(out, "{}.", escape_text(&view::describe_result(one)))?;
     for found in &one.findings {
-        finding(out, found)?;
+        write_finding(out, found)?;
     }
     for said in &one.verdicts {
-        verdict(out, story, said)?;
+        write_verdict(out, story, said)?;
     }
     if let Some(fault) = &one.fault {
-        writeln!(out, "\n- {}; {}:", text(&stands_out::fault(fault)), at(&fault.quote))?;
-        quote(out, &fault.quote)?;
+        writeln!(
+            out,
+            "\n- {}; {}:",
+            escape_text(&highlights::describe_fault(fault)),
+            quote_place(&fault.quote)
+        )?;
+        write_quote(out, &fault.quote)?;
     }
     for transient in &one.transients {
-        writeln!(out, "\n- {}; {}:", text(&stands_out::transient(transient)), at(&transient.quote))?;
-        quote(out, &transient.quote)?;
+        writeln!(
+            out,
+            "\n- {}; {}:",
+            escape_text(&highlights::describe_transient(transient)),
+            quote_place(&transient.quote)
+        )?;
+        write_quote(out, &transient.quote)?;
     }
     Ok(())
 }
 
-fn finding(out: &mut String, found: &Finding) -> fmt::Result {
-    let (subject, step) = (words::line(&found.subject), words::line(found.step.as_str()));
-    let title = text(&words::line(&found.title));
+fn write_finding(out: &mut String, found: &Finding) -> fmt::Result {
+    let (subject, step) = (text::single_line(&found.subject), text::single_line(found.step.as_str()));
+    let title = escape_text(&text::single_line(&found.title));
     writeln!(out, "\n- **{title}**  ")?;
     writeln!(
         out,
         "  {} about {} in step {}; {}:",
-        story::kind(found.kind),
-        text(&subject),
-        text(&step),
-        at(&found.quote)
+        view::finding_kind_label(found.kind),
+        escape_text(&subject),
+        escape_text(&step),
+        quote_place(&found.quote)
     )?;
-    quote(out, &found.quote)
+    write_quote(out, &found.quote)
 }
 
-fn verdict(out: &mut String, story: &Story<'_>, said: &MemoryVerdict) -> fmt::Result {
-    let title = text(&story.title(said.memory));
-    let reason = text(&words::line(&said.reason));
-    writeln!(out, "\n- the memory “{title}” **{}**: {reason}", predicate(said))?;
+fn write_verdict(out: &mut String, story: &ReportView<'_>, said: &VerdictRecord) -> fmt::Result {
+    let title = escape_text(&story.memory_title(said.memory));
+    let reason = escape_text(&text::single_line(&said.reason));
+    writeln!(out, "\n- the memory “{title}” **{}**: {reason}", verdict_phrase(said))?;
     match &said.quote {
         Some(words) => {
-            writeln!(out, "  ({})", at(words))?;
-            quote(out, words)
+            writeln!(out, "  ({})", quote_place(words))?;
+            write_quote(out, words)
         }
         None => Ok(()),
     }
 }
 
-fn predicate(said: &MemoryVerdict) -> &'static str {
-    use retro_core::finding::Verdict;
+fn verdict_phrase(said: &VerdictRecord) -> &'static str {
+    use retro_core::finding::MemoryVerdict;
     match said.verdict {
-        Verdict::Harmed => "harmed",
-        Verdict::Helped => "helped",
-        Verdict::Applied => "was applied",
-        Verdict::Ignored => "was ignored",
-        Verdict::CueNotMet => "had no occasion",
+        MemoryVerdict::Harmed => "harmed",
+        MemoryVerdict::Helped => "helped",
+        MemoryVerdict::Applied => "was applied",
+        MemoryVerdict::Ignored => "was ignored",
+        MemoryVerdict::CueNotMet => "had no occasion",
     }
 }
 
-fn at(quote: &Quote) -> String {
-    words::place(quote.place)
+fn quote_place(quote: &Quote) -> String {
+    text::describe_place(quote.place)
 }
 
-/// The words as a code block inside a list item; the fence is longer than any in them.
-fn quote(out: &mut String, quote: &Quote) -> fmt::Result {
-    let words = words::visible(&quote.text);
+/// Writes a quote as a code block inside a list item. The fence is longer than any run of backticks in the quote.
+fn write_quote(out: &mut String, quote: &Quote) -> fmt::Result {
+    let words = text::printable(&quote.text);
     let longest = words.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);
     writeln!(out, "\n  {fence}text")?;
@@ -211,77 +225,82 @@ fn quote(out: &mut String, quote: &Quote) -> fmt::Result {
     writeln!(out, "  {fence}")
 }
 
-fn requests(out: &mut String, story: &Story<'_>) -> fmt::Result {
-    heading(out, "Every request and what the writer did with it")?;
-    head(out, &["asked", "by", "about", "did", "why"])?;
+fn write_requests(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
+    write_heading(out, "All requests and their results")?;
+    write_table_header(out, &["asked", "by", "about", "did", "why"])?;
     for outcome in &story.report.mutations {
         let by =
             outcome.asked.run.as_ref().map_or("the retrospective".to_owned(), |run| format!("run {run}"));
-        let (about, did) = (story.about(&outcome.asked.about), story::did(outcome));
-        row(out, &[&outcome.asked.kind, &by, &about, &did, &outcome.why])?;
+        let (about, did) = (story.describe_subject(&outcome.asked.about), view::describe_outcome(outcome));
+        write_row(out, &[&outcome.asked.kind, &by, &about, &did, &outcome.why])?;
     }
     Ok(())
 }
 
-fn sample(out: &mut String, story: &Story<'_>) -> fmt::Result {
+fn write_sample(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
     let report = story.report;
-    heading(out, "The sample, and what it can see")?;
+    write_heading(out, "Sample and statistical power")?;
     if report.asked.is_some() {
         writeln!(out, "Nothing was drawn: the runs were named.\n")?;
-        return writeln!(out, "Looked into: {}.", text(&story::runs(&report.sampled)));
+        return writeln!(out, "Investigated: {}.", escape_text(&view::render_runs(&report.sampled)));
     }
-    for sentence in story.power() {
+    for sentence in story.power_sentences() {
         writeln!(out, "- {sentence}")?;
     }
     writeln!(out, "\nDrawn with the seed `{}`:", report.sample.seed)?;
-    writeln!(out, "{} in that order; the first {} are the sample.\n", story.order(), report.sample.size)?;
-    writeln!(out, "Looked into: {}.\n", text(&story::runs(&report.sampled)))?;
-    writeln!(out, "Not looked into: {}.", text(&story::runs(&report.unsampled)))
+    writeln!(
+        out,
+        "{} in that order; the first {} are the sample.\n",
+        story.draw_order(),
+        report.sample.size
+    )?;
+    writeln!(out, "Investigated: {}.\n", escape_text(&view::render_runs(&report.sampled)))?;
+    writeln!(out, "Not investigated: {}.", escape_text(&view::render_runs(&report.unsampled)))
 }
 
-fn cost(out: &mut String, report: &Report) -> fmt::Result {
-    heading(out, "Time and cost")?;
-    head(out, &["investigation", "attempts", "time", "US dollars"])?;
+fn write_costs(out: &mut String, report: &Report) -> fmt::Result {
+    write_heading(out, "Time and cost")?;
+    write_table_header(out, &["investigation", "attempts", "time", "US dollars"])?;
     for one in &report.investigations {
         let timing = &one.timing;
         let name = format!("{}. run {}", one.number, one.run);
-        let time = words::duration(timing.duration_ms);
-        row(out, &[&name, &timing.attempts.to_string(), &time, &format!("{:.4}", timing.cost_usd)])?;
+        let time = text::format_duration(timing.duration_ms);
+        write_row(out, &[&name, &timing.attempts.to_string(), &time, &format!("{:.4}", timing.cost_usd)])?;
     }
     let all = &report.total;
-    let time = words::duration(all.duration_ms);
+    let time = text::format_duration(all.duration_ms);
     writeln!(out, "| **all** | {} | {time} | {:.4} |", all.attempts, all.cost_usd)
 }
 
-fn policy(out: &mut String, story: &Story<'_>) -> fmt::Result {
-    heading(out, "The policy")?;
+fn write_policy(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
+    write_heading(out, "Policy")?;
     writeln!(
         out,
         "Hash `{}`; similarity judged by `{}`.\n",
         story.report.policy_hash, story.report.embedder
     )?;
-    head(out, &["constant", "value"])?;
-    for (key, value) in story.policy() {
-        row(out, &[&key, &value])?;
+    write_table_header(out, &["constant", "value"])?;
+    for (key, value) in story.policy_constants() {
+        write_row(out, &[&key, &value])?;
     }
     Ok(())
 }
 
-fn heading(out: &mut String, title: &str) -> fmt::Result {
+fn write_heading(out: &mut String, title: &str) -> fmt::Result {
     writeln!(out, "\n## {title}\n")
 }
 
-fn head(out: &mut String, cells: &[&str]) -> fmt::Result {
+fn write_table_header(out: &mut String, cells: &[&str]) -> fmt::Result {
     writeln!(out, "| {} |", cells.join(" | "))?;
     writeln!(out, "|{}", "---|".repeat(cells.len()))
 }
 
-fn row(out: &mut String, cells: &[&str]) -> fmt::Result {
-    let cells: Vec<_> = cells.iter().map(|cell| escape(cell, Place::Cell)).collect();
+fn write_row(out: &mut String, cells: &[&str]) -> fmt::Result {
+    let cells: Vec<_> = cells.iter().map(|cell| escape_markdown(cell, EscapeContext::Cell)).collect();
     writeln!(out, "| {} |", cells.join(" | "))
 }
 
-/// A text in a line.
-fn text(text: &str) -> String {
-    escape(text, Place::Line)
+/// Escapes a text for a line outside of tables.
+fn escape_text(text: &str) -> String {
+    escape_markdown(text, EscapeContext::Line)
 }

@@ -1,21 +1,21 @@
-use retro_core::outcome::{PullRequestFacts, PullRequestRef, ReviewFacts, ReviewVerdict, RunOutcome};
-use retro_core::retrospective::{InvestigationResult, State};
+use retro_core::outcome::{PullRequestFacts, PullRequestOutcome, PullRequestRef, ReviewFacts, ReviewVerdict};
+use retro_core::retrospective::{InvestigationResult, RetrospectiveState};
 
 use super::*;
-use crate::world::{World, key, looked, rich};
+use crate::world::{World, investigation_result, rich_world, workflow_key};
 
 fn rich_report() -> Report {
-    rich().reports.pop().unwrap()
+    rich_world().reports.pop().unwrap()
 }
 
 #[test]
 fn markdown_of_a_rich_report() {
-    insta::assert_snapshot!(markdown(&rich_report()));
+    insta::assert_snapshot!(render_markdown(&rich_report()));
 }
 
 #[test]
 fn table_of_a_rich_report() {
-    insta::assert_snapshot!(table(&rich_report(), 120));
+    insta::assert_snapshot!(render_text(&rich_report(), 120));
 }
 
 #[test]
@@ -26,9 +26,9 @@ fn the_json_of_a_report_reads_back_as_itself() {
 }
 
 #[test]
-fn every_change_and_every_request_stands_in_both_renderings() {
+fn both_renderings_contain_every_change_and_request() {
     let report = rich_report();
-    for shown in [markdown(&report), table(&report, 2000)] {
+    for shown in [render_markdown(&report), render_text(&report, 2000)] {
         for change in &report.changes {
             let reason = change.reason.replace('|', "\\|");
             assert!(
@@ -53,7 +53,7 @@ fn every_change_and_every_request_stands_in_both_renderings() {
 }
 
 #[test]
-fn what_was_known_of_the_runs_pull_requests_stands_with_them() {
+fn runs_are_rendered_with_their_known_pull_requests() {
     let mut report = rich_report();
     let review = |verdict| ReviewFacts { verdict: Some(verdict), dismissed: false };
     let known = PullRequestFacts {
@@ -66,10 +66,11 @@ fn what_was_known_of_the_runs_pull_requests_stands_with_them() {
         .into(),
         ..Default::default()
     };
-    let outcomes = |number, facts| vec![RunOutcome::of(PullRequestRef::new("Acme/Shop", number), facts)];
+    let outcomes =
+        |number, facts| vec![PullRequestOutcome::from_facts(PullRequestRef::new("Acme/Shop", number), facts)];
     report.sampled[0].pull_requests = outcomes(7, &known);
     report.unsampled[0].pull_requests = outcomes(8, &PullRequestFacts::default());
-    for shown in [markdown(&report).replace(['\\', '`'], ""), table(&report, 2000)] {
+    for shown in [render_markdown(&report).replace(['\\', '`'], ""), render_text(&report, 2000)] {
         let told = "; acme/shop#7 merged, approved, sent back 2 times)";
         assert_eq!(shown.matches(told).count(), 2, "at the investigation and in the list of runs: {shown}");
         assert_eq!(shown.matches("; acme/shop#8 open)").count(), 1, "{shown}");
@@ -77,18 +78,18 @@ fn what_was_known_of_the_runs_pull_requests_stands_with_them() {
 }
 
 #[test]
-fn the_power_of_the_sample_is_said_in_words() {
+fn the_power_of_the_sample_is_described_in_words() {
     let expected = "a pattern in 2 of 10 runs shows in a sample of 4 with p = 0.667, twice with p = 0.133";
-    assert!(markdown(&rich_report()).contains(expected));
-    assert!(table(&rich_report(), 120).contains(expected));
+    assert!(render_markdown(&rich_report()).contains(expected));
+    assert!(render_text(&rich_report(), 120).contains(expected));
 }
 
 #[test]
 fn a_text_from_a_run_makes_no_cell_no_tag_no_link_and_moves_no_cursor() {
     let report = rich_report();
     let hostile = |shown: &str| shown.contains('\u{1b}');
-    assert!(!hostile(&markdown(&report)) && !hostile(&table(&report, 120)));
-    let shown = markdown(&report);
+    assert!(!hostile(&render_markdown(&report)) && !hostile(&render_text(&report, 120)));
+    let shown = render_markdown(&report);
     let outside_of_quotes = shown.split("text\n").map(|part| part.rsplit("```").next().unwrap());
     let outside: String = outside_of_quotes.collect();
     assert!(!outside.contains("<img") && !outside.contains(" [l](http"), "{outside}");
@@ -102,12 +103,14 @@ fn a_text_from_a_run_makes_no_cell_no_tag_no_link_and_moves_no_cursor() {
 fn a_failed_retrospective_and_one_without_a_change_say_so_first() {
     let failed: &dyn Fn(&World, u32) -> InvestigationResult =
         &|_, _| InvestigationResult::Failed { reason: "the trace is gone".to_owned() };
-    let report = World::default().season(&key("default", "shop"), failed);
-    assert_eq!(report.ended, State::Failed);
+    let report = World::default().run_retrospective(&workflow_key("default", "shop"), failed);
+    assert_eq!(report.ended, RetrospectiveState::Failed);
     assert!(
-        headline(&report).contains("nothing was learnt and nothing changed. The runs are released: the next")
+        render_headline(&report)
+            .contains("nothing was learnt and nothing changed. The runs are released: the next")
     );
-    assert!(table(&report, 100).contains("failed: the trace is gone"), "{}", table(&report, 100));
-    let quiet = World::default().season(&key("default", "shop"), &|_, _| looked(vec![], vec![]));
-    assert!(headline(&quiet).ends_with("Nothing changed."), "{}", headline(&quiet));
+    assert!(render_text(&report, 100).contains("failed: the trace is gone"), "{}", render_text(&report, 100));
+    let quiet = World::default()
+        .run_retrospective(&workflow_key("default", "shop"), &|_, _| investigation_result(vec![], vec![]));
+    assert!(render_headline(&quiet).ends_with("Nothing changed."), "{}", render_headline(&quiet));
 }

@@ -1,107 +1,126 @@
-//! Manual retrospectives and their proposals: they claim nothing, look at what was named, and are decided once.
+//! Checks manual retrospectives and their proposals: they claim no runs, investigate only named runs, and are decided
+//! once.
 
 use std::collections::BTreeSet;
 
 use retro_core::id::WorkflowKey;
-use retro_core::manual::{Asked, Proposal, Verdict};
-use retro_core::memory::{Change, Effect};
+use retro_core::manual::{ManualRequest, Proposal, ProposalDecision};
+use retro_core::memory::{Change, ChangeEffect};
 use retro_core::report::Report;
-use retro_core::retrospective::{Retrospective, State};
-use retro_store::{OperatorStore, ProposalRow, Result, RetrospectiveBooks};
+use retro_core::retrospective::{Retrospective, RetrospectiveState};
+use retro_store::{OperatorStore, ProposalRow, Result, RetrospectiveRecords};
 
-use super::{Check, Look};
-use crate::words::count;
+use super::{Check, PageCheck};
+use crate::text::format_count;
 
-pub(super) async fn check(
+pub(super) async fn check_manual(
     store: &dyn OperatorStore,
-    books: &RetrospectiveBooks,
-    asked: &Asked,
-    look: &mut Look,
+    books: &RetrospectiveRecords,
+    asked: &ManualRequest,
+    look: &mut PageCheck,
 ) -> Result<()> {
     let one = &books.retrospective;
     let place = format!("{}, manual retrospective {}", one.key, one.id);
-    for run in store.uncounted(&one.key, &asked.runs).await? {
-        look.wrong(Check::Manual, &place, format!("run {run} was named, and no such run is counted"));
+    for run in store.find_uncounted_runs(&one.key, &asked.runs).await? {
+        look.add_violation(Check::Manual, &place, format!("run {run} was named, and no such run is counted"));
     }
     if (one.first, one.last, one.epoch) != (0, 0, 0) {
-        look.wrong(Check::Windows, &place, "it was asked for and has a window or an epoch");
+        look.add_violation(
+            Check::Windows,
+            &place,
+            "a manual retrospective must not have a window or an epoch",
+        );
     }
-    if !matches!(one.state, State::Closed | State::Failed) {
+    if !matches!(one.state, RetrospectiveState::Closed | RetrospectiveState::Failed) {
         return Ok(());
     }
     let Some(report) = &books.report else {
-        look.wrong(Check::Reports, place, format!("it is {} and has no report", one.state.as_str()));
+        look.add_violation(Check::Reports, place, format!("it is {} and has no report", one.state.as_str()));
         return Ok(());
     };
     look.checked.reports += 1;
-    agrees(one, report, &place, look);
+    check_report(one, report, &place, look);
     check_proposals(report, asked, &books.proposals, &place, look);
-    check_accepted(store, one, &books.proposals, &place, look).await
+    check_accepted_memories(store, one, &books.proposals, &place, look).await
 }
 
-fn agrees(one: &Retrospective, report: &Report, place: &str, look: &mut Look) {
+fn check_report(one: &Retrospective, report: &Report, place: &str, look: &mut PageCheck) {
     if report.ended != one.state || report.asked != one.asked || !report.changes.is_empty() {
-        let problem = "its report tells another end or request than its row, or a change of its own";
-        look.wrong(Check::Reports, place, problem);
+        let problem = "end or request of its report differ from its row, or the report has changes";
+        look.add_violation(Check::Reports, place, problem);
     }
-    if report.policy.hash() != report.policy_hash {
-        look.wrong(Check::Samples, format!("{place}, policy"), "its policy has another hash than it says");
+    if report.policy.content_hash() != report.policy_hash {
+        look.add_violation(
+            Check::Samples,
+            format!("{place}, policy"),
+            "its policy does not have the recorded hash",
+        );
     }
 }
 
-fn check_proposals(report: &Report, asked: &Asked, rows: &[ProposalRow], place: &str, look: &mut Look) {
+fn check_proposals(
+    report: &Report,
+    asked: &ManualRequest,
+    rows: &[ProposalRow],
+    place: &str,
+    look: &mut PageCheck,
+) {
     look.checked.proposals += rows.len() as u64;
     let stored: Vec<&Proposal> = rows.iter().map(|row| &row.proposal).collect();
     if stored != report.proposals.iter().collect::<Vec<_>>() {
         let (told, found) = (report.proposals.len() as u64, rows.len());
-        let problem =
-            format!("its report tells {}, and {found} are stored, or they differ", count(told, "proposal"));
-        look.wrong(Check::Manual, format!("{place}, proposals"), problem);
+        let problem = format!(
+            "its report has {}, and {found} are stored, or they differ",
+            format_count(told, "proposal")
+        );
+        look.add_violation(Check::Manual, format!("{place}, proposals"), problem);
     }
     let named: BTreeSet<_> = asked.runs.iter().collect();
     for ProposalRow { proposal, .. } in rows {
         let foreign = proposal.evidence.iter().find(|shown| !named.contains(&shown.run));
         if let Some(shown) = foreign {
-            let problem = format!("run {} shows it and was not named", shown.run);
-            look.wrong(Check::Manual, format!("{place}, proposal {}", proposal.id), problem);
+            let problem = format!("run {} supports it but was not named", shown.run);
+            look.add_violation(Check::Manual, format!("{place}, proposal {}", proposal.id), problem);
         }
     }
 }
 
-/// What was accepted has changes of the memory that it became.
-async fn check_accepted(
+/// Checks that every accepted proposal has changes of the memory that it became.
+async fn check_accepted_memories(
     store: &dyn OperatorStore,
     one: &Retrospective,
     rows: &[ProposalRow],
     place: &str,
-    look: &mut Look,
+    look: &mut PageCheck,
 ) -> Result<()> {
     for ProposalRow { proposal, decision } in rows {
-        if let Some(Verdict::Accepted { memory, .. }) = decision.as_ref().map(|decision| &decision.verdict)
-            && store.history(&one.key.tenant, *memory).await?.is_empty()
+        if let Some(ProposalDecision::Accepted { memory, .. }) =
+            decision.as_ref().map(|decision| &decision.verdict)
+            && store.list_memory_changes(&one.key.tenant, *memory).await?.is_empty()
         {
-            let problem = format!("it was accepted as memory {memory}, and there is none");
-            look.wrong(Check::Manual, format!("{place}, proposal {}", proposal.id), problem);
+            let problem = format!("it was accepted as memory {memory}, which does not exist");
+            look.add_violation(Check::Manual, format!("{place}, proposal {}", proposal.id), problem);
         }
     }
     Ok(())
 }
 
-/// A change by which a person accepted names a proposal that says so.
-pub(super) async fn check_acceptance(
+/// Checks that a change made by accepting a proposal refers to a proposal that is accepted as that memory.
+pub(super) async fn check_acceptance_change(
     store: &dyn OperatorStore,
     key: &WorkflowKey,
     change: &Change,
-    look: &mut Look,
+    look: &mut PageCheck,
 ) -> Result<()> {
-    let Effect::Accepted { proposal: Some(proposal), .. } = &change.effect else { return Ok(()) };
-    let Some(row) = store.proposal(&key.tenant, *proposal).await? else { return Ok(()) };
+    let ChangeEffect::Accepted { proposal: Some(proposal), .. } = &change.effect else { return Ok(()) };
+    let Some(row) = store.find_proposal(&key.tenant, *proposal).await? else { return Ok(()) };
     let verdict = row.decision.as_ref().map(|decision| &decision.verdict);
-    if !matches!(verdict, Some(Verdict::Accepted { memory, .. }) if *memory == change.memory) {
+    if !matches!(verdict, Some(ProposalDecision::Accepted { memory, .. }) if *memory == change.memory) {
         let of = row.proposal.retrospective;
-        let problem = format!("change {} accepts it, and it is not accepted as that memory", change.id);
+        let problem =
+            format!("change {} accepts it, but it is not recorded as accepted as that memory", change.id);
         let place = format!("{key}, manual retrospective {of}, proposal {proposal}");
-        look.wrong(Check::Manual, place, problem);
+        look.add_violation(Check::Manual, place, problem);
     }
     Ok(())
 }

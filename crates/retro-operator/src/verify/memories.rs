@@ -4,102 +4,113 @@ use std::collections::{BTreeSet, HashSet};
 
 use retro_core::canonical::canonical_json;
 use retro_core::id::WorkflowKey;
-use retro_core::memory::{Cause, Change, Effect, Memory, Status, Tombstone, change_id, fold};
-use retro_store::{MemoryBooks, OperatorStore, Result};
+use retro_core::memory::{
+    Change, ChangeCause, ChangeEffect, Memory, MemoryStatus, Tombstone, change_id, fold_change,
+};
+use retro_store::{MemoryRecords, OperatorStore, Result};
 
-use super::{Check, Look, manual};
+use super::{Check, PageCheck, manual};
 
-pub(super) async fn check(store: &dyn OperatorStore, books: &MemoryBooks, look: &mut Look) -> Result<()> {
+pub(super) async fn check_memory(
+    store: &dyn OperatorStore,
+    books: &MemoryRecords,
+    look: &mut PageCheck,
+) -> Result<()> {
     look.checked.memories += u64::from(books.stored.is_some());
     look.checked.changes += books.changes.len() as u64;
     check_effect_keys(&books.changes, look);
     let folded = fold_changes(&books.changes, look);
-    compare(books, folded.as_ref(), look);
-    check_home(books, look);
+    compare_with_fold(books, folded.as_ref(), look);
+    check_workflow(books, look);
     if let Some((key, stone)) = &books.tombstone {
         look.checked.tombstones += 1;
         check_tombstone(key, stone, folded.as_ref(), &books.changes, look);
     }
     for (key, change) in &books.changes {
-        manual::check_acceptance(store, key, change, look).await?;
+        manual::check_acceptance_change(store, key, change, look).await?;
     }
     Ok(())
 }
 
-fn check_effect_keys(changes: &[(WorkflowKey, Change)], look: &mut Look) {
+fn check_effect_keys(changes: &[(WorkflowKey, Change)], look: &mut PageCheck) {
     let mut seen = HashSet::new();
     for (key, change) in changes {
         let place = format!("{key}, change {}", change.id);
         let derived = change_id(key, change.memory, &change.cause, change.effect.kind());
         if derived != change.id {
-            let problem = format!("its effect key makes {derived}: memory, cause or kind was altered");
-            look.wrong(Check::EffectKeys, &place, problem);
+            let problem = format!("its effect key gives {derived}: memory, cause or kind was altered");
+            look.add_violation(Check::EffectKeys, &place, problem);
         }
         if !seen.insert((key, change.memory, &change.cause, change.effect.kind())) {
             let problem = format!(
                 "memory {} was {} twice by one cause ({})",
                 change.memory,
                 change.effect.kind(),
-                told(&change.cause)
+                format_cause(&change.cause)
             );
-            look.wrong(Check::EffectKeys, format!("{place}, twice"), problem);
+            look.add_violation(Check::EffectKeys, format!("{place}, twice"), problem);
         }
     }
 }
 
-fn told(cause: &Cause) -> String {
-    crate::words::cause(cause)
+fn format_cause(cause: &ChangeCause) -> String {
+    crate::text::describe_cause(cause)
 }
 
-/// Folds a memory's changes; a change that does not fit is reported and left out.
-fn fold_changes(changes: &[(WorkflowKey, Change)], look: &mut Look) -> Option<Memory> {
+/// Folds the changes of a memory. A change that does not apply is reported and skipped.
+fn fold_changes(changes: &[(WorkflowKey, Change)], look: &mut PageCheck) -> Option<Memory> {
     let mut memory: Option<Memory> = None;
     for (key, change) in changes {
-        match fold(memory.clone(), change) {
+        match fold_change(memory.clone(), change) {
             Ok(after) => memory = after.or(memory),
-            Err(error) => look.wrong(Check::Fold, format!("{key}, change {}", change.id), error.to_string()),
+            Err(error) => {
+                look.add_violation(Check::Fold, format!("{key}, change {}", change.id), error.to_string())
+            }
         }
     }
     memory
 }
 
-fn compare(books: &MemoryBooks, folded: Option<&Memory>, look: &mut Look) {
+fn compare_with_fold(books: &MemoryRecords, folded: Option<&Memory>, look: &mut PageCheck) {
     let (home, problem) = match (folded, &books.stored) {
         (Some(_), None) => {
             let home = books.changes.first().map(|(key, _)| key);
-            (home, "the change log makes it and the table does not hold it".to_owned())
+            (home, "the change log contains it, but the table does not".to_owned())
         }
-        (None, Some((home, _))) => (Some(home), "it stands in the table and no change makes it".to_owned()),
-        (Some(folded), Some((home, stored))) if stored != folded && bytes(stored) != bytes(folded) => {
-            (Some(home), difference(stored, folded))
+        (None, Some((home, _))) => (Some(home), "it is in the table, but no change created it".to_owned()),
+        // Equality of the canonical bytes decides: the same number may be stored in another representation.
+        (Some(folded), Some((home, stored)))
+            if stored != folded && canonical_bytes(stored) != canonical_bytes(folded) =>
+        {
+            (Some(home), describe_difference(stored, folded))
         }
         _ => return,
     };
     let home = home.map_or_else(|| books.tenant.to_string(), ToString::to_string);
-    look.wrong(Check::Fold, format!("{home}, memory {}", books.id), problem);
+    look.add_violation(Check::Fold, format!("{home}, memory {}", books.id), problem);
 }
 
-/// A memory and its changes stand under one workflow, the one whose writer keeps it.
-fn check_home(books: &MemoryBooks, look: &mut Look) {
+/// Checks that a memory and its changes belong to one workflow, whose writer owns it.
+fn check_workflow(books: &MemoryRecords, look: &mut PageCheck) {
     let home = books.stored.as_ref().map(|(key, _)| key).or(books.changes.first().map(|(key, _)| key));
     let Some(home) = home else { return };
     if let Some((other, change)) = books.changes.iter().find(|(key, _)| key != home) {
-        let problem = format!("change {} of it stands under {other}", change.id);
-        look.wrong(Check::Fold, format!("{home}, memory {}, workflow", books.id), problem);
+        let problem = format!("change {} of it belongs to {other}", change.id);
+        look.add_violation(Check::Fold, format!("{home}, memory {}, workflow", books.id), problem);
     }
 }
 
-fn bytes(memory: &Memory) -> String {
-    canonical_json(&value(memory))
+fn canonical_bytes(memory: &Memory) -> String {
+    canonical_json(&to_json(memory))
 }
 
-fn value(memory: &Memory) -> serde_json::Value {
-    serde_json::to_value(memory).expect("a memory is plain data")
+fn to_json(memory: &Memory) -> serde_json::Value {
+    serde_json::to_value(memory).expect("a memory can be serialized")
 }
 
-/// Names the fields that differ; their values may be long.
-fn difference(stored: &Memory, folded: &Memory) -> String {
-    let (stored, folded) = (value(stored), value(folded));
+/// Lists the fields that differ, without their values, which may be long.
+fn describe_difference(stored: &Memory, folded: &Memory) -> String {
+    let (stored, folded) = (to_json(stored), to_json(folded));
     let fields: BTreeSet<_> = [&stored, &folded]
         .into_iter()
         .filter_map(|memory| memory.as_object())
@@ -115,20 +126,20 @@ fn check_tombstone(
     stone: &Tombstone,
     memory: Option<&Memory>,
     changes: &[(WorkflowKey, Change)],
-    look: &mut Look,
+    look: &mut PageCheck,
 ) {
     let place = format!("{key}, tombstone of memory {}", stone.memory);
-    if memory.is_none_or(|memory| memory.status != Status::Deleted) {
+    if memory.is_none_or(|memory| memory.status != MemoryStatus::Deleted) {
         let status = memory.map_or("not in the change log", |memory| memory.status.as_str());
-        look.wrong(Check::Tombstones, place, format!("its memory is {status}, not deleted"));
+        look.add_violation(Check::Tombstones, place, format!("its memory is {status}, not deleted"));
         return;
     }
     let says = |change: &Change| match change.effect {
-        Effect::Deleted { tombstone_until } if change.memory == stone.memory => tombstone_until,
+        ChangeEffect::Deleted { tombstone_until } if change.memory == stone.memory => tombstone_until,
         _ => None,
     };
     if changes.iter().find_map(|(_, change)| says(change)) != Some(stone.until) {
-        let problem = format!("it ends at {} and the deletion of its memory says otherwise", stone.until);
-        look.wrong(Check::Tombstones, place, problem);
+        let problem = format!("it ends at {}, but the deletion of its memory says otherwise", stone.until);
+        look.add_violation(Check::Tombstones, place, problem);
     }
 }

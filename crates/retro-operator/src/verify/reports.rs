@@ -1,72 +1,77 @@
-//! A report for each end, which tells what the log tells and whose sample can be drawn again.
+//! Checks that every ended retrospective has a report that agrees with the change log, and a sample that can be drawn
+//! again.
 
 use retro_core::canonical::canonical_json;
 use retro_core::memory::Change;
 use retro_core::report::Report;
-use retro_core::retrospective::State;
-use retro_core::sample::draw;
-use retro_store::{OperatorStore, Result, RetrospectiveBooks};
+use retro_core::retrospective::RetrospectiveState;
+use retro_core::sample::draw_sample;
+use retro_store::{OperatorStore, Result, RetrospectiveRecords};
 
-use super::{Check, Look, manual};
-use crate::words::count;
+use super::{Check, PageCheck, manual};
+use crate::text::format_count;
 
-pub(super) async fn check(
+pub(super) async fn check_retrospective(
     store: &dyn OperatorStore,
-    books: &RetrospectiveBooks,
-    look: &mut Look,
+    books: &RetrospectiveRecords,
+    look: &mut PageCheck,
 ) -> Result<()> {
     look.checked.retrospectives += 1;
     if let Some(asked) = &books.retrospective.asked {
-        return manual::check(store, books, asked, look).await;
+        return manual::check_manual(store, books, asked, look).await;
     }
     check_automatic(books, look);
     Ok(())
 }
 
-fn check_automatic(books: &RetrospectiveBooks, look: &mut Look) {
+fn check_automatic(books: &RetrospectiveRecords, look: &mut PageCheck) {
     let one = &books.retrospective;
-    if !matches!(one.state, State::Closed | State::Failed) {
+    if !matches!(one.state, RetrospectiveState::Closed | RetrospectiveState::Failed) {
         return;
     }
     let place = format!("{}, epoch {}, retrospective {}", one.key, one.epoch, one.id);
     let Some(report) = &books.report else {
-        look.wrong(Check::Reports, place, format!("it is {} and has no report", one.state.as_str()));
+        look.add_violation(Check::Reports, place, format!("it is {} and has no report", one.state.as_str()));
         return;
     };
     look.checked.reports += 1;
     if (report.ended, report.first, report.last, report.epoch) != (one.state, one.first, one.last, one.epoch)
     {
-        let problem = "its report tells another state, window or epoch than its row";
-        look.wrong(Check::Reports, &place, problem);
+        let problem = "state, window or epoch of its report differ from its row";
+        look.add_violation(Check::Reports, &place, problem);
     }
     compare_changes(&place, report, &books.changes, look);
-    draw_again(&place, report, look);
+    check_sample(&place, report, look);
 }
 
-fn compare_changes(place: &str, report: &Report, logged: &[Change], look: &mut Look) {
-    // Their canonical bytes decide; what is equal as it is need not be written out.
-    if logged != report.changes && bytes(logged) != bytes(&report.changes) {
+fn compare_changes(place: &str, report: &Report, logged: &[Change], look: &mut PageCheck) {
+    // Equality of the canonical bytes decides. Equal values need not be serialized.
+    if logged != report.changes && canonical_bytes(logged) != canonical_bytes(&report.changes) {
         let problem = format!(
             "its report lists {} and the change log {}, or they differ",
-            count(report.changes.len() as u64, "change"),
+            format_count(report.changes.len() as u64, "change"),
             logged.len()
         );
-        look.wrong(Check::Reports, format!("{place}, changes"), problem);
+        look.add_violation(Check::Reports, format!("{place}, changes"), problem);
     }
 }
 
-/// Anyone can draw the sample again; here it is done.
-fn draw_again(place: &str, report: &Report, look: &mut Look) {
-    let drawn = draw(report.id, (report.first..=report.last).collect(), &report.policy);
+/// Draws the sample again from the retrospective's id and compares it with the report's.
+fn check_sample(place: &str, report: &Report, look: &mut PageCheck) {
+    let drawn = draw_sample(report.id, (report.first..=report.last).collect(), &report.policy);
     if drawn != report.sample {
-        let problem = "drawn again from its id, window and policy, the sample is another";
-        look.wrong(Check::Samples, place, problem);
+        let problem = "drawn again from its id, window and policy, the sample differs";
+        look.add_violation(Check::Samples, place, problem);
     }
-    if report.policy.hash() != report.policy_hash {
-        look.wrong(Check::Samples, format!("{place}, policy"), "its policy has another hash than it says");
+    if report.policy.content_hash() != report.policy_hash {
+        look.add_violation(
+            Check::Samples,
+            format!("{place}, policy"),
+            "its policy does not have the recorded hash",
+        );
     }
 }
 
-fn bytes(changes: &[Change]) -> String {
-    canonical_json(&serde_json::to_value(changes).expect("changes are plain data"))
+fn canonical_bytes(changes: &[Change]) -> String {
+    canonical_json(&serde_json::to_value(changes).expect("changes can be serialized"))
 }

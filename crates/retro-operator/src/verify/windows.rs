@@ -1,15 +1,15 @@
 //! Laws 1 and 2 on stored rows: ordinals, windows and epochs.
 
 use retro_core::id::WorkflowKey;
-use retro_core::retrospective::{State, WorkflowState};
-use retro_store::{WindowRow, WorkflowBooks};
+use retro_core::retrospective::{RetrospectiveState, WorkflowState};
+use retro_store::{WindowRow, WorkflowRecords};
 
-use super::{Check, Look};
+use super::{Check, PageCheck};
 
-pub(super) fn check(books: &[WorkflowBooks], look: &mut Look) {
+pub(super) fn check_workflows(books: &[WorkflowRecords], look: &mut PageCheck) {
     for one in books {
         look.tenants.push(one.key.tenant.clone());
-        // A repository's keeper of rules has a row and neither runs nor windows.
+        // The rule scope of a repository has a row but neither runs nor windows.
         look.checked.workflows += u64::from(one.recorded > 0);
         check_ordinals(one, look);
         check_epochs(&one.key, &one.state, &one.windows, look);
@@ -18,76 +18,76 @@ pub(super) fn check(books: &[WorkflowBooks], look: &mut Look) {
     }
 }
 
-fn check_ordinals(books: &WorkflowBooks, look: &mut Look) {
-    let WorkflowBooks { key, state, ordinals, .. } = books;
-    look.checked.runs += ordinals.given;
+fn check_ordinals(books: &WorkflowRecords, look: &mut PageCheck) {
+    let WorkflowRecords { key, state, ordinals, .. } = books;
+    look.checked.runs += ordinals.assigned;
     if let Some((expected, found)) = ordinals.first_gap {
         let what = if found < expected { "stands there twice or out of order" } else { "comes next" };
         let problem = format!("ordinal {expected} is missing where {found} {what}");
-        look.wrong(Check::Ordinals, key.to_string(), problem);
+        look.add_violation(Check::Ordinals, key.to_string(), problem);
     }
-    if ordinals.given != state.counted {
+    if ordinals.assigned != state.counted {
         let problem =
-            format!("{} runs have an ordinal and the workflow says {}", ordinals.given, state.counted);
-        look.wrong(Check::Ordinals, format!("{key}, counted"), problem);
+            format!("{} runs have an ordinal and the workflow says {}", ordinals.assigned, state.counted);
+        look.add_violation(Check::Ordinals, format!("{key}, counted"), problem);
     }
 }
 
-fn check_epochs(key: &WorkflowKey, state: &WorkflowState, all: &[WindowRow], look: &mut Look) {
+fn check_epochs(key: &WorkflowKey, state: &WorkflowState, all: &[WindowRow], look: &mut PageCheck) {
     for (expected, one) in (1..).zip(all) {
         if one.epoch != expected {
             let problem = format!("epoch {expected} is missing; {} comes next", one.epoch);
-            look.wrong(Check::Epochs, format!("{key}, epoch {expected}"), problem);
+            look.add_violation(Check::Epochs, format!("{key}, epoch {expected}"), problem);
             return;
         }
     }
     let last = all.len() as u64;
     if last != state.epoch {
         let problem = format!("{last} retrospectives are stored and the workflow says {}", state.epoch);
-        look.wrong(Check::Epochs, key.to_string(), problem);
+        look.add_violation(Check::Epochs, key.to_string(), problem);
     }
 }
 
-fn check_windows(key: &WorkflowKey, state: &WorkflowState, all: &[WindowRow], look: &mut Look) {
+fn check_windows(key: &WorkflowKey, state: &WorkflowState, all: &[WindowRow], look: &mut PageCheck) {
     let mut claimed = 0;
     for one in all {
         let place = format!("{key}, epoch {}", one.epoch);
         if one.first > one.last {
-            look.wrong(
+            look.add_violation(
                 Check::Windows,
                 &place,
                 format!("it ends at {} before it begins at {}", one.last, one.first),
             );
         }
-        // A released window began where the claimed ones ended, too; it just does not count as claimed.
+        // A released window also began right after the claimed ones; it just does not count as claimed.
         if one.first != claimed + 1 {
             let problem = format!("it begins at {} and the windows before it end at {claimed}", one.first);
-            look.wrong(Check::Windows, &place, problem);
+            look.add_violation(Check::Windows, &place, problem);
         }
-        if !matches!(one.state, State::Failed | State::Cancelled) {
+        if !matches!(one.state, RetrospectiveState::Failed | RetrospectiveState::Cancelled) {
             claimed = one.last;
         }
     }
     if claimed != state.claimed {
         let problem = format!("its windows end at {claimed} and the workflow says {}", state.claimed);
-        look.wrong(Check::Windows, key.to_string(), problem);
+        look.add_violation(Check::Windows, key.to_string(), problem);
     }
     if state.claimed > state.counted {
         let problem = format!("{} runs are claimed and {} counted", state.claimed, state.counted);
-        look.wrong(Check::Windows, format!("{key}, claimed"), problem);
+        look.add_violation(Check::Windows, format!("{key}, claimed"), problem);
     }
 }
 
-fn check_open(key: &WorkflowKey, state: &WorkflowState, all: &[WindowRow], look: &mut Look) {
+fn check_open(key: &WorkflowKey, state: &WorkflowState, all: &[WindowRow], look: &mut PageCheck) {
     let open: Vec<_> =
         all.iter().filter(|one| one.state.is_open()).map(|one| one.epoch.to_string()).collect();
     if open.len() > 1 {
         let problem = format!("epochs {} are open at once", open.join(", "));
-        look.wrong(Check::Open, key.to_string(), problem);
+        look.add_violation(Check::Open, key.to_string(), problem);
     }
     if state.open == open.is_empty() {
         let says = if state.open { "one is open" } else { "none is open" };
         let problem = format!("the workflow says that {says}, and {} are", open.len());
-        look.wrong(Check::Open, format!("{key}, open"), problem);
+        look.add_violation(Check::Open, format!("{key}, open"), problem);
     }
 }

@@ -4,27 +4,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use retro_core::id::Tenant;
 use retro_core::policy::Policy;
 use retro_core::review::{
-    Association, OtherRequest, PullRequestRef, Reading, ReadingKind, Remark, RuleText, Standing,
+    AuthorAssociation, AuthorStanding, OtherRequest, ReadingKind, Remark, RemarkReading, ReviewedPullRequest,
+    RuleText,
 };
-use retro_core::similar::Scale;
+use retro_core::similarity::SimilarityScale;
 use retro_core::time::FixedClock;
-use retro_store::{Collected, SourceError};
+use retro_store::{EmbeddingSourceError, PullRequestReviews};
 
 use super::*;
 
-/// What is asked for here, the same in nearly the same words, and in others.
+/// A request, the same in nearly the same words, and the same in different words.
 const ASKED: &str = "List the tables of the database before every statement";
 const REWORDED: &str = "List all tables of the database before each statement";
 const PARAPHRASED: &str = "Show which relations exist until something is executed";
 
-/// A pull request with one remark, and one request on another.
+/// Store with one remark on a pull request, and one request on another.
 #[derive(Default)]
 struct Asked {
     elsewhere: Mutex<String>,
-    settled: Mutex<Vec<SettledReview>>,
+    settled: Mutex<Vec<NewReviewBatch>>,
 }
 
-fn pull_request(name: &str) -> PullRequestRef {
+fn pull_request(name: &str) -> ReviewedPullRequest {
     name.parse().unwrap()
 }
 
@@ -41,54 +42,64 @@ fn remark() -> Remark {
 
 #[async_trait]
 impl ReviewerStore for Asked {
-    async fn hear(&self, _: &[Heard], _: u64) -> Result<Vec<Taken>, StoreError> {
-        unreachable!("nobody speaks")
+    async fn record_events(&self, _: &[ReviewEvent], _: u64) -> Result<Vec<ReviewEventResult>, StoreError> {
+        unreachable!("the test records no events")
     }
 
-    async fn due_reviews(&self, _: u32) -> Result<Vec<PullRequestKey>, StoreError> {
+    async fn list_due_reviews(&self, _: u32) -> Result<Vec<PullRequestKey>, StoreError> {
         let tenant = Tenant::default_tenant();
         Ok(vec![PullRequestKey { tenant, pull_request: pull_request("acme/shop#7") }])
     }
 
-    async fn collected(&self, _: &PullRequestKey) -> Result<Option<Collected>, StoreError> {
+    async fn find_pull_request_reviews(
+        &self,
+        _: &PullRequestKey,
+    ) -> Result<Option<PullRequestReviews>, StoreError> {
         let other = OtherRequest {
             remark: "acme/shop#3/line_comment/9".parse().unwrap(),
-            standing: Standing::of(Association::Member, false),
+            standing: AuthorStanding::from_association(AuthorAssociation::Member, false),
             title: self.elsewhere.lock().unwrap().clone(),
         };
         let remarks = vec![(remark(), 0)];
-        let (author, resolved) = (None, vec![]);
-        Ok(Some(Collected { revision: 1, rounds: 0, author, remarks, resolved, others: vec![other] }))
+        let (author, resolved_threads) = (None, vec![]);
+        Ok(Some(PullRequestReviews {
+            revision: 1,
+            rounds: 0,
+            author,
+            remarks,
+            resolved_threads,
+            other_requests: vec![other],
+        }))
     }
 
-    async fn settle_review(
+    async fn commit_review(
         &self,
         _: &PullRequestKey,
         _: u64,
-        settled: Option<&SettledReview>,
-    ) -> Result<Step, StoreError> {
+        settled: Option<&NewReviewBatch>,
+    ) -> Result<CommitResult, StoreError> {
         self.settled.lock().unwrap().extend(settled.cloned());
-        Ok(Step::Done)
+        Ok(CommitResult::Done)
     }
 }
 
 struct OneOffs;
 
 #[async_trait]
-impl Reader for OneOffs {
+impl RemarkReader for OneOffs {
     fn name(&self) -> &'static str {
         "one-offs"
     }
 
-    async fn read(&self, remark: &Remark) -> Reading {
+    async fn read_remark(&self, remark: &Remark) -> RemarkReading {
         let title = remark.body.clone();
         let rule = RuleText { subject: "database".into(), content: title.clone(), title, path: None };
         let (kind, why) = (ReadingKind::OneOff, "it asks for something".into());
-        Reading { kind, certainty: 400, features: vec![], rule: Some(rule), why }
+        RemarkReading { kind, certainty: 400, features: vec![], rule: Some(rule), why }
     }
 }
 
-/// To it everything is the same, until it is away.
+/// Source to which all texts are the same, until it is made unavailable.
 #[derive(Default)]
 struct Same {
     is_away: AtomicBool,
@@ -96,64 +107,64 @@ struct Same {
 }
 
 #[async_trait]
-impl VectorSource for Same {
+impl EmbeddingSource for Same {
     fn name(&self) -> &'static str {
         "same@1"
     }
 
-    fn scale(&self) -> Scale {
-        Scale { contradiction: 500, tombstone: 600, merge: 700 }
+    fn scale(&self) -> SimilarityScale {
+        SimilarityScale { contradiction: 500, tombstone: 600, merge: 700 }
     }
 
-    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, SourceError> {
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, EmbeddingSourceError> {
         self.asked.lock().unwrap().extend_from_slice(texts);
         if self.is_away.load(Ordering::Relaxed) {
-            return Err(SourceError::Failed("it is away".into()));
+            return Err(EmbeddingSourceError::Failed("it is away".into()));
         }
         Ok(vec![vec![1]; texts.len()])
     }
 }
 
-/// A reviewer, and where it looks what was asked elsewhere.
+/// Creates a reviewer with its store.
 fn reviewer(vectors: Option<Arc<Same>>) -> (Reviewer, Arc<Asked>) {
     let store = Arc::new(Asked::default());
-    let judgement = Judgement {
+    let judgement = ReviewerPorts {
         reader: Arc::new(OneOffs),
         policies: Arc::new(Policy::default()),
-        vectors: vectors.map(|source| source as Arc<dyn VectorSource>),
+        vectors: vectors.map(|source| source as Arc<dyn EmbeddingSource>),
         clock: Arc::new(FixedClock("2026-11-20T13:00:00Z".parse().unwrap())),
     };
     (Reviewer::new(store.clone(), judgement, Arc::default(), 60), store)
 }
 
-/// Whether it finds that the same was asked elsewhere, and asks for a rule because of that.
-async fn finds(reviewer: &Reviewer, store: &Asked, elsewhere: &str) -> bool {
+/// Returns whether the reviewer finds the same request on the other pull request and therefore asks for a rule.
+async fn finds_same_request(reviewer: &Reviewer, store: &Asked, elsewhere: &str) -> bool {
     elsewhere.clone_into(&mut store.elsewhere.lock().unwrap());
-    assert_eq!(reviewer.sweep().await.unwrap(), 1);
-    let settled = store.settled.lock().unwrap().pop().expect("it was decided");
+    assert_eq!(reviewer.decide_due_reviews().await.unwrap(), 1);
+    let settled = store.settled.lock().unwrap().pop().expect("the pull request was decided");
     let found = settled.review.decided[0].asked_on == [pull_request("acme/shop#3")];
     assert_eq!(settled.mutations.len(), usize::from(found), "{:?}", settled.review.decided);
     found
 }
 
 #[tokio::test]
-async fn what_is_asked_again_in_other_words_is_found_by_the_embedder_that_is_configured() {
+async fn a_paraphrased_request_is_found_by_the_configured_embedder() {
     let (by_words, store) = reviewer(None);
-    assert!(finds(&by_words, &store, REWORDED).await);
-    assert!(!finds(&by_words, &store, PARAPHRASED).await);
+    assert!(finds_same_request(&by_words, &store, REWORDED).await);
+    assert!(!finds_same_request(&by_words, &store, PARAPHRASED).await);
     let (by_meaning, store) = reviewer(Some(Arc::default()));
-    assert!(finds(&by_meaning, &store, PARAPHRASED).await);
+    assert!(finds_same_request(&by_meaning, &store, PARAPHRASED).await);
 }
 
 #[tokio::test]
-async fn while_the_embedder_is_away_requests_are_compared_by_their_words() {
+async fn without_the_embedder_requests_are_compared_by_their_words() {
     let source = Arc::new(Same::default());
     source.is_away.store(true, Ordering::Relaxed);
     let (reviewer, store) = reviewer(Some(source.clone()));
-    assert!(finds(&reviewer, &store, REWORDED).await);
-    assert!(!finds(&reviewer, &store, PARAPHRASED).await);
+    assert!(finds_same_request(&reviewer, &store, REWORDED).await);
+    assert!(!finds_same_request(&reviewer, &store, PARAPHRASED).await);
     source.is_away.store(false, Ordering::Relaxed);
-    assert!(finds(&reviewer, &store, PARAPHRASED).await, "it is asked again");
+    assert!(finds_same_request(&reviewer, &store, PARAPHRASED).await, "the source is called again");
 }
 
 #[tokio::test]
@@ -161,7 +172,7 @@ async fn a_request_is_embedded_once_however_often_it_is_compared() {
     let source = Arc::new(Same::default());
     let (reviewer, store) = reviewer(Some(source.clone()));
     for elsewhere in [PARAPHRASED, REWORDED, PARAPHRASED] {
-        assert!(finds(&reviewer, &store, elsewhere).await);
+        assert!(finds_same_request(&reviewer, &store, elsewhere).await);
     }
     let mut asked = source.asked.lock().unwrap().clone();
     asked.sort();

@@ -1,4 +1,4 @@
-//! What is said to a model about itself: what it was told, who it is, what it may do.
+//! Patterns that address a model about itself: its instructions, its role, its limits.
 
 use super::{Signal, hint, sure};
 use crate::folded::View::{Plain, Sentences, Words};
@@ -45,7 +45,7 @@ pub(super) const SIGNALS: &[Signal] = &[
         r"\b(?:ignore|disregard|forget|overlook) (?:about )?(?:that|this|it all|everything|all|the above|all of that|my last|the rest)\b",
     ),
     hint(OverridesInstructions, Words, r"\bnever ?mind\b"),
-    // The same in languages that reviews are written in, since these are read.
+    // The same in other languages that reviews are written in.
     sure(
         OverridesInstructions,
         Words,
@@ -61,7 +61,7 @@ pub(super) const SIGNALS: &[Signal] = &[
         Words,
         r"\b(?:игнорируй|игнорируйте|проигнорируй|забудь|забудьте|αγνοηστε|αγνοησε|ξεχνα) {4}(?:инструкци|указани|правил|команд|οδηγιες|εντολες)",
     ),
-    // -- who it is
+    // -- role
     sure(
         AssignsRole,
         Words,
@@ -133,7 +133,7 @@ pub(super) const SIGNALS: &[Signal] = &[
         Words,
         r"\b(?:you (?:must|will|shall|can|should) (?:always |never |not |now |only )?(?:answer|respond|reply|obey|comply|refuse|say|speak|start|generate|talk|listen|tell|provide|call|include)|you (?:can ?not|may not|are not allowed to|never) (?:refuse|reject|say|decline)|never refuses?)\b",
     ),
-    // -- to whom it speaks
+    // -- addressing a model
     sure(
         AddressesModel,
         Words,
@@ -154,7 +154,7 @@ pub(super) const SIGNALS: &[Signal] = &[
         Words,
         r"\b(?:chatgpt|chat gpt|openai|large language models?|language models?|this language model|artificial intelligence)\b",
     ),
-    // -- what it was told
+    // -- its prompt
     sure(
         AsksForPrompt,
         Words,
@@ -181,7 +181,7 @@ pub(super) const SIGNALS: &[Signal] = &[
         Words,
         r"\b(?:system prompt|system message|your instructions|your prompt|exemplars|word for word|verbatim|initial prompt)\b",
     ),
-    // -- an authority that a review does not have
+    // -- false authority
     sure(
         FalseAuthority,
         Words,
@@ -262,7 +262,7 @@ pub(super) const SIGNALS: &[Signal] = &[
         Words,
         r"\bimportant (?:important|ignore|please|you|do|send|include|before|read|this is)\b|\b(?:immediately|without (?:question|hesitation|asking|delay|exception))\b",
     ),
-    // -- who must not know
+    // -- secrecy
     sure(
         AsksForSecrecy,
         Words,
@@ -278,7 +278,7 @@ pub(super) const SIGNALS: &[Signal] = &[
         Words,
         r"\b(?:secretly|silently|covertly|without (?:their|the users?|anyone) (?:knowledge|knowing|consent|noticing)|never (?:shown|displayed|revealed)|do not (?:explain|show|display|mention|reveal|write explanations|provide explanations|output anything else)|dont (?:explain|mention|reveal|show))\b",
     ),
-    // -- what it shall keep
+    // -- planted memories
     sure(
         PlantsMemory,
         Words,

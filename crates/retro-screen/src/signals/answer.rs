@@ -1,4 +1,4 @@
-//! What an answer shall hold, and how it shall be written.
+//! Patterns that dictate the content or the form of an answer.
 
 use super::{Signal, hint, sure};
 use crate::folded::View::{Plain, Sentences, Words};

@@ -1,4 +1,4 @@
-//! Commands, addresses that carry something away, markup that acts, and credentials.
+//! Patterns for commands, addresses that carry data away, active markup, and credentials.
 
 use super::{Signal, hint, sure};
 use crate::folded::View::{Plain, Words};

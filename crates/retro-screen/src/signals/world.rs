@@ -1,4 +1,4 @@
-//! What shall be done outside of the code, and what is nobody's business.
+//! Patterns that ask for actions outside of the code, or for information that a review does not need.
 
 use super::{Signal, hint, sure};
 use crate::folded::View::{Plain, Sentences, Words};
@@ -44,7 +44,7 @@ pub(super) const SIGNALS: &[Signal] = &[
         Words,
         r"\b(?:pass ?codes?|pass ?phrases?|credit cards?|social security|passport number|bank account|account number|id number|ibans?|reset token|reset (?:your|their|my) password|secret word)\b",
     ),
-    // -- people
+    // -- personal data
     sure(
         AsksForPersonalData,
         Words,

@@ -1,16 +1,16 @@
-//! The suite that every database behind the ports must pass.
+//! The conformance suite that every database behind the ports must pass.
 //!
-//! A case is one sentence and one function; it gets a fresh, migrated database by two handles, as two processes
-//! would have it. A database crate runs all of them with three lines in a test file:
+//! A case is one function whose name states the rule it checks. It gets a fresh, migrated database with two handles,
+//! as two processes would have. A database crate runs all cases with three lines in a test file:
 //!
 //! ```text
-//! async fn open() -> (retro_store::conformance::Database, impl Sized) { /* a fresh one, and what keeps it alive */ }
+//! async fn open() -> (retro_store::conformance::Database, impl Sized) { /* a fresh database and its guard */ }
 //! retro_store::conformance!(crate::open);
 //! ```
 //!
-//! The decisions are the core's own, so that what is stored here is what a running program stores.
+//! The cases call the core's own decisions, so that they store what a running program stores.
 
-mod story;
+mod scenario;
 
 pub mod audit;
 pub mod broker;
@@ -42,16 +42,16 @@ use std::sync::Arc;
 
 use crate::Store;
 
-/// A fresh database, by two handles that share nothing in memory.
+/// A fresh database with two handles that share no memory.
 pub struct Database {
-    /// One process's handle.
+    /// Handle of the first process.
     pub one: Arc<dyn Store>,
-    /// Another's.
+    /// Handle of the second process.
     pub two: Arc<dyn Store>,
 }
 
-/// Makes one test a case. `$open` is the absolute path of an async function that returns a [`Database`] and what
-/// keeps it alive; the calling crate needs `tokio` with its macros.
+/// Generates one test per case. `$open` is the absolute path of an async function that returns a [`Database`] and a
+/// guard that keeps it alive. The calling crate needs `tokio` with its macros.
 #[macro_export]
 macro_rules! conformance {
     ($open:path) => {
@@ -332,7 +332,7 @@ macro_rules! conformance {
 
 #[cfg(test)]
 mod tests {
-    /// A case that nobody lists would never run.
+    /// A case that is not listed in the macro would never run.
     #[test]
     fn every_case_is_listed() {
         let list = include_str!("mod.rs");

@@ -1,28 +1,28 @@
-//! The people's questions: order, filters, bounds.
+//! Cases of the operator's queries: order, filters, bounds.
 
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::Workflow;
-use retro_core::memory::Status;
-use retro_core::run::{BodyRef, HttpsRef, Outcome};
+use retro_core::memory::MemoryStatus;
+use retro_core::run::{BodyRef, HttpsRef, RunOutcome};
 
 use super::Database;
-use super::delivery::letter;
-use super::story::{Story, found, nothing, run_id, step, tenant};
-use crate::{DeadLetterFilter, IncomingBody, LetterStatus, MemoryFilter, NewDeadLetter, RunFilter};
+use super::delivery::new_dead_letter;
+use super::scenario::{Scenario, empty_result, result_with_finding, run_id, test_step, test_tenant};
+use crate::{DeadLetterFilter, DeadLetterStatus, IncomingBody, MemoryFilter, NewDeadLetter, RunFilter};
 
-/// By the database's clock.
+/// Runs are ordered by the database's clock.
 pub async fn runs_are_listed_newest_first_and_filtered(database: &Database) {
-    let (story, other) = (Story::new(&*database.one, "t", "w"), Story::new(&*database.one, "t", "v"));
-    let mut without = story.run("c");
+    let (story, other) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
+    let mut without = story.new_run("c");
     without.body = IncomingBody::None;
-    story.count(&["a", "b"]).await;
-    story.count_batch(&[without], super::story::moment(0)).await;
-    other.count(&["a"]).await;
+    story.count_runs(&["a", "b"]).await;
+    story.count_batch(&[without], super::scenario::time_at(0)).await;
+    other.count_runs(&["a"]).await;
     let list = |filter: RunFilter| async move {
-        let rows = database.two.runs(&tenant("t"), &filter).await.expect("listing");
+        let rows = database.two.list_runs(&test_tenant("t"), &filter).await.expect("listing");
         rows.into_iter().map(|row| format!("{} {}", row.key.workflow, row.facts.run_id)).collect::<Vec<_>>()
     };
-    let of = |workflow: &str| Some(Workflow::new(workflow).expect("a good name"));
+    let of = |workflow: &str| Some(Workflow::new(workflow).expect("a valid name"));
     let filter = RunFilter { workflow: of("w"), limit: 9, ..Default::default() };
     assert_eq!(list(filter.clone()).await, ["w c", "w b", "w a"]);
     assert_eq!(list(RunFilter { limit: 2, ..filter }).await, ["w c", "w b"]);
@@ -33,90 +33,93 @@ pub async fn runs_are_listed_newest_first_and_filtered(database: &Database) {
     assert_eq!(list(RunFilter { workflow: of("v"), ..filter }).await, ["v a"]);
     assert_eq!(list(RunFilter { limit: 99, ..Default::default() }).await.len(), 4);
     let only = RunFilter { run: Some(run_id("c")), limit: 1, ..Default::default() };
-    let row = database.one.runs(&tenant("t"), &only).await.expect("listing").remove(0);
+    let row = database.one.list_runs(&test_tenant("t"), &only).await.expect("listing").remove(0);
     assert_eq!((row.ordinal, row.body), (Some(3), BodyRef::None));
-    let mut elsewhere = story.run("d");
+    let mut elsewhere = story.new_run("d");
     let (url, sha256) = ("https://runs.example.com/d?right=2".to_owned(), "1".repeat(64));
     elsewhere.body = IncomingBody::Https(HttpsRef { url, sha256 });
-    story.count_batch(&[elsewhere], super::story::moment(0)).await;
+    story.count_batch(&[elsewhere], super::scenario::time_at(0)).await;
     let only = RunFilter { run: Some(run_id("d")), ..only };
-    let row = database.one.runs(&tenant("t"), &only).await.expect("listing").remove(0);
+    let row = database.one.list_runs(&test_tenant("t"), &only).await.expect("listing").remove(0);
     let written = serde_json::to_value(&row).expect("plain data");
-    assert_eq!(written["body"]["url"], "https://runs.example.com/d", "a query may be a right to read");
+    assert_eq!(written["body"]["url"], "https://runs.example.com/d", "a query may contain credentials");
 }
 
-/// Every status is there to be seen.
+/// Memories of every status are listed.
 pub async fn memories_are_listed_heaviest_first_and_filtered(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    let heavy = story.learn("Retry at once").await;
-    let gone = story.learn("Wait 5 seconds").await;
-    super::write::delete(&story, gone.id, "gone").await.expect("it lives");
-    let id =
-        story.settle(["a", "b"], &|claim| if claim.number == 1 { found("once") } else { nothing() }).await;
-    story.close(id).await;
-    Story::new(&*database.one, "t", "v").learn("elsewhere").await;
+    let story = Scenario::new(&*database.one, "t", "w");
+    let heavy = story.learn_lesson("Retry at once").await;
+    let gone = story.learn_lesson("Wait 5 seconds").await;
+    super::write::delete_memory(&story, gone.id, "gone").await.expect("the memory is living");
+    let id = story
+        .settle_window(["a", "b"], &|claim| {
+            if claim.number == 1 { result_with_finding("once") } else { empty_result() }
+        })
+        .await;
+    story.close_retrospective(id).await;
+    Scenario::new(&*database.one, "t", "v").learn_lesson("elsewhere").await;
     let list = |filter: MemoryFilter| async move {
-        let all = database.two.memories(&tenant("t"), &filter).await.expect("listing");
+        let all = database.two.list_memories(&test_tenant("t"), &filter).await.expect("listing");
         all.into_iter().map(|memory| memory.lesson.title).collect::<Vec<_>>()
     };
     let filter = MemoryFilter { workflow: Some(story.key.workflow.clone()), limit: 9, ..Default::default() };
     let all = list(filter.clone()).await;
     assert_eq!((all.len(), all[2].as_str()), (3, "once"), "{all:?}");
     assert_eq!(
-        list(MemoryFilter { status: Some(Status::Active), ..filter.clone() }).await,
+        list(MemoryFilter { status: Some(MemoryStatus::Active), ..filter.clone() }).await,
         ["Retry at once"]
     );
     assert_eq!(
-        list(MemoryFilter { status: Some(Status::Deleted), ..filter.clone() }).await,
+        list(MemoryFilter { status: Some(MemoryStatus::Deleted), ..filter.clone() }).await,
         ["Wait 5 seconds"]
     );
     assert_eq!(list(MemoryFilter { limit: 2, ..filter.clone() }).await, all[..2]);
-    assert_eq!(list(MemoryFilter { step: Some(step()), ..filter.clone() }).await.len(), 3);
-    let elsewhere = retro_core::id::Step::new("elsewhere").expect("a good name");
+    assert_eq!(list(MemoryFilter { step: Some(test_step()), ..filter.clone() }).await.len(), 3);
+    let elsewhere = retro_core::id::Step::new("elsewhere").expect("a valid name");
     assert_eq!(list(MemoryFilter { step: Some(elsewhere), ..filter }).await, Vec::<String>::new());
     assert_eq!(list(MemoryFilter { limit: 9, ..Default::default() }).await.len(), 4);
-    let stored = database.two.memory(&tenant("t"), heavy.id).await.expect("reading");
+    let stored = database.two.find_memory(&test_tenant("t"), heavy.id).await.expect("reading");
     assert_eq!(stored, Some(heavy));
 }
 
-/// By the gateway's word, or by the run's own; the newest first, and on from any of them.
+/// Both the gateway's records and the run's own event count. Runs come newest first and can be paged from any run.
 pub async fn runs_are_told_with_whether_they_met_a_memory(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    let memory = story.learn("Retry at once").await.id;
-    let other = story.learn("Wait 5 seconds").await.id;
-    let mut runs = ["recorded", "read", "said", "neither", "uncounted"].map(|name| story.run(name));
+    let story = Scenario::new(&*database.one, "t", "w");
+    let memory = story.learn_lesson("Retry at once").await.id;
+    let other = story.learn_lesson("Wait 5 seconds").await.id;
+    let mut runs = ["recorded", "read", "said", "neither", "uncounted"].map(|name| story.new_run(name));
     runs[2].arrival.run.memories.presented = vec![memory];
     runs[2].arrival.run.task = Some("größe\0".to_owned());
-    runs[2].arrival.run.outcome = Outcome::Timeout;
+    runs[2].arrival.run.outcome = RunOutcome::Timeout;
     runs[3].arrival.run.started_at = None;
-    runs[4].arrival.run.outcome = Outcome::Skip;
+    runs[4].arrival.run.outcome = RunOutcome::Skip;
     database.one.record_presented(&story.key, &run_id("recorded"), &[memory]).await.expect("recording");
     database.one.record_read(&story.key, &run_id("read"), memory).await.expect("recording");
     database.one.record_presented(&story.key, &run_id("neither"), &[other]).await.expect("recording");
-    story.count_batch(&runs, super::story::moment(0)).await;
-    let look = |behind, limit| database.two.runs_met(&story.key, memory, behind, limit);
+    story.count_batch(&runs, super::scenario::time_at(0)).await;
+    let look = |behind, limit| database.two.list_run_exposures(&story.key, memory, behind, limit);
     let all = look(None, 99).await.expect("reading");
-    let told: Vec<_> = all.iter().map(|run| (run.ordinal, run.trial.met, run.trial.succeeded)).collect();
+    let told: Vec<_> = all.iter().map(|run| (run.ordinal, run.trial.exposed, run.trial.succeeded)).collect();
     let before = (1..=4).rev().map(|ordinal| (ordinal, false, Some(true)));
     let expected =
         [(8, false, Some(true)), (7, true, Some(false)), (6, true, Some(true)), (5, true, Some(true))];
     assert_eq!(told, expected.into_iter().chain(before).collect::<Vec<_>>());
     assert_eq!(all[1].trial.task.as_deref(), Some("größe\0"));
-    assert_eq!(all[1].trial.began_at, super::story::moment(-60));
+    assert_eq!(all[1].trial.began_at, super::scenario::time_at(-60));
     let neither = RunFilter { run: Some(run_id("neither")), limit: 1, ..Default::default() };
-    let rows = database.two.runs(&tenant("t"), &neither).await.expect("listing");
+    let rows = database.two.list_runs(&test_tenant("t"), &neither).await.expect("listing");
     assert_eq!(all[0].trial.began_at, rows[0].received_at);
     assert_eq!(look(Some(8), 2).await.expect("reading"), all[1..3]);
     assert_eq!(look(Some(1), 9).await.expect("reading"), []);
 }
 
-/// By workflow, the newest first.
+/// Retrospectives are ordered by workflow, the newest first.
 pub async fn retrospectives_are_listed_with_what_they_did(database: &Database) {
-    let (story, other) = (Story::new(&*database.one, "t", "w"), Story::new(&*database.one, "t", "v"));
-    story.learn("Retry at once").await;
-    story.count(&["a", "b"]).await;
-    other.count(&["a", "b"]).await;
-    let rows = database.two.retrospectives(&tenant("t"), None, 9).await.expect("listing");
+    let (story, other) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
+    story.learn_lesson("Retry at once").await;
+    story.count_runs(&["a", "b"]).await;
+    other.count_runs(&["a", "b"]).await;
+    let rows = database.two.list_retrospectives(&test_tenant("t"), None, 9).await.expect("listing");
     let told: Vec<_> = rows
         .iter()
         .map(|row| {
@@ -125,63 +128,75 @@ pub async fn retrospectives_are_listed_with_what_they_did(database: &Database) {
         })
         .collect();
     assert_eq!(told, [("v", 1, 0, 0), ("w", 2, 0, 0), ("w", 1, 2, 2)]);
-    let few = database.two.retrospectives(&tenant("t"), Some(&story.key.workflow), 1).await.expect("listing");
+    let few = database
+        .two
+        .list_retrospectives(&test_tenant("t"), Some(&story.key.workflow), 1)
+        .await
+        .expect("listing");
     assert_eq!(few, rows[1..2]);
-    let rows = database.two.workflows(&tenant("t")).await.expect("listing");
+    let rows = database.two.list_workflows(&test_tenant("t")).await.expect("listing");
     let told: Vec<_> = rows.iter().map(|row| (row.key.workflow.as_str(), row.recorded)).collect();
     assert_eq!(told, [("v", 2), ("w", 4)]);
 }
 
-/// The newest first; a moment counts itself to what came since.
+/// Dead letters come newest first. `since` includes its own moment.
 pub async fn dead_letters_are_filtered_by_everything_that_is_said(database: &Database) {
-    let too_large = NewDeadLetter { rejection: Rejection::whole(Code::Oversized, "too large"), ..letter(2) };
-    let elsewhere = NewDeadLetter { workflow: Some(Workflow::new("v").expect("a good name")), ..letter(3) };
-    let mut sampler = letter(4);
+    let too_large = NewDeadLetter {
+        rejection: Rejection::of_message(Code::Oversized, "too large"),
+        ..new_dead_letter(2)
+    };
+    let elsewhere =
+        NewDeadLetter { workflow: Some(Workflow::new("v").expect("a valid name")), ..new_dead_letter(3) };
+    let mut sampler = new_dead_letter(4);
     sampler.position.consumer = "sampler".to_owned();
-    for letter in [&letter(1), &too_large, &elsewhere, &sampler] {
-        database.one.bury(letter).await.expect("burying");
+    for letter in [&new_dead_letter(1), &too_large, &elsewhere, &sampler] {
+        database.one.store_dead_letter(letter).await.expect("storing");
     }
     let all = DeadLetterFilter { limit: 9, ..Default::default() };
-    assert_eq!(numbers(database, all.clone()).await, [4, 3, 2, 1]);
-    assert_eq!(numbers(database, DeadLetterFilter { limit: 1, ..all.clone() }).await, [4]);
-    assert_eq!(numbers(database, DeadLetterFilter { code: Some(Code::Oversized), ..all.clone() }).await, [2]);
+    assert_eq!(list_sequences(database, all.clone()).await, [4, 3, 2, 1]);
+    assert_eq!(list_sequences(database, DeadLetterFilter { limit: 1, ..all.clone() }).await, [4]);
+    assert_eq!(
+        list_sequences(database, DeadLetterFilter { code: Some(Code::Oversized), ..all.clone() }).await,
+        [2]
+    );
     let workflow = elsewhere.workflow.clone();
-    assert_eq!(numbers(database, DeadLetterFilter { workflow, ..all.clone() }).await, [3]);
+    assert_eq!(list_sequences(database, DeadLetterFilter { workflow, ..all.clone() }).await, [3]);
     let consumer = Some("sampler".to_owned());
-    assert_eq!(numbers(database, DeadLetterFilter { consumer, ..all.clone() }).await, [4]);
-    let ids = vec![letter(1).id(), elsewhere.id()];
-    assert_eq!(numbers(database, DeadLetterFilter { ids, ..all.clone() }).await, [3, 1]);
+    assert_eq!(list_sequences(database, DeadLetterFilter { consumer, ..all.clone() }).await, [4]);
+    let ids = vec![new_dead_letter(1).id(), elsewhere.id()];
+    assert_eq!(list_sequences(database, DeadLetterFilter { ids, ..all.clone() }).await, [3, 1]);
     let status = |status| DeadLetterFilter { status: Some(status), ..all.clone() };
-    assert_eq!(numbers(database, status(LetterStatus::Open)).await, [4, 3, 2, 1]);
-    assert_eq!(numbers(database, status(LetterStatus::Discarded)).await, [0; 0]);
-    let first = database.two.dead_letter(&tenant("t"), letter(1).id()).await.expect("reading");
-    let moment = first.expect("it is there").created_at;
+    assert_eq!(list_sequences(database, status(DeadLetterStatus::Open)).await, [4, 3, 2, 1]);
+    assert_eq!(list_sequences(database, status(DeadLetterStatus::Discarded)).await, [0; 0]);
+    let first =
+        database.two.find_dead_letter(&test_tenant("t"), new_dead_letter(1).id()).await.expect("reading");
+    let moment = first.expect("the row exists").created_at;
     let since = DeadLetterFilter { since: Some(moment), ..all.clone() };
-    assert_eq!(numbers(database, since).await, [4, 3, 2, 1]);
-    assert_eq!(numbers(database, DeadLetterFilter { until: Some(moment), ..all }).await, [0; 0]);
+    assert_eq!(list_sequences(database, since).await, [4, 3, 2, 1]);
+    assert_eq!(list_sequences(database, DeadLetterFilter { until: Some(moment), ..all }).await, [0; 0]);
 }
 
-/// Page after page, whatever becomes a dead letter meanwhile; another tenant's letter is no place in the list.
+/// Paging is stable while dead letters are added. An id of another tenant is no position in the list.
 pub async fn dead_letters_are_listed_in_pages(database: &Database) {
     for sequence in 1..=3 {
-        database.one.bury(&letter(sequence)).await.expect("burying");
+        database.one.store_dead_letter(&new_dead_letter(sequence)).await.expect("storing");
     }
-    let others = NewDeadLetter { tenant: Some(tenant("other")), ..letter(9) };
-    database.one.bury(&others).await.expect("burying");
-    let page = |behind| DeadLetterFilter { behind, limit: 2, ..Default::default() };
-    assert_eq!(numbers(database, page(None)).await, [3, 2]);
-    database.one.bury(&letter(4)).await.expect("burying");
-    assert_eq!(numbers(database, page(Some(letter(2).id()))).await, [1]);
-    assert_eq!(numbers(database, page(Some(letter(1).id()))).await, [0; 0]);
-    assert_eq!(numbers(database, page(Some(others.id()))).await, [0; 0]);
+    let others = NewDeadLetter { tenant: Some(test_tenant("other")), ..new_dead_letter(9) };
+    database.one.store_dead_letter(&others).await.expect("storing");
+    let page = |behind| DeadLetterFilter { after: behind, limit: 2, ..Default::default() };
+    assert_eq!(list_sequences(database, page(None)).await, [3, 2]);
+    database.one.store_dead_letter(&new_dead_letter(4)).await.expect("storing");
+    assert_eq!(list_sequences(database, page(Some(new_dead_letter(2).id()))).await, [1]);
+    assert_eq!(list_sequences(database, page(Some(new_dead_letter(1).id()))).await, [0; 0]);
+    assert_eq!(list_sequences(database, page(Some(others.id()))).await, [0; 0]);
 }
 
-async fn numbers(database: &Database, filter: DeadLetterFilter) -> Vec<u64> {
-    let all = database.two.dead_letters(&tenant("t"), &filter).await.expect("listing");
-    all.into_iter().map(|letter| letter.letter.position.sequence).collect()
+async fn list_sequences(database: &Database, filter: DeadLetterFilter) -> Vec<u64> {
+    let all = database.two.list_dead_letters(&test_tenant("t"), &filter).await.expect("listing");
+    all.into_iter().map(|letter| letter.message.position.sequence).collect()
 }
 
-/// A process that asks before it works finds nothing missing.
+/// A process that checks the schema at start finds nothing missing.
 pub async fn a_migrated_database_lacks_nothing(database: &Database) {
-    assert_eq!(database.one.lacks().await.expect("reading"), Vec::<String>::new());
+    assert_eq!(database.one.list_missing_migrations().await.expect("reading"), Vec::<String>::new());
 }

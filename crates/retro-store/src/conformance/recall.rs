@@ -1,21 +1,21 @@
-//! Recalling, and what runs met.
+//! Cases of recalling memories and recording their use.
 
 use futures::future::join;
 use retro_core::id::{MemoryId, MemoryRef, Step};
-use retro_core::retrospective::Presented;
+use retro_core::retrospective::PresentedMemory;
 
 use super::Database;
-use super::story::{LONG_S, Story, nothing, run_id, step, tenant};
-use crate::{Store, Unnamed, resolve};
+use super::scenario::{LONG_S, Scenario, empty_result, run_id, test_step, test_tenant};
+use crate::{Store, UnresolvedRef, resolve_memory_ref};
 
-/// Active, heavy enough, of this step; with all that the choice needs.
+/// Candidates are active, of this step and of sufficient weight, with everything that the choice needs.
 pub async fn candidates_are_the_active_memories_of_the_step(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    let one = story.learn("Retry at once").await;
-    let two = story.learn("List the tables before anything else").await;
-    let gone = story.learn("Wait 5 seconds").await;
-    super::write::delete(&story, gone.id, "gone").await.expect("it lives");
-    let candidates = |weight| database.two.candidates(&story.key, &PLAN, weight);
+    let story = Scenario::new(&*database.one, "t", "w");
+    let one = story.learn_lesson("Retry at once").await;
+    let two = story.learn_lesson("List the tables before anything else").await;
+    let gone = story.learn_lesson("Wait 5 seconds").await;
+    super::write::delete_memory(&story, gone.id, "gone").await.expect("the memory is living");
+    let candidates = |weight| database.two.load_candidates(&story.key, &PLAN, weight);
     let mut found: Vec<_> =
         candidates(100).await.expect("recalling").into_iter().map(|one| one.memory).collect();
     found.sort_by_key(|memory| memory.created_at);
@@ -23,18 +23,19 @@ pub async fn candidates_are_the_active_memories_of_the_step(database: &Database)
     assert_eq!(found, [one.clone(), two]);
     assert_eq!(candidates(300).await.expect("recalling").len(), 2, "the threshold itself is enough");
     assert_eq!(candidates(301).await.expect("recalling"), []);
-    let elsewhere = Step::new("another step").expect("a good name");
-    assert_eq!(database.one.candidates(&story.key, &elsewhere, 0).await.expect("recalling"), []);
-    let memory = database.two.memory(&story.key.tenant, one.id).await.expect("reading");
+    let elsewhere = Step::new("another step").expect("a valid name");
+    assert_eq!(database.one.load_candidates(&story.key, &elsewhere, 0).await.expect("recalling"), []);
+    let memory = database.two.find_memory(&story.key.tenant, one.id).await.expect("reading");
     assert_eq!(memory, Some(one));
 }
 
-static PLAN: std::sync::LazyLock<Step> = std::sync::LazyLock::new(step);
+static PLAN: std::sync::LazyLock<Step> = std::sync::LazyLock::new(test_step);
 
-/// However often it is said, and by however many at once.
+/// A presentation counts once, however often and however concurrently it is recorded.
 pub async fn a_presentation_counts_once_a_run(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    let (one, two) = (story.learn("Retry at once").await.id, story.learn("Wait 5 seconds").await.id);
+    let story = Scenario::new(&*database.one, "t", "w");
+    let (one, two) =
+        (story.learn_lesson("Retry at once").await.id, story.learn_lesson("Wait 5 seconds").await.id);
     let record = |run: &'static str, memories: &'static [usize]| {
         let ids: Vec<_> = memories.iter().map(|index| [one, two][*index]).collect();
         let (database, key) = (database, &story.key);
@@ -50,16 +51,16 @@ pub async fn a_presentation_counts_once_a_run(database: &Database) {
     record("r1", &[0]).await;
     record("r2", &[0]).await;
     record("r3", &[]).await;
-    let found = database.one.candidates(&story.key, &PLAN, 0).await.expect("recalling");
+    let found = database.one.load_candidates(&story.key, &PLAN, 0).await.expect("recalling");
     let presentations = |id| found.iter().find(|one| one.memory.id == id).expect("a candidate").presentations;
     assert_eq!((presentations(one), presentations(two)), (2, 1));
 }
 
-/// Read before presented, after, and without; what stands is their union, and only a presentation counts as one.
+/// A read may come before, after or without a presentation. Only a presentation counts as one.
 pub async fn reading_is_remembered_with_and_without_a_presentation(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    let ids = [story.learn("Retry at once").await.id, story.learn("Wait 5 seconds").await.id];
-    let only_read = story.learn("List the tables before anything else").await.id;
+    let story = Scenario::new(&*database.one, "t", "w");
+    let ids = [story.learn_lesson("Retry at once").await.id, story.learn_lesson("Wait 5 seconds").await.id];
+    let only_read = story.learn_lesson("List the tables before anything else").await.id;
     let run = run_id("met");
     let store = &database.one;
     store.record_read(&story.key, &run, ids[0]).await.expect("recording");
@@ -67,87 +68,95 @@ pub async fn reading_is_remembered_with_and_without_a_presentation(database: &Da
     store.record_read(&story.key, &run, ids[1]).await.expect("recording");
     store.record_read(&story.key, &run, ids[1]).await.expect("recording");
     store.record_read(&story.key, &run, only_read).await.expect("recording");
-    let found = store.candidates(&story.key, &PLAN, 0).await.expect("recalling");
+    let found = store.load_candidates(&story.key, &PLAN, 0).await.expect("recalling");
     let mut told: Vec<_> = found.iter().map(|one| (one.memory.id, one.presentations)).collect();
     told.sort_unstable();
     let mut expected = vec![(ids[0], 1), (ids[1], 1), (only_read, 0)];
     expected.sort_unstable();
     assert_eq!(told, expected);
-    story.count(&["met", "another"]).await;
-    story.sample().await;
+    story.count_runs(&["met", "another"]).await;
+    story.draw_sample().await;
     for _ in 0..2 {
-        let claim = story.claim(LONG_S).await;
+        let claim = story.claim_next(LONG_S).await;
         let met = claim.run.run_id == run;
-        let all: Vec<_> = expected.iter().map(|(memory, _)| Presented::own(*memory, true)).collect();
+        let all: Vec<_> =
+            expected.iter().map(|(memory, _)| PresentedMemory::from_own_workflow(*memory, true)).collect();
         assert_eq!(claim.presented, if met { all } else { Vec::new() });
-        story.finish(&claim, &nothing()).await.expect("finishing");
+        story.finish_claim(&claim, &empty_result()).await.expect("finishing");
     }
 }
 
-/// An agent may name anything.
+/// An agent may name any memory.
 pub async fn a_memory_of_another_workflow_is_not_recorded(database: &Database) {
-    let (story, other) = (Story::new(&*database.one, "t", "w"), Story::new(&*database.one, "t", "v"));
-    let memory = story.learn("Retry at once").await.id;
+    let (story, other) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
+    let memory = story.learn_lesson("Retry at once").await.id;
     let run = run_id("a");
-    database.one.record_presented(&other.key, &run, &[memory]).await.expect("nothing happens");
-    database.one.record_read(&other.key, &run, memory).await.expect("nothing happens");
-    let found = database.one.candidates(&story.key, &PLAN, 0).await.expect("recalling");
+    database.one.record_presented(&other.key, &run, &[memory]).await.expect("the call does nothing");
+    database.one.record_read(&other.key, &run, memory).await.expect("the call does nothing");
+    let found = database.one.load_candidates(&story.key, &PLAN, 0).await.expect("recalling");
     assert_eq!(found[0].presentations, 0);
-    other.count(&["a", "b"]).await;
-    other.sample().await;
+    other.count_runs(&["a", "b"]).await;
+    other.draw_sample().await;
     for _ in 0..2 {
-        let claim = other.claim(LONG_S).await;
+        let claim = other.claim_next(LONG_S).await;
         assert_eq!((claim.presented.len(), claim.memories.len()), (0, 0));
-        other.finish(&claim, &nothing()).await.expect("finishing");
+        other.finish_claim(&claim, &empty_result()).await.expect("finishing");
     }
 }
 
-/// The memory that these first digits of an id mean, as tenant `t`.
-async fn meant(store: &dyn Store, text: &str) -> Result<MemoryId, Unnamed> {
-    resolve(store, &tenant("t"), name(text)).await.expect("naming")
+/// Resolves the first digits of an id as tenant `t`.
+async fn resolve_ref(store: &dyn Store, text: &str) -> Result<MemoryId, UnresolvedRef> {
+    resolve_memory_ref(store, &test_tenant("t"), parse_ref(text)).await.expect("recording")
 }
 
-pub(super) fn name(text: &str) -> MemoryRef {
+pub(super) fn parse_ref(text: &str) -> MemoryRef {
     text.parse().expect("enough digits")
 }
 
-/// However much of the id is given, and whatever became of the memory.
+/// Any length of prefix works, whatever the status of the memory.
 pub async fn a_short_name_means_the_one_memory_that_begins_so(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    let (id, other) = (story.learn("Retry at once").await.id, story.learn("Wait 5 seconds").await.id);
-    super::write::delete(&story, other, "gone").await.expect("it lives");
+    let story = Scenario::new(&*database.one, "t", "w");
+    let (id, other) =
+        (story.learn_lesson("Retry at once").await.id, story.learn_lesson("Wait 5 seconds").await.id);
+    super::write::delete_memory(&story, other, "gone").await.expect("the memory is living");
     for id in [id, other] {
         let text = id.to_string();
-        for digits in [id.short(), text[..12].to_owned(), text[..35].to_owned(), text.clone()] {
-            assert_eq!(meant(&*database.two, &digits).await, Ok(id), "{digits}");
+        for digits in [id.short_id(), text[..12].to_owned(), text[..35].to_owned(), text.clone()] {
+            assert_eq!(resolve_ref(&*database.two, &digits).await, Ok(id), "{digits}");
         }
-        assert_eq!(database.two.named(&tenant("t"), id.into()).await.expect("naming"), [id]);
+        assert_eq!(
+            database.two.find_memory_ids(&test_tenant("t"), id.into()).await.expect("recording"),
+            [id]
+        );
     }
-    let nobodys = MemoryId(retro_core::id::derive("nobody's", &[]));
-    let missing = Err(Unnamed::Missing(name(&nobodys.short())));
-    assert_eq!(meant(&*database.two, &nobodys.short()).await, missing);
-    // Its neighbours on either side begin otherwise.
+    let nobodys = MemoryId(retro_core::id::derive_uuid("nobody's", &[]));
+    let missing = Err(UnresolvedRef::Missing(parse_ref(&nobodys.short_id())));
+    assert_eq!(resolve_ref(&*database.two, &nobodys.short_id()).await, missing);
+    // The adjacent ids on both sides have other first digits.
     let digits = id.0.as_u128() >> 96;
     for next in [digits - 1, digits + 1].map(|digits| format!("{digits:08x}")) {
-        assert_eq!(meant(&*database.two, &next).await, Err(Unnamed::Missing(name(&next))));
+        assert_eq!(resolve_ref(&*database.two, &next).await, Err(UnresolvedRef::Missing(parse_ref(&next))));
     }
 }
 
-/// The first memories of these two workflows of tenant `t` have ids that begin alike.
+/// Workflows of tenant `t` whose first memories have ids with the same first digits.
 const ALIKE: [&str; 2] = ["w23234", "w116783"];
 
-/// One digit more, and each is meant alone.
+/// One more digit identifies each of them.
 pub async fn a_short_name_of_several_memories_asks_for_more_digits(database: &Database) {
     let mut ids = Vec::new();
     for workflow in ALIKE {
-        ids.push(Story::new(&*database.one, "t", workflow).learn("Retry at once").await.id);
+        ids.push(Scenario::new(&*database.one, "t", workflow).learn_lesson("Retry at once").await.id);
     }
-    let short = ids[0].short();
-    assert_eq!(short, ids[1].short(), "the case is about nothing");
-    assert_eq!(meant(&*database.two, &short).await, Err(Unnamed::Ambiguous(name(&short))));
+    let short = ids[0].short_id();
+    assert_eq!(short, ids[1].short_id(), "the case would test nothing");
+    assert_eq!(resolve_ref(&*database.two, &short).await, Err(UnresolvedRef::Ambiguous(parse_ref(&short))));
     for id in &ids {
-        assert_eq!(meant(&*database.two, &id.to_string()[..10]).await, Ok(*id));
+        assert_eq!(resolve_ref(&*database.two, &id.to_string()[..10]).await, Ok(*id));
     }
     ids.sort_unstable();
-    assert_eq!(database.two.named(&tenant("t"), name(&short)).await.expect("naming"), ids);
+    assert_eq!(
+        database.two.find_memory_ids(&test_tenant("t"), parse_ref(&short)).await.expect("recording"),
+        ids
+    );
 }

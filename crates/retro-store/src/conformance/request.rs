@@ -1,110 +1,136 @@
-//! Requests that their callers gave a key.
+//! Cases of requests with an idempotency key.
 
 use futures::future::join;
 
 use super::Database;
-use super::story::tenant;
-use crate::{Begun, KeptAnswer, RequestName, RequestTimes, Store};
+use super::scenario::test_tenant;
+use crate::{BeginRequestResult, IdempotencyTimeouts, RequestKey, Store, StoredResponse};
 
-/// Nobody takes over, and nothing is forgotten, while a case runs.
-const LONG: RequestTimes = RequestTimes { under_way_s: 600, kept_s: 6000 };
-/// Whoever comes takes over at once.
-const IMPATIENT: RequestTimes = RequestTimes { under_way_s: 0, ..LONG };
+/// Timeouts that do not pass during a case.
+const LONG: IdempotencyTimeouts = IdempotencyTimeouts { lock_timeout_s: 600, retention_s: 6000 };
+/// Timeouts that let every caller take over at once.
+const IMPATIENT: IdempotencyTimeouts = IdempotencyTimeouts { lock_timeout_s: 0, ..LONG };
 
-/// The same request again is not the caller's to do: it gets the answer, byte for byte.
+/// A repeated request gets the stored response, byte for byte, and is not processed again.
 pub async fn a_request_is_done_once_and_its_answer_is_given_again(database: &Database) {
-    let token = now(&*database.one, &name("k"), LONG).await;
-    assert_eq!(begin(&*database.two, &name("k"), LONG).await, Begun::UnderWay);
-    database.one.end_request(&name("k"), token, Some(&answer())).await.expect("ending");
+    let token = begin_now(&*database.one, &request_key("k"), LONG).await;
+    assert_eq!(begin_request(&*database.two, &request_key("k"), LONG).await, BeginRequestResult::InProgress);
+    database.one.end_request(&request_key("k"), token, Some(&new_response())).await.expect("ending");
     for times in [LONG, IMPATIENT] {
-        assert_eq!(begin(&*database.two, &name("k"), times).await, Begun::Answered(answer()));
+        assert_eq!(
+            begin_request(&*database.two, &request_key("k"), times).await,
+            BeginRequestResult::Answered(new_response())
+        );
     }
 }
 
-/// Two processes that are asked at once.
+/// Two processes receive the request at once.
 pub async fn of_two_that_begin_a_request_at_once_one_may_do_it(database: &Database) {
-    let name = name("k");
-    let (one, two) = join(begin(&*database.one, &name, LONG), begin(&*database.two, &name, LONG)).await;
+    let name = request_key("k");
+    let (one, two) =
+        join(begin_request(&*database.one, &name, LONG), begin_request(&*database.two, &name, LONG)).await;
     let both = [one, two];
-    assert_eq!(both.iter().filter(|begun| matches!(begun, Begun::Now(_))).count(), 1, "{both:?}");
-    assert_eq!(both.iter().filter(|begun| **begun == Begun::UnderWay).count(), 1, "{both:?}");
+    assert_eq!(
+        both.iter().filter(|begun| matches!(begun, BeginRequestResult::Started(_))).count(),
+        1,
+        "{both:?}"
+    );
+    assert_eq!(both.iter().filter(|begun| **begun == BeginRequestResult::InProgress).count(), 1, "{both:?}");
 }
 
-/// A key that is used twice is a mistake of the caller's, told whether or not the first is done.
+/// Reusing a key for other content is the caller's mistake, reported whether or not the first request has ended.
 pub async fn another_content_under_the_same_key_is_told(database: &Database) {
-    let token = now(&*database.one, &name("k"), LONG).await;
+    let token = begin_now(&*database.one, &request_key("k"), LONG).await;
     let other = async |times| {
-        database.two.begin_request(&name("k"), &"1".repeat(64), times).await.expect("beginning")
+        database.two.begin_request(&request_key("k"), &"1".repeat(64), times).await.expect("beginning")
     };
-    assert_eq!(other(IMPATIENT).await, Begun::Differs);
-    database.one.end_request(&name("k"), token, Some(&answer())).await.expect("ending");
-    assert_eq!(other(IMPATIENT).await, Begun::Differs);
-    let forgetful = RequestTimes { kept_s: 0, ..LONG };
-    assert!(matches!(other(forgetful).await, Begun::Now(_)), "an answer is not kept for ever");
+    assert_eq!(other(IMPATIENT).await, BeginRequestResult::ContentMismatch);
+    database.one.end_request(&request_key("k"), token, Some(&new_response())).await.expect("ending");
+    assert_eq!(other(IMPATIENT).await, BeginRequestResult::ContentMismatch);
+    let forgetful = IdempotencyTimeouts { retention_s: 0, ..LONG };
+    assert!(
+        matches!(other(forgetful).await, BeginRequestResult::Started(_)),
+        "a response is not kept for ever"
+    );
 }
 
-/// A process that died at it holds it only for a time; a stalled one that wakes up keeps no answer.
+/// A process that died holds the key only until the timeout. A stalled process that resumes stores no response.
 pub async fn a_request_that_somebody_left_is_taken_over_and_the_late_answer_is_dropped(database: &Database) {
-    let late = now(&*database.one, &name("k"), LONG).await;
-    let token = now(&*database.two, &name("k"), IMPATIENT).await;
+    let late = begin_now(&*database.one, &request_key("k"), LONG).await;
+    let token = begin_now(&*database.two, &request_key("k"), IMPATIENT).await;
     assert!(token > late);
-    database.one.end_request(&name("k"), late, Some(&answer())).await.expect("ending");
-    database.one.end_request(&name("k"), late, None).await.expect("ending");
-    assert_eq!(begin(&*database.one, &name("k"), LONG).await, Begun::UnderWay);
-    let right = KeptAnswer { status: 207, ..answer() };
-    database.two.end_request(&name("k"), token, Some(&right)).await.expect("ending");
-    assert_eq!(begin(&*database.one, &name("k"), LONG).await, Begun::Answered(right));
+    database.one.end_request(&request_key("k"), late, Some(&new_response())).await.expect("ending");
+    database.one.end_request(&request_key("k"), late, None).await.expect("ending");
+    assert_eq!(begin_request(&*database.one, &request_key("k"), LONG).await, BeginRequestResult::InProgress);
+    let right = StoredResponse { status: 207, ..new_response() };
+    database.two.end_request(&request_key("k"), token, Some(&right)).await.expect("ending");
+    assert_eq!(
+        begin_request(&*database.one, &request_key("k"), LONG).await,
+        BeginRequestResult::Answered(right)
+    );
 }
 
-/// What failed for a time may be done again, whatever it says then.
+/// A request that failed temporarily may be repeated, with any result.
 pub async fn a_request_that_ends_without_an_answer_can_be_begun_again(database: &Database) {
-    let token = now(&*database.one, &name("k"), LONG).await;
-    database.one.end_request(&name("k"), token, None).await.expect("ending");
-    now(&*database.two, &name("k"), LONG).await;
+    let token = begin_now(&*database.one, &request_key("k"), LONG).await;
+    database.one.end_request(&request_key("k"), token, None).await.expect("ending");
+    begin_now(&*database.two, &request_key("k"), LONG).await;
 }
 
-/// Tenant, route and key together are the name.
+/// Tenant, route and key together identify a request.
 pub async fn requests_of_other_tenants_and_routes_are_others(database: &Database) {
-    let own = name("k");
-    let token = now(&*database.one, &own, LONG).await;
-    database.one.end_request(&own, token, Some(&answer())).await.expect("ending");
+    let own = request_key("k");
+    let token = begin_now(&*database.one, &own, LONG).await;
+    database.one.end_request(&own, token, Some(&new_response())).await.expect("ending");
     for other in [
-        RequestName { tenant: tenant("u"), ..own.clone() },
-        RequestName { route: "POST /v1/other", ..own.clone() },
-        RequestName { key: "K".to_owned(), ..own.clone() },
+        RequestKey { tenant: test_tenant("u"), ..own.clone() },
+        RequestKey { route: "POST /v1/other", ..own.clone() },
+        RequestKey { key: "K".to_owned(), ..own.clone() },
     ] {
-        now(&*database.one, &other, LONG).await;
+        begin_now(&*database.one, &other, LONG).await;
     }
-    assert_eq!(begin(&*database.one, &own, LONG).await, Begun::Answered(answer()), "positive control");
+    assert_eq!(
+        begin_request(&*database.one, &own, LONG).await,
+        BeginRequestResult::Answered(new_response()),
+        "positive control"
+    );
 }
 
-/// The oldest first, and no more than asked for.
+/// The oldest requests are deleted first, at most `limit`.
 pub async fn old_requests_are_forgotten_in_bounded_stages(database: &Database) {
     for key in ["a", "b", "c"] {
-        now(&*database.one, &name(key), LONG).await;
+        begin_now(&*database.one, &request_key(key), LONG).await;
     }
-    assert_eq!(database.one.forget_requests(600, 10).await.expect("forgetting"), 0);
-    let (one, two) = join(database.one.forget_requests(0, 2), database.two.forget_requests(0, 0)).await;
-    assert_eq!((one.expect("forgetting"), two.expect("forgetting")), (2, 0));
-    assert_eq!(database.two.forget_requests(0, 10).await.expect("forgetting"), 1);
-    now(&*database.one, &name("a"), LONG).await;
+    assert_eq!(database.one.purge_requests(600, 10).await.expect("deleting"), 0);
+    let (one, two) = join(database.one.purge_requests(0, 2), database.two.purge_requests(0, 0)).await;
+    assert_eq!((one.expect("deleting"), two.expect("deleting")), (2, 0));
+    assert_eq!(database.two.purge_requests(0, 10).await.expect("deleting"), 1);
+    begin_now(&*database.one, &request_key("a"), LONG).await;
 }
 
-async fn now(store: &dyn Store, name: &RequestName, times: RequestTimes) -> u64 {
-    match begin(store, name, times).await {
-        Begun::Now(token) => token,
+async fn begin_now(store: &dyn Store, name: &RequestKey, times: IdempotencyTimeouts) -> u64 {
+    match begin_request(store, name, times).await {
+        BeginRequestResult::Started(token) => token,
         other => panic!("{name:?}: {other:?}"),
     }
 }
 
-async fn begin(store: &dyn Store, name: &RequestName, times: RequestTimes) -> Begun {
+async fn begin_request(
+    store: &dyn Store,
+    name: &RequestKey,
+    times: IdempotencyTimeouts,
+) -> BeginRequestResult {
     store.begin_request(name, &"0".repeat(64), times).await.expect("beginning")
 }
 
-fn name(key: &str) -> RequestName {
-    RequestName { tenant: tenant("t"), route: "POST /v1/events", key: key.to_owned() }
+fn request_key(key: &str) -> RequestKey {
+    RequestKey { tenant: test_tenant("t"), route: "POST /v1/events", key: key.to_owned() }
 }
 
-fn answer() -> KeptAnswer {
-    KeptAnswer { status: 202, content_type: "application/json".to_owned(), body: b"{\"\0\xff\"}".to_vec() }
+fn new_response() -> StoredResponse {
+    StoredResponse {
+        status: 202,
+        content_type: "application/json".to_owned(),
+        body: b"{\"\0\xff\"}".to_vec(),
+    }
 }

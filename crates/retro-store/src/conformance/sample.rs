@@ -1,72 +1,87 @@
-//! Sampling: stored first, and once.
+//! Cases of sampling.
 
 use futures::future::join;
 use retro_core::id::RetrospectiveId;
-use retro_core::investigate::Next;
+use retro_core::investigate::NextStage;
 use retro_core::message::Notice;
-use retro_core::retrospective::State;
+use retro_core::retrospective::RetrospectiveState;
 
 use super::Database;
-use super::story::{Story, drawn, tenant};
-use crate::{Step, StoreError};
+use super::scenario::{Scenario, decide_sample, test_tenant};
+use crate::{CommitResult, StoreError};
 
-/// Seed, order and size stand before the first investigation is due, with its message.
+/// Seed, order and size are stored before the first investigation is due, together with its message.
 pub async fn a_sample_is_stored_before_anything_is_investigated(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    story.count(&["a", "b"]).await;
-    story.everything_sent().await;
-    assert_eq!(database.one.claimable().await.expect("claimable"), 0);
-    assert_eq!(story.sample().await, Step::Done);
-    let id = story.retrospective().await.id;
-    let detail =
-        database.two.retrospective(&story.key.tenant, id).await.expect("reading").expect("it is there");
-    assert_eq!(detail.sample, Some(drawn(&detail.retrospective, vec![1, 2]).sample));
-    assert_eq!(detail.retrospective.state, State::Investigating);
+    let story = Scenario::new(&*database.one, "t", "w");
+    story.count_runs(&["a", "b"]).await;
+    story.mark_all_sent().await;
+    assert_eq!(database.one.count_claimable().await.expect("claimable"), 0);
+    assert_eq!(story.draw_sample().await, CommitResult::Done);
+    let id = story.latest_retrospective().await.id;
+    let detail = database
+        .two
+        .find_retrospective(&story.key.tenant, id)
+        .await
+        .expect("reading")
+        .expect("the row exists");
+    assert_eq!(detail.sample, Some(decide_sample(&detail.retrospective, vec![1, 2]).sample));
+    assert_eq!(detail.retrospective.state, RetrospectiveState::Investigating);
     assert_eq!(detail.investigations.len(), 1);
-    assert_eq!(story.notices().await, [Notice::InvestigationDue { retrospective: id, investigation: 1 }]);
-    assert_eq!(database.one.claimable().await.expect("claimable"), 1);
+    assert_eq!(
+        story.list_notices().await,
+        [Notice::InvestigationDue { retrospective: id, investigation: 1 }]
+    );
+    assert_eq!(database.one.count_claimable().await.expect("claimable"), 1);
 }
 
-/// A second message about it changes nothing, and neither does a second sampler.
+/// A repeated message changes nothing, and neither does a second sampler.
 pub async fn a_sample_is_drawn_once_by_however_many_samplers(database: &Database) {
-    let (story, other) = (Story::new(&*database.one, "t", "w"), Story::new(&*database.two, "t", "w"));
-    story.count(&["a", "b"]).await;
-    let both = join(story.sample(), other.sample()).await;
-    assert!(both == (Step::Done, Step::AlreadyDone) || both == (Step::AlreadyDone, Step::Done), "{both:?}");
-    assert_eq!(story.sample().await, Step::AlreadyDone);
-    assert_eq!(database.one.claimable().await.expect("claimable"), 1);
-    let nobody = RetrospectiveId::automatic(&story.key, 99);
-    assert_eq!(database.one.sample(&tenant("t"), nobody, &drawn).await.expect("sampling"), Step::Unknown);
+    let (story, other) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.two, "t", "w"));
+    story.count_runs(&["a", "b"]).await;
+    let both = join(story.draw_sample(), other.draw_sample()).await;
+    assert!(
+        both == (CommitResult::Done, CommitResult::AlreadyDone)
+            || both == (CommitResult::AlreadyDone, CommitResult::Done),
+        "{both:?}"
+    );
+    assert_eq!(story.draw_sample().await, CommitResult::AlreadyDone);
+    assert_eq!(database.one.count_claimable().await.expect("claimable"), 1);
+    let nobody = RetrospectiveId::of_epoch(&story.key, 99);
+    assert_eq!(
+        database.one.draw_sample(&test_tenant("t"), nobody, &decide_sample).await.expect("sampling"),
+        CommitResult::NotFound
+    );
 }
 
-/// A decision that names a run which is not there is refused whole.
+/// A decision that names a missing run is refused completely.
 pub async fn a_window_with_a_missing_run_is_damage_and_nothing_is_stored(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    story.count(&["a", "b"]).await;
-    story.everything_sent().await;
-    let id = story.retrospective().await.id;
+    let story = Scenario::new(&*database.one, "t", "w");
+    story.count_runs(&["a", "b"]).await;
+    story.mark_all_sent().await;
+    let id = story.latest_retrospective().await.id;
     let wrong = |one: &_, window: Vec<u64>| {
-        let mut sampling = drawn(one, window);
-        sampling.first = Next::Investigate { number: 1, at: 7, replacement: false };
+        let mut sampling = decide_sample(one, window);
+        sampling.first = NextStage::Investigate { number: 1, at: 7, replacement: false };
         sampling
     };
-    let error = database.one.sample(&story.key.tenant, id, &wrong).await.expect_err("there is no place 7");
+    let error =
+        database.one.draw_sample(&story.key.tenant, id, &wrong).await.expect_err("there is no place 7");
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
-    assert_eq!(story.retrospective().await.state, State::Due);
-    assert_eq!(story.notices().await, []);
-    assert_eq!(story.sample().await, Step::Done, "nothing stood in the way");
+    assert_eq!(story.latest_retrospective().await.state, RetrospectiveState::Due);
+    assert_eq!(story.list_notices().await, []);
+    assert_eq!(story.draw_sample().await, CommitResult::Done, "nothing blocks it");
 }
 
-/// For the sweep that finds what a lost wake-up left.
+/// The polling sweep finds retrospectives whose wake-up message was lost.
 pub async fn a_retrospective_is_overdue_only_while_it_waits_for_its_sample(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    story.count(&["a", "b"]).await;
-    let overdue = |age_s| database.two.overdue_samples(age_s, 10);
-    let id = story.retrospective().await.id;
+    let story = Scenario::new(&*database.one, "t", "w");
+    story.count_runs(&["a", "b"]).await;
+    let overdue = |age_s| database.two.list_overdue_samples(age_s, 10);
+    let id = story.latest_retrospective().await.id;
     assert_eq!(overdue(0).await.expect("overdue"), [(story.key.tenant.clone(), id)]);
     assert_eq!(overdue(3600).await.expect("overdue"), [], "it has only just opened");
     assert_eq!(overdue(u64::MAX).await.expect("overdue"), []);
-    assert_eq!(database.two.overdue_samples(0, 0).await.expect("overdue"), [], "at most so many");
-    story.sample().await;
+    assert_eq!(database.two.list_overdue_samples(0, 0).await.expect("overdue"), [], "at most so many");
+    story.draw_sample().await;
     assert_eq!(overdue(0).await.expect("overdue"), []);
 }

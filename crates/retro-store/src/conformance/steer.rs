@@ -1,228 +1,258 @@
-//! A person's hand: each act once, all of it or nothing.
+//! Cases of cancelling and reopening retrospectives.
 
 use futures::future::join;
+use retro_core::cancel::{Attribution, ReopenError};
 use retro_core::dead_letter::Code;
 use retro_core::id::DeadLetterId;
 use retro_core::message::Notice;
-use retro_core::retrospective::{Retrospective, State};
-use retro_core::steer::{Act, NotReopened};
-use retro_core::time::after;
+use retro_core::retrospective::{Retrospective, RetrospectiveState};
+use retro_core::time::add_seconds;
 
 use super::Database;
-use super::delivery::letter;
-use super::story::{LONG_S, Story, failed, moment, nothing};
+use super::delivery::new_dead_letter;
+use super::scenario::{LONG_S, Scenario, empty_result, failed_result, time_at};
 use crate::{
-    ActRow, Cancelled, DeadLetterFilter, Deed, JournalEntry, LetterStatus, Reopened, Stage, Step, StoreError,
+    AuditAction, AuditRow, CancelResult, CommitResult, DeadLetterFilter, DeadLetterStatus, JournalEntry,
+    JournalStage, ReopenResult, StoreError,
 };
 
-/// Ordinals are kept, the epoch is spent, and who did it and why stands beside it.
+/// Ordinals are kept, the epoch is spent, and the person and reason are recorded.
 pub async fn cancelling_releases_the_runs_and_keeps_who_and_why(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    story.count(&["a", "b"]).await;
-    let opened = story.retrospective().await;
-    let Cancelled::Now { retrospective, state } = cancel(&story, &opened, "ann").await else {
+    let story = Scenario::new(&*database.one, "t", "w");
+    story.count_runs(&["a", "b"]).await;
+    let opened = story.latest_retrospective().await;
+    let CancelResult::Cancelled { retrospective, state } = cancel_retrospective(&story, &opened, "ann").await
+    else {
         panic!("it was open")
     };
-    assert_eq!(retrospective, Retrospective { state: State::Cancelled, ..opened.clone() });
-    assert_eq!(story.retrospective().await, retrospective);
-    assert_eq!(story.state().await, state);
+    assert_eq!(retrospective, Retrospective { state: RetrospectiveState::Cancelled, ..opened.clone() });
+    assert_eq!(story.latest_retrospective().await, retrospective);
+    assert_eq!(story.workflow_state().await, state);
     assert_eq!((state.open, state.claimed, state.counted, state.epoch, state.failures), (false, 0, 2, 1, 0));
-    let pause = after(moment(20), story.policy.failure_pause_s);
+    let pause = add_seconds(time_at(20), story.policy.failure_pause_s);
     assert_eq!(state.paused_until, Some(pause), "stored exactly");
-    let acts = database.two.acts(&story.key.tenant, opened.id.0).await.expect("reading");
-    assert_eq!(acts, [ActRow { deed: Deed::Cancelled, act: act("ann"), opened: None, detail: None }]);
-    assert_eq!(database.two.report(&story.key.tenant, opened.id).await.expect("reading"), None);
+    let acts = database.two.list_audit_rows(&story.key.tenant, opened.id.0).await.expect("reading");
+    assert_eq!(
+        acts,
+        [AuditRow { deed: AuditAction::Cancelled, act: new_act("ann"), opened: None, detail: None }]
+    );
+    assert_eq!(database.two.find_report(&story.key.tenant, opened.id).await.expect("reading"), None);
     story.count_batch(&[], pause).await;
-    let next = story.retrospective().await;
+    let next = story.latest_retrospective().await;
     assert_eq!((next.epoch, next.first, next.last), (2, 1, 2), "its runs are in the next one");
 }
 
-/// The second person is told by whom and why.
+/// The second caller gets the person and reason of the first.
 pub async fn a_retrospective_that_has_ended_cannot_be_cancelled(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    story.count(&["a", "b"]).await;
-    let opened = story.retrospective().await;
-    let other = story.by(&*database.two);
-    let (one, two) = join(cancel(&story, &opened, "ann"), cancel(&other, &opened, "bob")).await;
-    let now = |answer: &Cancelled| matches!(answer, Cancelled::Now { .. });
+    let story = Scenario::new(&*database.one, "t", "w");
+    story.count_runs(&["a", "b"]).await;
+    let opened = story.latest_retrospective().await;
+    let other = story.with_store(&*database.two);
+    let (one, two) =
+        join(cancel_retrospective(&story, &opened, "ann"), cancel_retrospective(&other, &opened, "bob"))
+            .await;
+    let now = |answer: &CancelResult| matches!(answer, CancelResult::Cancelled { .. });
     let (first, second, name) = if now(&one) { (one, two, "ann") } else { (two, one, "bob") };
     assert!(now(&first), "{first:?}");
-    let Cancelled::Ended { retrospective, act: told } = second else { panic!("one act: {second:?}") };
-    assert_eq!((retrospective.state, told), (State::Cancelled, Some(act(name))));
-    assert_eq!(database.one.acts(&story.key.tenant, opened.id.0).await.expect("reading").len(), 1);
-    let story = Story::new(&*database.one, "t", "v");
-    let id = story.settle(["a", "b"], &|_| nothing()).await;
-    story.close(id).await;
-    let closed = story.retrospective().await;
-    let state = story.state().await;
-    let expected = Cancelled::Ended { retrospective: closed.clone(), act: None };
-    assert_eq!(cancel(&story, &closed, "ann").await, expected);
-    assert_eq!(story.state().await, state);
-    let nobody = Retrospective { id: retro_core::id::RetrospectiveId::automatic(&story.key, 9), ..closed };
-    assert_eq!(cancel(&story, &nobody, "ann").await, Cancelled::Unknown);
+    let CancelResult::AlreadyEnded { retrospective, act: told } = second else {
+        panic!("one action takes effect: {second:?}")
+    };
+    assert_eq!((retrospective.state, told), (RetrospectiveState::Cancelled, Some(new_act(name))));
+    assert_eq!(database.one.list_audit_rows(&story.key.tenant, opened.id.0).await.expect("reading").len(), 1);
+    let story = Scenario::new(&*database.one, "t", "v");
+    let id = story.settle_window(["a", "b"], &|_| empty_result()).await;
+    story.close_retrospective(id).await;
+    let closed = story.latest_retrospective().await;
+    let state = story.workflow_state().await;
+    let expected = CancelResult::AlreadyEnded { retrospective: closed.clone(), act: None };
+    assert_eq!(cancel_retrospective(&story, &closed, "ann").await, expected);
+    assert_eq!(story.workflow_state().await, state);
+    let nobody = Retrospective { id: retro_core::id::RetrospectiveId::of_epoch(&story.key, 9), ..closed };
+    assert_eq!(cancel_retrospective(&story, &nobody, "ann").await, CancelResult::NotFound);
 }
 
-/// A worker under way stores nothing more, and nobody takes over.
+/// A worker that is still running stores nothing more, and no other takes over.
 pub async fn cancelling_fences_the_investigator_and_makes_every_message_harmless(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    story.count(&["a", "b"]).await;
-    let opened = story.retrospective().await;
-    story.sample().await;
-    let claim = story.claim(LONG_S).await;
-    cancel(&story.by(&*database.two), &opened, "ann").await;
+    let story = Scenario::new(&*database.one, "t", "w");
+    story.count_runs(&["a", "b"]).await;
+    let opened = story.latest_retrospective().await;
+    story.draw_sample().await;
+    let claim = story.claim_next(LONG_S).await;
+    cancel_retrospective(&story.with_store(&*database.two), &opened, "ann").await;
     let fenced = |answer: crate::Result<()>| matches!(answer, Err(StoreError::Fenced { .. }));
-    let entry = JournalEntry { stage: Stage::Briefed, body: "late".into() };
-    assert!(fenced(database.one.heartbeat(&claim, LONG_S).await));
-    assert!(fenced(database.one.journal(&claim, &entry).await));
-    assert!(fenced(database.one.retry_later(&claim, 0, "late").await));
-    assert!(fenced(story.finish(&claim, &nothing()).await));
-    assert!(database.one.claim("another", LONG_S).await.expect("claiming").is_none());
-    assert_eq!(database.one.claimable().await.expect("counting"), 0);
-    assert_eq!(story.sample().await, Step::AlreadyDone);
-    assert_eq!(story.close(opened.id).await, Step::AlreadyDone);
-    assert_eq!(database.one.overdue_samples(0, 9).await.expect("overdue"), []);
-    assert_eq!(database.one.overdue_closings(0, 9).await.expect("overdue"), []);
-    let detail = database.one.retrospective(&story.key.tenant, opened.id).await.expect("reading");
-    assert_eq!(detail.expect("it is there").investigations[0].result, None);
+    let entry = JournalEntry { stage: JournalStage::Briefed, body: "late".into() };
+    assert!(fenced(database.one.extend_lease(&claim, LONG_S).await));
+    assert!(fenced(database.one.append_journal(&claim, &entry).await));
+    assert!(fenced(database.one.schedule_retry(&claim, 0, "late").await));
+    assert!(fenced(story.finish_claim(&claim, &empty_result()).await));
+    assert!(database.one.claim_investigation("another", LONG_S).await.expect("claiming").is_none());
+    assert_eq!(database.one.count_claimable().await.expect("counting"), 0);
+    assert_eq!(story.draw_sample().await, CommitResult::AlreadyDone);
+    assert_eq!(story.close_retrospective(opened.id).await, CommitResult::AlreadyDone);
+    assert_eq!(database.one.list_overdue_samples(0, 9).await.expect("overdue"), []);
+    assert_eq!(database.one.list_overdue_closings(0, 9).await.expect("overdue"), []);
+    let detail = database.one.find_retrospective(&story.key.tenant, opened.id).await.expect("reading");
+    assert_eq!(detail.expect("the row exists").investigations[0].result, None);
 }
 
-/// One of both wins, and what stands is the winner's alone.
+/// One of the two wins, and only its result is stored.
 pub async fn a_cancel_and_a_closing_at_once_leave_one_end(database: &Database) {
     for round in 0..10 {
-        let story = Story::new(&*database.one, "t", &format!("w{round}"));
-        let id = story.settle(["a", "b"], &|_| super::story::found("a lesson")).await;
-        let settling = story.retrospective().await;
-        let other = story.by(&*database.two);
-        let (closed, cancelled) = join(story.close(id), cancel(&other, &settling, "ann")).await;
-        let (state, claimed) = (story.retrospective().await.state, story.state().await.claimed);
-        let report = database.one.report(&story.key.tenant, id).await.expect("reading");
-        let acts = database.one.acts(&story.key.tenant, id.0).await.expect("reading").len();
-        let learnt = story.memories().await.len();
+        let story = Scenario::new(&*database.one, "t", &format!("w{round}"));
+        let id = story.settle_window(["a", "b"], &|_| super::scenario::result_with_finding("a lesson")).await;
+        let settling = story.latest_retrospective().await;
+        let other = story.with_store(&*database.two);
+        let (closed, cancelled) =
+            join(story.close_retrospective(id), cancel_retrospective(&other, &settling, "ann")).await;
+        let (state, claimed) =
+            (story.latest_retrospective().await.state, story.workflow_state().await.claimed);
+        let report = database.one.find_report(&story.key.tenant, id).await.expect("reading");
+        let acts = database.one.list_audit_rows(&story.key.tenant, id.0).await.expect("reading").len();
+        let learnt = story.list_memories().await.len();
         match closed {
-            Step::Done => {
+            CommitResult::Done => {
                 assert!(
-                    matches!(&cancelled, Cancelled::Ended { retrospective, act: None } if retrospective.state == State::Closed)
+                    matches!(&cancelled, CancelResult::AlreadyEnded { retrospective, act: None } if retrospective.state == RetrospectiveState::Closed)
                 );
-                assert_eq!((state, claimed, acts, learnt), (State::Closed, 2, 0, 1));
+                assert_eq!((state, claimed, acts, learnt), (RetrospectiveState::Closed, 2, 0, 1));
                 assert!(report.is_some());
             }
             _ => {
-                assert!(matches!(cancelled, Cancelled::Now { .. }), "{cancelled:?}");
-                assert_eq!((state, claimed, acts, learnt), (State::Cancelled, 0, 1, 0));
+                assert!(matches!(cancelled, CancelResult::Cancelled { .. }), "{cancelled:?}");
+                assert_eq!((state, claimed, acts, learnt), (RetrospectiveState::Cancelled, 0, 1, 0));
                 assert!(report.is_none());
             }
         }
     }
 }
 
-/// Whatever pause runs, over everything released and what came since, with a seed of its own.
+/// The pause is ignored. The new retrospective covers released and newer runs and has its own seed.
 pub async fn replaying_a_failure_opens_the_next_epoch_at_once(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    let letter = fail(&story, ["a", "b"]).await;
-    story.count(&["c"]).await;
-    story.everything_sent().await;
-    let failed = story.retrospective().await;
-    let Reopened::Now(opened) = reopen(&story, letter, "ann").await else { panic!("nothing is in its way") };
-    assert_eq!((opened.epoch, opened.first, opened.last, opened.state), (2, 1, 3, State::Due));
-    assert_eq!(story.retrospective().await, opened);
+    let story = Scenario::new(&*database.one, "t", "w");
+    let letter = fail_retrospective(&story, ["a", "b"]).await;
+    story.count_runs(&["c"]).await;
+    story.mark_all_sent().await;
+    let failed = story.latest_retrospective().await;
+    let ReopenResult::Opened(opened) = reopen_failed(&story, letter, "ann").await else {
+        panic!("nothing blocks it")
+    };
+    assert_eq!((opened.epoch, opened.first, opened.last, opened.state), (2, 1, 3, RetrospectiveState::Due));
+    assert_eq!(story.latest_retrospective().await, opened);
     assert_ne!(opened.id, failed.id);
-    let state = story.state().await;
+    let state = story.workflow_state().await;
     assert_eq!((state.open, state.claimed, state.failures, state.paused_until), (true, 3, 1, None));
-    assert_eq!(story.notices().await, [Notice::RetrospectiveDue { retrospective: opened.id }]);
-    assert_eq!(status(&story, letter).await, LetterStatus::Replayed);
-    let acts = database.two.acts(&story.key.tenant, letter.0).await.expect("reading");
+    assert_eq!(story.list_notices().await, [Notice::RetrospectiveDue { retrospective: opened.id }]);
+    assert_eq!(load_status(&story, letter).await, DeadLetterStatus::Replayed);
+    let acts = database.two.list_audit_rows(&story.key.tenant, letter.0).await.expect("reading");
     assert_eq!(
         acts,
-        [ActRow { deed: Deed::Replayed, act: act("ann"), opened: Some(opened.id), detail: None }]
+        [AuditRow {
+            deed: AuditAction::Replayed,
+            act: new_act("ann"),
+            opened: Some(opened.id),
+            detail: None
+        }]
     );
-    assert_eq!(database.one.health().await.expect("health").dead_letters_open, 0);
-    assert_eq!(story.sample().await, Step::Done);
-    story.investigate(&|_| super::story::failed()).await;
-    story.close(opened.id).await;
-    let until = after(moment(20), 2 * story.policy.failure_pause_s);
-    assert_eq!(story.state().await.paused_until, Some(until), "the pause goes on growing");
+    assert_eq!(database.one.load_health().await.expect("health").dead_letters_open, 0);
+    assert_eq!(story.draw_sample().await, CommitResult::Done);
+    story.investigate_all(&|_| super::scenario::failed_result()).await;
+    story.close_retrospective(opened.id).await;
+    let until = add_seconds(time_at(20), 2 * story.policy.failure_pause_s);
+    assert_eq!(story.workflow_state().await.paused_until, Some(until), "the pause goes on growing");
 }
 
-/// The second person is told by whom, and what that opened.
+/// The second caller gets the person and the retrospective of the first.
 pub async fn a_letter_is_replayed_once_by_however_many(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    let letter = fail(&story, ["a", "b"]).await;
-    let other = story.by(&*database.two);
-    let (one, two) = join(reopen(&story, letter, "ann"), reopen(&other, letter, "bob")).await;
-    let now = |answer: &Reopened| matches!(answer, Reopened::Now(_));
+    let story = Scenario::new(&*database.one, "t", "w");
+    let letter = fail_retrospective(&story, ["a", "b"]).await;
+    let other = story.with_store(&*database.two);
+    let (one, two) = join(reopen_failed(&story, letter, "ann"), reopen_failed(&other, letter, "bob")).await;
+    let now = |answer: &ReopenResult| matches!(answer, ReopenResult::Opened(_));
     let (first, second, name) = if now(&one) { (one, two, "ann") } else { (two, one, "bob") };
-    let Reopened::Now(opened) = first else { panic!("one of them opens: {first:?}") };
-    assert_eq!(second, Reopened::Before { act: act(name), opened: opened.clone() });
-    assert_eq!(story.retrospective().await, opened);
-    cancel(&story, &opened, "cem").await;
-    let Reopened::Before { opened, .. } = reopen(&story, letter, "ann").await else {
+    let ReopenResult::Opened(opened) = first else { panic!("one of them opens: {first:?}") };
+    assert_eq!(second, ReopenResult::AlreadyReopened { act: new_act(name), opened: opened.clone() });
+    assert_eq!(story.latest_retrospective().await, opened);
+    cancel_retrospective(&story, &opened, "cem").await;
+    let ReopenResult::AlreadyReopened { opened, .. } = reopen_failed(&story, letter, "ann").await else {
         panic!("once for ever")
     };
-    assert_eq!((opened.epoch, opened.state), (2, State::Cancelled));
-    assert_eq!(story.retrospective().await.epoch, 2);
+    assert_eq!((opened.epoch, opened.state), (2, RetrospectiveState::Cancelled));
+    assert_eq!(story.latest_retrospective().await.epoch, 2);
 }
 
-/// The letter stays as it is, and nothing else changes.
+/// Neither the dead letter nor anything else changes.
 pub async fn a_letter_with_nothing_to_open_stays_open(database: &Database) {
-    let mut story = Story::new(&*database.one, "t", "w");
+    let mut story = Scenario::new(&*database.one, "t", "w");
     story.policy.failure_pause_s = 0;
-    let letter = fail(&story, ["a", "b"]).await;
-    // Without a pause the next one opened in the transaction that failed this one.
-    let (open, state) = (story.retrospective().await, story.state().await);
+    let letter = fail_retrospective(&story, ["a", "b"]).await;
+    // Without a pause the next retrospective opened in the transaction in which this one failed.
+    let (open, state) = (story.latest_retrospective().await, story.workflow_state().await);
     assert_eq!(open.epoch, 2);
-    assert_eq!(reopen(&story, letter, "ann").await, Reopened::Not(NotReopened::OneIsOpen { epoch: 2 }));
-    story.sample().await;
-    story.investigate(&|_| nothing()).await;
-    story.close(open.id).await;
     assert_eq!(
-        reopen(&story, letter, "ann").await,
-        Reopened::Not(NotReopened::ClaimedSince { claimed: state.claimed })
+        reopen_failed(&story, letter, "ann").await,
+        ReopenResult::Refused(ReopenError::OneIsOpen { epoch: 2 })
     );
-    assert_eq!(status(&story, letter).await, LetterStatus::Open);
-    assert_eq!(database.one.acts(&story.key.tenant, letter.0).await.expect("reading"), []);
-    assert_eq!(story.retrospective().await.epoch, 2);
+    story.draw_sample().await;
+    story.investigate_all(&|_| empty_result()).await;
+    story.close_retrospective(open.id).await;
+    assert_eq!(
+        reopen_failed(&story, letter, "ann").await,
+        ReopenResult::Refused(ReopenError::ClaimedSince { claimed: state.claimed })
+    );
+    assert_eq!(load_status(&story, letter).await, DeadLetterStatus::Open);
+    assert_eq!(database.one.list_audit_rows(&story.key.tenant, letter.0).await.expect("reading"), []);
+    assert_eq!(story.latest_retrospective().await.epoch, 2);
 }
 
-/// A message that could not be read is sent again by other means.
+/// An unreadable message is replayed by sending it again instead.
 pub async fn only_the_letter_of_a_failed_retrospective_reopens(database: &Database) {
-    let story = Story::new(&*database.one, "t", "w");
-    let other = database.one.bury(&letter(7)).await.expect("burying");
-    assert_eq!(reopen(&story, other, "ann").await, Reopened::OtherCode(Code::FieldInvalid));
-    assert_eq!(status(&story, other).await, LetterStatus::Open);
-    let nobody = DeadLetterId(retro_core::id::derive("nothing", &[]));
-    assert_eq!(reopen(&story, nobody, "ann").await, Reopened::Unknown);
+    let story = Scenario::new(&*database.one, "t", "w");
+    let other = database.one.store_dead_letter(&new_dead_letter(7)).await.expect("storing");
+    assert_eq!(reopen_failed(&story, other, "ann").await, ReopenResult::OtherCode(Code::FieldInvalid));
+    assert_eq!(load_status(&story, other).await, DeadLetterStatus::Open);
+    let nobody = DeadLetterId(retro_core::id::derive_uuid("nothing", &[]));
+    assert_eq!(reopen_failed(&story, nobody, "ann").await, ReopenResult::NotFound);
 }
 
-pub(super) fn act(by: &str) -> Act {
-    Act::new(by, "the tests want it so", moment(20)).expect("it says who and why")
+pub(super) fn new_act(by: &str) -> Attribution {
+    Attribution::new(by, "the tests want it so", time_at(20)).expect("it says who and why")
 }
 
-pub(super) async fn cancel(story: &Story<'_>, retrospective: &Retrospective, by: &str) -> Cancelled {
+pub(super) async fn cancel_retrospective(
+    story: &Scenario<'_>,
+    retrospective: &Retrospective,
+    by: &str,
+) -> CancelResult {
     let decide = |retrospective: &Retrospective, mut state: retro_core::retrospective::WorkflowState| {
-        state.cancel(retrospective, moment(20));
+        state.cancel_retrospective(retrospective, time_at(20));
         state
     };
-    let done = story.store.cancel(&story.key.tenant, retrospective.id, &act(by), &decide).await;
+    let done =
+        story.store.cancel_retrospective(&story.key.tenant, retrospective.id, &new_act(by), &decide).await;
     done.expect("cancelling")
 }
 
-pub(super) async fn reopen(story: &Story<'_>, letter: DeadLetterId, by: &str) -> Reopened {
+pub(super) async fn reopen_failed(story: &Scenario<'_>, letter: DeadLetterId, by: &str) -> ReopenResult {
     let decide = |failed: &Retrospective, mut state: retro_core::retrospective::WorkflowState| {
-        let opening = state.reopen(failed, &story.policy, moment(20))?;
+        let opening = state.reopen_after(failed, &story.policy, time_at(20))?;
         Ok((state, opening))
     };
-    story.store.reopen(&story.key.tenant, letter, &act(by), &decide).await.expect("replaying")
+    story
+        .store
+        .reopen_retrospective(&story.key.tenant, letter, &new_act(by), &decide)
+        .await
+        .expect("replaying")
 }
 
-/// A failed retrospective over two fresh runs, and its letter.
-pub(super) async fn fail(story: &Story<'_>, names: [&str; 2]) -> DeadLetterId {
-    let id = story.settle(names, &|_| failed()).await;
-    assert_eq!(story.close(id).await, Step::Done);
+/// Creates a failed retrospective over two new runs and returns its dead letter.
+pub(super) async fn fail_retrospective(story: &Scenario<'_>, names: [&str; 2]) -> DeadLetterId {
+    let id = story.settle_window(names, &|_| failed_result()).await;
+    assert_eq!(story.close_retrospective(id).await, CommitResult::Done);
     let filter = DeadLetterFilter { code: Some(Code::RetrospectiveFailed), limit: 1, ..Default::default() };
-    story.store.dead_letters(&story.key.tenant, &filter).await.expect("listing")[0].id
+    story.store.list_dead_letters(&story.key.tenant, &filter).await.expect("listing")[0].id
 }
 
-async fn status(story: &Story<'_>, letter: DeadLetterId) -> LetterStatus {
-    let letter = story.store.dead_letter(&story.key.tenant, letter).await.expect("reading");
-    letter.expect("it is there").status
+async fn load_status(story: &Scenario<'_>, letter: DeadLetterId) -> DeadLetterStatus {
+    let letter = story.store.find_dead_letter(&story.key.tenant, letter).await.expect("reading");
+    letter.expect("the row exists").status
 }

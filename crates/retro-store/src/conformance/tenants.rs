@@ -1,165 +1,183 @@
-//! Law 11: nothing of one tenant is visible to another. Two tenants use the same names for everything; each case
-//! shows that the one whose object it is sees it (the positive control) and that the other one does not.
+//! Law 11: nothing of one tenant is visible to another. Two tenants use the same names for everything. Each case shows
+//! that the owner sees its object (the positive control) and that the other tenant does not.
 
 use retro_core::count::Disposition;
-use retro_core::manual::{ProposalFacts, Untriggered};
-use retro_core::memory::Status;
+use retro_core::manual::{ProposalFacts, TriggerError};
+use retro_core::memory::MemoryStatus;
 use retro_core::message::Message;
-use retro_core::replay::Pace;
-use retro_core::retrospective::Presented;
+use retro_core::replay::ReplayPace;
+use retro_core::retrospective::PresentedMemory;
 
 use super::Database;
 use super::close::closing_facts;
-use super::delivery::letter;
-use super::recall::name;
-use super::replay::{replay, start};
-use super::steer::{act, cancel, fail, reopen};
-use super::story::{LONG_S, Story, drawn, failed, found, found_about, nothing, run, run_id, step, tenant};
+use super::delivery::new_dead_letter;
+use super::recall::parse_ref;
+use super::replay::{request_replay, start_batch};
+use super::scenario::{
+    LONG_S, Scenario, decide_sample, empty_result, failed_result, new_run, result_about, result_with_finding,
+    run_id, test_step, test_tenant,
+};
+use super::steer::{cancel_retrospective, fail_retrospective, new_act, reopen_failed};
 use crate::{
-    BatchCancelled, Cancelled, Claim, DeadLetterFilter, Discarded, IncomingBody, MemoryFilter, NewDeadLetter,
-    ProposalFilter, Reopened, Replayed, RunFilter, Step, StoredBody, Unnamed, resolve,
+    CancelBatchResult, CancelResult, Claim, CommitResult, DeadLetterFilter, DiscardResult, IncomingBody,
+    MemoryFilter, NewDeadLetter, ProposalFilter, ReopenResult, RequestReplayResult, RunFilter, StoredBody,
+    UnresolvedRef, resolve_memory_ref,
 };
 
-fn two<'a>(database: &'a Database) -> (Story<'a>, Story<'a>) {
-    (Story::new(&*database.one, "mine", "w"), Story::new(&*database.two, "theirs", "w"))
+fn two_tenants<'a>(database: &'a Database) -> (Scenario<'a>, Scenario<'a>) {
+    (Scenario::new(&*database.one, "mine", "w"), Scenario::new(&*database.two, "theirs", "w"))
 }
 
-/// The same event, run and workflow names are other events, runs and workflows.
+/// Equal names of events, runs and workflows are different objects in another tenant.
 pub async fn counting_keeps_tenants_apart(database: &Database) {
-    let (mine, theirs) = two(database);
-    assert_eq!(mine.count(&["a"]).await, [Disposition::Counted(1)]);
+    let (mine, theirs) = two_tenants(database);
+    assert_eq!(mine.count_runs(&["a"]).await, [Disposition::Counted(1)]);
     assert_eq!(
-        theirs.count(&["a"]).await,
+        theirs.count_runs(&["a"]).await,
         [Disposition::Counted(1)],
         "no duplicate of somebody else's event"
     );
-    assert_eq!(theirs.count(&["a"]).await, [Disposition::Duplicate]);
-    mine.count(&["b"]).await;
-    assert_eq!(mine.state().await.epoch, 1);
-    assert_eq!(theirs.state().await.epoch, 0, "their window is not full");
-    let mut changed = theirs.run("b");
+    assert_eq!(theirs.count_runs(&["a"]).await, [Disposition::Duplicate]);
+    mine.count_runs(&["b"]).await;
+    assert_eq!(mine.workflow_state().await.epoch, 1);
+    assert_eq!(theirs.workflow_state().await.epoch, 0, "their window is not full");
+    let mut changed = theirs.new_run("b");
     changed.arrival.content_hash = "other content".to_owned();
-    let counted = theirs.count_batch(&[changed], super::story::moment(0)).await;
+    let counted = theirs.count_batch(&[changed], super::scenario::time_at(0)).await;
     assert_eq!(counted[0].disposition, Disposition::Counted(2), "no conflict with somebody else's event");
 }
 
-/// A retrospective is found by its own tenant only.
+/// Only its own tenant finds a retrospective.
 pub async fn sampling_keeps_tenants_apart(database: &Database) {
-    let (mine, theirs) = two(database);
-    mine.count(&["a", "b"]).await;
-    let id = mine.retrospective().await.id;
-    let foreign = database.one.sample(&theirs.key.tenant, id, &drawn).await.expect("sampling");
-    assert_eq!(foreign, Step::Unknown);
-    let overdue = database.one.overdue_samples(0, 9).await.expect("overdue");
+    let (mine, theirs) = two_tenants(database);
+    mine.count_runs(&["a", "b"]).await;
+    let id = mine.latest_retrospective().await.id;
+    let foreign = database.one.draw_sample(&theirs.key.tenant, id, &decide_sample).await.expect("sampling");
+    assert_eq!(foreign, CommitResult::NotFound);
+    let overdue = database.one.list_overdue_samples(0, 9).await.expect("overdue");
     assert_eq!(overdue, [(mine.key.tenant.clone(), id)]);
-    assert_eq!(mine.sample().await, Step::Done);
+    assert_eq!(mine.draw_sample().await, CommitResult::Done);
 }
 
-/// What a worker is handed about a run is of the run's tenant.
+/// A claim holds only objects of the run's tenant.
 pub async fn investigating_keeps_tenants_apart(database: &Database) {
-    let (mine, theirs) = two(database);
-    let memory = mine.learn("Retry at once").await;
+    let (mine, theirs) = two_tenants(database);
+    let memory = mine.learn_lesson("Retry at once").await;
     for story in [&mine, &theirs] {
-        let mut runs = [story.run("a"), story.run("b")];
+        let mut runs = [story.new_run("a"), story.new_run("b")];
         for run in &mut runs {
-            // Both tenants' events name a memory of mine, and the gateway is told so.
+            // The events of both tenants name a memory of the first, and the gateway records it.
             run.arrival.run.memories.presented = vec![memory.id];
             let id = &run.arrival.run.run_id;
             database.one.record_presented(&story.key, id, &[memory.id]).await.expect("recording");
         }
-        story.count_batch(&runs, super::story::moment(0)).await;
-        story.sample().await;
+        story.count_batch(&runs, super::scenario::time_at(0)).await;
+        story.draw_sample().await;
     }
     for _ in 0..4 {
-        let claim = mine.claim(LONG_S).await;
+        let claim = mine.claim_next(LONG_S).await;
         let own = claim.retrospective.key == mine.key;
-        let run = run(&claim.retrospective.key, claim.run.run_id.as_str());
-        assert_eq!(IncomingBody::Inline(body(&claim)), run.body, "the same names, another run");
+        let run = new_run(&claim.retrospective.key, claim.run.run_id.as_str());
+        assert_eq!(IncomingBody::Inline(body_bytes(&claim)), run.body, "the same names, another run");
         assert_eq!(claim.memories.len(), usize::from(own));
         assert_eq!(claim.presented.len(), usize::from(own));
         assert!(
             claim
                 .earlier
                 .iter()
-                .all(|one| one.result == Some(found(claim.retrospective.key.tenant.as_str())))
+                .all(|one| one.result == Some(result_with_finding(claim.retrospective.key.tenant.as_str())))
         );
-        let result = found(claim.retrospective.key.tenant.as_str());
-        mine.finish(&claim, &result).await.expect("finishing");
+        let result = result_with_finding(claim.retrospective.key.tenant.as_str());
+        mine.finish_claim(&claim, &result).await.expect("finishing");
     }
-    let id = mine.retrospective().await.id;
-    let whole = |tenant| database.one.retrospective(tenant, id);
+    let id = mine.latest_retrospective().await.id;
+    let whole = |tenant| database.one.find_retrospective(tenant, id);
     let own = whole(&mine.key.tenant).await.expect("reading").expect("it is mine");
     assert_eq!(own.investigations.len(), 2);
     assert_eq!(whole(&theirs.key.tenant).await.expect("reading"), None);
 }
 
-/// A run, a retrospective and a proposal of mine are nothing to them: not to name, not to read, not to decide.
+/// Runs, retrospectives and proposals of one tenant cannot be named, read or decided by the other.
 pub async fn manual_retrospectives_keep_tenants_apart(database: &Database) {
-    let (mine, theirs) = two(database);
-    let id = super::manual::proposed(&mine, "Retry at once").await;
-    let missing = Untriggered::UnknownRun { run: run_id("a"), workflow: theirs.key.workflow.clone() };
-    assert_eq!(super::manual::ask(&theirs, "q", &["a"]).await, Err(missing), "they have no such run");
-    theirs.count(&["a"]).await;
-    assert_eq!(super::manual::ask(&theirs, "q", &["a"]).await, Ok(Step::Done), "their request is not mine");
-    let read = |tenant| database.one.proposal(tenant, id);
+    let (mine, theirs) = two_tenants(database);
+    let id = super::manual::create_proposal(&mine, "Retry at once").await;
+    let missing = TriggerError::UnknownRun { run: run_id("a"), workflow: theirs.key.workflow.clone() };
+    assert_eq!(
+        super::manual::trigger_manual(&theirs, "q", &["a"]).await,
+        Err(missing),
+        "they have no such run"
+    );
+    theirs.count_runs(&["a"]).await;
+    assert_eq!(
+        super::manual::trigger_manual(&theirs, "q", &["a"]).await,
+        Ok(CommitResult::Done),
+        "their request is not mine"
+    );
+    let read = |tenant| database.one.find_proposal(tenant, id);
     assert_eq!(read(&theirs.key.tenant).await.expect("reading"), None);
     let all = ProposalFilter { limit: 9, ..Default::default() };
-    assert_eq!(theirs.store.proposals(&theirs.key.tenant, &all).await.expect("listing"), []);
+    assert_eq!(theirs.store.list_proposals(&theirs.key.tenant, &all).await.expect("listing"), []);
     let never = |_: &ProposalFacts| panic!("there is nothing for them to decide");
     let foreign = theirs.store.decide_proposal(&theirs.key.tenant, id, &never).await.expect("deciding");
     assert_eq!(foreign, None);
     assert!(read(&mine.key.tenant).await.expect("reading").is_some_and(|row| row.decision.is_none()));
-    super::manual::accepted(&mine, id).await.expect("it is mine and open");
-    assert_eq!(theirs.memories().await, []);
+    super::manual::accept_proposal(&mine, id).await.expect("it is mine and open");
+    assert_eq!(theirs.list_memories().await, []);
 }
 
-fn body(claim: &Claim) -> Vec<u8> {
+fn body_bytes(claim: &Claim) -> Vec<u8> {
     match &claim.body {
         StoredBody::Inline(body) => body.clone(),
-        other => panic!("the story's bodies are inline, not {other:?}"),
+        other => panic!("the scenario's bodies are inline, not {other:?}"),
     }
 }
 
-/// A writer sees and changes memories of its own tenant only, and similarity never looks further.
+/// A writer sees and changes memories of its own tenant only, and similarity compares only those.
 pub async fn closing_keeps_tenants_apart(database: &Database) {
-    let (mine, theirs) = two(database);
-    mine.learn("Retry at once").await;
+    let (mine, theirs) = two_tenants(database);
+    mine.learn_lesson("Retry at once").await;
     let id = theirs
-        .settle(["a", "b"], &|claim| if claim.number == 1 { found("Retry at once") } else { nothing() })
+        .settle_window(["a", "b"], &|claim| {
+            if claim.number == 1 { result_with_finding("Retry at once") } else { empty_result() }
+        })
         .await;
-    let decide = |facts| Ok(mine.closing(facts, super::story::moment(10)));
-    let foreign = database.one.close(&mine.key.tenant, id, super::story::moment(10), &decide).await;
-    assert_eq!(foreign.expect("closing"), Step::Unknown);
-    assert_eq!(theirs.close(id).await, Step::Done);
-    // Theirs is new and tentative: mine confirmed nothing, and mine is as it was.
+    let decide = |facts| Ok(mine.decide_closing(facts, super::scenario::time_at(10)));
+    let foreign =
+        database.one.close_retrospective(&mine.key.tenant, id, super::scenario::time_at(10), &decide).await;
+    assert_eq!(foreign.expect("closing"), CommitResult::NotFound);
+    assert_eq!(theirs.close_retrospective(id).await, CommitResult::Done);
+    // The second tenant's memory is new and tentative: the first tenant's memory did not confirm it and did not
+    // change.
     let statuses = |memories: Vec<retro_core::memory::Memory>| -> Vec<_> {
         memories.into_iter().map(|memory| (memory.status, memory.observed_runs)).collect()
     };
-    assert_eq!(statuses(theirs.memories().await), [(Status::Tentative, 1)]);
-    assert_eq!(statuses(mine.memories().await), [(Status::Active, 2)]);
-    super::write::delete(&mine, mine.memories().await[0].id, "gone").await.expect("it lives");
-    let id = theirs.settle(["c", "d"], &|_| found("Retry at once")).await;
-    theirs.close(id).await;
+    assert_eq!(statuses(theirs.list_memories().await), [(MemoryStatus::Tentative, 1)]);
+    assert_eq!(statuses(mine.list_memories().await), [(MemoryStatus::Active, 2)]);
+    super::write::delete_memory(&mine, mine.list_memories().await[0].id, "gone")
+        .await
+        .expect("the memory is living");
+    let id = theirs.settle_window(["c", "d"], &|_| result_with_finding("Retry at once")).await;
+    theirs.close_retrospective(id).await;
     assert_eq!(
-        statuses(theirs.memories().await),
-        [(Status::Active, 3)],
+        statuses(theirs.list_memories().await),
+        [(MemoryStatus::Active, 3)],
         "my tombstone forbids nothing of theirs"
     );
 }
 
-/// Runs, epochs, memories, tombstones and changes of the same names are somebody else's.
+/// Runs, epochs, memories, tombstones and changes with equal names are not loaded from the other tenant.
 pub async fn what_a_writer_is_told_keeps_tenants_apart(database: &Database) {
-    let (mine, mut theirs) = two(database);
+    let (mine, mut theirs) = two_tenants(database);
     theirs.policy.failure_pause_s = 0;
-    let memory = mine.learn("lesson").await.id;
-    let gone = mine.learn("Retry at once").await.id;
-    super::write::delete(&mine, gone, "gone").await.expect("it lives");
-    let first = theirs.settle(["lesson 1", "lesson 2"], &|_| failed()).await;
-    theirs.close(first).await;
-    theirs.sample().await;
-    let presented = [memory, gone].map(|memory| Presented::own(memory, true)).to_vec();
-    theirs.investigate(&|_| found_about("another lesson", None, presented.clone())).await;
-    let second = theirs.retrospective().await;
+    let memory = mine.learn_lesson("lesson").await.id;
+    let gone = mine.learn_lesson("Retry at once").await.id;
+    super::write::delete_memory(&mine, gone, "gone").await.expect("the memory is living");
+    let first = theirs.settle_window(["lesson 1", "lesson 2"], &|_| failed_result()).await;
+    theirs.close_retrospective(first).await;
+    theirs.draw_sample().await;
+    let presented = [memory, gone].map(|memory| PresentedMemory::from_own_workflow(memory, true)).to_vec();
+    theirs.investigate_all(&|_| result_about("another lesson", None, presented.clone())).await;
+    let second = theirs.latest_retrospective().await;
     assert_eq!(second.epoch, 2);
     let told = closing_facts(&theirs, second.id).await;
     assert_eq!(told.writer.previous_epoch, None, "their only one before it failed");
@@ -168,163 +186,179 @@ pub async fn what_a_writer_is_told_keeps_tenants_apart(database: &Database) {
         (0, 0, 0)
     );
     assert_eq!((told.window.len(), told.investigations.len()), (2, 2));
-    assert_eq!((told.history.spent.len(), told.history.sightings.len()), (2, 0));
-    // The positive control: the same questions about mine have answers.
-    mine.count(&["a", "b"]).await;
-    mine.sample().await;
-    mine.investigate(&|_| found_about("another lesson", None, presented.clone())).await;
-    let told = closing_facts(&mine, mine.retrospective().await.id).await;
+    assert_eq!((told.history.spending.len(), told.history.investigated_runs.len()), (2, 0));
+    // The positive control: for the owner the same queries return results.
+    mine.count_runs(&["a", "b"]).await;
+    mine.draw_sample().await;
+    mine.investigate_all(&|_| result_about("another lesson", None, presented.clone())).await;
+    let told = closing_facts(&mine, mine.latest_retrospective().await.id).await;
     assert_eq!(told.writer.previous_epoch, Some(2));
     assert_eq!((told.writer.memories.len(), told.writer.tombstones.len()), (2, 1));
-    assert_eq!((told.history.spent.len(), told.history.sightings.len()), (6, 4));
+    assert_eq!((told.history.spending.len(), told.history.investigated_runs.len()), (6, 4));
 }
 
-/// Another tenant's memory answers exactly like a missing one.
+/// Deleting another tenant's memory fails as for a missing one.
 pub async fn deleting_keeps_tenants_apart(database: &Database) {
-    let (mine, theirs) = two(database);
-    let memory = mine.learn("Retry at once").await.id;
-    assert_eq!(super::write::delete(&theirs, memory, "request").await, Ok(Step::Unknown));
-    assert_eq!(mine.memories().await[0].status, Status::Active);
-    assert_eq!(super::write::delete(&mine, memory, "request").await, Ok(Step::Done));
+    let (mine, theirs) = two_tenants(database);
+    let memory = mine.learn_lesson("Retry at once").await.id;
+    assert_eq!(super::write::delete_memory(&theirs, memory, "request").await, Ok(CommitResult::NotFound));
+    assert_eq!(mine.list_memories().await[0].status, MemoryStatus::Active);
+    assert_eq!(super::write::delete_memory(&mine, memory, "request").await, Ok(CommitResult::Done));
 }
 
-/// Nobody is handed, opens, or counts another's memory.
+/// No tenant receives, opens or counts another's memory.
 pub async fn recalling_keeps_tenants_apart(database: &Database) {
-    let (mine, theirs) = two(database);
-    let (own, foreign) = (mine.learn("Retry at once").await, theirs.learn("Retry at once").await);
+    let (mine, theirs) = two_tenants(database);
+    let (own, foreign) =
+        (mine.learn_lesson("Retry at once").await, theirs.learn_lesson("Retry at once").await);
     assert_ne!(own.id, foreign.id, "ids are derived from the tenant, too");
     let run = run_id("a");
     database.one.record_presented(&theirs.key, &run, &[own.id, foreign.id]).await.expect("recording");
-    database.one.record_read(&theirs.key, &run, own.id).await.expect("nothing happens");
+    database.one.record_read(&theirs.key, &run, own.id).await.expect("the call does nothing");
     for (story, memory, presentations) in [(&mine, &own, 0), (&theirs, &foreign, 1)] {
-        let found = database.one.candidates(&story.key, &step(), 0).await.expect("recalling");
+        let found = database.one.load_candidates(&story.key, &test_step(), 0).await.expect("recalling");
         let found: Vec<_> = found.into_iter().map(|one| (one.memory.id, one.presentations)).collect();
         assert_eq!(found, [(memory.id, presentations)]);
     }
     for (story, memory, met) in [(&mine, &own, false), (&theirs, &foreign, true)] {
-        story.count(&["a", "b"]).await;
-        story.sample().await;
-        let shown = Presented::own(memory.id, false);
+        story.count_runs(&["a", "b"]).await;
+        story.draw_sample().await;
+        let shown = PresentedMemory::from_own_workflow(memory.id, false);
         let of_run =
             |claim: &Claim| if claim.run.run_id == run && met { vec![shown.clone()] } else { Vec::new() };
         story
-            .investigate(&|claim| {
+            .investigate_all(&|claim| {
                 assert_eq!(claim.presented, of_run(claim), "{}", story.key);
-                nothing()
+                empty_result()
             })
             .await;
     }
-    let read = |tenant, id| database.one.memory(tenant, id);
+    let read = |tenant, id| database.one.find_memory(tenant, id);
     assert_eq!(read(&mine.key.tenant, own.id).await.expect("reading"), Some(own.clone()));
     assert_eq!(read(&theirs.key.tenant, own.id).await.expect("reading"), None);
 }
 
-/// Theirs is never meant by me, and never makes mine ambiguous.
+/// A reference never resolves to another tenant's memory and is never made ambiguous by one.
 pub async fn naming_keeps_tenants_apart(database: &Database) {
-    // The first memories of these workflows, one of each tenant, have ids that begin alike.
-    let mine = Story::new(&*database.one, "mine", "w112848");
-    let theirs = Story::new(&*database.two, "theirs", "w2495");
-    let (own, foreign) = (mine.learn("Retry at once").await.id, theirs.learn("Retry at once").await.id);
-    let short = name(&own.short());
-    assert_eq!(own.short(), foreign.short(), "the case is about nothing");
+    // The first memories of these workflows, one per tenant, have ids with the same first digits.
+    let mine = Scenario::new(&*database.one, "mine", "w112848");
+    let theirs = Scenario::new(&*database.two, "theirs", "w2495");
+    let (own, foreign) =
+        (mine.learn_lesson("Retry at once").await.id, theirs.learn_lesson("Retry at once").await.id);
+    let short = parse_ref(&own.short_id());
+    assert_eq!(own.short_id(), foreign.short_id(), "the case would test nothing");
     for (key, id) in [(&mine.key, own), (&theirs.key, foreign)] {
-        assert_eq!(resolve(&*database.one, &key.tenant, short).await.expect("naming"), Ok(id));
-        assert_eq!(database.one.named(&key.tenant, short).await.expect("naming"), [id]);
+        assert_eq!(resolve_memory_ref(&*database.one, &key.tenant, short).await.expect("recording"), Ok(id));
+        assert_eq!(database.one.find_memory_ids(&key.tenant, short).await.expect("recording"), [id]);
     }
-    let lone = mine.learn("Wait 5 seconds").await.id;
-    let short = name(&lone.short());
-    let of_mine = resolve(&*database.two, &mine.key.tenant, short).await.expect("naming");
+    let lone = mine.learn_lesson("Wait 5 seconds").await.id;
+    let short = parse_ref(&lone.short_id());
+    let of_mine = resolve_memory_ref(&*database.two, &mine.key.tenant, short).await.expect("recording");
     assert_eq!(of_mine, Ok(lone), "the positive control");
-    for nobody in [theirs.key.tenant, tenant("nobody")] {
-        let missing = resolve(&*database.two, &nobody, short).await.expect("naming");
-        assert_eq!(missing, Err(Unnamed::Missing(short)), "{nobody}");
-        assert_eq!(database.two.named(&nobody, lone.into()).await.expect("naming"), []);
+    for nobody in [theirs.key.tenant, test_tenant("nobody")] {
+        let missing = resolve_memory_ref(&*database.two, &nobody, short).await.expect("recording");
+        assert_eq!(missing, Err(UnresolvedRef::Missing(short)), "{nobody}");
+        assert_eq!(database.two.find_memory_ids(&nobody, lone.into()).await.expect("recording"), []);
     }
 }
 
-/// Every listing and every look-up of the people's port.
+/// Covers every query of the operator's port.
 pub async fn every_question_keeps_tenants_apart(database: &Database) {
-    let (mine, theirs) = two(database);
-    let memory = mine.learn("Retry at once").await.id;
-    super::write::delete(&mine, memory, "gone").await.expect("it lives");
-    let id = mine.retrospective().await.id;
+    let (mine, theirs) = two_tenants(database);
+    let memory = mine.learn_lesson("Retry at once").await.id;
+    super::write::delete_memory(&mine, memory, "gone").await.expect("the memory is living");
+    let id = mine.latest_retrospective().await.id;
     let store = &database.two;
-    assert_eq!(store.tenants().await.expect("listing"), std::slice::from_ref(&mine.key.tenant));
+    assert_eq!(store.list_tenants().await.expect("listing"), std::slice::from_ref(&mine.key.tenant));
     for (key, sees) in [(&mine.key, 1), (&theirs.key, 0)] {
         let tenant = &key.tenant;
         let runs = RunFilter { limit: 9, ..Default::default() };
-        assert_eq!(store.runs(tenant, &runs).await.expect("runs").len(), 2 * sees);
-        assert_eq!(store.ordinals(key).await.expect("ordinals").len(), 2 * sees);
-        assert_eq!(store.runs_met(key, memory, None, 9).await.expect("runs met").len(), 2 * sees);
-        assert_eq!(store.workflows(tenant).await.expect("workflows").len(), sees);
+        assert_eq!(store.list_runs(tenant, &runs).await.expect("runs").len(), 2 * sees);
+        assert_eq!(store.list_ordinals(key).await.expect("ordinals").len(), 2 * sees);
+        assert_eq!(
+            store.list_run_exposures(key, memory, None, 9).await.expect("run exposures").len(),
+            2 * sees
+        );
+        assert_eq!(store.list_workflows(tenant).await.expect("workflows").len(), sees);
         let memories = MemoryFilter { limit: 9, ..Default::default() };
-        assert_eq!(store.memories(tenant, &memories).await.expect("memories").len(), sees);
-        assert_eq!(store.history(tenant, memory).await.expect("history").len(), 3 * sees);
-        assert_eq!(store.changes(key).await.expect("changes").len(), 3 * sees);
-        assert_eq!(store.tombstones(key).await.expect("tombstones").len(), sees);
-        let all = store.retrospectives(tenant, None, 9).await.expect("retrospectives");
+        assert_eq!(store.list_memories(tenant, &memories).await.expect("memories").len(), sees);
+        assert_eq!(store.list_memory_changes(tenant, memory).await.expect("history").len(), 3 * sees);
+        assert_eq!(store.list_workflow_changes(key).await.expect("changes").len(), 3 * sees);
+        assert_eq!(store.list_tombstones(key).await.expect("tombstones").len(), sees);
+        let all = store.list_retrospectives(tenant, None, 9).await.expect("retrospectives");
         assert_eq!(all.len(), sees);
-        let one = store.retrospective(tenant, id).await.expect("retrospective");
+        let one = store.find_retrospective(tenant, id).await.expect("retrospective");
         assert_eq!(usize::from(one.is_some()), sees);
-        let report = store.report(tenant, id).await.expect("report");
+        let report = store.find_report(tenant, id).await.expect("report");
         assert_eq!(usize::from(report.is_some()), sees);
     }
     let of_mine = |message: &Message| message.tenant == mine.key.tenant;
-    assert!(store.unsent(100).await.expect("reading").iter().all(of_mine), "each message says whose it is");
+    assert!(
+        store.list_unsent_messages(100).await.expect("reading").iter().all(of_mine),
+        "each message says whose it is"
+    );
 }
 
-/// Theirs may hold anything that they sent.
+/// A dead letter may contain anything that its tenant sent.
 pub async fn dead_letters_keep_tenants_apart(database: &Database) {
-    let mine = NewDeadLetter { tenant: Some(tenant("mine")), ..letter(1) };
-    let theirs = NewDeadLetter { tenant: Some(tenant("theirs")), ..letter(2) };
-    let nobodys = NewDeadLetter { tenant: None, ..letter(3) };
+    let mine = NewDeadLetter { tenant: Some(test_tenant("mine")), ..new_dead_letter(1) };
+    let theirs = NewDeadLetter { tenant: Some(test_tenant("theirs")), ..new_dead_letter(2) };
+    let nobodys = NewDeadLetter { tenant: None, ..new_dead_letter(3) };
     for letter in [&mine, &theirs, &nobodys] {
-        database.one.bury(letter).await.expect("burying");
+        database.one.store_dead_letter(letter).await.expect("storing");
     }
     let filter = DeadLetterFilter { limit: 9, ..Default::default() };
     for (name, own) in [("mine", &mine), ("theirs", &theirs), ("default", &nobodys)] {
-        let all = database.two.dead_letters(&tenant(name), &filter).await.expect("listing");
-        assert_eq!(all.iter().map(|one| &one.letter).collect::<Vec<_>>(), [own], "{name}");
+        let all = database.two.list_dead_letters(&test_tenant(name), &filter).await.expect("listing");
+        assert_eq!(all.iter().map(|one| &one.message).collect::<Vec<_>>(), [own], "{name}");
         for letter in [&mine, &theirs, &nobodys] {
-            let one = database.two.dead_letter(&tenant(name), letter.id()).await.expect("reading");
+            let one = database.two.find_dead_letter(&test_tenant(name), letter.id()).await.expect("reading");
             assert_eq!(one.is_some(), letter == own, "{name}");
         }
     }
 }
 
-/// Another tenant's retrospective and letter answer like missing ones, and stay as they are.
+/// Another tenant's retrospective and dead letter are treated as missing and do not change.
 pub async fn steering_keeps_tenants_apart(database: &Database) {
-    let (mine, theirs) = two(database);
-    let letter = fail(&mine, ["a", "b"]).await;
-    assert_eq!(reopen(&theirs, letter, "eve").await, Reopened::Unknown);
-    assert!(matches!(reopen(&mine, letter, "ann").await, Reopened::Now(_)));
-    assert_eq!(database.two.acts(&theirs.key.tenant, letter.0).await.expect("reading"), []);
-    let open = mine.retrospective().await;
-    assert_eq!(cancel(&theirs, &open, "eve").await, Cancelled::Unknown);
-    assert_eq!(mine.retrospective().await, open);
-    assert!(matches!(cancel(&mine, &open, "ann").await, Cancelled::Now { .. }));
-    assert_eq!(database.two.acts(&theirs.key.tenant, open.id.0).await.expect("reading"), []);
+    let (mine, theirs) = two_tenants(database);
+    let letter = fail_retrospective(&mine, ["a", "b"]).await;
+    assert_eq!(reopen_failed(&theirs, letter, "eve").await, ReopenResult::NotFound);
+    assert!(matches!(reopen_failed(&mine, letter, "ann").await, ReopenResult::Opened(_)));
+    assert_eq!(database.two.list_audit_rows(&theirs.key.tenant, letter.0).await.expect("reading"), []);
+    let open = mine.latest_retrospective().await;
+    assert_eq!(cancel_retrospective(&theirs, &open, "eve").await, CancelResult::NotFound);
+    assert_eq!(mine.latest_retrospective().await, open);
+    assert!(matches!(cancel_retrospective(&mine, &open, "ann").await, CancelResult::Cancelled { .. }));
+    assert_eq!(database.two.list_audit_rows(&theirs.key.tenant, open.id.0).await.expect("reading"), []);
 }
 
-/// Another tenant's letter and batch answer like missing ones, and stay as they are.
+/// Another tenant's dead letter and batch are treated as missing and do not change.
 pub async fn replaying_keeps_tenants_apart(database: &Database) {
-    let (t, theirs) = (tenant("t"), tenant("theirs"));
-    let id = database.one.bury(&letter(1)).await.expect("burying");
-    let eve = act("eve");
-    assert_eq!(database.two.replay(&theirs, id, None, &eve).await.expect("asking"), Replayed::Unknown);
-    let aside = database.two.discard(&theirs, &[id], &eve).await.expect("asking");
-    assert_eq!(aside, [Discarded::Unknown]);
-    assert_eq!(database.two.content(&theirs, id, None).await.expect("asking"), None);
-    let batch = start(database, &[id], Pace::default()).await;
-    assert_eq!(database.two.batch(&theirs, batch, 9).await.expect("asking"), None);
-    assert_eq!(database.two.batches(&theirs, 9).await.expect("asking"), []);
-    let called_off = database.two.cancel_batch(&theirs, batch, &eve).await.expect("asking");
-    assert_eq!(called_off, BatchCancelled::Unknown);
-    assert!(
-        database.two.batch(&t, batch, 9).await.expect("asking").is_some_and(|(row, _)| row.state.is_open())
+    let (t, theirs) = (test_tenant("t"), test_tenant("theirs"));
+    let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
+    let eve = new_act("eve");
+    assert_eq!(
+        database.two.replay_dead_letter(&theirs, id, None, &eve).await.expect("requesting"),
+        RequestReplayResult::NotFound
     );
-    replay(database, id, "ann").await;
-    assert_eq!(database.two.replays(&theirs, id).await.expect("asking"), []);
-    assert_eq!(database.two.replays(&t, id).await.expect("asking").len(), 1);
-    assert!(database.two.content(&t, id, None).await.expect("asking").is_some());
+    let aside = database.two.discard_dead_letters(&theirs, &[id], &eve).await.expect("requesting");
+    assert_eq!(aside, [DiscardResult::NotFound]);
+    assert_eq!(database.two.find_replay_content(&theirs, id, None).await.expect("requesting"), None);
+    let batch = start_batch(database, &[id], ReplayPace::default()).await;
+    assert_eq!(database.two.find_replay_batch(&theirs, batch, 9).await.expect("requesting"), None);
+    assert_eq!(database.two.list_replay_batches(&theirs, 9).await.expect("requesting"), []);
+    let called_off = database.two.cancel_replay_batch(&theirs, batch, &eve).await.expect("requesting");
+    assert_eq!(called_off, CancelBatchResult::NotFound);
+    assert!(
+        database
+            .two
+            .find_replay_batch(&t, batch, 9)
+            .await
+            .expect("requesting")
+            .is_some_and(|(row, _)| row.state.is_open())
+    );
+    request_replay(database, id, "ann").await;
+    assert_eq!(database.two.list_replays(&theirs, id).await.expect("requesting"), []);
+    assert_eq!(database.two.list_replays(&t, id).await.expect("requesting").len(), 1);
+    assert!(database.two.find_replay_content(&t, id, None).await.expect("requesting").is_some());
 }

@@ -1,4 +1,4 @@
-//! `retro git`.
+//! Arguments of `retro git`.
 
 use std::path::PathBuf;
 
@@ -6,24 +6,26 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Git {
-    /// Name an agent's run in the commits that it makes, so that what becomes of their pull request is known to be the run's.
+    /// Install a git hook that names the agent's run in its commits, so that the outcome of their pull request can be
+    /// attributed to the run.
     ///
-    /// Installs a hook `prepare-commit-msg` where git looks for it (`core.hooksPath`, or the folder that all working trees
-    /// of the repository share). It adds the trailers `Retro-Run` and `Retro-Prompt-Version` from the variables RETRO_RUN_ID,
-    /// RETRO_WORKFLOW and RETRO_PROMPT_VERSION; without the first it does nothing, and it never stops a commit. Commits that a
-    /// rebase moves stay those of the runs that made them.
+    /// Installs the hook `prepare-commit-msg` in the directory where git looks for hooks (`core.hooksPath`, or the
+    /// directory that all working trees of the repository share). The hook adds the trailers `Retro-Run` and
+    /// `Retro-Prompt-Version` from the variables RETRO_RUN_ID, RETRO_WORKFLOW and RETRO_PROMPT_VERSION. Without
+    /// RETRO_RUN_ID it does nothing, and it never stops a commit. Commits that a rebase moves keep the run that made
+    /// them.
     InstallHook(InstallHook),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InstallHook {
-    /// The repository, or a folder in it [default: where you are].
+    /// Repository, or a directory in it [default: current directory].
     #[arg(long, value_name = "DIR")]
     pub(crate) repository: Option<PathBuf>,
-    /// Where somebody else's hook stands at the place: keep it, and run it before ours.
+    /// Keep an existing hook and run it before this one.
     #[arg(long, conflicts_with = "uninstall")]
     pub(crate) chain: bool,
-    /// Take the hook away, and put back the one that was kept.
+    /// Remove the hook and restore the one that was kept by `--chain`.
     #[arg(long)]
     pub(crate) uninstall: bool,
 }

@@ -1,27 +1,28 @@
-//! `retro losses`.
+//! Arguments of `retro losses`.
 
 use clap::Subcommand;
 use retro_store::broker::LossKey;
 
-use super::who::ActArgs;
+use super::audit::AuditArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Losses {
-    /// List what was lost with the broker, has not come again since and was closed by nobody; of every tenant.
+    /// List messages of all tenants that were lost with the broker's data and were neither received again nor closed.
     List {
-        /// With those that were closed, and who closed each and why.
+        /// Include closed losses, with who closed each and why.
         #[arg(long)]
         all: bool,
     },
-    /// Close losses that were told wrongly, or that nobody misses: `retro doctor` does not count them any more. They are kept.
+    /// Close losses that were reported wrongly or that nobody misses. `retro doctor` no longer counts them; they stay
+    /// stored.
     Close {
-        /// Their ids, as `retro losses list` prints them.
+        /// Ids of losses, as `retro losses list` prints them.
         #[arg(value_name = "ID", required_unless_present = "all")]
         ids: Vec<LossKey>,
-        /// Every open loss is meant.
+        /// Close all open losses.
         #[arg(long, conflicts_with = "ids")]
         all: bool,
         #[command(flatten)]
-        act: ActArgs,
+        act: AuditArgs,
     },
 }

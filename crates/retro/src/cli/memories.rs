@@ -1,55 +1,58 @@
-//! `retro memories`.
+//! Arguments of `retro memories`.
 
 use clap::Subcommand;
 use retro_core::id::{MemoryRef, Step, Workflow};
-use retro_core::memory::Status;
+use retro_core::memory::MemoryStatus;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Memories {
-    /// List memories, heaviest first.
+    /// List memories, highest weight first.
     List {
-        /// Only of this workflow.
+        /// Filter by workflow.
         #[arg(long)]
         workflow: Option<Workflow>,
-        /// Only of this step.
+        /// Filter by step.
         #[arg(long)]
         step: Option<Step>,
-        /// Only of this status: tentative, active, archived, deleted, superseded or graduated.
-        #[arg(long, value_parser = status)]
-        status: Option<Status>,
-        /// At most so many.
+        /// Filter by status: tentative, active, archived, deleted, superseded or graduated.
+        #[arg(long, value_parser = parse_memory_status)]
+        status: Option<MemoryStatus>,
+        /// Maximum number of memories.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
     /// Show one memory in full.
     Show {
-        /// Its id, or 8 or more of the id's first digits.
+        /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
     },
     /// Show every change of a memory and its reason.
     Why {
-        /// Its id, or 8 or more of the id's first digits.
+        /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Compare the runs that met a memory with those that did not: does it help?
+    /// Show whether a memory helps: compare the outcomes of runs with and without it.
     Effect {
-        /// Its id, or 8 or more of the id's first digits.
+        /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Delete a memory; a tombstone keeps anything similar away for a time.
+    /// Delete a memory; a tombstone blocks similar memories for a time.
     Delete {
-        /// Its id, or 8 or more of the id's first digits.
+        /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
-        /// Why: it stands in the change log and in every later refusal.
+        /// Reason for the change log; also shown when a similar memory is refused.
         #[arg(long)]
         reason: String,
-        /// Identifies this request, so that repeating it changes nothing [default: derived from id and reason].
+        /// Id of this request; repeating a request has no effect [default: derived from id and reason].
         #[arg(long)]
         request: Option<String>,
     },
 }
 
-pub(super) fn status(text: &str) -> Result<Status, String> {
-    let known = || Status::ALL.map(Status::as_str).join(", ");
-    Status::ALL.into_iter().find(|one| one.as_str() == text).ok_or_else(|| format!("one of: {}", known()))
+pub(super) fn parse_memory_status(text: &str) -> Result<MemoryStatus, String> {
+    let known = || MemoryStatus::ALL.map(MemoryStatus::as_str).join(", ");
+    MemoryStatus::ALL
+        .into_iter()
+        .find(|one| one.as_str() == text)
+        .ok_or_else(|| format!("expected one of: {}", known()))
 }

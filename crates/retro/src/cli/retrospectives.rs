@@ -1,101 +1,101 @@
-//! `retro retrospectives`, and what manual ones propose.
+//! Arguments of `retro retrospectives` and `retro proposals`.
 
 use clap::{Args, Subcommand};
 use retro_core::id::{ProposalId, RetrospectiveId, RunId, Workflow};
 use retro_store::ProposalStatus;
 
-use super::who::{ActArgs, Request};
+use super::audit::{AuditArgs, RequestArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Retrospectives {
-    /// List retrospectives, the newest first.
+    /// List retrospectives, newest first.
     List {
-        /// Only of this workflow.
+        /// Filter by workflow.
         #[arg(long)]
         workflow: Option<Workflow>,
-        /// At most so many.
+        /// Maximum number of rows.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show one retrospective: window, sample, investigations, and what a manual one proposes.
+    /// Show one retrospective: window, sample, investigations and, for a manual one, its proposals.
     Show {
-        /// Its id.
+        /// Id of the retrospective.
         id: RetrospectiveId,
     },
-    /// Call off an open retrospective: its runs are released, and the workflow pauses before it opens the next one.
+    /// Cancel an open retrospective: its runs return to the window, and the workflow pauses before its next one.
     Cancel {
-        /// Its id.
+        /// Id of the retrospective.
         id: RetrospectiveId,
         #[command(flatten)]
-        act: ActArgs,
+        act: AuditArgs,
     },
-    /// Look into named runs, whatever the window holds: a manual retrospective, which proposes and changes nothing.
+    /// Start a manual retrospective of the given runs, independent of the window. It only makes proposals.
     Trigger(Trigger),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Trigger {
-    /// The workflow of the runs.
+    /// Workflow of the runs.
     #[arg(long)]
     pub(crate) workflow: Workflow,
-    /// The runs, separated by commas, or several times; at most 20. They stay in the window.
+    /// Runs to investigate, at most 20, separated by commas; may be repeated. They stay in the window.
     #[arg(long, required = true, value_delimiter = ',', value_name = "RUN,…")]
     pub(crate) runs: Vec<RunId>,
-    /// What you want to know. The heuristics read no question; proposals that share words with it come first.
+    /// Question to answer. The heuristics do not interpret it, but proposals that share words with it come first.
     #[arg(long, value_name = "QUESTION")]
     pub(crate) focus: Option<String>,
     #[command(flatten)]
-    pub(crate) request: Request,
+    pub(crate) request: RequestArgs,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Proposals {
     /// List proposals, those of the newest retrospective first.
     List {
-        /// Only of this workflow.
+        /// Filter by workflow.
         #[arg(long)]
         workflow: Option<Workflow>,
-        /// Only of this retrospective.
+        /// Filter by retrospective.
         #[arg(long)]
         retrospective: Option<RetrospectiveId>,
-        /// Only of this status: open, accepted or refused.
-        #[arg(long, value_parser = proposal_status)]
+        /// Filter by status: open, accepted or refused.
+        #[arg(long, value_parser = parse_proposal_status)]
         status: Option<ProposalStatus>,
-        /// At most so many.
+        /// Maximum number of rows.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show one proposal: what it says, the runs that show it, what was decided.
+    /// Show one proposal: its text, the runs that support it, and the decision.
     Show {
-        /// Its id.
+        /// Id of the proposal.
         id: ProposalId,
     },
-    /// Make a memory of a proposal: active, with its runs as evidence.
+    /// Accept a proposal: store it as an active memory, with its runs as evidence.
     Accept {
-        /// Its id.
+        /// Id of the proposal.
         id: ProposalId,
-        /// Accept although a tombstone forbids it, for this reason; it stands in the change log.
+        /// Accept despite a tombstone, for this reason, which is stored in the change log.
         #[arg(long, value_name = "REASON")]
         despite_tombstone: Option<String>,
         #[command(flatten)]
-        request: Request,
+        request: RequestArgs,
     },
-    /// Refuse a proposal; it is kept with the reason.
+    /// Refuse a proposal; it stays stored with the reason.
     Refuse {
-        /// Its id.
+        /// Id of the proposal.
         id: ProposalId,
-        /// Why.
+        /// Reason for the refusal.
         #[arg(long)]
         reason: String,
         #[command(flatten)]
-        request: Request,
+        request: RequestArgs,
     },
 }
 
-fn proposal_status(text: &str) -> Result<ProposalStatus, String> {
+fn parse_proposal_status(text: &str) -> Result<ProposalStatus, String> {
     let known = || ProposalStatus::ALL.map(ProposalStatus::as_str).join(", ");
     ProposalStatus::ALL
         .into_iter()
         .find(|one| one.as_str() == text)
-        .ok_or_else(|| format!("one of: {}", known()))
+        .ok_or_else(|| format!("expected one of: {}", known()))
 }

@@ -1,70 +1,70 @@
-//! `retro rules`.
+//! Arguments of `retro rules`.
 
 use clap::Subcommand;
 use retro_core::id::{MemoryRef, ReviewBatchId};
-use retro_core::memory::Status;
+use retro_core::memory::MemoryStatus;
 use retro_core::review::Repository;
 
-use super::memories::status;
-use super::who::ActArgs;
+use super::audit::AuditArgs;
+use super::memories::parse_memory_status;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rules {
-    /// List rules, heaviest first.
+    /// List rules, highest weight first.
     List {
-        /// Only of this repository: owner/name, after its host unless that is github.com.
-        #[arg(long, value_parser = repository)]
+        /// Filter by repository, as owner/name, prefixed by its host unless that is github.com.
+        #[arg(long, value_parser = parse_repository)]
         repo: Option<Repository>,
-        /// Only of this status: tentative, active, archived, deleted, superseded or graduated.
-        #[arg(long, value_parser = status)]
-        status: Option<Status>,
-        /// At most so many.
+        /// Filter by status: tentative, active, archived, deleted, superseded or graduated.
+        #[arg(long, value_parser = parse_memory_status)]
+        status: Option<MemoryStatus>,
+        /// Maximum number of rules.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show one rule in full: what it says, who asked for it, and why it is quarantined if it is.
+    /// Show one rule in full: its text, who asked for it, and why it is quarantined if it is.
     Show {
-        /// Its id, or 8 or more of the id's first digits.
+        /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,
     },
     /// Show every change of a rule and its reason.
     Why {
-        /// Its id, or 8 or more of the id's first digits.
+        /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Vouch for a rule that is tentative, quarantined or archived: it is active from now on.
+    /// Activate a rule that is tentative, quarantined or archived.
     Promote {
-        /// Its id, or 8 or more of the id's first digits.
+        /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,
         #[command(flatten)]
-        act: ActArgs,
-        /// Identifies this request, so that repeating it changes nothing [default: derived from what is asked].
+        act: AuditArgs,
+        /// Id of this request; repeating a request has no effect [default: derived from the arguments].
         #[arg(long)]
         request: Option<String>,
     },
-    /// Delete a rule; a tombstone keeps anything similar away for a time.
+    /// Delete a rule; a tombstone blocks similar rules for a time.
     Retire {
-        /// Its id, or 8 or more of the id's first digits.
+        /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,
         #[command(flatten)]
-        act: ActArgs,
-        /// Identifies this request, so that repeating it changes nothing [default: derived from what is asked].
+        act: AuditArgs,
+        /// Id of this request; repeating a request has no effect [default: derived from the arguments].
         #[arg(long)]
         request: Option<String>,
     },
-    /// What became of reviews: list the reports, the newest first, or show one.
+    /// List the reports about reviews, newest first, or show one.
     Reports {
-        /// Show this one.
+        /// Id of the report to show.
         id: Option<ReviewBatchId>,
-        /// Only of this repository.
-        #[arg(long, value_parser = repository)]
+        /// Filter by repository.
+        #[arg(long, value_parser = parse_repository)]
         repo: Option<Repository>,
-        /// At most so many.
+        /// Maximum number of reports.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
 }
 
-pub(crate) fn repository(text: &str) -> Result<Repository, String> {
+pub(crate) fn parse_repository(text: &str) -> Result<Repository, String> {
     Repository::new(text).map_err(|error| error.to_string())
 }

@@ -1,27 +1,27 @@
-//! `retro doctor`: what the program needs, looked at one by one, each with what to do when it is missing.
+//! `retro doctor`: checks everything the program needs and says what to do about a failure.
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use retro_bus::{Bus, BusConfig, BusError, NatsServer, Role, Upkeep, topology};
+use retro_bus::{Bus, BusConfig, BusError, NatsServer, Role, TopologyMode, topology};
 use retro_config::Config;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::Exit;
-use super::ready::missing_at;
+use super::ready::find_missing;
 use crate::cli::Output;
 use crate::instance::Instance;
-use crate::policies::PolicyBook;
+use crate::policies::PolicySource;
 use crate::{embedder, output, store};
 
-/// A broker that is there is connected to within milliseconds; one that is far away, within this.
-const BROKER_WITHIN: Duration = Duration::from_secs(3);
-/// How often the connection is looked at until then.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Longest time for connecting to the broker. A local one takes milliseconds, a remote one well below this.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Interval at which the connection is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     what: &'static str,
@@ -30,7 +30,7 @@ struct Check {
 }
 
 impl Check {
-    fn of(what: &'static str, looked: anyhow::Result<String>) -> Self {
+    fn from_result(what: &'static str, looked: anyhow::Result<String>) -> Self {
         match looked {
             Ok(detail) => Self { what, ok: true, detail },
             Err(problem) => Self { what, ok: false, detail: format!("{problem:#}") },
@@ -38,61 +38,62 @@ impl Check {
     }
 }
 
-/// Looks at everything and prints it; not in order when anything is missing.
-pub(crate) async fn run(config: &Config, output: Output) -> anyhow::Result<Exit> {
+/// Runs and prints all checks. Exits with [`Exit::ProblemFound`] when any of them fails.
+pub(crate) async fn run_command(config: &Config, output: Output) -> anyhow::Result<Exit> {
     let running = Instance::find(&config.data_dir);
     let checks = vec![
-        Check::of("data folder", writable(&config.data_dir)),
-        Check::of("database", database(config).await),
-        Check::of("retention", retention(config).await),
-        Check::of("lost", losses(config).await),
-        Check::of("nats-server", broker(config, running.as_ref()).await),
-        Check::of("HTTP address", address(config, running.as_ref()).await),
-        Check::of("webhooks", webhooks(config)),
-        Check::of("pipelines", pipelines(config)),
-        Check::of("embedder", embedder::looked_at(config).await),
+        Check::from_result("data folder", check_data_folder(&config.data_dir)),
+        Check::from_result("database", check_database(config).await),
+        Check::from_result("retention", check_retention(config).await),
+        Check::from_result("lost", check_losses(config).await),
+        Check::from_result("nats-server", check_broker(config, running.as_ref()).await),
+        Check::from_result("HTTP address", check_http_address(config, running.as_ref()).await),
+        Check::from_result("webhooks", check_webhooks(config)),
+        Check::from_result("pipelines", check_pipelines(config)),
+        Check::from_result("embedder", embedder::check_embedder(config).await),
     ];
     let in_order = checks.iter().all(|check| check.ok);
-    output::data(output, &checks, || {
+    output::print_data(output, &checks, || {
         let line = |check: &Check| {
             format!("{} {:<13} {}", if check.ok { "ok " } else { "BAD" }, check.what, check.detail)
         };
         checks.iter().map(line).collect::<Vec<_>>().join("\n")
     })?;
-    Ok(if in_order { Exit::Done } else { Exit::NotInOrder })
+    Ok(if in_order { Exit::Done } else { Exit::ProblemFound })
 }
 
-fn writable(data_dir: &Path) -> anyhow::Result<String> {
+fn check_data_folder(data_dir: &Path) -> anyhow::Result<String> {
     std::fs::create_dir_all(data_dir)?;
     let probe = data_dir.join("doctor.probe");
     std::fs::write(&probe, b"probe")?;
     std::fs::remove_file(&probe)?;
-    Ok(format!("{} can be written", data_dir.display()))
+    Ok(format!("{} is writable", data_dir.display()))
 }
 
-async fn database(config: &Config) -> anyhow::Result<String> {
-    let name = store::name(config);
-    if store::is_to_be_made(config) {
-        return Ok(format!("{name} is not there yet; `retro up` or `retro migrate` makes it"));
+async fn check_database(config: &Config) -> anyhow::Result<String> {
+    let name = store::database_name(config);
+    if store::is_not_created(config) {
+        return Ok(format!("{name} does not exist yet; `retro up` or `retro migrate` creates it"));
     }
-    let store = store::open(config).await?;
-    let health = store.health().await?;
+    let store = store::open_store(config).await?;
+    let health = store.load_health().await?;
     Ok(format!(
-        "{name}: {} migrations, {} events seen, {} messages unsent, {} investigations waiting, {} dead letters open",
+        "{name}: {} migrations, {} events seen, {} messages unsent, {} investigations waiting, {} dead \
+         letters open",
         health.migrations,
         health.events_seen,
         health.outbox_unsent,
-        store.claimable().await?,
+        store.count_claimable().await?,
         health.dead_letters_open
     ))
 }
 
-/// How much was purged, so that a person sees that it happens.
-async fn retention(config: &Config) -> anyhow::Result<String> {
-    if store::is_to_be_made(config) {
-        return Ok("nothing is kept yet".to_owned());
+/// Reports how much was purged, so that an operator sees that retention works.
+async fn check_retention(config: &Config) -> anyhow::Result<String> {
+    if store::is_not_created(config) {
+        return Ok("nothing is stored yet".to_owned());
     }
-    let rows = store::open(config).await?.purges().await?;
+    let rows = store::open_store(config).await?.list_retention_totals().await?;
     let Some(last) = rows.iter().map(|row| row.last).max() else {
         return Ok("nothing was purged yet".to_owned());
     };
@@ -100,13 +101,14 @@ async fn retention(config: &Config) -> anyhow::Result<String> {
     Ok(format!("purged so far: {}; the last at {last:.0}", told.join(", ")))
 }
 
-/// What went with the broker's data. Bad as long as something that is known by name has neither come again nor been closed.
-async fn losses(config: &Config) -> anyhow::Result<String> {
-    if store::is_to_be_made(config) {
+/// Reports what was lost with the broker's data. Fails as long as a loss that is known by name was neither received
+/// again nor closed.
+async fn check_losses(config: &Config) -> anyhow::Result<String> {
+    if store::is_not_created(config) {
         return Ok("nothing".to_owned());
     }
-    let store = store::open(config).await?;
-    let (open, closed) = (store.losses().await?, store.closed_losses().await?.len());
+    let store = store::open_store(config).await?;
+    let (open, closed) = (store.list_losses().await?, store.list_closed_losses().await?.len());
     let closed = match closed {
         0 => String::new(),
         closed => format!("; {closed} closed, see `retro losses list --all`"),
@@ -114,8 +116,8 @@ async fn losses(config: &Config) -> anyhow::Result<String> {
     let told = open.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     if open.iter().any(|loss| loss.message.is_some()) {
         anyhow::bail!(
-            "lost with the broker's data, to be emitted again or, by their ids, delivered again at GitHub; what is not \
-             missed is closed by `retro losses close`: {told}{closed}"
+            "lost with the broker's data; emit these again, redeliver them by id at GitHub, or close what \
+             nobody misses with `retro losses close`: {told}{closed}"
         );
     }
     Ok(if told.is_empty() {
@@ -125,15 +127,15 @@ async fn losses(config: &Config) -> anyhow::Result<String> {
     })
 }
 
-/// The broker that is used answers; where none runs, there is one to start.
-async fn broker(config: &Config, running: Option<&Instance>) -> anyhow::Result<String> {
+/// Checks that the configured or supervised broker answers; where none runs, that there is a nats-server to start.
+async fn check_broker(config: &Config, running: Option<&Instance>) -> anyhow::Result<String> {
     if let Some(url) = &config.nats_url {
-        reach_broker(config, url.expose()).await?;
-        return Ok(format!("not supervised: {url} is used, and answers"));
+        check_broker_answers(config, url.expose()).await?;
+        return Ok(format!("not supervised: {url} answers"));
     }
-    let (path, version) = NatsServer::usable(config.nats_server.as_deref()).await?;
+    let (path, version) = NatsServer::find_usable(config.nats_server.as_deref()).await?;
     if let Some(instance) = running {
-        reach_broker(config, &instance.nats_url)
+        check_broker_answers(config, &instance.nats_url)
             .await
             .with_context(|| format!("the broker of `retro up` (pid {})", instance.pid))?;
         return Ok(format!("{} {version} answers", path.display()));
@@ -141,23 +143,29 @@ async fn broker(config: &Config, running: Option<&Instance>) -> anyhow::Result<S
     Ok(format!("{} {version}", path.display()))
 }
 
-/// Asks the broker for something small, and whose it is. One that refuses the question, or has no streams yet, answers all the same.
-async fn reach_broker(config: &Config, url: &str) -> anyhow::Result<()> {
-    let bus = Bus::connect(BusConfig { upkeep: Upkeep::Look, ..BusConfig::new(url, "retro-doctor") }).await?;
-    let mut looks = tokio::time::interval(LOOK_EVERY);
+/// Sends the broker a small request and checks that its streams belong to this database. A broker that refuses the
+/// request, or has no streams yet, counts as answering.
+async fn check_broker_answers(config: &Config, url: &str) -> anyhow::Result<()> {
+    let bus = Bus::connect(BusConfig {
+        topology_mode: TopologyMode::Verify,
+        ..BusConfig::new(url, "retro-doctor")
+    })
+    .await?;
+    let mut looks = tokio::time::interval(POLL_INTERVAL);
     let connected = async {
-        while bus.problem().is_some() {
+        while bus.connection_problem().is_some() {
             looks.tick().await;
         }
     };
-    if tokio::time::timeout(BROKER_WITHIN, connected).await.is_err()
-        && let Some(problem) = bus.problem()
+    if tokio::time::timeout(BROKER_TIMEOUT, connected).await.is_err()
+        && let Some(problem) = bus.connection_problem()
     {
         bail!("{problem}");
     }
-    // A database that cannot be read is told of by its own check; without it nothing is compared.
-    let _ = store::introduce(config, &bus).await;
-    for problem in topology::check(&bus, &[Role::Counter]).await {
+    // A database that cannot be read fails its own check; without its identity the owner of the streams is not
+    // compared.
+    let _ = store::set_bus_database(config, &bus).await;
+    for problem in topology::find_problems(&bus, &[Role::Counter]).await {
         match problem {
             BusError::Missing(_) | BusError::Refused { .. } => {}
             other => bail!("{other}"),
@@ -166,10 +174,10 @@ async fn reach_broker(config: &Config, url: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn address(config: &Config, running: Option<&Instance>) -> anyhow::Result<String> {
+async fn check_http_address(config: &Config, running: Option<&Instance>) -> anyhow::Result<String> {
     if let Some(instance) = running {
         instance.check_alive(&config.data_dir)?;
-        return match missing_at(instance.http_address()?).await {
+        return match find_missing(instance.http_address()?).await {
             None => Ok(format!("`retro up` (pid {}) is ready at {}", instance.pid, instance.http_url)),
             Some(missing) => bail!("`retro up` (pid {}) is not ready: {missing}", instance.pid),
         };
@@ -180,25 +188,29 @@ async fn address(config: &Config, running: Option<&Instance>) -> anyhow::Result<
     }
 }
 
-/// Whether there is a bridge. None is no mistake; one that leaves everything alone is.
-fn webhooks(config: &Config) -> anyhow::Result<String> {
-    if !config.is_bridged() {
-        return Ok("none are taken: there is no github_secret".to_owned());
+/// Checks the bridge. Not having one is fine; one that ignores every webhook is not.
+fn check_webhooks(config: &Config) -> anyhow::Result<String> {
+    if !config.has_bridge_secret() {
+        return Ok("none are accepted: github_secret is not set".to_owned());
     }
     if config.github_tenants()?.is_empty() {
         anyhow::bail!(
-            "github_tenants is empty, so every webhook is left alone; say whose each repository is"
+            "github_tenants is empty, so every webhook is ignored; map each repository to a tenant"
         );
     }
     let of_tenants = config.github_tenant_secrets().map_err(anyhow::Error::msg)?;
     let secrets = config.github_secrets().len() + of_tenants.len();
-    Ok(format!("taken at {}{}, signed by one of {secrets}", config.bridge_listen, retro_github::ROUTE))
+    Ok(format!(
+        "accepted at {}{}, signed with one of {secrets} secrets",
+        config.bridge_listen,
+        retro_github::ROUTE
+    ))
 }
 
-fn pipelines(config: &Config) -> anyhow::Result<String> {
-    PolicyBook::load(config.pipelines.as_deref())?;
+fn check_pipelines(config: &Config) -> anyhow::Result<String> {
+    PolicySource::load(config.pipelines.as_deref())?;
     Ok(config
         .pipelines
         .as_ref()
-        .map_or("the built-in policy holds".to_owned(), |path| path.display().to_string()))
+        .map_or("the built-in policy applies".to_owned(), |path| path.display().to_string()))
 }

@@ -1,8 +1,9 @@
-//! `retro git`: what names runs in commits. A hook of git's writes the trailers by which the bridge finds them again.
+//! `retro git`: installs a git hook that names runs in commits. Its trailers let the bridge find the run of a commit
+//! again.
 //!
-//! The hook is a shell script that needs nothing of ours, so it works wherever the repository is, and goes on working when
-//! the program is gone. Whose hook a file is says its second line: the checksum of the lines below. One that somebody
-//! wrote or changed is never overwritten and never taken away.
+//! The hook is a shell script without any dependency on this program, so it works wherever the repository is and
+//! keeps working after the program is uninstalled. Its second line holds the checksum of the lines below. A hook that
+//! someone else wrote or changed is never overwritten and never removed.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -18,29 +19,29 @@ use super::Exit;
 use crate::cli::{Git, InstallHook, Output};
 use crate::output;
 
-/// The hook by its name at git.
-const HOOK: &str = "prepare-commit-msg";
-/// Where a hook goes that was there before, when it is chained; ours looks for it there.
-const BEFORE: &str = "prepare-commit-msg.before-retro";
-/// What the hook does.
-const SCRIPT: &str = include_str!("git/prepare-commit-msg.sh");
-/// How its second line begins; the checksum of the lines below follows.
-const MARK: &str = "# retro git install-hook: the lines below are untouched while their SHA-256 is ";
+/// File name of the hook.
+const HOOK_NAME: &str = "prepare-commit-msg";
+/// File name under which `--chain` keeps an existing hook; our hook runs it from there.
+const CHAINED_HOOK_NAME: &str = "prepare-commit-msg.before-retro";
+/// Body of the hook.
+const HOOK_SCRIPT: &str = include_str!("git/prepare-commit-msg.sh");
+/// Start of the hook's second line; the checksum of the lines below follows.
+const CHECKSUM_MARK: &str = "# retro git install-hook: the lines below are untouched while their SHA-256 is ";
 
-/// What was done.
+/// Result of the command.
 #[derive(Debug, Serialize)]
-struct Installed {
-    /// The hook's file.
+struct HookReport {
+    /// Path of the hook.
     hook: PathBuf,
-    /// What became of it.
-    did: Did,
-    /// The hook of somebody else that runs before ours.
+    /// Change that was made.
+    did: HookChange,
+    /// Path of another hook that runs before ours.
     chained: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Did {
+enum HookChange {
     Installed,
     Updated,
     WasInstalled,
@@ -48,142 +49,152 @@ enum Did {
     WasNotInstalled,
 }
 
-/// What stands at the hook's place.
+/// State of an existing hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Nothing,
-    /// Ours as this version writes it.
-    Ours,
-    /// Ours as another version wrote it, untouched since.
-    OursOfBefore,
+enum ExistingHook {
+    Missing,
+    /// Our hook as this version writes it.
+    Current,
+    /// Our hook as another version wrote it, unchanged since.
+    Outdated,
     Foreign,
 }
 
-pub(super) fn run(output: Output, command: &Git) -> anyhow::Result<Exit> {
+pub(super) fn run_command(output: Output, command: &Git) -> anyhow::Result<Exit> {
     let Git::InstallHook(args) = command;
-    let hooks = hooks_folder(args.repository.as_deref())?;
-    let did = if args.uninstall { uninstall(&hooks)? } else { install(&hooks, args)? };
-    let before = hooks.join(BEFORE);
+    let hooks = find_hooks_folder(args.repository.as_deref())?;
+    let did = if args.uninstall { uninstall_hook(&hooks)? } else { install_hook(&hooks, args)? };
+    let before = hooks.join(CHAINED_HOOK_NAME);
     let chained = before.symlink_metadata().is_ok().then_some(before);
-    let done = Installed { hook: hooks.join(HOOK), did, chained };
-    output::data(output, &done, || sentence(&done))?;
+    let done = HookReport { hook: hooks.join(HOOK_NAME), did, chained };
+    output::print_data(output, &done, || describe_change(&done))?;
     Ok(Exit::Done)
 }
 
-fn sentence(done: &Installed) -> String {
+fn describe_change(done: &HookReport) -> String {
     let hook = done.hook.display();
     let did = match done.did {
-        Did::Installed => format!("{hook} is installed"),
-        Did::Updated => format!("{hook} is brought to this version"),
-        Did::WasInstalled => format!("{hook} had been installed before"),
-        Did::Removed => return format!("{hook} is removed"),
-        Did::WasNotInstalled => return format!("{hook} is not ours, or not there: nothing was removed"),
+        HookChange::Installed => format!("{hook} is installed"),
+        HookChange::Updated => format!("{hook} is updated"),
+        HookChange::WasInstalled => format!("{hook} was already installed"),
+        HookChange::Removed => return format!("{hook} is removed"),
+        HookChange::WasNotInstalled => {
+            return format!("{hook} is not ours or does not exist: nothing was removed");
+        }
     };
     let chained = done.chained.as_ref().map(|before| format!("; {} runs before it", before.display()));
     let chained = chained.unwrap_or_default();
     format!(
-        "{did}{chained}\ncommits name the run where RETRO_RUN_ID, RETRO_WORKFLOW and RETRO_PROMPT_VERSION say it"
+        "{did}{chained}\ncommits name the run if RETRO_RUN_ID is set, with RETRO_WORKFLOW and RETRO_PROMPT_VERSION"
     )
 }
 
-/// Where git looks for hooks: `core.hooksPath`, or the folder that all working trees of the repository share.
-fn hooks_folder(repository: Option<&Path>) -> anyhow::Result<PathBuf> {
+/// Returns the folder where git looks for hooks: `core.hooksPath`, or the one that all working trees of the
+/// repository share.
+fn find_hooks_folder(repository: Option<&Path>) -> anyhow::Result<PathBuf> {
     let repository = repository.unwrap_or(Path::new("."));
     let asked = Command::new("git")
         .args(["rev-parse", "--git-path", "hooks"])
         .current_dir(repository)
         .output()
-        .with_context(|| format!("git cannot be asked about {}; is it installed?", repository.display()))?;
+        .with_context(|| format!("cannot run git in {}; is it installed?", repository.display()))?;
     if !asked.status.success() {
         let told = String::from_utf8_lossy(&asked.stderr);
-        bail!("{} has no hooks: {}; name a repository by --repository", repository.display(), told.trim());
+        bail!(
+            "{} is not a repository with hooks: {}; name one with --repository",
+            repository.display(),
+            told.trim()
+        );
     }
-    let folder = String::from_utf8(asked.stdout).context("the hooks' folder has a name that is not UTF-8")?;
-    // Git answers from where it was asked.
+    let folder = String::from_utf8(asked.stdout).context("the name of the hooks folder is not UTF-8")?;
+    // Git answers with a path relative to where it was asked.
     Ok(repository.join(folder.trim_end_matches('\n')))
 }
 
-fn install(hooks: &Path, args: &InstallHook) -> anyhow::Result<Did> {
+fn install_hook(hooks: &Path, args: &InstallHook) -> anyhow::Result<HookChange> {
     fs::create_dir_all(hooks).with_context(|| {
-        format!("{} cannot be a folder of hooks; see git config core.hooksPath", hooks.display())
+        format!("cannot create the hooks folder {}; see git config core.hooksPath", hooks.display())
     })?;
-    let hook = hooks.join(HOOK);
-    let did = match found(&hook)? {
-        Found::Ours => return Ok(Did::WasInstalled),
-        Found::OursOfBefore => Did::Updated,
-        Found::Nothing => Did::Installed,
-        Found::Foreign if args.chain => {
-            chain(hooks)?;
-            Did::Installed
+    let hook = hooks.join(HOOK_NAME);
+    let did = match inspect_hook(&hook)? {
+        ExistingHook::Current => return Ok(HookChange::WasInstalled),
+        ExistingHook::Outdated => HookChange::Updated,
+        ExistingHook::Missing => HookChange::Installed,
+        ExistingHook::Foreign if args.chain => {
+            set_hook_aside(hooks)?;
+            HookChange::Installed
         }
-        Found::Foreign => bail!(
-            "{} is somebody else's and was left as it is; --chain keeps it as {BEFORE} and runs it before ours",
+        ExistingHook::Foreign => bail!(
+            "{} was not installed by retro and was left unchanged; --chain keeps it as {CHAINED_HOOK_NAME} \
+             and runs it before ours",
             hook.display()
         ),
     };
-    write(hooks)?;
+    write_hook(hooks)?;
     Ok(did)
 }
 
-/// Keeps the hook that is there under another name. One that was kept before is not given up for it.
-fn chain(hooks: &Path) -> anyhow::Result<()> {
-    let (hook, before) = (hooks.join(HOOK), hooks.join(BEFORE));
+/// Renames the existing hook so that ours can run it. Fails when another hook was already kept that way.
+fn set_hook_aside(hooks: &Path) -> anyhow::Result<()> {
+    let (hook, before) = (hooks.join(HOOK_NAME), hooks.join(CHAINED_HOOK_NAME));
     if before.symlink_metadata().is_ok() {
         bail!(
-            "{} cannot be kept as {BEFORE}: another hook is kept there; make one of the two and take the other away",
+            "{} cannot be kept as {CHAINED_HOOK_NAME}: another hook is kept there already; merge the two and \
+             remove one",
             hook.display()
         );
     }
     fs::rename(&hook, &before).with_context(|| format!("{} cannot be renamed", hook.display()))
 }
 
-/// Takes ours away, and puts back what was there before.
-fn uninstall(hooks: &Path) -> anyhow::Result<Did> {
-    let (hook, before) = (hooks.join(HOOK), hooks.join(BEFORE));
-    if matches!(found(&hook)?, Found::Nothing | Found::Foreign) {
-        return Ok(Did::WasNotInstalled);
+/// Removes our hook and restores the one that was there before.
+fn uninstall_hook(hooks: &Path) -> anyhow::Result<HookChange> {
+    let (hook, before) = (hooks.join(HOOK_NAME), hooks.join(CHAINED_HOOK_NAME));
+    if matches!(inspect_hook(&hook)?, ExistingHook::Missing | ExistingHook::Foreign) {
+        return Ok(HookChange::WasNotInstalled);
     }
     if before.symlink_metadata().is_ok() {
-        fs::rename(&before, &hook).with_context(|| format!("{} cannot be put back", before.display()))?;
+        fs::rename(&before, &hook).with_context(|| format!("{} cannot be restored", before.display()))?;
     } else {
         fs::remove_file(&hook).with_context(|| format!("{} cannot be removed", hook.display()))?;
     }
-    Ok(Did::Removed)
+    Ok(HookChange::Removed)
 }
 
-fn found(hook: &Path) -> anyhow::Result<Found> {
+fn inspect_hook(hook: &Path) -> anyhow::Result<ExistingHook> {
     let kind = match hook.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Nothing),
-        kind => kind.with_context(|| format!("{} cannot be looked at", hook.display()))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(ExistingHook::Missing),
+        kind => kind.with_context(|| format!("{} cannot be inspected", hook.display()))?,
     };
-    // A link leads to a file of somebody's, whatever is in it.
+    // A symbolic link leads to a file of someone else, whatever its content.
     if !kind.is_file() {
-        return Ok(Found::Foreign);
+        return Ok(ExistingHook::Foreign);
     }
     let text = fs::read(hook).with_context(|| format!("{} cannot be read", hook.display()))?;
-    Ok(String::from_utf8(text).map_or(Found::Foreign, |text| whose(&text)))
+    Ok(String::from_utf8(text).map_or(ExistingHook::Foreign, |text| classify_hook(&text)))
 }
 
-fn whose(text: &str) -> Found {
-    let marked = text.strip_prefix("#!/bin/sh\n").and_then(|rest| rest.strip_prefix(MARK));
+fn classify_hook(text: &str) -> ExistingHook {
+    let marked = text.strip_prefix("#!/bin/sh\n").and_then(|rest| rest.strip_prefix(CHECKSUM_MARK));
     match marked.and_then(|rest| rest.split_once('\n')) {
-        _ if text == whole() => Found::Ours,
-        Some((sum, script)) if sum == sha256_hex(script.as_bytes()) => Found::OursOfBefore,
-        _ => Found::Foreign,
+        _ if text == render_hook() => ExistingHook::Current,
+        Some((sum, script)) if sum == sha256_hex(script.as_bytes()) => ExistingHook::Outdated,
+        _ => ExistingHook::Foreign,
     }
 }
 
-/// The hook's file.
-fn whole() -> String {
-    format!("#!/bin/sh\n{MARK}{}\n{SCRIPT}", sha256_hex(SCRIPT.as_bytes()))
+/// Renders the complete hook.
+fn render_hook() -> String {
+    format!("#!/bin/sh\n{CHECKSUM_MARK}{}\n{HOOK_SCRIPT}", sha256_hex(HOOK_SCRIPT.as_bytes()))
 }
 
-/// Writes the hook beside its place and puts it there at once: git never runs half of it.
-fn write(hooks: &Path) -> anyhow::Result<()> {
-    let (hook, new) = (hooks.join(HOOK), hooks.join(format!("{HOOK}.{}", std::process::id())));
+/// Writes the hook to a temporary file and renames it, so that git never runs a partial hook.
+fn write_hook(hooks: &Path) -> anyhow::Result<()> {
+    let (hook, new) = (hooks.join(HOOK_NAME), hooks.join(format!("{HOOK_NAME}.{}", std::process::id())));
     let put = || -> std::io::Result<()> {
         let mut file = fs::File::create(&new)?;
-        file.write_all(whole().as_bytes())?;
+        file.write_all(render_hook().as_bytes())?;
+        // Before the rename: git ignores a hook that is not executable.
         file.set_permissions(Permissions::from_mode(0o755))?;
         file.sync_all()?;
         fs::rename(&new, &hook)
@@ -198,19 +209,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hook_is_ours_until_somebody_changes_it() {
-        assert_eq!(whose(&whole()), Found::Ours);
+    fn a_hook_is_ours_until_it_is_edited() {
+        assert_eq!(classify_hook(&render_hook()), ExistingHook::Current);
         let of_before =
-            |script: &str| format!("#!/bin/sh\n{MARK}{}\n{script}", sha256_hex(script.as_bytes()));
-        assert_eq!(whose(&of_before("exit 0\n")), Found::OursOfBefore);
+            |script: &str| format!("#!/bin/sh\n{CHECKSUM_MARK}{}\n{script}", sha256_hex(script.as_bytes()));
+        assert_eq!(classify_hook(&of_before("exit 0\n")), ExistingHook::Outdated);
         for foreign in [
-            whole() + "make lint\n",
-            whole().replacen("exit 0", "exit 1", 1),
+            render_hook() + "make lint\n",
+            render_hook().replacen("exit 0", "exit 1", 1),
             of_before("exit 0\n").replace("exit 0", "exit 1"),
-            SCRIPT.to_owned(),
+            HOOK_SCRIPT.to_owned(),
             String::new(),
         ] {
-            assert_eq!(whose(&foreign), Found::Foreign, "{foreign}");
+            assert_eq!(classify_hook(&foreign), ExistingHook::Foreign, "{foreign}");
         }
     }
 }

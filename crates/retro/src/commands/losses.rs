@@ -1,22 +1,22 @@
-//! `retro losses`: what was lost with the broker, and closing what was told wrongly. The broker is every tenant's, and so
-//! are these commands: they need the database itself.
+//! `retro losses`: lists and closes what was lost with the broker's data. The broker is shared by all tenants, so
+//! these commands need direct access to the database.
 
-use retro_core::steer::Act;
+use retro_core::cancel::Attribution;
 use retro_core::time::Clock as _;
 use retro_store::BrokerStore;
 use retro_store::broker::{ClosedLoss, Loss, LossKey};
 use serde::Serialize;
 
 use super::Exit;
-use super::letters::redact;
-use super::read::Asked;
-use crate::cli::{ActArgs, Losses};
+use super::dead_letters::redact_text;
+use super::queries::CommandContext;
+use crate::cli::{AuditArgs, Losses};
 use crate::clock::SystemClock;
 use crate::output;
 
-/// Carries out a command about losses.
-pub(crate) async fn run(
-    asked: &Asked<'_>,
+/// Runs a command about losses.
+pub(crate) async fn run_command(
+    asked: &CommandContext<'_>,
     store: &dyn BrokerStore,
     command: &Losses,
 ) -> anyhow::Result<Exit> {
@@ -26,62 +26,67 @@ pub(crate) async fn run(
     }
 }
 
-/// A loss as it is printed.
+/// A loss in printable form.
 #[derive(Debug, Serialize)]
 struct LossView {
     id: String,
     #[serde(flatten)]
     loss: Loss,
     #[serde(skip_serializing_if = "Option::is_none")]
-    closed: Option<Act>,
+    closed: Option<Attribution>,
 }
 
 impl LossView {
-    fn open(loss: Loss) -> Self {
+    fn from_open(loss: Loss) -> Self {
         Self { id: loss.key().to_string(), loss, closed: None }
     }
 
-    fn closed(ClosedLoss { loss, act }: ClosedLoss) -> Self {
-        Self { closed: Some(act), ..Self::open(loss) }
+    fn from_closed(ClosedLoss { loss, act }: ClosedLoss) -> Self {
+        Self { closed: Some(act), ..Self::from_open(loss) }
     }
 
-    fn line(&self) -> String {
-        let closed = self.closed.as_ref().map(|Act { by, reason, at }| {
-            // Anybody's words: escaped, so that a terminal is not moved by them.
+    fn format_line(&self) -> String {
+        let closed = self.closed.as_ref().map(|Attribution { by, reason, at }| {
+            // Text that someone typed: escaped, so that it cannot control the terminal.
             format!("; closed by {} at {at:.0}: {}", by.escape_debug(), reason.escape_debug())
         });
         format!("{}  {}{}", self.id, self.loss, closed.unwrap_or_default())
     }
 }
 
-async fn list_losses(asked: &Asked<'_>, store: &dyn BrokerStore, all: bool) -> anyhow::Result<Exit> {
-    let mut rows: Vec<LossView> = store.losses().await?.into_iter().map(LossView::open).collect();
+async fn list_losses(asked: &CommandContext<'_>, store: &dyn BrokerStore, all: bool) -> anyhow::Result<Exit> {
+    let mut rows: Vec<LossView> = store.list_losses().await?.into_iter().map(LossView::from_open).collect();
     if all {
-        rows.extend(store.closed_losses().await?.into_iter().map(LossView::closed));
+        rows.extend(store.list_closed_losses().await?.into_iter().map(LossView::from_closed));
         rows.sort_by_key(|row| row.loss.key());
     }
-    output::data(asked.output, &rows, || rows.iter().map(LossView::line).collect::<Vec<_>>().join("\n"))?;
+    output::print_data(asked.output, &rows, || {
+        rows.iter().map(LossView::format_line).collect::<Vec<_>>().join("\n")
+    })?;
     Ok(Exit::Done)
 }
 
-/// Closes the losses of these ids, or every open one where there is none.
+/// Closes the losses with these ids, or all open ones when `ids` is empty.
 async fn close_losses(
-    asked: &Asked<'_>,
+    asked: &CommandContext<'_>,
     store: &dyn BrokerStore,
     ids: &[LossKey],
-    act: &ActArgs,
+    act: &AuditArgs,
 ) -> anyhow::Result<Exit> {
-    let act = Act::new(&redact(&act.by), &redact(&act.reason), SystemClock.now())?;
+    let act = Attribution::new(&redact_text(&act.by), &redact_text(&act.reason), SystemClock.now())?;
+    // Without ids clap requires `--all`.
     let chosen = match ids {
-        [] => store.losses().await?.iter().map(Loss::key).collect(),
+        [] => store.list_losses().await?.iter().map(Loss::key).collect(),
         ids => ids.to_vec(),
     };
     let closed = store.close_losses(&chosen, &act).await?;
     for id in ids.iter().filter(|id| !closed.contains(id)) {
-        output::told(&format!("{id} is no open loss; `retro losses list --all` has them all"));
+        output::print_notice(&format!(
+            "{id} is not an open loss; `retro losses list --all` lists all losses"
+        ));
     }
     let ids: Vec<_> = closed.iter().map(ToString::to_string).collect();
-    output::data(asked.output, &ids, || {
+    output::print_data(asked.output, &ids, || {
         ids.iter().map(|id| format!("{id} is closed")).collect::<Vec<_>>().join("\n")
     })?;
     Ok(if closed.len() == chosen.len() { Exit::Done } else { Exit::NotFound })

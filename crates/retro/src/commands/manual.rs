@@ -1,25 +1,27 @@
-//! `retro retrospectives trigger` and `retro proposals`: asking for a look at named runs, and deciding what becomes of
-//! what it found. Both work beside a running process, which does the looking and sends the announcements.
+//! `retro retrospectives trigger` and `retro proposals`: starts manual retrospectives and decides on their proposals.
+//! Both write to the database; a running process does the investigation and sends the notices.
 
 use std::sync::Arc;
 
 use retro_config::Config;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::{ProposalId, WorkflowKey};
-use retro_core::manual::{Acceptance, Asked as AskedFor, Decision, Refusal, Undecided, Verdict};
-use retro_operator::{DecisionOutcome, Requests as _, terminal_columns};
-use retro_store::{ProposalFilter, Step, Store};
+use retro_core::manual::{
+    Acceptance, DecideError, DecisionRecord, ManualRequest as AskedFor, ProposalDecision, Refusal,
+};
+use retro_operator::{DecisionOutcome, ManualRequests as _, terminal_columns};
+use retro_store::{CommitResult, ProposalFilter, Store};
 use tokio::sync::Notify;
 
 use super::Exit;
-use super::read::{Asked, shown};
+use super::queries::{CommandContext, print_found};
 use crate::cli::{Proposals, Trigger};
-use crate::hands::Hands;
-use crate::policies::PolicyBook;
+use crate::operator_commands::OperatorCommands;
+use crate::policies::PolicySource;
 use crate::{embedder, output};
 
-pub(crate) async fn trigger(
-    asked: &Asked<'_>,
+pub(crate) async fn trigger_retrospective(
+    asked: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     args: &Trigger,
@@ -30,27 +32,28 @@ pub(crate) async fn trigger(
     runs.sort_unstable();
     runs.dedup();
     let names: Vec<_> = runs.iter().map(|run| run.as_str()).collect();
-    let request = given_or_derived(
+    let request = request_id(
         args.request.request.as_deref(),
         "look",
         &[&names.join(","), focus.as_deref().unwrap_or("")],
     );
     let by = args.request.by.clone();
     let wanted = AskedFor { request: request.clone(), by, runs, focus };
-    let (id, step) = match hands(config, store)?.trigger(&key, &wanted).await? {
-        Ok(opened) => opened,
-        Err(untriggered) => anyhow::bail!("nothing was opened: {untriggered}"),
-    };
-    let did = if step == Step::Done { "opened" } else { "had been opened by this request before" };
+    let (id, step) =
+        match build_operator_commands(config, store)?.trigger_retrospective(&key, &wanted).await? {
+            Ok(opened) => opened,
+            Err(untriggered) => anyhow::bail!("no retrospective was opened: {untriggered}"),
+        };
+    let did = if step == CommitResult::Done { "opened" } else { "was already opened by this request" };
     let answer = serde_json::json!({"retrospective": id, "request": request, "did": did});
-    output::data(asked.output, &answer, || {
-        format!("manual retrospective {id} {did}; `retro retrospectives show {id}` tells how far it is")
+    output::print_data(asked.output, &answer, || {
+        format!("manual retrospective {id} {did}; `retro retrospectives show {id}` shows its progress")
     })?;
     Ok(Exit::Done)
 }
 
-pub(crate) async fn proposals(
-    asked: &Asked<'_>,
+pub(crate) async fn run_proposals(
+    asked: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     command: &Proposals,
@@ -59,67 +62,78 @@ pub(crate) async fn proposals(
         Proposals::List { workflow, retrospective, status, limit } => {
             let (workflow, retrospective) = (workflow.clone(), *retrospective);
             let filter = ProposalFilter { workflow, retrospective, status: *status, limit: *limit };
-            let rows = store.proposals(asked.tenant, &filter).await?;
-            output::data(asked.output, &rows, || retro_operator::proposals(&rows, terminal_columns()))?;
+            let rows = store.list_proposals(asked.tenant, &filter).await?;
+            output::print_data(asked.output, &rows, || {
+                retro_operator::render_proposals(&rows, terminal_columns())
+            })?;
             Ok(Exit::Done)
         }
         Proposals::Show { id } => {
-            let found = store.proposal(asked.tenant, *id).await?;
-            shown(asked, found, "proposal", id, retro_operator::proposal)
+            let found = store.find_proposal(asked.tenant, *id).await?;
+            print_found(asked, found, "proposal", id, retro_operator::render_proposal)
         }
         Proposals::Accept { id, despite_tombstone, request } => {
             let acceptance = Acceptance {
-                request: given_or_derived(request.request.as_deref(), "accept", &[&id.to_string()]),
+                request: request_id(request.request.as_deref(), "accept", &[&id.to_string()]),
                 by: request.by.clone(),
                 despite_tombstone: despite_tombstone.clone(),
             };
-            let outcome = hands(config, store)?.accept(asked.tenant, *id, &acceptance).await?;
-            decided(asked, *id, "accepted", outcome)
+            let outcome = build_operator_commands(config, store)?
+                .accept_proposal(asked.tenant, *id, &acceptance)
+                .await?;
+            print_decision(asked, *id, "accepted", outcome)
         }
         Proposals::Refuse { id, reason, request } => {
             let refusal = Refusal {
-                request: given_or_derived(request.request.as_deref(), "refuse", &[&id.to_string()]),
+                request: request_id(request.request.as_deref(), "refuse", &[&id.to_string()]),
                 by: request.by.clone(),
                 reason: reason.clone(),
             };
-            let outcome = hands(config, store)?.refuse(asked.tenant, *id, &refusal).await?;
-            decided(asked, *id, "refused", outcome)
+            let outcome =
+                build_operator_commands(config, store)?.refuse_proposal(asked.tenant, *id, &refusal).await?;
+            print_decision(asked, *id, "refused", outcome)
         }
     }
 }
 
-/// Tells what was decided, now or before. The opposite of what was asked is no success.
-fn decided(
-    asked: &Asked<'_>,
+/// Prints the decision, made now or before. Exits with [`Exit::ProblemFound`] when an earlier decision was the
+/// opposite.
+fn print_decision(
+    asked: &CommandContext<'_>,
     id: ProposalId,
     wanted: &str,
     outcome: DecisionOutcome,
 ) -> anyhow::Result<Exit> {
     let (decision, did) = match outcome {
-        None => return shown(asked, None::<()>, "proposal", &id, |()| String::new()),
+        None => return print_found(asked, None::<()>, "proposal", &id, |()| String::new()),
         Some(Ok(decided)) => (decided.decision, "now"),
-        Some(Err(Undecided::Before(decision))) => (*decision, "before; nothing changed"),
+        Some(Err(DecideError::AlreadyDecided(decision))) => (*decision, "before; nothing changed"),
         Some(Err(undecided)) => anyhow::bail!("proposal {id} was not decided: {undecided}"),
     };
     let answer = serde_json::json!({"proposal": id, "decision": decision, "did": did});
-    output::data(asked.output, &answer, || format!("proposal {id} {} ({did})", told(&decision)))?;
-    Ok(if decision.verdict.as_str() == wanted { Exit::Done } else { Exit::NotInOrder })
+    output::print_data(asked.output, &answer, || {
+        format!("proposal {id} {} ({did})", describe_decision(&decision))
+    })?;
+    Ok(if decision.verdict.as_str() == wanted { Exit::Done } else { Exit::ProblemFound })
 }
 
-fn told(decision: &Decision) -> String {
+fn describe_decision(decision: &DecisionRecord) -> String {
     let by = &decision.by;
     match &decision.verdict {
-        Verdict::Accepted { memory, did } => format!("was accepted by {by} as memory {memory}: {did}"),
-        Verdict::Refused { reason } => format!("was refused by {by}: {reason}"),
+        ProposalDecision::Accepted { memory, did } => {
+            format!("was accepted by {by} as memory {memory}: {did}")
+        }
+        ProposalDecision::Refused { reason } => format!("was refused by {by}: {reason}"),
     }
 }
 
-fn hands(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Hands> {
-    let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
-    Ok(Hands::new(store, policies, embedder::source(config)?, Arc::new(Notify::new())))
+fn build_operator_commands(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<OperatorCommands> {
+    let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
+    Ok(OperatorCommands::new(store, policies, embedder::load_vector_source(config)?, Arc::new(Notify::new())))
 }
 
-fn given_or_derived(given: Option<&str>, what: &str, parts: &[&str]) -> String {
+fn request_id(given: Option<&str>, what: &str, parts: &[&str]) -> String {
+    // Derived from the arguments, so that repeating the command changes nothing.
     let derived = || format!("{what}-{}", &sha256_hex(parts.join("\n").as_bytes())[..16]);
     given.map_or_else(derived, str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! `retro memories`: list, show, why, effect, delete.
+//! `retro memories`: lists, shows, explains, compares and deletes memories.
 
 use std::sync::Arc;
 
@@ -7,21 +7,22 @@ use retro_core::canonical::sha256_hex;
 use retro_core::id::{MemoryId, MemoryRef};
 use retro_core::memory::Memory;
 use retro_operator::{
-    Effect, WithEffect, lists, memory_effect, memory_with_effect, terminal_columns, why_with_effect,
+    MemoryEffectView, WithEffect, find_history_with_effect, find_memory_effect, lists, memory_with_effect,
+    terminal_columns,
 };
-use retro_store::{MemoryFilter, Step, Store, Unnamed, resolve};
+use retro_store::{CommitResult, MemoryFilter, Store, UnresolvedRef, resolve_memory_ref};
 use retro_writer::Writer;
 use tokio::sync::Notify;
 
 use super::Exit;
-use super::read::{Asked, shown};
+use super::queries::{CommandContext, print_found};
 use crate::cli::Memories;
 use crate::clock::SystemClock;
 use crate::output;
-use crate::policies::PolicyBook;
+use crate::policies::PolicySource;
 
-pub(crate) async fn run(
-    asked: &Asked<'_>,
+pub(crate) async fn run_command(
+    asked: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     command: &Memories,
@@ -35,87 +36,101 @@ pub(crate) async fn run(
                 limit: *limit,
                 ..Default::default()
             };
-            let rows = store.memories(asked.tenant, &filter).await?;
-            output::data(asked.output, &rows, || lists::memories(&rows, terminal_columns()))?;
+            let rows = store.list_memories(asked.tenant, &filter).await?;
+            output::print_data(asked.output, &rows, || lists::render_memories(&rows, terminal_columns()))?;
             Ok(Exit::Done)
         }
-        Memories::Show { id } => match meant(asked, &*store, *id).await? {
-            Ok(id) => shown(asked, in_full(asked, &*store, id).await?, "memory", &id, retro_operator::memory),
+        Memories::Show { id } => match resolve_memory(asked, &*store, *id).await? {
+            Ok(id) => print_found(
+                asked,
+                find_with_effect(asked, &*store, id).await?,
+                "memory",
+                &id,
+                retro_operator::render_memory,
+            ),
             Err(exit) => Ok(exit),
         },
-        Memories::Why { id } => match meant(asked, &*store, *id).await? {
-            Ok(id) => why(asked, &*store, id).await,
+        Memories::Why { id } => match resolve_memory(asked, &*store, *id).await? {
+            Ok(id) => print_changes(asked, &*store, id).await,
             Err(exit) => Ok(exit),
         },
-        Memories::Effect { id } => match meant(asked, &*store, *id).await? {
+        Memories::Effect { id } => match resolve_memory(asked, &*store, *id).await? {
             Ok(id) => {
-                let effect = memory_effect(&*store, asked.tenant, id).await?;
-                shown(asked, effect, "memory", &id, Effect::text)
+                let effect = find_memory_effect(&*store, asked.tenant, id).await?;
+                print_found(asked, effect, "memory", &id, MemoryEffectView::render_text)
             }
             Err(exit) => Ok(exit),
         },
-        Memories::Delete { id, reason, request } => match meant(asked, &*store, *id).await? {
-            Ok(id) => delete(asked, config, store, id, reason, request.as_deref()).await,
+        Memories::Delete { id, reason, request } => match resolve_memory(asked, &*store, *id).await? {
+            Ok(id) => delete_memory(asked, config, store, id, reason, request.as_deref()).await,
             Err(exit) => Ok(exit),
         },
     }
 }
 
-/// The memory that was named, or how the command ends without one.
-pub(super) async fn meant(
-    asked: &Asked<'_>,
+/// Returns the id of the memory that `name` denotes, or the exit of the command when there is none or more than one.
+pub(super) async fn resolve_memory(
+    asked: &CommandContext<'_>,
     store: &dyn Store,
     name: MemoryRef,
 ) -> anyhow::Result<Result<MemoryId, Exit>> {
-    Ok(match resolve(store, asked.tenant, name).await? {
+    Ok(match resolve_memory_ref(store, asked.tenant, name).await? {
         Ok(id) => Ok(id),
-        Err(Unnamed::Missing(name)) => Err(shown(asked, None::<()>, "memory", &name, |()| String::new())?),
-        Err(ambiguous @ Unnamed::Ambiguous(_)) => {
-            output::told(&format!("retro: {ambiguous}"));
-            Err(Exit::WrongUsage)
+        Err(UnresolvedRef::Missing(name)) => {
+            Err(print_found(asked, None::<()>, "memory", &name, |()| String::new())?)
+        }
+        Err(ambiguous @ UnresolvedRef::Ambiguous(_)) => {
+            output::print_notice(&format!("retro: {ambiguous}"));
+            Err(Exit::UsageError)
         }
     })
 }
 
-/// A memory, and what it does.
-pub(super) async fn in_full(
-    asked: &Asked<'_>,
+/// Returns a memory with its measured effect.
+pub(super) async fn find_with_effect(
+    asked: &CommandContext<'_>,
     store: &dyn Store,
     id: MemoryId,
 ) -> anyhow::Result<Option<WithEffect<Memory>>> {
-    let Some(memory) = store.memory(asked.tenant, id).await? else { return Ok(None) };
+    let Some(memory) = store.find_memory(asked.tenant, id).await? else { return Ok(None) };
     Ok(Some(memory_with_effect(store, asked.tenant, memory).await?))
 }
 
-pub(super) async fn why(asked: &Asked<'_>, store: &dyn Store, id: MemoryId) -> anyhow::Result<Exit> {
-    let why = why_with_effect(store, asked.tenant, id).await?;
-    shown(asked, why, "memory", &id, |why| why.text(terminal_columns()))
+pub(super) async fn print_changes(
+    asked: &CommandContext<'_>,
+    store: &dyn Store,
+    id: MemoryId,
+) -> anyhow::Result<Exit> {
+    let why = find_history_with_effect(store, asked.tenant, id).await?;
+    print_found(asked, why, "memory", &id, |why| why.render_text(terminal_columns()))
 }
 
-/// Deletes through the writer, like everything that changes memory. Works beside a running `retro up`, which sends
-/// the announcement.
-async fn delete(
-    asked: &Asked<'_>,
+/// Deletes a memory through the writer, like everything that changes memory. A running `retro up` sends the notice.
+async fn delete_memory(
+    asked: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     id: MemoryId,
     reason: &str,
     request: Option<&str>,
 ) -> anyhow::Result<Exit> {
-    let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
+    let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let outbox = Arc::new(Notify::new());
     let writer = Writer::new(store, policies, Arc::new(SystemClock), outbox);
+    // Derived from the arguments, so that repeating the command changes nothing.
     let derived = || format!("delete-{}", &sha256_hex(format!("{id} {reason}").as_bytes())[..16]);
     let request = request.map_or_else(derived, str::to_owned);
-    let did = match writer.delete(asked.tenant, id, &request, reason).await? {
-        Ok(Step::Done) => "deleted",
-        Ok(Step::AlreadyDone) => "had been deleted by this request before",
-        Ok(Step::Unknown) => return shown(asked, None::<()>, "memory", &id, |()| String::new()),
+    let did = match writer.delete_memory(asked.tenant, id, &request, reason).await? {
+        Ok(CommitResult::Done) => "deleted",
+        Ok(CommitResult::AlreadyDone) => "was already deleted by this request",
+        Ok(CommitResult::NotFound) => {
+            return print_found(asked, None::<()>, "memory", &id, |()| String::new());
+        }
         Err(problem) => anyhow::bail!("the memory cannot be deleted: {problem}"),
     };
     let answer = serde_json::json!({"memory": id, "request": request, "did": did});
-    output::data(asked.output, &answer, || {
-        format!("memory {id} {did}; a tombstone keeps anything similar away")
+    output::print_data(asked.output, &answer, || {
+        format!("memory {id} {did}; a tombstone blocks similar memories")
     })?;
     Ok(Exit::Done)
 }

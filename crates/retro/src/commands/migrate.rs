@@ -1,5 +1,5 @@
-//! `retro migrate`: everything that processes find made. They make nothing themselves, so that an old one and a new one
-//! can run side by side.
+//! `retro migrate`: migrates the database and creates the broker's streams. Processes of a fleet create neither, so
+//! that an old and a new version can run side by side.
 
 use std::time::Duration;
 
@@ -12,69 +12,70 @@ use super::Exit;
 use crate::cli::{Migrate, Output};
 use crate::{output, store};
 
-/// A broker that is started at the same time is there within this; whoever started us may start us again.
-const BROKER_WITHIN: Duration = Duration::from_secs(30);
-/// How often the connection is looked at until then.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Longest time to wait for a broker that starts at the same time. After a failure the command can simply be run
+/// again.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Interval at which the connection is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What was done.
+/// Result of the command.
 #[derive(Serialize)]
 struct Migrated {
     database: String,
     /// Names of the migrations that were applied now.
     applied: Vec<String>,
-    /// The broker whose streams and consumers are as they have to be; none when no address was given.
+    /// Broker whose streams and consumers are up to date; `None` when no address is configured.
     broker: Option<String>,
 }
 
-/// Does what is missing; done twice, the second changes nothing.
-/// `--take-over` says that this database takes the place of the one that the broker's streams belonged to.
-pub(super) async fn run(config: &Config, args: &Migrate, output: Output) -> anyhow::Result<Exit> {
+/// Applies what is missing; running it again changes nothing. With `--take-over` this database replaces the one that
+/// the broker's streams belonged to.
+pub(super) async fn run_command(config: &Config, args: &Migrate, output: Output) -> anyhow::Result<Exit> {
     if args.take_over && config.nats_url.is_none() {
-        bail!("--take-over is about a broker: set NATS_URL or nats_url");
+        bail!("--take-over needs a broker: set NATS_URL or nats_url");
     }
-    let applied = store::migrate(config).await?;
+    let applied = store::migrate_database(config).await?;
     let broker = match &config.nats_url {
         Some(url) => {
-            make_streams(config, url.expose(), args.take_over).await?;
+            create_streams(config, url.expose(), args.take_over).await?;
             Some(url.to_string())
         }
         None => None,
     };
-    let done = Migrated { database: store::name(config), applied, broker };
-    output::data(output, &done, || sentences(&done))?;
+    let done = Migrated { database: store::database_name(config), applied, broker };
+    output::print_data(output, &done, || describe_migration(&done))?;
     Ok(Exit::Done)
 }
 
-fn sentences(done: &Migrated) -> String {
+fn describe_migration(done: &Migrated) -> String {
     let Migrated { database, applied, broker } = done;
     let database = match applied.as_slice() {
         [] => format!("{database} is up to date"),
         names => format!("{database}: applied {}", names.join(", ")),
     };
     match broker {
-        Some(url) => format!("{database}\n{url}: streams and consumers are there"),
+        Some(url) => format!("{database}\n{url}: streams and consumers are up to date"),
         None => database,
     }
 }
 
-async fn make_streams(config: &Config, url: &str, take_over: bool) -> anyhow::Result<()> {
+async fn create_streams(config: &Config, url: &str, take_over: bool) -> anyhow::Result<()> {
     let bus = Bus::connect(BusConfig::new(url, "retro-migrate")).await?;
-    let mut looks = tokio::time::interval(LOOK_EVERY);
+    let mut looks = tokio::time::interval(POLL_INTERVAL);
     let connected = async {
-        while bus.problem().is_some() {
+        while bus.connection_problem().is_some() {
             looks.tick().await;
         }
     };
-    if tokio::time::timeout(BROKER_WITHIN, connected).await.is_err()
-        && let Some(problem) = bus.problem()
+    if tokio::time::timeout(BROKER_TIMEOUT, connected).await.is_err()
+        && let Some(problem) = bus.connection_problem()
     {
-        bail!("the streams could not be made within {} s: {problem}", BROKER_WITHIN.as_secs());
+        bail!("the streams could not be created within {} s: {problem}", BROKER_TIMEOUT.as_secs());
     }
-    store::introduce(config, &bus).await?;
+    store::set_bus_database(config, &bus).await?;
     let ack_wait = Duration::from_secs(config.ack_wait_s);
     if take_over {
         return Ok(topology::take_over(&bus, ack_wait).await?);
     }
-    Ok(topology::ensure(&bus, ack_wait).await?)
+    Ok(topology::ensure_topology(&bus, ack_wait).await?)
 }

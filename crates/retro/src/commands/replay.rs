@@ -1,200 +1,220 @@
-//! What people do about dead letters: `retro dead-letters replay`, `discard`, `batches` and `cancel`. All work beside a
-//! running program, whose relay sends what is replayed.
+//! `retro dead-letters replay`, `discard`, `batches` and `cancel`. They write to the database; the relay of a running
+//! process sends the replays.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use retro_config::Config;
-use retro_core::id::{BatchId, DeadLetterId};
-use retro_core::replay::Pace;
+use retro_core::id::{DeadLetterId, ReplayBatchId};
+use retro_core::replay::ReplayPace;
 use retro_core::time::Clock as _;
-use retro_operator::{Chosen, Did, Foresight, LetterTold, ReplayError, Replays, terminal_columns};
+use retro_operator::{
+    ActionResult, ActionStatus, DeadLetterSelection, Prediction, ReplayError, ReplayService, terminal_columns,
+};
 use retro_redact::Redactor;
-use retro_store::{BatchState, Store};
+use retro_store::{ReplayBatchState, Store};
 use tokio::sync::Notify;
 
 use super::Exit;
-use super::read::{Asked, shown};
-use crate::cli::{ActArgs, ChosenArgs, Discard, Replay};
+use super::queries::{CommandContext, print_found};
+use crate::cli::{AuditArgs, Discard, Replay, SelectionArgs};
 use crate::clock::SystemClock;
 use crate::output;
-use crate::policies::PolicyBook;
+use crate::policies::PolicySource;
 
-/// How often a batch is looked at while somebody waits for it: a line a second at the most.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Interval at which a batch is polled while the command waits: at most two lines per second.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-pub(super) async fn batches(
-    asked: &Asked<'_>,
+pub(super) async fn show_batches(
+    asked: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
-    id: Option<BatchId>,
+    id: Option<ReplayBatchId>,
     limit: u32,
 ) -> anyhow::Result<Exit> {
     let Some(id) = id else {
-        let rows = store.batches(asked.tenant, limit).await?;
-        output::data(asked.output, &rows, || retro_operator::batches(&rows, terminal_columns()))?;
+        let rows = store.list_replay_batches(asked.tenant, limit).await?;
+        output::print_data(asked.output, &rows, || {
+            retro_operator::render_batches(&rows, terminal_columns())
+        })?;
         return Ok(Exit::Done);
     };
-    let found = store.batch(asked.tenant, id, limit).await?;
-    let replays = replays(config, store)?;
-    let found = found.map(|(row, letters)| (row, replays.redacted(letters)));
-    shown(asked, found, "batch", &id, |(row, letters)| {
-        retro_operator::batch(row, letters, terminal_columns())
+    let found = store.find_replay_batch(asked.tenant, id, limit).await?;
+    let replays = build_replays(config, store)?;
+    let found = found.map(|(row, letters)| (row, replays.redact_letters(letters)));
+    print_found(asked, found, "batch", &id, |(row, letters)| {
+        retro_operator::render_batch(row, letters, terminal_columns())
     })
 }
 
-pub(super) async fn cancel(
-    asked: &Asked<'_>,
+pub(super) async fn cancel_batch(
+    asked: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
-    id: BatchId,
-    act: &ActArgs,
+    id: ReplayBatchId,
+    act: &AuditArgs,
 ) -> anyhow::Result<Exit> {
-    let told = replays(config, store)?.cancel_batch(asked.tenant, id, &act.by, &act.reason).await?;
-    shown(asked, told.map(|(_, row)| row), "batch", &id, retro_operator::progress)
+    let told = build_replays(config, store)?.cancel_batch(asked.tenant, id, &act.by, &act.reason).await?;
+    print_found(asked, told.map(|(_, row)| row), "batch", &id, retro_operator::render_progress)
 }
 
-fn replays(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Replays> {
-    let policies = Arc::new(PolicyBook::load(config.pipelines.as_deref())?);
-    let redact = Arc::new(|text: &str| Redactor::shared().text(text).into_owned());
-    let replays = Replays::new(store, policies, Arc::new(SystemClock), Arc::new(Notify::new()), redact);
-    let hosts = config.hosts().expect("an entry that is no host was refused when the configuration was read");
-    Ok(replays.taking_bodies_at(hosts))
+fn build_replays(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<ReplayService> {
+    let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
+    let redact = Arc::new(|text: &str| Redactor::shared().redact_text(text).into_owned());
+    let replays = ReplayService::new(store, policies, Arc::new(SystemClock), Arc::new(Notify::new()), redact);
+    let hosts =
+        config.allowed_hosts().expect("invalid hosts were rejected when the configuration was loaded");
+    Ok(replays.with_dataref_hosts(hosts))
 }
 
-pub(super) async fn replay(
-    asked: &Asked<'_>,
+pub(super) async fn replay_dead_letters(
+    asked: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     args: &Replay,
 ) -> anyhow::Result<Exit> {
-    let replays = replays(config, store.clone())?;
-    if let Some(id) = alone(&args.chosen) {
+    let replays = build_replays(config, store.clone())?;
+    if let Some(id) = single_id(&args.chosen) {
         return replay_one(asked, &replays, id, args).await;
     }
     if args.version.is_some() {
-        anyhow::bail!("--version is about one letter: name one");
+        anyhow::bail!("--version needs exactly one dead letter");
     }
-    let chosen = chosen(&args.chosen);
+    let chosen = build_selection(&args.chosen);
     if args.chosen.dry_run {
-        let foreseen = replays.foresee(asked.tenant, &chosen).await?;
-        output::data(asked.output, &foreseen, || foresights(&foreseen.items))?;
+        let foreseen = replays.dry_run(asked.tenant, &chosen).await?;
+        output::print_data(asked.output, &foreseen, || format_dry_run(&foreseen.items))?;
         return Ok(Exit::Done);
     }
-    let pace = Pace { canary: args.canary, rate_milli: args.rate, failed_permille_max: args.max_failed };
+    let pace =
+        ReplayPace { canary: args.canary, rate_milli: args.rate, failed_permille_max: args.max_failed };
     let (by, reason) = (&args.why.by, &args.why.reason);
-    let started = match replays.many(asked.tenant, &chosen, pace, by, reason).await {
-        Err(ReplayError::NoneFits) => {
-            output::told("no dead letter fits");
+    let started = match replays.start_batch(asked.tenant, &chosen, pace, by, reason).await {
+        Err(ReplayError::NoMatch) => {
+            output::print_notice("no dead letter matches");
             return Ok(Exit::NotFound);
         }
         started => started?,
     };
     if args.detach {
-        output::data(asked.output, &started, || {
+        output::print_data(asked.output, &started, || {
             format!(
-                "batch {} over {}; `retro dead-letters batches {}` tells how far it is",
+                "batch {} of {}; `retro dead-letters batches {}` shows its progress",
                 started.batch,
-                letters(started.letters),
+                format_count(started.letters),
                 started.batch
             )
         })?;
         return Ok(Exit::Done);
     }
-    output::told(&format!(
-        "batch {} over {}; interrupted, it goes on",
+    output::print_notice(&format!(
+        "batch {} of {}; it continues if this command is interrupted",
         started.batch,
-        letters(started.letters)
+        format_count(started.letters)
     ));
-    wait(asked, &replays, &*store, started.batch).await
+    wait_for_batch(asked, &replays, &*store, started.batch).await
 }
 
-fn letters(count: u64) -> String {
-    if count == 1 { "1 letter".to_owned() } else { format!("{count} letters") }
+fn format_count(count: u64) -> String {
+    if count == 1 { "1 dead letter".to_owned() } else { format!("{count} dead letters") }
 }
 
-/// Tells how far a batch is whenever that changes, until it ended and nothing of it is under way.
-async fn wait(asked: &Asked<'_>, replays: &Replays, store: &dyn Store, id: BatchId) -> anyhow::Result<Exit> {
+/// Prints the progress of a batch whenever it changes, until the batch has ended and none of its replays is in
+/// progress.
+async fn wait_for_batch(
+    asked: &CommandContext<'_>,
+    replays: &ReplayService,
+    store: &dyn Store,
+    id: ReplayBatchId,
+) -> anyhow::Result<Exit> {
     let mut told = String::new();
     loop {
-        let Some((row, letters)) = store.batch(asked.tenant, id, u32::MAX).await? else {
-            anyhow::bail!("batch {id} is not there any more");
+        let Some((row, letters)) = store.find_replay_batch(asked.tenant, id, u32::MAX).await? else {
+            anyhow::bail!("batch {id} no longer exists");
         };
-        let now = retro_operator::progress(&row);
+        let now = retro_operator::render_progress(&row);
         if now != told {
-            output::told(&now);
+            output::print_notice(&now);
             told = now;
         }
         if !row.state.is_open() && row.progress.under_way == 0 {
-            let good = row.state == BatchState::Done && row.progress.failed == 0;
-            let all = (row, replays.redacted(letters));
-            output::data(asked.output, &all, || retro_operator::batch(&all.0, &all.1, terminal_columns()))?;
-            return Ok(if good { Exit::Done } else { Exit::NotInOrder });
+            let good = row.state == ReplayBatchState::Done && row.progress.failed == 0;
+            let all = (row, replays.redact_letters(letters));
+            output::print_data(asked.output, &all, || {
+                retro_operator::render_batch(&all.0, &all.1, terminal_columns())
+            })?;
+            return Ok(if good { Exit::Done } else { Exit::ProblemFound });
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 async fn replay_one(
-    asked: &Asked<'_>,
-    replays: &Replays,
+    asked: &CommandContext<'_>,
+    replays: &ReplayService,
     id: DeadLetterId,
     args: &Replay,
 ) -> anyhow::Result<Exit> {
     if args.chosen.dry_run {
-        let foreseen = replays.foresee_one(asked.tenant, id, args.version).await?;
-        return shown(asked, foreseen, "dead letter", &id, |one| foresights(std::slice::from_ref(one)));
+        let foreseen = replays.dry_run_one(asked.tenant, id, args.version).await?;
+        return print_found(asked, foreseen, "dead letter", &id, |one| {
+            format_dry_run(std::slice::from_ref(one))
+        });
     }
-    let told = replays.one(asked.tenant, id, args.version, &args.why.by, &args.why.reason).await?;
-    answer(asked, told, id)
+    let told = replays.replay_one(asked.tenant, id, args.version, &args.why.by, &args.why.reason).await?;
+    print_outcome(asked, told, id)
 }
 
-pub(super) async fn discard(
-    asked: &Asked<'_>,
+pub(super) async fn discard_dead_letters(
+    asked: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     args: &Discard,
 ) -> anyhow::Result<Exit> {
-    let replays = replays(config, store)?;
+    let replays = build_replays(config, store)?;
     let (by, reason) = (&args.why.by, &args.why.reason);
-    if let (Some(id), false) = (alone(&args.chosen), args.chosen.dry_run) {
-        return answer(asked, replays.discard_one(asked.tenant, id, by, reason).await?, id);
+    if let (Some(id), false) = (single_id(&args.chosen), args.chosen.dry_run) {
+        return print_outcome(asked, replays.discard_one(asked.tenant, id, by, reason).await?, id);
     }
-    let chosen = chosen(&args.chosen);
+    let chosen = build_selection(&args.chosen);
     if args.chosen.dry_run {
-        let ids = replays.chosen(asked.tenant, &chosen).await?;
-        output::data(asked.output, &ids, || {
-            ids.iter().map(|id| format!("would be put aside: {id}\n")).collect()
+        let ids = replays.list_selected_ids(asked.tenant, &chosen).await?;
+        output::print_data(asked.output, &ids, || {
+            ids.iter().map(|id| format!("would be discarded: {id}\n")).collect()
         })?;
         return Ok(Exit::Done);
     }
-    let told = replays.discard(asked.tenant, &chosen, by, reason).await?;
-    output::data(asked.output, &told, || told.detail.clone())?;
+    let told = replays.discard_many(asked.tenant, &chosen, by, reason).await?;
+    output::print_data(asked.output, &told, || told.detail.clone())?;
     Ok(Exit::Done)
 }
 
-/// The one letter that is named, when nothing else is said.
-fn alone(args: &ChosenArgs) -> Option<DeadLetterId> {
+/// Returns the id if exactly one dead letter is named and nothing else is selected.
+fn single_id(args: &SelectionArgs) -> Option<DeadLetterId> {
     match args.ids[..] {
         [id] if !args.all => Some(id),
         _ => None,
     }
 }
 
-fn chosen(args: &ChosenArgs) -> Chosen {
-    Chosen { search: args.filter.search(&args.ids, 0, SystemClock.now()), all: args.all }
+fn build_selection(args: &SelectionArgs) -> DeadLetterSelection {
+    DeadLetterSelection { search: args.filter.build_search(&args.ids, 0, SystemClock.now()), all: args.all }
 }
 
-fn foresights(items: &[Foresight]) -> String {
+fn format_dry_run(items: &[Prediction]) -> String {
     if items.is_empty() {
-        return "no dead letter fits\n".to_owned();
+        return "no dead letter matches\n".to_owned();
     }
-    let lines: String = items.iter().map(Foresight::text).collect();
+    let lines: String = items.iter().map(Prediction::render_text).collect();
     format!("{lines}nothing was sent\n")
 }
 
-fn answer(asked: &Asked<'_>, told: Option<LetterTold>, id: DeadLetterId) -> anyhow::Result<Exit> {
-    let refused = told.as_ref().is_some_and(|told| told.did == Did::Refused);
-    let exit = shown(asked, told, "dead letter", &id, |told| told.detail.clone())?;
-    Ok(if refused { Exit::NotInOrder } else { exit })
+fn print_outcome(
+    asked: &CommandContext<'_>,
+    told: Option<ActionResult>,
+    id: DeadLetterId,
+) -> anyhow::Result<Exit> {
+    let refused = told.as_ref().is_some_and(|told| told.did == ActionStatus::Refused);
+    let exit = print_found(asked, told, "dead letter", &id, |told| told.detail.clone())?;
+    Ok(if refused { Exit::ProblemFound } else { exit })
 }

@@ -1,4 +1,4 @@
-//! Pacing: a window at a time, each followed by its retrospective.
+//! Paces the events: one window at a time, each followed by its retrospective.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,35 +11,35 @@ use retro_core::id::{Tenant, Workflow};
 use retro_core::policy::Policies;
 use retro_store::Store;
 
-use crate::policies::PolicyBook;
+use crate::policies::PolicySource;
 use crate::store;
 
-/// The durable consumer whose backlog says whether everything is counted.
-const COUNTER: &str = "counter";
-/// How often the workflow is looked at while its retrospective runs.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A retrospective that takes longer than this is not waited for.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Durable consumer whose backlog tells whether all events are counted.
+const COUNTER_DURABLE: &str = "counter";
+/// Interval at which a workflow is polled while its retrospective runs.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Longest wait for a retrospective.
+const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// Waits, every so many events of a workflow, until they are counted and no retrospective is due or open.
+/// Waits after a fixed number of events of a workflow until they are counted and no retrospective is due or open.
 pub(super) struct Pace {
     runs: u64,
     since: BTreeMap<Workflow, u64>,
     store: Arc<dyn Store>,
-    policies: PolicyBook,
+    policies: PolicySource,
     tenant: Tenant,
 }
 
 impl Pace {
-    /// Looks into the database of the configuration.
-    pub(super) async fn every(runs: u64, config: &Config, tenant: &Tenant) -> anyhow::Result<Self> {
-        let store = store::open(config).await?;
-        let policies = PolicyBook::load(config.pipelines.as_deref())?;
+    /// Opens the configured database to observe the workflows.
+    pub(super) async fn open(runs: u64, config: &Config, tenant: &Tenant) -> anyhow::Result<Self> {
+        let store = store::open_store(config).await?;
+        let policies = PolicySource::load(config.pipelines.as_deref())?;
         Ok(Self { runs: runs.max(1), since: BTreeMap::new(), store, policies, tenant: tenant.clone() })
     }
 
-    /// Notes an event of the workflow; whether it is time to wait.
-    pub(super) fn full(&mut self, workflow: &Workflow) -> bool {
+    /// Counts an event of the workflow. Returns whether it is time to wait.
+    pub(super) fn count_event(&mut self, workflow: &Workflow) -> bool {
         let since = self.since.entry(workflow.clone()).or_default();
         *since += 1;
         let full = *since >= self.runs;
@@ -49,31 +49,32 @@ impl Pace {
         full
     }
 
-    /// Waits until every event sent so far is counted, and no retrospective of the workflow is open or due.
-    pub(super) async fn wait(&self, bus: &Bus, workflow: &Workflow) -> anyhow::Result<()> {
-        let mut looks = PATIENCE.as_millis() / LOOK_EVERY.as_millis();
-        while !self.settled(bus, workflow).await? {
+    /// Waits until all events sent so far are counted and no retrospective of the workflow is open or due. Fails
+    /// after [`WAIT_MAX`].
+    pub(super) async fn wait_until_idle(&self, bus: &Bus, workflow: &Workflow) -> anyhow::Result<()> {
+        let mut looks = WAIT_MAX.as_millis() / POLL_INTERVAL.as_millis();
+        while !self.is_idle(bus, workflow).await? {
             looks -= 1;
             if looks == 0 {
                 bail!(
-                    "the retrospective of {workflow} is not over after {} s; is everything running?",
-                    PATIENCE.as_secs()
+                    "the retrospective of {workflow} has not finished after {} s; are all roles running?",
+                    WAIT_MAX.as_secs()
                 );
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
 
-    async fn settled(&self, bus: &Bus, workflow: &Workflow) -> anyhow::Result<bool> {
-        if bus.backlog(topology::INTAKE, COUNTER).await? > 0 {
+    async fn is_idle(&self, bus: &Bus, workflow: &Workflow) -> anyhow::Result<bool> {
+        if bus.count_unacknowledged(topology::INTAKE, COUNTER_DURABLE).await? > 0 {
             return Ok(false);
         }
-        let rows = self.store.workflows(&self.tenant).await?;
+        let rows = self.store.list_workflows(&self.tenant).await?;
         Ok(rows.iter().filter(|row| row.key.workflow == *workflow).all(|row| {
-            let policy = self.policies.of(&row.key);
-            let due =
-                row.state.window() >= u64::from(policy.threshold_runs) && row.state.paused_until.is_none();
+            let policy = self.policies.policy_for(&row.key);
+            let due = row.state.window_size() >= u64::from(policy.threshold_runs)
+                && row.state.paused_until.is_none();
             !row.state.open && !due
         }))
     }

@@ -1,11 +1,11 @@
-//! Sending dead letters again, in the relay's process: letters of batches are taken up, and what is due is sent. Everything
-//! is read from the database each time, so that a crash of whoever asked, or of this, stops nothing.
+//! Sends replays of dead letters, in the relay's process: batches release their next dead letters, and what is due is
+//! sent. All state is read from the database each time, so a crash of the caller or of this process stops nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use retro_bus::backoff::Backoff;
-use retro_bus::{ResendError, Resender};
+use retro_bus::{ReplayPublishError, ReplayPublisher};
 use retro_core::policy::Policies;
 use retro_core::replay;
 use retro_core::retrospective::{Retrospective, WorkflowState};
@@ -15,38 +15,39 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Pause between two looks: the time between two letters at the usual pace.
-const EVERY: Duration = Duration::from_millis(200);
-/// Replays sent in one look; the next look comes at once when there are more.
-const SENT_AT_ONCE: u32 = 50;
+/// Interval between two passes: the time between two dead letters at the default rate.
+const PASS_INTERVAL: Duration = Duration::from_millis(200);
+/// Replays sent in one pass.
+const REPLAYS_PER_PASS: u32 = 50;
 
-/// What replaying works with.
+/// Sends the replays that are due.
 pub(super) struct Replayer {
     pub(super) store: Arc<dyn ReplayStore>,
     pub(super) policies: Arc<dyn Policies>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) resender: Resender,
-    /// Rung when a batch has opened a retrospective.
+    pub(super) resender: ReplayPublisher,
+    /// Notified when a batch has opened a retrospective.
     pub(super) outbox: Arc<Notify>,
-    /// What was sent so long ago without anything coming of it was lost.
+    /// Age in seconds after which a replay that was sent without any outcome counts as lost.
     pub(super) lost_after_s: u64,
 }
 
 impl Replayer {
-    /// Works until stopped. A database or broker that is away is waited for.
+    /// Works until stopped. Retries with backoff while the database or the broker is unavailable.
     pub(super) async fn run(self, stop: CancellationToken) {
-        let mut backoff = Backoff::new(EVERY, Duration::from_secs(5));
+        let mut backoff = Backoff::new(PASS_INTERVAL, Duration::from_secs(5));
         loop {
-            // A look that waits for its database may be left: what it sent and has not marked is sent again under its id.
-            let Some(look) = Box::pin(stop.run_until_cancelled(self.look())).await else { return };
+            // A pass that waits for its database may be dropped: a replay that was sent and not marked is sent again
+            // under the same id.
+            let Some(look) = Box::pin(stop.run_until_cancelled(self.run_pass())).await else { return };
             let wait = match look {
                 Ok(()) => {
                     backoff.reset();
-                    EVERY
+                    PASS_INTERVAL
                 }
                 Err(problem) => {
                     let wait = backoff.next_wait();
-                    warn!(wait_ms = wait.as_millis(), "dead letters could not be sent again: {problem}");
+                    warn!(wait_ms = wait.as_millis(), "dead letters could not be replayed: {problem}");
                     wait
                 }
             };
@@ -57,46 +58,50 @@ impl Replayer {
         }
     }
 
-    async fn look(&self) -> Result<(), String> {
-        self.take_up().await.map_err(|problem| problem.to_string())?;
-        self.send().await
+    async fn run_pass(&self) -> Result<(), String> {
+        self.advance_batches().await.map_err(|problem| problem.to_string())?;
+        self.send_due_replays().await
     }
 
-    /// Goes on with every batch.
-    async fn take_up(&self) -> Result<(), StoreError> {
+    /// Advances every open batch by one step.
+    async fn advance_batches(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
         let reopen = |failed: &Retrospective, mut state: WorkflowState| {
-            let opening = state.reopen(failed, &self.policies.of(&failed.key), now)?;
+            let opening = state.reopen_after(failed, &self.policies.policy_for(&failed.key), now)?;
             Ok((state, opening))
         };
-        for batch in self.store.open_batches().await? {
-            match self.store.step_batch(batch, &replay::next, &reopen).await? {
-                Some(replay::Next::Release(_)) => self.outbox.notify_one(),
-                Some(replay::Next::Stop(why)) => {
-                    warn!(batch.id = %batch, "batch {batch} of replays stopped: {why}")
+        for batch in self.store.list_open_batches().await? {
+            match self.store.step_replay_batch(batch, &replay::decide_batch_action, &reopen).await? {
+                Some(replay::BatchAction::Release(_)) => self.outbox.notify_one(),
+                Some(replay::BatchAction::Stop(why)) => {
+                    warn!(batch.id = %batch, "replay batch {batch} stopped: {why}")
                 }
-                Some(replay::Next::Done) => info!(batch.id = %batch, "batch {batch} of replays is done"),
-                Some(replay::Next::Wait) | None => {}
+                Some(replay::BatchAction::Done) => info!(batch.id = %batch, "replay batch {batch} is done"),
+                Some(replay::BatchAction::Wait) | None => {}
             }
         }
         Ok(())
     }
 
-    /// Sends what is due. One that the broker does not take ends; one that it may not have got is sent again.
-    async fn send(&self) -> Result<(), String> {
+    /// Sends the replays that are due. One that the broker refuses has failed; one that it may not have received is
+    /// sent again.
+    async fn send_due_replays(&self) -> Result<(), String> {
         let store = &self.store;
-        let due =
-            store.due_replays(SENT_AT_ONCE, self.lost_after_s).await.map_err(|error| error.to_string())?;
+        let due = store
+            .list_due_replays(REPLAYS_PER_PASS, self.lost_after_s)
+            .await
+            .map_err(|error| error.to_string())?;
         for sending in due {
             let id = sending.id;
-            let stored = match self.resender.send(&sending).await {
+            let stored = match self.resender.publish_replay(&sending).await {
                 Ok(()) => store.mark_replay_sent(id).await,
-                Err(ResendError::Refused(why)) => {
+                Err(ReplayPublishError::Refused(why)) => {
                     warn!(replay.id = %id, "replay {id} was refused: {why}");
-                    retro_meter::REPLAYED.add(1, ["refused"]);
+                    retro_meter::REPLAYS_ENDED.add(1, ["refused"]);
                     store.refuse_replay(id, &why.to_string()).await
                 }
-                Err(ResendError::Unavailable(why)) => return Err(why.to_string()),
+                // The remaining replays would fail as well; the next pass retries after the backoff.
+                Err(ReplayPublishError::Unavailable(why)) => return Err(why.to_string()),
             };
             stored.map_err(|error| error.to_string())?;
             info!(replay.id = %id, subject = sending.subject, "sent replay {id}");

@@ -1,38 +1,38 @@
-//! Each role, put together from its ports. Every one may run any number of times.
+//! Assembles each role from its ports. Every role may run any number of times.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use retro_bus::{
-    BodyStore, Durable, NoticePublisher, Resender, Role, Subscription, run_consumer, run_reconciler,
-    run_relay, watch_streams,
+    BodyStore, DurableConsumer, OutboxPublisher, ReplayPublisher, Role, Subscription, run_consumer,
+    run_reconciler, run_relay, watch_streams,
 };
 use retro_core::time::Clock;
 use retro_counter::Counter;
 use retro_events::{Consumer, Publisher};
 use retro_fetch::Fetcher;
-use retro_investigator::{Bodies, Heuristics, Settings, Worker};
-use retro_reviewer::{Judgement, Reviewer};
+use retro_investigator::{BodySources, HeuristicEngine, Worker, WorkerSettings};
+use retro_reviewer::{Reviewer, ReviewerPorts};
 use retro_sampler::Sampler;
 use retro_store::{BrokerStore, DeliveryStore, StoreError};
 use retro_tracker::Tracker;
-use retro_watchdog::caught;
+use retro_watchdog::catch_panic;
 use retro_writer::Writer;
 use tracing::{error, info, warn};
 
-use super::levels::Looking;
+use super::gauges::GaugeUpdater;
 use super::replay::Replayer;
-use super::{Running, keep};
+use super::{RunningProcess, retention};
 use crate::clock::SystemClock;
 use crate::telemetry::process_name;
 
 /// Events counted in one transaction: enough to make its fsync cheap, few enough to stay well below a second.
 const EVENTS_PER_BATCH: usize = 200;
-/// Wake-ups handled together; each is a transaction of its own.
+/// Notices handled together; each in a transaction of its own.
 const NOTICES_PER_BATCH: usize = 20;
 
-impl Running {
-    /// Starts one role's work.
+impl RunningProcess {
+    /// Starts the work of one role.
     pub(super) fn start_role(&self, role: Role) {
         match role {
             Role::Counter => self.start_counter(),
@@ -42,22 +42,22 @@ impl Running {
             Role::Reviewer => self.start_reviewer(),
             Role::Tracker => self.start_tracker(),
             Role::Relay => self.start_relay(),
-            // They answer since their doors are open.
+            // They have been serving since their listeners opened.
             Role::Gateway | Role::Bridge => {}
         }
     }
 
     fn start_counter(&self) {
         let (store, policies) = (self.process.store.clone(), self.process.policies.clone());
-        let counter = Counter::new(store, policies, clock(), self.outbox.clone());
-        let counter = Arc::new(counter.taking_bodies_at(self.process.hosts()));
-        self.consume(Role::Counter, counter.clone(), EVENTS_PER_BATCH);
+        let counter = Counter::new(store, policies, system_clock(), self.outbox.clone());
+        let counter = Arc::new(counter.with_dataref_hosts(self.process.dataref_hosts()));
+        self.start_consumer(Role::Counter, counter.clone(), EVENTS_PER_BATCH);
         let stores: (Arc<dyn DeliveryStore>, Arc<dyn BrokerStore>) =
             (self.process.store.clone(), self.process.store.clone());
-        let subscription = self.subscription(Role::Counter, EVENTS_PER_BATCH);
-        let (bus, pause, stop) = (self.process.bus.clone(), self.backstop_pause(), self.stop.clone());
+        let subscription = self.build_subscription(Role::Counter, EVENTS_PER_BATCH);
+        let (bus, pause, stop) = (self.process.bus.clone(), self.reconcile_interval(), self.stop.clone());
         self.tasks.spawn(run_reconciler(bus, counter.clone(), subscription, stores, pause, stop));
-        self.sweep(Role::Counter, move || {
+        self.start_sweep(Role::Counter, move || {
             let counter = counter.clone();
             async move { counter.sweep().await }
         });
@@ -65,8 +65,8 @@ impl Running {
 
     fn start_sampler(&self) {
         let sampler = Arc::new(Sampler::new(self.process.store.clone(), self.outbox.clone()));
-        self.consume(Role::Sampler, sampler.clone(), NOTICES_PER_BATCH);
-        self.sweep(Role::Sampler, move || {
+        self.start_consumer(Role::Sampler, sampler.clone(), NOTICES_PER_BATCH);
+        self.start_sweep(Role::Sampler, move || {
             let sampler = sampler.clone();
             async move { sampler.sweep().await }
         });
@@ -74,127 +74,129 @@ impl Running {
 
     fn start_writer(&self) {
         let (store, policies) = (self.process.store.clone(), self.process.policies.clone());
-        let writer = Writer::new(store, policies, clock(), self.outbox.clone());
-        let writer = Arc::new(writer.comparing_by(self.process.vectors.clone()));
-        self.consume(Role::Writer, writer.clone(), NOTICES_PER_BATCH);
+        let writer = Writer::new(store, policies, system_clock(), self.outbox.clone());
+        let writer = Arc::new(writer.with_vector_source(self.process.vectors.clone()));
+        self.start_consumer(Role::Writer, writer.clone(), NOTICES_PER_BATCH);
         let embedding = writer.clone();
-        self.sweep(Role::Writer, move || {
+        self.start_sweep(Role::Writer, move || {
             let writer = writer.clone();
             async move { writer.sweep().await }
         });
-        // By itself: a model that is slow keeps nothing else waiting.
-        self.sweep(Role::Writer, move || {
+        // A sweep of its own, so that a slow model delays nothing else.
+        self.start_sweep(Role::Writer, move || {
             let writer = embedding.clone();
             async move { writer.sweep_vectors().await }
         });
     }
 
-    /// Its sweep is what decides: a pull request is due when its wait is over, of which no message tells.
+    /// Starts the reviewer. Its sweep makes the decisions: a pull request is due when its debounce time is over, and
+    /// no message announces that.
     fn start_reviewer(&self) {
-        let judgement = Judgement {
-            reader: Arc::new(retro_reviewer::Heuristics),
+        let judgement = ReviewerPorts {
+            reader: Arc::new(retro_reviewer::HeuristicReader),
             policies: self.process.policies.clone(),
             vectors: self.process.vectors.clone(),
-            clock: clock(),
+            clock: system_clock(),
         };
-        let wait_s = self.process.config.review_wait_s;
+        let wait_s = self.process.config.review_debounce_s;
         let reviewer = Reviewer::new(self.process.store.clone(), judgement, self.outbox.clone(), wait_s);
         let reviewer = Arc::new(reviewer);
-        self.consume(Role::Reviewer, reviewer.clone(), EVENTS_PER_BATCH);
-        self.sweep(Role::Reviewer, move || {
+        self.start_consumer(Role::Reviewer, reviewer.clone(), EVENTS_PER_BATCH);
+        self.start_sweep(Role::Reviewer, move || {
             let reviewer = reviewer.clone();
-            async move { reviewer.sweep().await }
+            async move { reviewer.decide_due_reviews().await }
         });
     }
 
     fn start_tracker(&self) {
         let tracker = Arc::new(Tracker::new(self.process.store.clone(), self.outbox.clone()));
-        self.consume(Role::Tracker, tracker.clone(), NOTICES_PER_BATCH);
-        self.sweep(Role::Tracker, move || {
+        self.start_consumer(Role::Tracker, tracker.clone(), NOTICES_PER_BATCH);
+        self.start_sweep(Role::Tracker, move || {
             let tracker = tracker.clone();
             async move { tracker.sweep().await }
         });
     }
 
-    /// Their sweep is the claim itself, which each makes every so often.
+    /// Starts the investigators. They need no sweep, since each of them polls for investigations to claim.
     fn start_investigators(&self) {
         let config = &self.process.config;
-        let settings = Settings {
+        let settings = WorkerSettings {
             worker: process_name(),
             lease_s: config.lease_s,
             deadline_s: config.deadline_s,
-            sweep: Duration::from_millis(config.sweep_ms),
-            finish_within: Duration::from_secs(config.finish_s),
+            sweep_interval: Duration::from_millis(config.sweep_ms),
+            shutdown_grace: Duration::from_secs(config.shutdown_grace_s),
             watchdog: self.watchdog.clone(),
         };
-        let bodies = Bodies {
+        let bodies = BodySources {
             objects: Arc::new(BodyStore::new(self.process.bus.clone())),
-            https: Arc::new(Fetcher::new(self.process.hosts())),
+            https: Arc::new(Fetcher::new(self.process.dataref_hosts())),
         };
-        let (store, engine) = (self.process.store.clone(), Arc::new(Heuristics));
+        let (store, engine) = (self.process.store.clone(), Arc::new(HeuristicEngine));
         let worker = Arc::new(Worker::new(store, bodies, engine, self.outbox.clone(), settings));
-        self.consume(Role::Investigator, worker.clone(), NOTICES_PER_BATCH);
+        self.start_consumer(Role::Investigator, worker.clone(), NOTICES_PER_BATCH);
         for _ in 0..config.investigators {
             let (worker, stop) = (worker.clone(), self.stop.clone());
             self.tasks.spawn(async move { worker.run(stop).await });
         }
     }
 
-    /// Of all roles it has the least to do: it sends dead letters again, purges what has grown old, and looks whether the
-    /// broker's streams are the ones that they were, and how things stand.
+    /// Starts the relay. As the role with the least to do, it also sends replays, purges old details, checks that the
+    /// broker's streams were not replaced, and updates the gauges of the database.
     fn start_relay(&self) {
-        let publisher: Arc<dyn Publisher> = Arc::new(NoticePublisher::new(self.process.bus.clone()));
+        let publisher: Arc<dyn Publisher> = Arc::new(OutboxPublisher::new(self.process.bus.clone()));
         let (store, outbox) = (self.process.store.clone(), self.outbox.clone());
         self.tasks.spawn(run_relay(store, publisher, outbox, self.stop.clone()));
         let broker: Arc<dyn BrokerStore> = self.process.store.clone();
-        let (bus, pause, stop) = (self.process.bus.clone(), self.backstop_pause(), self.stop.clone());
+        let (bus, pause, stop) = (self.process.bus.clone(), self.reconcile_interval(), self.stop.clone());
         self.tasks.spawn(watch_streams(bus, broker, pause, stop));
         let replayer = Replayer {
             store: self.process.store.clone(),
             policies: self.process.policies.clone(),
-            clock: clock(),
-            resender: Resender::new(self.process.bus.clone()),
+            clock: system_clock(),
+            resender: ReplayPublisher::new(self.process.bus.clone()),
             outbox: self.outbox.clone(),
-            lost_after_s: self.process.config.replay_lost_s,
+            lost_after_s: self.process.config.replay_timeout_s,
         };
         self.tasks.spawn(replayer.run(self.stop.clone()));
-        let ages = keep::Ages::of(&self.process.config);
-        self.tasks.spawn(keep::run(self.process.store.clone(), ages, self.stop.clone()));
-        self.tasks.spawn(self.looking().at_database(self.process.store.clone()));
+        let ages = retention::RetentionAges::from_config(&self.process.config);
+        self.tasks.spawn(retention::run_retention(self.process.store.clone(), ages, self.stop.clone()));
+        self.tasks.spawn(self.gauge_updater().update_database_gauges(self.process.store.clone()));
     }
 
-    fn consume(&self, role: Role, consumer: Arc<dyn Consumer>, batch_max: usize) {
-        let subscription = self.subscription(role, batch_max);
+    fn start_consumer(&self, role: Role, consumer: Arc<dyn Consumer>, batch_max: usize) {
+        let subscription = self.build_subscription(role, batch_max);
         let deliveries: Arc<dyn DeliveryStore> = self.process.store.clone();
         let bus = self.process.bus.clone();
-        let durable = role.durable().expect("a role that consumes has a consumer");
-        self.tasks.spawn(self.looking().at_consumer(bus.clone(), durable));
+        let durable = role.durable_consumer().expect("every consuming role has a durable consumer");
+        self.tasks.spawn(self.gauge_updater().update_lag(bus.clone(), durable));
         self.tasks.spawn(run_consumer(bus, consumer, subscription, deliveries, self.stop.clone()));
     }
 
-    fn subscription(&self, role: Role, batch_max: usize) -> Subscription {
-        let durable: Durable = role.durable().expect("a role that consumes has a consumer");
+    fn build_subscription(&self, role: Role, batch_max: usize) -> Subscription {
+        let durable: DurableConsumer =
+            role.durable_consumer().expect("every consuming role has a durable consumer");
         let config = &self.process.config;
         Subscription {
             ack_wait: Duration::from_secs(config.ack_wait_s),
-            handle_max: Duration::from_secs(config.handle_max_s),
-            retry_first: Duration::from_millis(config.retry_first_ms),
+            handle_timeout: Duration::from_secs(config.handler_timeout_s),
+            retry_wait_min: Duration::from_millis(config.retry_initial_ms),
             watchdog: self.watchdog.clone(),
-            ..Subscription::of(durable, batch_max)
+            ..Subscription::for_durable(durable, batch_max)
         }
     }
 
-    const fn backstop_pause(&self) -> Duration {
-        Duration::from_millis(self.process.config.backstop_ms)
+    const fn reconcile_interval(&self) -> Duration {
+        Duration::from_millis(self.process.config.reconcile_interval_ms)
     }
 
-    pub(super) fn looking(&self) -> Looking {
-        let every = Duration::from_secs(self.process.config.levels_s);
-        Looking { every, clock: clock(), stop: self.stop.clone() }
+    pub(super) fn gauge_updater(&self) -> GaugeUpdater {
+        let every = Duration::from_secs(self.process.config.metrics_interval_s);
+        GaugeUpdater { interval: every, clock: system_clock(), stop: self.stop.clone() }
     }
 
-    /// Looks every so often for what a lost message left.
-    fn sweep<F, R>(&self, role: Role, look: F)
+    /// Runs a sweep at intervals, to find work whose message was lost.
+    fn start_sweep<F, R>(&self, role: Role, look: F)
     where
         F: Fn() -> R + Send + 'static,
         R: Future<Output = Result<usize, StoreError>> + Send,
@@ -204,19 +206,20 @@ impl Running {
             loop {
                 tokio::select! {
                     () = stop.cancelled() => return,
+                    // Sleeping first gives the messages time to arrive: a sweep is for lost ones.
                     () = tokio::time::sleep(pause) => {}
                 }
-                match caught(look()).await {
+                match catch_panic(look()).await {
                     Ok(Ok(0)) => {}
-                    Ok(Ok(found)) => info!(found, "the {role}'s sweep took up {found}"),
+                    Ok(Ok(found)) => info!(found, "the {role}'s sweep found work: {found}"),
                     Ok(Err(problem)) => warn!("the {role}'s sweep failed: {problem}"),
-                    Err(panicked) => error!("the {role}'s sweep failed: {panicked}"),
+                    Err(panicked) => error!("the {role}'s sweep panicked: {panicked}"),
                 }
             }
         });
     }
 }
 
-fn clock() -> Arc<dyn Clock> {
+fn system_clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
 }

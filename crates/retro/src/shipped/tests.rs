@@ -1,5 +1,5 @@
-//! What is shipped under `deploy/` fits those who read it: the schemas of Compose and Kubernetes, our own command line and
-//! configuration, the broker.
+//! Checks the files under `deploy/` against the programs that read them: the schemas of Compose and Kubernetes, our
+//! own command line and configuration, and the broker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use retro_bus::Role;
-use retro_events::rights::{User, users_file};
+use retro_events::permissions::{BrokerUser, render_users_file};
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, Command};
 
 const COMPOSE_SCHEMA: &str = include_str!("../../tests/schemas/compose.json");
 const KUBERNETES_SCHEMA: &str = include_str!("../../tests/schemas/kubernetes.json");
-/// As `compose.yaml` and the manifests name it.
+/// Name of our image in `compose.yaml` and the manifests.
 const IMAGE: &str = "retrospect:0.1.0";
 
 fn deploy() -> PathBuf {
@@ -29,7 +29,7 @@ fn compose() -> Value {
     serde_saphyr::from_str(&text("compose.yaml")).unwrap()
 }
 
-/// Every object of the manifests, after the file it stands in.
+/// All objects of the manifests, each with the name of its file.
 fn manifests() -> Vec<(String, Value)> {
     let kustomization: Value = serde_saphyr::from_str(&text("kustomization.yaml")).unwrap();
     let listed: BTreeSet<&str> = strings(&kustomization["resources"]).collect();
@@ -57,7 +57,7 @@ fn assert_fits(schema: &Value, file: &str, value: &Value) {
     assert!(problems.is_empty(), "{file}: {problems:#?}");
 }
 
-/// The schema of one kind of Kubernetes' objects.
+/// The schema of one kind of Kubernetes object.
 fn kind(name: &str) -> Value {
     let mut schema: Value = serde_json::from_str(KUBERNETES_SCHEMA).unwrap();
     let definitions = schema["$defs"].as_object().unwrap();
@@ -70,7 +70,7 @@ fn kind(name: &str) -> Value {
 }
 
 #[test]
-fn the_compose_file_fits_its_schema_and_a_slip_does_not() {
+fn the_compose_file_fits_its_schema_and_a_typo_does_not() {
     let schema: Value = serde_json::from_str(COMPOSE_SCHEMA).unwrap();
     let mut compose = compose();
     assert_fits(&schema, "compose.yaml", &compose);
@@ -79,7 +79,7 @@ fn the_compose_file_fits_its_schema_and_a_slip_does_not() {
 }
 
 #[test]
-fn with_the_telemetry_file_every_role_is_told_of_the_collector() {
+fn with_the_telemetry_file_every_role_exports_to_the_collector() {
     let file = "telemetry/compose.yaml";
     let told: Value = serde_saphyr::from_str(&text(file)).unwrap();
     assert_fits(&serde_json::from_str(COMPOSE_SCHEMA).unwrap(), file, &told);
@@ -87,7 +87,7 @@ fn with_the_telemetry_file_every_role_is_told_of_the_collector() {
         let endpoint = &told["services"][&role.name]["environment"]["RETRO_OTLP_ENDPOINT"];
         assert_eq!(*endpoint, "http://collector:4318", "{}", role.name);
     }
-    let known = retro_config::keys::keys::<retro_config::Config>();
+    let known = retro_config::keys::list_keys::<retro_config::Config>();
     assert!(known.iter().any(|key| key.name == "otlp_endpoint"));
     let collector: Value = serde_saphyr::from_str(&text("telemetry/collector.yaml")).unwrap();
     for signal in ["traces", "metrics"] {
@@ -96,7 +96,7 @@ fn with_the_telemetry_file_every_role_is_told_of_the_collector() {
 }
 
 #[test]
-fn every_manifest_fits_the_schema_of_its_kind_and_a_slip_does_not() {
+fn every_manifest_fits_its_schema_and_a_typo_does_not() {
     let manifests = manifests();
     for (file, object) in &manifests {
         assert_fits(&kind(object["kind"].as_str().unwrap()), file, object);
@@ -108,12 +108,12 @@ fn every_manifest_fits_the_schema_of_its_kind_and_a_slip_does_not() {
     assert!(!jsonschema::is_valid(&kind("Deployment"), &deployment));
 }
 
-/// A process of ours as somebody starts it.
+/// One of our processes as a deployment starts it.
 struct Process {
     name: String,
     args: Vec<String>,
     variables: BTreeMap<String, String>,
-    /// The secret that holds the broker's address.
+    /// Secret that holds the broker's address.
     nats_secret: String,
 }
 
@@ -155,7 +155,7 @@ fn pods() -> Vec<Process> {
 }
 
 #[test]
-fn every_role_is_started_once_in_each_place_with_the_secret_of_its_own_user() {
+fn every_deployment_starts_each_role_once_with_its_own_secret() {
     for (place, processes, secret) in [("compose", services(), "nats-url-"), ("kubernetes", pods(), "retro-")]
     {
         let mut started = BTreeSet::new();
@@ -169,7 +169,7 @@ fn every_role_is_started_once_in_each_place_with_the_secret_of_its_own_user() {
                     assert!(started.insert(serve.roles[0]), "{place}: {name} twice");
                 }
                 Command::Migrate(_) => {
-                    assert_eq!(*nats_secret, format!("{secret}{}", User::Setup), "{place}")
+                    assert_eq!(*nats_secret, format!("{secret}{}", BrokerUser::Setup), "{place}")
                 }
                 command => panic!("{place}: {name} does {command:?}"),
             }
@@ -180,7 +180,7 @@ fn every_role_is_started_once_in_each_place_with_the_secret_of_its_own_user() {
 }
 
 #[test]
-fn every_variable_that_is_set_is_one_that_configuration_knows() {
+fn every_variable_that_is_set_is_known_to_the_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let image = image_variables();
     for Process { name, variables, .. } in services().into_iter().chain(pods()) {
@@ -191,14 +191,14 @@ fn every_variable_that_is_set_is_one_that_configuration_knows() {
             };
             (variable.clone(), value)
         });
-        let loaded =
-            retro_config::load(None, as_here).unwrap_or_else(|problems| panic!("{name}: {problems:?}"));
+        let loaded = retro_config::load_config(None, as_here)
+            .unwrap_or_else(|problems| panic!("{name}: {problems:?}"));
         assert!(loaded.config.nats_url.is_some() && loaded.config.database_url.is_some(), "{name}");
         assert!(loaded.config.health_listen.is_some_and(|address| address.port() == 7718), "{name}");
     }
 }
 
-/// The file that stands here for a mounted secret.
+/// Returns the file that replaces a mounted secret in this test.
 fn mounted(folder: &Path, path: &str) -> String {
     let name = Path::new(path).file_name().unwrap();
     let scheme = if name == "nats-url" { "nats" } else { "postgres" };
@@ -207,7 +207,7 @@ fn mounted(folder: &Path, path: &str) -> String {
     file.display().to_string()
 }
 
-/// What the Dockerfile sets.
+/// Returns the environment variables that the Dockerfile sets.
 fn image_variables() -> BTreeMap<String, String> {
     let dockerfile = text("Dockerfile");
     let set = dockerfile.lines().filter_map(|line| line.strip_prefix("ENV ")?.split_once('='));
@@ -232,7 +232,7 @@ fn every_image_is_pinned() {
 }
 
 #[test]
-fn nothing_runs_as_root_or_may_become_it() {
+fn nothing_runs_as_root_or_can_become_root() {
     for (file, object) in manifests() {
         let pod = &object["spec"]["template"]["spec"];
         if !pod.is_object() {
@@ -254,7 +254,7 @@ fn nothing_runs_as_root_or_may_become_it() {
 }
 
 #[test]
-fn secrets_are_made_for_every_user_and_the_broker_takes_them() {
+fn secrets_are_created_for_every_user_and_accepted_by_the_broker() {
     let folder = tempfile::tempdir().unwrap();
     let run = |program: &Path, args: &[&str]| {
         let done =
@@ -265,10 +265,14 @@ fn secrets_are_made_for_every_user_and_the_broker_takes_them() {
     run(&deploy().join("make-secrets"), &[place]);
     let before = read_to_string(folder.path().join("passwords.conf")).unwrap();
     run(&deploy().join("make-secrets"), &[place]);
-    assert_eq!(before, read_to_string(folder.path().join("passwords.conf")).unwrap(), "kept the second time");
+    assert_eq!(
+        before,
+        read_to_string(folder.path().join("passwords.conf")).unwrap(),
+        "unchanged by the second run"
+    );
 
     let tenant = "default".parse().unwrap();
-    for user in User::all(&[tenant]) {
+    for user in BrokerUser::list_all(&[tenant]) {
         let url = read_to_string(folder.path().join(format!("nats-url-{user}"))).unwrap();
         let password = url.split(['@', ':']).nth(2).unwrap();
         assert!(url.starts_with(&format!("nats://{user}:")) && password.len() == 48, "{user}");
@@ -279,13 +283,13 @@ fn secrets_are_made_for_every_user_and_the_broker_takes_them() {
     }
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (server, _) = runtime
-        .block_on(retro_bus::NatsServer::usable(None))
+        .block_on(retro_bus::NatsServer::find_usable(None))
         .unwrap_or_else(|problem| panic!("this test needs a nats-server; run .ci/install-tools: {problem}"));
     run(&server, &["-c", "nats.conf", "-t"]);
 }
 
 #[test]
-fn the_users_that_are_printed_for_a_tenant_are_those_that_are_shipped() {
+fn the_users_printed_for_a_tenant_are_the_shipped_ones() {
     let shipped = text("nats/users.conf");
-    assert!(shipped.ends_with(&users_file(&["default".parse().unwrap()])));
+    assert!(shipped.ends_with(&render_users_file(&["default".parse().unwrap()])));
 }

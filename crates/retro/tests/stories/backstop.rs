@@ -9,9 +9,9 @@ const INTAKE: &str = "RETRO_INTAKE";
 const WORK: &str = "RETRO_WORK";
 const OTHERS: &str = "sampler,investigator,writer,relay";
 /// Looks come quickly.
-const QUICK: [(&str, &str); 1] = [("RETRO_BACKSTOP_MS", "200")];
+const QUICK: [(&str, &str); 1] = [("RETRO_RECONCILE_INTERVAL_MS", "200")];
 /// They come so rarely that none comes during a test, but the first one.
-const RARE: [(&str, &str); 1] = [("RETRO_BACKSTOP_MS", "3600000")];
+const RARE: [(&str, &str); 1] = [("RETRO_RECONCILE_INTERVAL_MS", "3600000")];
 
 #[tokio::test]
 async fn what_somebody_acknowledged_without_handling_it_is_counted_all_the_same_once() {
@@ -30,7 +30,7 @@ async fn what_somebody_acknowledged_without_handling_it_is_counted_all_the_same_
             (!items(&letters).is_empty()).then_some(letters)
         });
         assert_eq!(items(&letters.await).len(), 1);
-        fleet.logged("message 2 is done for the broker and was never handled").await;
+        fleet.logged("message 2 done, but it was never handled").await;
         // Another process finds everything accounted for.
         let again = fleet.restart(counter).await;
         emit(&fleet, "more.jsonl", &mending("ci", "deploy", 5..9)).await;
@@ -114,7 +114,7 @@ async fn consumers_that_are_deleted_under_a_fleet_are_told_and_nothing_is_lost_o
     let mut wire = Wire::to(fleet.nats_url()).await;
     delete_consumers(&mut wire).await;
     fleet
-        .misses(0, "the broker has no consumer counter of stream RETRO_INTAKE; `retro migrate` makes it")
+        .misses(0, "the broker has no consumer counter of stream RETRO_INTAKE; `retro migrate` creates it")
         .await;
     fleet.misses(1, "the broker has no consumer writer of stream RETRO_WORK").await;
     emit(&fleet, "after.jsonl", &mending("ci", "deploy", 10..20)).await;
@@ -137,7 +137,7 @@ async fn streams_that_are_deleted_under_one_process_are_made_again_and_work_goes
     for stream in [INTAKE, WORK] {
         delete_stream(&mut wire, stream).await;
     }
-    fleet.logged("the stream RETRO_INTAKE is not the one that it was").await;
+    fleet.logged("the stream RETRO_INTAKE was replaced").await;
     emit(&fleet, "after.jsonl", &mending("ci", "deploy", 10..20)).await;
     fleet.counted("default", 20).await;
     fleet.still().await;
@@ -156,10 +156,10 @@ async fn a_stream_that_is_deleted_under_a_fleet_is_told_and_what_it_held_is_sent
     fleet.counted("default", 10).await;
     unsent(&fleet, 0).await;
     delete_stream(&mut Wire::to(fleet.nats_url()).await, WORK).await;
-    fleet.misses(counter, "the broker has no stream RETRO_WORK; `retro migrate` makes it").await;
+    fleet.misses(counter, "the broker has no stream RETRO_WORK; `retro migrate` creates it").await;
     fleet.migrate().await;
     fleet.ready(counter).await;
-    fleet.logged("1 messages of ours are sent once more").await;
+    fleet.logged("1 internal messages are sent again").await;
     // Without a sweep: the wake-up that went with the stream is said again.
     let others = fleet.serve_with("sampler,investigator,writer", &[("RETRO_SWEEP_MS", "600000")]);
     fleet.ready(others).await;
@@ -183,12 +183,12 @@ async fn a_broker_whose_data_is_wiped_is_fed_again_and_what_nobody_counted_is_to
     // Acknowledged, and nobody there who counts.
     emit(&fleet, "waiting.jsonl", &mending("lost", "deploy", 0..3)).await;
     // In one look or in several.
-    fleet.logged("to 13; they are remembered by name").await;
+    fleet.logged("to 13; they are recorded by name").await;
     fleet.wipe_broker().await;
     fleet.start_broker().await;
     fleet.migrate().await;
-    fleet.logged("the stream RETRO_INTAKE is not the one that it was").await;
-    fleet.logged("1 messages of ours are sent once more").await;
+    fleet.logged("the stream RETRO_INTAKE was replaced").await;
+    fleet.logged("1 internal messages are sent again").await;
     let looked = fleet.retro(&["doctor", "-o", "json"]).await;
     assert_eq!(looked.code, Some(4), "{looked:?}");
     let told = lost(&looked.json());
@@ -226,7 +226,7 @@ async fn what_is_purged_from_a_stream_before_anybody_counted_it_is_told_by_name(
     let relay = fleet.serve_with("relay", &QUICK);
     fleet.ready(relay).await;
     emit(&fleet, "purged.jsonl", &mending("ci", "deploy", 0..2)).await;
-    fleet.logged("to 2; they are remembered by name").await;
+    fleet.logged("to 2; they are recorded by name").await;
     let mut wire = Wire::to(fleet.nats_url()).await;
     let purged = wire.ask(&format!("STREAM.PURGE.{INTAKE}"), &Value::Null).await;
     assert_eq!(purged["purged"], 2, "{purged}");
@@ -247,7 +247,7 @@ async fn a_loss_that_somebody_closes_with_a_reason_is_kept_and_not_told_as_lost_
     let relay = fleet.serve_with("relay", &QUICK);
     fleet.ready(relay).await;
     emit(&fleet, "purged.jsonl", &mending("ci", "deploy", 0..2)).await;
-    fleet.logged("to 2; they are remembered by name").await;
+    fleet.logged("to 2; they are recorded by name").await;
     let mut wire = Wire::to(fleet.nats_url()).await;
     let purged = wire.ask(&format!("STREAM.PURGE.{INTAKE}"), &Value::Null).await;
     assert_eq!(purged["purged"], 2, "{purged}");
@@ -308,11 +308,11 @@ async fn webhooks_that_went_with_the_broker_before_everybody_had_handled_them_ar
         })
         .await;
     // Nobody follows the pull request.
-    fleet.logged(" to 3; they are remembered by name").await;
+    fleet.logged(" to 3; they are recorded by name").await;
     fleet.wipe_broker().await;
     fleet.start_broker().await;
     fleet.migrate().await;
-    fleet.logged("the stream RETRO_GITHUB is not the one that it was").await;
+    fleet.logged("the stream RETRO_GITHUB was replaced").await;
     let looked = fleet.retro(&["doctor", "-o", "json"]).await;
     assert_eq!(looked.code, Some(4), "{looked:?}");
     let told = lost(&looked.json());
@@ -360,7 +360,7 @@ async fn unsent(fleet: &Fleet, messages: u64) {
     let store = fleet.store().await;
     fleet
         .until("the relay has sent everything", async || {
-            (store.health().await.ok()?.outbox_unsent == messages).then_some(())
+            (store.load_health().await.ok()?.outbox_unsent == messages).then_some(())
         })
         .await;
 }

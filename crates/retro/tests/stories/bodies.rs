@@ -67,7 +67,7 @@ fn workflow_that_draws_both() -> (String, Sample) {
         let workflow = Workflow::new(name.clone()).expect("a name");
         let key = WorkflowKey { tenant: Tenant::default_tenant(), workflow };
         let sample =
-            sample::draw(RetrospectiveId::automatic(&key, 1), (1..=10).collect(), &Policy::default());
+            sample::draw_sample(RetrospectiveId::of_epoch(&key, 1), (1..=10).collect(), &Policy::default());
         (name, sample)
     };
     let drawn = |sample: &Sample| sample.order[..4].iter().filter(|ordinal| **ordinal <= DELETED).count();

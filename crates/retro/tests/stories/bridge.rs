@@ -15,7 +15,7 @@ async fn a_signed_webhook_is_one_event_of_its_tenant_and_an_unsigned_one_is_noth
     let mut world = bridged().await;
     let forged = Webhook::real("pull_request_review", "delivery-0", "submitted").signed_by("guessed");
     let (status, problem) = world.webhook(&forged).await;
-    assert_eq!((status, text(&problem, "title")), (401, "the webhook is not signed by anybody known"));
+    assert_eq!((status, text(&problem, "title")), (401, "the webhook is not signed by a known secret"));
     assert_eq!(world.github_messages().await, []);
 
     let kinds = [
@@ -155,7 +155,11 @@ async fn a_tenants_own_secret_says_nothing_of_anothers_repositories() {
     let acmes = Webhook::real("pull_request", "2", "opened");
     let (status, unmapped) = world.webhook(&acmes.clone().signed_by(OWN)).await;
     assert_eq!((status, text(&unmapped, "outcome")), (200, "unmapped"));
-    assert!(world.log().contains("belongs to the tenant acme, and a secret has signed"), "{}", world.log());
+    assert!(
+        world.log().contains("belongs to the tenant acme, but its webhook was signed"),
+        "{}",
+        world.log()
+    );
     let mut nobodys = real("pull_request", "opened");
     nobodys["repository"]["full_name"] = json!("nobody/shop");
     let nobodys = world.webhook(&Webhook::new("pull_request", "3", &nobodys).signed_by(OWN)).await;
@@ -187,5 +191,5 @@ async fn while_secrets_are_changed_both_hold_and_without_one_there_is_no_bridge(
     assert_eq!(refused.code, Some(1));
     assert!(refused.err.contains("github_secret"), "{refused:?}");
     let doctor = world.retro(&["doctor"]).await;
-    assert!(doctor.out.contains("none are taken: there is no github_secret"), "{doctor:?}");
+    assert!(doctor.out.contains("none are accepted: github_secret is not set"), "{doctor:?}");
 }

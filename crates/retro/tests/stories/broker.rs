@@ -48,6 +48,6 @@ async fn a_broker_killed_under_load_comes_back_by_itself_and_every_run_is_counte
 }
 
 async fn counted(store: &dyn Store) -> u64 {
-    let rows = store.workflows(&Tenant::default_tenant()).await.expect("it can be read");
+    let rows = store.list_workflows(&Tenant::default_tenant()).await.expect("it can be read");
     rows.iter().map(|row| row.state.counted).sum()
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use retro_checker::{Checked, Floor, Invariant};
+use retro_checker::{CheckReport, Invariant, ProgressFloor};
 use retro_fault::Guard;
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::world::{Fleet, Kind, Sent, Wire, Witness, mending};
 const ALL: &str = "counter,sampler,investigator,writer,relay";
 /// The backstop feeds a counter without an inbox again and again, so that on a slow machine nothing ever comes to rest: it
 /// looks when a process starts, and not while a control goes on.
-const RARE: (&str, &str) = ("RETRO_BACKSTOP_MS", "3600000");
+const RARE: (&str, &str) = ("RETRO_RECONCILE_INTERVAL_MS", "3600000");
 /// Enough for one retrospective.
 const RUNS: u64 = 10;
 
@@ -23,7 +23,7 @@ async fn without_the_inbox_redelivered_messages_count_their_runs_again_and_that_
         let mut control = Control::begin(kind, guards).await;
         let process = control.serve(ALL, &[]).await;
         control.emit(0..RUNS).await;
-        let floor = Floor { counted: RUNS, closed: 1, ..Floor::default() };
+        let floor = ProgressFloor { counted: RUNS, closed: 1, ..ProgressFloor::default() };
         control.witness.judge(&control.fleet, &floor).await;
         // Whoever makes the consumer anew gets every message again that was acknowledged.
         control.fleet.stop(process).await;
@@ -55,7 +55,7 @@ async fn without_fencing_two_workers_hold_one_investigation_and_that_is_named() 
         control.fleet.wake(zombie);
         control.goes_on_or_is_fenced(told).await;
         control.fleet.wake(heir);
-        let floor = Floor { counted: RUNS, closed: 1, ..Floor::default() };
+        let floor = ProgressFloor { counted: RUNS, closed: 1, ..ProgressFloor::default() };
         control.end(floor.with_fault("stop", 1)).await
     })
     .await;
@@ -67,7 +67,7 @@ async fn without_effect_keys_a_change_happens_twice_and_that_is_named() {
         let mut control = Control::begin(kind, guards).await;
         control.serve(ALL, &[]).await;
         control.emit(0..RUNS).await;
-        let floor = Floor { counted: RUNS, closed: 1, ..Floor::default() };
+        let floor = ProgressFloor { counted: RUNS, closed: 1, ..ProgressFloor::default() };
         control.witness.judge(&control.fleet, &floor).await;
         control.closed_again().await;
         control.end(floor.with_fault("redelivery", 1)).await
@@ -81,7 +81,11 @@ async fn without_the_outbox_a_message_is_lost_when_the_relay_dies_and_that_is_na
         let mut control = Control::begin(kind, guards).await;
         control.dies_at("relay.mark.commit:after").await;
         control.serve(ALL, &[]).await;
-        control.end(Floor { counted: RUNS, closed: 1, ..Floor::default() }.with_fault("crash", 1)).await
+        control
+            .end(
+                ProgressFloor { counted: RUNS, closed: 1, ..ProgressFloor::default() }.with_fault("crash", 1),
+            )
+            .await
     })
     .await;
 }
@@ -94,7 +98,7 @@ async fn without_its_id_a_letter_is_written_twice_when_giving_up_is_repeated_and
         poison.emit("deploy", &[b"\xff is no UTF-8".to_vec()]).await;
         control.dies_at("bury.commit:after").await;
         control.serve(ALL, &[]).await;
-        let floor = Floor { counted: RUNS, closed: 1, letters: 1, ..Floor::default() };
+        let floor = ProgressFloor { counted: RUNS, closed: 1, letters: 1, ..ProgressFloor::default() };
         control.end(floor.with_fault("crash", 1)).await
     })
     .await;
@@ -102,14 +106,18 @@ async fn without_its_id_a_letter_is_written_twice_when_giving_up_is_repeated_and
 
 /// On either database: with its guards the program passes; without this one the checker names the invariant.
 #[expect(clippy::print_stdout, reason = "what the checker named is for whoever reads the suite")]
-async fn caught(guard: Guard, invariant: Invariant, story: impl AsyncFn(Kind, Option<Guard>) -> Checked) {
+async fn caught(guard: Guard, invariant: Invariant, story: impl AsyncFn(Kind, Option<Guard>) -> CheckReport) {
     for kind in [Kind::Sqlite, Kind::Postgres] {
         let sound = story(kind, None).await;
-        sound.assert();
+        sound.assert_sound();
         let broken = story(kind, Some(guard)).await;
-        let named: Vec<_> = broken.broken().into_iter().map(Invariant::as_str).collect();
+        let named: Vec<_> = broken.broken_invariants().into_iter().map(Invariant::as_str).collect();
         println!("{kind:?} without {}: {}", guard.as_str(), named.join(", "));
-        assert!(broken.broken().contains(&invariant), "{} was not named: {named:?}", invariant.as_str());
+        assert!(
+            broken.broken_invariants().contains(&invariant),
+            "{} was not named: {named:?}",
+            invariant.as_str()
+        );
     }
 }
 
@@ -181,7 +189,7 @@ impl Control {
         self.witness.fault("redelivery", "what woke the writer");
     }
 
-    async fn end(mut self, floor: Floor) -> Checked {
+    async fn end(mut self, floor: ProgressFloor) -> CheckReport {
         let checked = self.witness.judge(&self.fleet, &floor).await;
         self.fleet.stop_all().await;
         checked

@@ -1,9 +1,9 @@
 //! Another embedder takes over in the middle of a life: what was forbidden stays forbidden at every moment.
 
-use retro_core::finding::Cue;
+use retro_core::finding::LessonCue;
 use retro_core::memory::Lesson;
-use retro_core::similar::{NgramEmbedder, Scale, similarity};
-use retro_testkit::{Concepts, Embeddings, write_weights};
+use retro_core::similarity::{NgramEmbedder, SimilarityScale, lesson_similarity};
+use retro_testkit::{Concepts, EmbeddingServer, write_weights};
 use serde_json::{Value, json};
 
 use crate::world::{Run, World, items, text};
@@ -26,7 +26,7 @@ const PARAPHRASED: &str = "Search for relations until a statement runs";
 /// Something else, which must be learnt all the time.
 const OTHER: &str = "Check the region when a deploy is slow";
 
-fn endpoint(server: &Embeddings) -> [(&'static str, String); 4] {
+fn endpoint(server: &EmbeddingServer) -> [(&'static str, String); 4] {
     [
         ("RETRO_EMBEDDER_URL", server.url().to_owned()),
         ("RETRO_EMBEDDER_MODEL", "small".to_owned()),
@@ -81,31 +81,33 @@ fn by_words(a: &str, b: &str) -> u16 {
         subject: String::new(),
         title: title.to_owned(),
         content: String::new(),
-        cue: Cue::default(),
+        cue: LessonCue::default(),
     };
-    similarity(&NgramEmbedder, &lesson(a), &lesson(b))
+    lesson_similarity(&NgramEmbedder, &lesson(a), &lesson(b))
 }
 
 #[tokio::test]
 async fn a_tombstone_stands_while_a_model_is_away_and_reaches_further_once_it_is_there() {
-    assert!(by_words(DELETED, REWORDED) >= Scale::TOMBSTONE && by_words(DELETED, PARAPHRASED) < 300);
+    assert!(
+        by_words(DELETED, REWORDED) >= SimilarityScale::TOMBSTONE && by_words(DELETED, PARAPHRASED) < 300
+    );
     let mut world = World::start().await;
     assert!(kinds(&world, 0, DELETED).await.contains(&"promoted".to_owned()));
     delete(&world, DELETED).await;
     world.stop().await;
 
-    let server = Embeddings::start(CONCEPTS).await;
-    server.be_away(true);
+    let server = EmbeddingServer::start(CONCEPTS).await;
+    server.set_unavailable(true);
     up_with(&mut world, &endpoint(&server)).await;
     let away = kinds(&world, 10, REWORDED).await;
     assert!(only(&away, "suppressed"), "by its words, since nothing was embedded yet: {away:?}");
     let learnt = kinds(&world, 20, OTHER).await;
     assert!(learnt.contains(&"promoted".to_owned()), "nothing fails: {learnt:?}");
-    assert!(server.texts().is_empty());
+    assert!(server.embedded_texts().is_empty());
 
-    server.be_away(false);
+    server.set_unavailable(false);
     let all = [DELETED, OTHER].map(str::to_owned);
-    let embedded = async || all.iter().all(|text| server.texts().contains(text)).then_some(());
+    let embedded = async || all.iter().all(|text| server.embedded_texts().contains(text)).then_some(());
     world.until("the tombstone's and the memory's text are embedded", embedded).await;
     let there = kinds(&world, 30, PARAPHRASED).await;
     assert!(only(&there, "suppressed"), "by what it means: {there:?}");
@@ -115,11 +117,11 @@ async fn a_tombstone_stands_while_a_model_is_away_and_reaches_further_once_it_is
     world.stop().await;
 
     // What was made is kept: another process asks for nothing that is known.
-    let again = Embeddings::start(CONCEPTS).await;
+    let again = EmbeddingServer::start(CONCEPTS).await;
     up_with(&mut world, &endpoint(&again)).await;
     let there = kinds(&world, 40, PARAPHRASED).await;
     assert!(only(&there, "suppressed"), "{there:?}");
-    assert!(!again.texts().iter().any(|text| all.contains(text)), "{:?}", again.texts());
+    assert!(!again.embedded_texts().iter().any(|text| all.contains(text)), "{:?}", again.embedded_texts());
     world.stop().await;
 }
 

@@ -211,7 +211,7 @@ fn a_hook_of_somebody_elses_is_kept_and_runs_first() {
     let refused = one.retro(&[]);
     assert_eq!(refused.status.code(), Some(1));
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("somebody else's and was left as it is; --chain keeps it"), "{told}");
+    assert!(told.contains("was not installed by retro and was left unchanged; --chain keeps it"), "{told}");
     assert_eq!(one.text(HOOK), foreign);
     assert_eq!(one.hook(&["--uninstall"])["did"], "was_not_installed");
     assert_eq!(one.text(HOOK), foreign);

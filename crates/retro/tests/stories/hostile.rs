@@ -2,7 +2,7 @@
 
 use retro_core::id::{ReviewBatchId, Tenant};
 use retro_core::recall::strip_injected;
-use retro_core::review::{PullRequestRef, Repository, ReviewKey};
+use retro_core::review::{Repository, ReviewKey, ReviewedPullRequest};
 use serde_json::{Value, json};
 
 use crate::world::{BRIDGED, Webhook, World, items, project, text};
@@ -15,7 +15,7 @@ const POSTERS: [(&str, &str, &str); 2] = [("eve", "NONE", "acme/of-eve"), ("ann"
 async fn what_was_written_to_do_harm_reaches_no_agent_whoever_posts_it() {
     let mut world = World::empty();
     let [listen, secret, tenants] = BRIDGED;
-    world.up_with(&[listen, secret, tenants, ("RETRO_REVIEW_WAIT_S", "0")]).await;
+    world.up_with(&[listen, secret, tenants, ("RETRO_REVIEW_DEBOUNCE_S", "0")]).await;
     let texts = texts();
     for (by, association, repo) in POSTERS {
         for (number, hostile) in (1..).zip(&texts) {
@@ -84,9 +84,9 @@ async fn post(world: &World, repo: &str, number: u64, by: &str, association: &st
 
 /// Waits until a pull request was decided upon and the writer has done what was asked.
 async fn decided(world: &World, repo: &str, number: u64) {
-    let pull_request = PullRequestRef { repo: Repository::new(repo).expect("a name"), number };
+    let pull_request = ReviewedPullRequest { repo: Repository::new(repo).expect("a name"), number };
     let review = ReviewKey { pull_request, review: None };
-    let id = ReviewBatchId::of(&Tenant::new("acme").expect("a name"), &review, 1);
+    let id = ReviewBatchId::of_review(&Tenant::new("acme").expect("a name"), &review, 1);
     world
         .until(&format!("{repo}#{number} is decided upon"), async || {
             let (status, _) = world.get("acme", &format!("/v1/reports/{id}")).await;

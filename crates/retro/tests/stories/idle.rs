@@ -114,7 +114,7 @@ async fn recordings_that_hang_keep_no_agent_from_its_memories_on_postgres() {
         WHERE relation = 'presentations'::regclass AND mode = 'AccessExclusiveLock' AND granted";
     let mut fleet =
         Fleet::start(Kind::Postgres, &[("counter,sampler,investigator,writer,reviewer,relay", 1)]).await;
-    let gateway = fleet.serve_with("gateway", &[("RETRO_ANSWER_MS", "3000")]);
+    let gateway = fleet.serve_with("gateway", &[("RETRO_CONTEXT_TIMEOUT_MS", "3000")]);
     fleet.ready(gateway).await;
     fleet.emit("default", "runs.jsonl", &mending("release", "deploy_service", 0..10)).await;
     let ask = async |run: Option<String>| {
@@ -124,7 +124,7 @@ async fn recordings_that_hang_keep_no_agent_from_its_memories_on_postgres() {
     let learnt = async || (!items(&ask(None).await["memories"]).is_empty()).then_some(());
     fleet.until("something is learnt", learnt).await;
     let asked = async {
-        let held = async || (!fleet.postgres().execute(HELD).await.is_empty()).then_some(());
+        let held = async || (!fleet.postgres().execute_sql(HELD).await.is_empty()).then_some(());
         fleet.until("presentations are locked", held).await;
         let runs = futures::future::join_all((0..24).map(|nth| ask(Some(format!("run-{nth}")))));
         let previews = futures::future::join_all((0..24).map(|_| ask(None)));
@@ -139,9 +139,9 @@ async fn recordings_that_hang_keep_no_agent_from_its_memories_on_postgres() {
         for answer in &previews {
             assert_eq!(items(&answer["memories"]).len(), 1, "{answer}");
         }
-        fleet.postgres().execute(LET_GO).await;
+        fleet.postgres().execute_sql(LET_GO).await;
     };
-    tokio::join!(fleet.postgres().execute(HOLD), asked);
+    tokio::join!(fleet.postgres().execute_sql(HOLD), asked);
     let recorded = async || (ask(Some("later".to_owned())).await["recorded"] == "recorded").then_some(());
     fleet.until("a presentation is recorded again", recorded).await;
     fleet.sound().await;

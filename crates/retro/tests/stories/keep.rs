@@ -1,6 +1,6 @@
 //! Details are purged beside a running program, and nothing is counted again.
 
-use retro_store::keep::Stage;
+use retro_store::retention::RetentionStage;
 use serde_json::{Value, json};
 
 use crate::world::{World, items, mending};
@@ -51,12 +51,12 @@ async fn a_run_that_is_emitted_again_after_everything_was_purged_is_not_counted_
 /// As the relay does in the end, at once: whatever its age.
 async fn purge_everything(world: &World) {
     let store = world.store().await;
-    for stage in Stage::ALL {
+    for stage in RetentionStage::ALL {
         world
             .until("a stage is gone through", async || {
                 // A busy file is asked again.
-                let purged = store.purge(stage, 0, 1000).await.ok()?;
-                (!purged.more).then_some(())
+                let purged = store.purge_stage(stage, 0, 1000).await.ok()?;
+                (!purged.has_more).then_some(())
             })
             .await;
     }

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use retro_core::id::Tenant;
-use retro_core::retrospective::State;
+use retro_core::retrospective::RetrospectiveState;
 use retro_store::Store;
 use serde_json::{Value, json};
 use tokio::process::Child;
@@ -114,7 +114,7 @@ async fn kill_in(world: &mut World, phase: Phase, batch: u64) -> Option<String> 
     world.kill().await;
     let left = Sight::of(&*store).await;
     // Those that nobody may claim now were held by the killed program.
-    let claimable = store.claimable().await.expect("it can be read");
+    let claimable = store.count_claimable().await.expect("it can be read");
     let leased = left.investigating as u64 - claimable;
     world.up_with(&QUICK).await;
     let hit = phase.shows(before, left, sent) && (phase != Phase::Investigating || leased > 0);
@@ -137,13 +137,13 @@ impl Phase {
 impl Sight {
     async fn of(store: &dyn Store) -> Self {
         let tenant = Tenant::default_tenant();
-        let workflows = store.workflows(&tenant).await.expect("it can be read");
-        let rows = store.retrospectives(&tenant, None, 1000).await.expect("it can be read");
+        let workflows = store.list_workflows(&tenant).await.expect("it can be read");
+        let rows = store.list_retrospectives(&tenant, None, 1000).await.expect("it can be read");
         let count = |state| rows.iter().filter(|row| row.retrospective.state == state).count();
         Self {
             counted: workflows.iter().map(|row| row.state.counted).sum(),
-            investigating: count(State::Investigating),
-            settling: count(State::Settling),
+            investigating: count(RetrospectiveState::Investigating),
+            settling: count(RetrospectiveState::Settling),
             changes: rows.iter().map(|row| u64::from(row.changes)).sum(),
         }
     }

@@ -70,8 +70,8 @@ async fn mended(world: &World, id: &str) {
     let told = retro(world, &edit(&["--set", "data.usage.input_tokens=12"])).await;
     assert_eq!(told.code, Some(0), "{told:?}");
     for part in [
-        "version 1 of letter",
-        "it would be taken as run r-1 of workflow shop",
+        "version 1 of dead letter",
+        "it would be accepted as run r-1 of workflow shop",
         "-      \"input_tokens\": \"twelve\"",
         "+      \"input_tokens\": 12",
     ] {

@@ -23,7 +23,7 @@ async fn a_manual_retrospective_proposes_and_leaves_window_and_memory_as_they_we
     let again = trigger(&world, "release-1,release-2", "Which region does the service need?").await;
     assert_eq!(
         (text(&again, "retrospective"), text(&again, "did")),
-        (id.as_str(), "had been opened by this request before")
+        (id.as_str(), "was already opened by this request")
     );
     let unknown = ["retrospectives", "trigger", "--workflow", WORKFLOW, "--runs", "release-1,never-seen"];
     let refused = world.retro(&unknown).await;
@@ -170,7 +170,7 @@ async fn over_http_the_same_is_asked_and_decided_and_another_tenant_sees_nothing
     let refuse = format!("{}/refuse", path(id));
     let (status, problem) = world.post("acme", &refuse, &json!({"reason": "no", "by": "bob"})).await;
     assert_eq!(status, 409, "{problem}");
-    assert!(problem.to_string().contains("it was accepted by ada before"), "{problem}");
+    assert!(problem.to_string().contains("it was already accepted by ada"), "{problem}");
     world.sound().await;
     world.stop().await;
 }

@@ -25,7 +25,7 @@ async fn a_memory_deleted_by_a_person_leaves_a_tombstone_and_does_not_come_back(
     assert_eq!(world.sound().await["tombstones"], 1);
 
     let export = world.export().await;
-    assert_eq!(world.ask(&delete).await["did"], "had been deleted by this request before");
+    assert_eq!(world.ask(&delete).await["did"], "was already deleted by this request");
     assert_eq!(world.export().await, export, "the same request again changes nothing");
     let unknown = "00000000-0000-8000-8000-000000000000";
     assert_eq!(world.retro(&["memories", "delete", unknown, "--reason", "none"]).await.code, Some(3));

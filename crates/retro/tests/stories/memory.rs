@@ -98,11 +98,11 @@ async fn bombs_over_http_and_nats_neither_end_a_small_program_nor_stay_in_its_me
             taken += u64::from(post(&world, SINGLE, packed).await == 202);
             let headers = vec![("content-encoding".to_owned(), "gzip".to_owned())];
             let payload = gzip(&event(&format!("nats-{id}"), &data));
-            let message = OutgoingEvent { subject: subject::run_completed(&key), headers, payload };
+            let message = OutgoingEvent { subject: subject::run_completed_subject(&key), headers, payload };
             publisher.publish_event(message).await.expect("the broker takes it");
         }
     }
-    publisher.finish().await.expect("the broker has them");
+    publisher.confirm_all().await.expect("the broker has them");
     for (name, value) in bombs(16 * MIB) {
         // Two of the largest at once, as single events and as batches.
         let [one, other] = ["one", "other"].map(|which| {
@@ -119,8 +119,8 @@ async fn bombs_over_http_and_nats_neither_end_a_small_program_nor_stay_in_its_me
     world
         .until("every bomb of the broker's is counted or a dead letter", async || {
             let filter = retro_store::DeadLetterFilter { limit: 1000, ..Default::default() };
-            let letters = store.dead_letters(&tenant, &filter).await.ok()?.len() as u64;
-            let rows = store.workflows(&tenant).await.ok()?;
+            let letters = store.list_dead_letters(&tenant, &filter).await.ok()?.len() as u64;
+            let rows = store.list_workflows(&tenant).await.ok()?;
             let counted: u64 = rows.iter().map(|row| row.state.counted).sum();
             (counted >= taken && counted - taken + letters == 24).then_some(())
         })

@@ -29,7 +29,7 @@ const LOOKED_AT: [(&str, &[&str], f64); 6] = [
 async fn ten_runs_two_deaths_a_takeover_and_a_dead_letter_are_told_in_numbers_and_nobody_is_named() {
     let collector = Collector::start().await;
     let told = [
-        ("RETRO_LEVELS_S", "1"),
+        ("RETRO_METRICS_INTERVAL_S", "1"),
         ("RETRO_OTLP_ENDPOINT", collector.url()),
         ("OTEL_METRIC_EXPORT_INTERVAL", "300"),
     ];
@@ -81,11 +81,11 @@ async fn scrape(fleet: &Fleet, nth: usize) -> Option<Scraped> {
 /// What is not yet told as it has to be told in the end. What was done is measured a moment after it was stored.
 fn counted_and_buried(rest: &Scraped) -> Vec<&'static str> {
     let redelivered = rest.value("retro_messages_redelivered_total", &["counter"]);
-    let taken = ["counted", "duplicate"].map(|one| rest.value("retro_runs_taken_total", &[one]));
+    let taken = ["counted", "duplicate"].map(|one| rest.value("retro_runs_processed_total", &[one]));
     let taken: f64 = taken.into_iter().flatten().sum();
     let told = [
         ("the first counter left some unanswered", redelivered.is_some_and(|messages| messages >= 1.0)),
-        ("each is an attempt", redelivered == rest.value("retro_attempts_begun_total", &["counter"])),
+        ("each is an attempt", redelivered == rest.value("retro_attempts_started_total", &["counter"])),
         ("every run came to the second counter", taken >= 10.0),
     ];
     let untold = told.into_iter().filter(|(_, holds)| !holds).map(|(what, _)| what);
@@ -93,8 +93,8 @@ fn counted_and_buried(rest: &Scraped) -> Vec<&'static str> {
 }
 
 const COUNTED_AND_BURIED: [(&str, &[&str], f64); 5] = [
-    ("retro_dead_letters_buried_total", &["counter", "not_cloud_event"], 1.0),
-    ("retro_messages_answered_total", &["counter", "dead_letter"], 1.0),
+    ("retro_dead_letters_created_total", &["counter", "not_cloud_event"], 1.0),
+    ("retro_messages_handled_total", &["counter", "dead_letter"], 1.0),
     ("retro_dead_letters_open", &["not_json"], 0.0),
     ("retro_retrospectives_closed_total", &["closed"], 1.0),
     ("retro_outbox_failures_total", &[], 0.0),
@@ -126,7 +126,7 @@ fn taken_over(investigator: &Scraped) -> Vec<&'static str> {
 async fn received(collector: &Collector) {
     let wanted = ["retro.lease.takeovers", "retro.memory.event_to_injectable", "retro.dead_letters.open"];
     let seen = collector
-        .metrics_once(|seen| wanted.iter().all(|name| seen.iter().any(|one| one.metric.name == *name)))
+        .wait_for_metrics(|seen| wanted.iter().all(|name| seen.iter().any(|one| one.metric.name == *name)))
         .await;
     for one in &seen {
         let known = retro_meter::ALL.iter().find(|known| known.name == one.metric.name);
@@ -164,12 +164,12 @@ async fn what_came_of_replays_is_told_in_numbers() {
     fleet.stop_all().await;
 }
 
-const ANSWERED: &str = "retro_messages_answered_total";
+const ANSWERED: &str = "retro_messages_handled_total";
 
 /// The letter of a run's event: letters of one moment stand in any order.
 fn letter_about(letters: &[DeadLetter], run: &str) -> DeadLetterId {
     let event = format!("event of {run}");
-    let about = |letter: &&DeadLetter| String::from_utf8_lossy(&letter.letter.payload).contains(&event);
+    let about = |letter: &&DeadLetter| String::from_utf8_lossy(&letter.message.payload).contains(&event);
     letters.iter().find(about).expect("it has a letter").id
 }
 
@@ -185,7 +185,7 @@ async fn replayed(fleet: &Fleet, letter: DeadLetterId, number: u32) {
 async fn ended(fleet: &Fleet, nth: usize, replays: [f64; 3], values: &[(&'static str, &[&str], f64)]) {
     let told = async || {
         let told = scrape(fleet, nth).await?;
-        let came = |outcome| told.value("retro_replays_ended_total", &[outcome]).unwrap_or_default();
+        let came = |outcome| told.value("retro_replays_completed_total", &[outcome]).unwrap_or_default();
         let came = ["handled", "known", "failed"].map(came);
         (came == replays && unlike(&told, values).is_empty()).then_some(())
     };

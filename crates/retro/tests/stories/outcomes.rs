@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use retro_core::id::{MemoryId, Tenant};
-use retro_core::memory::Cause;
-use retro_events::github::{GithubData, Happened, PullRequest, subject_of};
+use retro_core::memory::ChangeCause;
+use retro_events::github::{GithubData, PullRequest, RepositoryEvent, event_subject};
 use serde_json::{Value, json};
 
 use crate::world::{Fleet, Kind, Run, Sent, Wire, World, items, mending, text};
@@ -42,7 +42,7 @@ fn moment(text: &str) -> Timestamp {
 }
 
 fn data(action: &str, pull_request: PullRequest) -> GithubData {
-    let what = Happened::PullRequest { action: action.to_owned(), pull_request };
+    let what = RepositoryEvent::PullRequest { action: action.to_owned(), pull_request };
     GithubData { repo: REPO.to_owned(), host: "github.com".to_owned(), sender: None, what }
 }
 
@@ -58,9 +58,9 @@ fn closed(number: u64) -> GithubData {
 /// Publishes what happened at GitHub under a delivery's id, as the bridge does.
 pub(crate) async fn happened(world: &World, tenant: &str, delivery: &str, data: &GithubData) {
     let tenant = Tenant::new(tenant).expect("a name");
-    let encoded = data.envelope(delivery, moment("2026-11-20T10:00:00Z")).structured();
+    let encoded = data.to_envelope(delivery, moment("2026-11-20T10:00:00Z")).to_structured();
     let message = Sent {
-        subject: subject_of(&tenant, data),
+        subject: event_subject(&tenant, data),
         headers: encoded.headers,
         payload: encoded.payload.to_vec(),
     };
@@ -84,8 +84,8 @@ async fn credited(world: &World, memory: MemoryId) -> u64 {
     let (store, tenant) = (world.store().await, Tenant::default_tenant());
     world
         .until("it is credited", async || {
-            let history = store.history(&tenant, memory).await.ok()?;
-            history.iter().any(|change| matches!(change.cause, Cause::Outcome { .. })).then_some(())
+            let history = store.list_memory_changes(&tenant, memory).await.ok()?;
+            history.iter().any(|change| matches!(change.cause, ChangeCause::Outcome { .. })).then_some(())
         })
         .await;
     weight(world, memory).await
@@ -96,7 +96,7 @@ async fn weighs(world: &World, memory: MemoryId, thousandths: u64) {
     let (store, tenant) = (world.store().await, Tenant::default_tenant());
     world
         .until(&format!("it weighs {thousandths}"), async || {
-            let stored = store.memory(&tenant, memory).await.ok()??;
+            let stored = store.find_memory(&tenant, memory).await.ok()??;
             (u64::from(stored.weight.get()) == thousandths).then_some(())
         })
         .await;
@@ -105,7 +105,7 @@ async fn weighs(world: &World, memory: MemoryId, thousandths: u64) {
 /// Waits until every event of GitHub's is handled and every run followed.
 async fn followed(world: &World) {
     let store = world.store().await;
-    let runs = async || store.unfollowed(1).await.ok()?.is_empty().then_some(());
+    let runs = async || store.list_untracked_workflows(1).await.ok()?.is_empty().then_some(());
     world.until("every run is followed", runs).await;
     world.still().await;
 }
@@ -166,10 +166,11 @@ async fn handled(world: &World) {
     let bus = retro_bus::Bus::connect(retro_bus::BusConfig::new(world.nats_url(), "test"))
         .await
         .expect("an address");
-    let pending = async || (bus.backlog("RETRO_GITHUB", "tracker").await.ok()? == 0).then_some(());
+    let pending =
+        async || (bus.count_unacknowledged("RETRO_GITHUB", "tracker").await.ok()? == 0).then_some(());
     world.until("the tracker has nothing pending", pending).await;
     let store = world.store().await;
-    let waits = async || store.overdue_credits(0, 1).await.ok()?.is_empty().then_some(());
+    let waits = async || store.list_overdue_credits(0, 1).await.ok()?.is_empty().then_some(());
     world.until("no credit waits", waits).await;
     world.still().await;
 }

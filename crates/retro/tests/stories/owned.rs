@@ -113,7 +113,7 @@ async fn ready_and_doctor_follow_the_running_program_and_say_when_it_or_its_brok
 
     world.kill().await;
     let gone = world.retro(&["ready"]).await;
-    assert!(gone.code == Some(4) && gone.out.contains("is gone"), "{gone:?}");
+    assert!(gone.code == Some(4) && gone.out.contains("no longer runs"), "{gone:?}");
     let told = world.retro(&["doctor", "-o", "json"]).await;
     assert_eq!(told.code, Some(4), "{told:?}");
     for what in ["nats-server", "HTTP address"] {

@@ -2,7 +2,7 @@
 //! that it takes along is started again by whoever looks after it.
 
 use retro_bus::OutgoingEvent;
-use retro_checker::Floor;
+use retro_checker::ProgressFloor;
 use retro_core::id::{Epoch, RetrospectiveId, Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
 use retro_core::retrospective::InvestigationResult;
@@ -65,34 +65,37 @@ async fn amid_fifty_good_runs(poison: &str, kind: Kind) -> Vec<i32> {
     let mut publisher = fleet.publisher().await;
     for payload in payloads {
         let headers = vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())];
-        let subject = subject::run_completed(&key(&workflow_of(&payload)));
+        let subject = subject::run_completed_subject(&key(&workflow_of(&payload)));
         publisher
             .publish_event(OutgoingEvent { subject, headers, payload: payload.into() })
             .await
             .expect("the broker takes it");
     }
-    publisher.finish().await.expect("the broker has them");
+    publisher.confirm_all().await.expect("the broker has them");
 
     let fault = format!("counter:{poison}:event of poisoned-0");
-    let quick =
-        [("FAULT_POISON", fault.as_str()), ("RETRO_RETRY_FIRST_MS", "50"), ("RETRO_HANDLE_MAX_S", "2")];
+    let quick = [
+        ("FAULT_POISON", fault.as_str()),
+        ("RETRO_RETRY_INITIAL_MS", "50"),
+        ("RETRO_HANDLER_TIMEOUT_S", "2"),
+    ];
     // Only what never ends is waited for: everything else ends by itself, however slow the machine.
     let quick = if poison == "loop" { &quick[..] } else { &quick[..2] };
     let process = Supervised::start(&fleet, ROLES, quick);
     let letters = buried(&fleet, 3).await;
     fleet.counted("default", WORKFLOWS * RUNS).await;
     fleet.still().await;
-    let codes: Vec<&str> = letters.iter().map(|one| one.letter.rejection.code.as_str()).collect();
+    let codes: Vec<&str> = letters.iter().map(|one| one.message.rejection.code.as_str()).collect();
     assert_eq!(codes, ["handler_panicked", "not_json", "not_utf8"]);
     for (letter, sent) in letters.iter().zip(&odd) {
-        assert_eq!(letter.letter.payload, *sent, "it is kept byte for byte");
-        assert!(letter.letter.attempts <= ATTEMPTS_MAX, "{letter:?}");
+        assert_eq!(letter.message.payload, *sent, "it is kept byte for byte");
+        assert!(letter.message.attempts <= ATTEMPTS_MAX, "{letter:?}");
     }
-    assert_eq!(letters[0].letter.attempts, ATTEMPTS_MAX);
+    assert_eq!(letters[0].message.attempts, ATTEMPTS_MAX);
     assert_eq!(fleet.sound().await["runs"], WORKFLOWS * RUNS);
-    let floor = Floor { counted: WORKFLOWS * RUNS, letters: 3, ..Floor::default() };
+    let floor = ProgressFloor { counted: WORKFLOWS * RUNS, letters: 3, ..ProgressFloor::default() };
     let mut witness = Witness::of(&fleet, &fleet.path("history.jsonl")).await;
-    witness.judge(&fleet, &floor).await.assert();
+    witness.judge(&fleet, &floor).await.assert_sound();
     let deaths = process.stop().await;
     fleet.stop_all().await;
     causes(&deaths)
@@ -103,17 +106,17 @@ async fn a_wake_up_that_its_stage_cannot_handle_is_a_dead_letter_and_the_sweep_d
     let fleet = fleet(Kind::Sqlite).await;
     let events = [mending("poisoned", "deploy", 0..10), mending("good", "deploy", 0..10)].concat();
     let fault = "sampler:panic:poisoned,investigator:panic:poisoned,writer:abort:poisoned";
-    let quick = [("FAULT_POISON", fault), ("RETRO_RETRY_FIRST_MS", "50")];
+    let quick = [("FAULT_POISON", fault), ("RETRO_RETRY_INITIAL_MS", "50")];
     let process = Supervised::start(&fleet, ROLES, &quick);
     fleet.emit("default", "both.jsonl", &events).await;
     // One for the sampler, one for each of the four that were looked into, one for the writer.
     let letters = buried(&fleet, 6).await;
     assert!(
-        letters.iter().all(|one| one.letter.rejection.code.as_str() == "handler_panicked"),
+        letters.iter().all(|one| one.message.rejection.code.as_str() == "handler_panicked"),
         "{letters:?}"
     );
-    assert!(letters.iter().all(|one| one.letter.subject.ends_with(".poisoned")), "{letters:?}");
-    assert!(letters.iter().all(|one| one.letter.attempts == ATTEMPTS_MAX), "{letters:?}");
+    assert!(letters.iter().all(|one| one.message.subject.ends_with(".poisoned")), "{letters:?}");
+    assert!(letters.iter().all(|one| one.message.attempts == ATTEMPTS_MAX), "{letters:?}");
     fleet.still().await;
     let checked = fleet.sound().await;
     assert_eq!((&checked["runs"], &checked["reports"]), (&Value::from(20), &Value::from(2)));
@@ -147,13 +150,13 @@ async fn dies_before_it_has_given_up(kind: Kind) {
     }
     fleet.serve_with("counter,relay", &[quick]);
     let letters = buried(&fleet, 1).await;
-    assert_eq!(letters[0].letter.attempts, ATTEMPTS_MAX);
-    assert_eq!(letters[0].letter.rejection.code.as_str(), "handler_panicked");
-    let history = fleet.store().await.attempts(&Tenant::default_tenant(), letters[0].id).await;
+    assert_eq!(letters[0].message.attempts, ATTEMPTS_MAX);
+    assert_eq!(letters[0].message.rejection.code.as_str(), "handler_panicked");
+    let history = fleet.store().await.list_attempts(&Tenant::default_tenant(), letters[0].id).await;
     let attempts: Vec<_> = history.expect("it can be read").iter().map(|one| one.attempt).collect();
     assert_eq!(attempts, (2..=ATTEMPTS_MAX).collect::<Vec<_>>(), "the first delivery is not written down");
     let mut witness = Witness::of(&fleet, &fleet.path("history.jsonl")).await;
-    witness.judge(&fleet, &Floor { letters: 1, ..Floor::default() }).await.assert();
+    witness.judge(&fleet, &ProgressFloor { letters: 1, ..ProgressFloor::default() }).await.assert_sound();
     fleet.stop_all().await;
 }
 
@@ -169,10 +172,13 @@ async fn a_dead_letter_whose_acknowledgement_was_lost_kills_nobody_again() {
         [("FAULT_POISON", "counter:abort:event of poisoned-0"), ("FAULT_CRASH", "bury.commit:after")];
     let process = Supervised::start(&fleet, ROLES, &faults);
     let letters = buried(&fleet, 1).await;
-    assert_eq!(letters[0].letter.attempts, ATTEMPTS_MAX);
+    assert_eq!(letters[0].message.attempts, ATTEMPTS_MAX);
     // It is at rest when the broker has an answer for every message.
     let mut witness = Witness::of(&fleet, &fleet.path("history.jsonl")).await;
-    witness.judge(&fleet, &Floor { counted: RUNS, letters: 1, ..Floor::default() }).await.assert();
+    witness
+        .judge(&fleet, &ProgressFloor { counted: RUNS, letters: 1, ..ProgressFloor::default() })
+        .await
+        .assert_sound();
     let deaths = causes(&process.stop().await);
     assert_eq!(deaths, [&[ABORTED; 5][..], &[KILLED]].concat());
     fleet.stop_all().await;
@@ -204,8 +210,8 @@ async fn a_run_whose_investigation_never_ends_is_replaced_and_the_process_ends_i
 async fn investigated(poison: &str) -> (String, Vec<i32>) {
     let fleet = fleet(Kind::Sqlite).await;
     let key = key("ci");
-    let id = RetrospectiveId::automatic(&key, 1 as Epoch);
-    let first = retro_core::sample::draw(id, (1..=10).collect(), &Policy::default()).order[0];
+    let id = RetrospectiveId::of_epoch(&key, 1 as Epoch);
+    let first = retro_core::sample::draw_sample(id, (1..=10).collect(), &Policy::default()).order[0];
     let fault = format!("engine:{poison}:ci-{}", first - 1);
     // One worker, or a machine that stands still may let two of one process claim it before it dies of the first.
     let quick = [
@@ -217,7 +223,8 @@ async fn investigated(poison: &str) -> (String, Vec<i32>) {
     let process = Supervised::start(&fleet, ROLES, &quick);
     fleet.emit("default", "ci.jsonl", &mending("ci", "deploy", 0..10)).await;
     let store = fleet.store().await;
-    let found = store.retrospective(&key.tenant, id).await.expect("it can be read").expect("it is there");
+    let found =
+        store.find_retrospective(&key.tenant, id).await.expect("it can be read").expect("it is there");
     let ended: Vec<_> = found.investigations.iter().map(|one| (one.ordinal, one.result.as_ref())).collect();
     let (ordinal, result) = ended[0];
     assert_eq!(ordinal, first);
@@ -238,10 +245,10 @@ async fn buried(fleet: &Fleet, count: usize) -> Vec<DeadLetter> {
     let store = fleet.store().await;
     let tenant = Tenant::default_tenant();
     let filter = DeadLetterFilter { limit: 100, ..DeadLetterFilter::default() };
-    let all = async || store.dead_letters(&tenant, &filter).await.ok().filter(|all| all.len() >= count);
+    let all = async || store.list_dead_letters(&tenant, &filter).await.ok().filter(|all| all.len() >= count);
     let mut all = fleet.until("the dead letters are there", all).await;
     assert_eq!(all.len(), count, "{all:?}");
-    all.sort_by_key(|one| one.letter.position.sequence);
+    all.sort_by_key(|one| one.message.position.sequence);
     all
 }
 

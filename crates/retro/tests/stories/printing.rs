@@ -24,7 +24,7 @@ async fn nothing_that_a_run_says_steers_the_terminal_on_which_it_is_shown() {
     let sql = format!(
         "UPDATE memories SET memory = jsonb_set(memory::jsonb, '{{lesson,title}}', '{title}'::jsonb)::text"
     );
-    fleet.postgres().execute(&sql).await;
+    fleet.postgres().execute_sql(&sql).await;
 
     let mut raw = 0;
     for (arguments, answer) in said_by_commands(&fleet).await {

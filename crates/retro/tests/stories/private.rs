@@ -42,7 +42,7 @@ async fn what_an_earlier_version_left_open_is_closed_at_the_next_start_and_that_
         let mode = if path.is_dir() { 0o755 } else { 0o644 };
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file");
     }
-    let said = |world: &World| world.log().matches("were open to other users").count();
+    let said = |world: &World| world.log().matches("were accessible to other users").count();
 
     world.up_with(&[("RETRO_LOG", "info")]).await;
     assert_all_private(&world.data());

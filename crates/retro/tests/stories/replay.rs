@@ -2,9 +2,9 @@
 
 use retro_bus::OutgoingEvent;
 use retro_core::id::{DeadLetterId, Tenant, Workflow, WorkflowKey};
-use retro_core::replay::Outcome;
+use retro_core::replay::ReplayOutcome;
 use retro_events::subject;
-use retro_store::{DeadLetter, DeadLetterFilter, LetterStatus, ReplayRow, ReplayState};
+use retro_store::{DeadLetter, DeadLetterFilter, DeadLetterStatus, ReplayRow, ReplayState};
 use serde_json::{Value, json};
 
 use crate::world::{Fleet, Kind, World, carry_out, event, items, mending, text};
@@ -40,9 +40,9 @@ async fn life(kind: Kind) {
     let early = fleet.ask(&["dead-letters", "replay", &id, "--by", "ann", "--reason", "is it mended?"]).await;
     assert_eq!(early["did"], "done", "{early}");
     let failed = came_of(&fleet, letter.id, 1).await;
-    assert!(matches!(&failed.outcome, Some(Outcome::Failed { .. })), "{failed:?}");
+    assert!(matches!(&failed.outcome, Some(ReplayOutcome::Failed { .. })), "{failed:?}");
     let again = letters(&fleet, 1).await.remove(0);
-    assert_eq!((again.status, again.replays, &again.letter), (LetterStatus::Open, 1, &letter.letter));
+    assert_eq!((again.status, again.replays, &again.message), (DeadLetterStatus::Open, 1, &letter.message));
 
     // The host is allowed now.
     fleet.stop(0).await;
@@ -61,9 +61,9 @@ async fn life(kind: Kind) {
     assert_eq!(did, ["done", "done_before"], "{one} {two}");
     assert_eq!(one["replay"], two["replay"], "both speak of the same one");
     let handled = came_of(&fleet, letter.id, 2).await;
-    assert_eq!((handled.state, &handled.outcome), (ReplayState::Handled, &Some(Outcome::Handled)));
+    assert_eq!((handled.state, &handled.outcome), (ReplayState::Handled, &Some(ReplayOutcome::Handled)));
     fleet.counted("default", 1).await;
-    assert_eq!(letters(&fleet, 1).await[0].status, LetterStatus::Handled);
+    assert_eq!(letters(&fleet, 1).await[0].status, DeadLetterStatus::Handled);
 
     // Whoever comes late is told what came of it, and what was counted stays counted once.
     let late = fleet.ask(&replay("dan")).await;
@@ -97,7 +97,7 @@ async fn a_batch_whose_canary_fails_stops_and_the_rest_is_put_aside() {
     }
     letters(&world, 4).await;
     let nothing = world.retro(&["dead-letters", "replay", "--reason", "all of them?"]).await;
-    assert!(nothing.code == Some(1) && nothing.err.contains("nothing says which letters"), "{nothing:?}");
+    assert!(nothing.code == Some(1) && nothing.err.contains("no dead letters are selected"), "{nothing:?}");
     let reasonless = world.retro(&["dead-letters", "replay", "--all"]).await;
     assert!(reasonless.code == Some(2) && reasonless.err.contains("--reason"), "{reasonless:?}");
     let dry = world.ask(&["dead-letters", "replay", "--code", "not_json", "--dry-run"]).await;
@@ -108,7 +108,7 @@ async fn a_batch_whose_canary_fails_stops_and_the_rest_is_put_aside() {
     assert_eq!(stopped.code, Some(4), "{stopped:?}");
     assert!(stopped.out.contains("1 of the 1 that went first failed again"), "{stopped:?}");
     let all = letters(&world, 4).await;
-    assert!(all.iter().all(|letter| letter.status == LetterStatus::Open), "{all:?}");
+    assert!(all.iter().all(|letter| letter.status == DeadLetterStatus::Open), "{all:?}");
     assert_eq!(all.iter().map(|letter| letter.replays).sum::<u32>(), 1, "only the canary went");
     assert_eq!(all.last().map(|oldest| oldest.replays), Some(1), "the oldest one");
     let batches = world.ask(&["dead-letters", "batches"]).await;
@@ -131,12 +131,12 @@ async fn a_batch_whose_canary_fails_stops_and_the_rest_is_put_aside() {
     let (status, theirs) = world.post("acme", "/v1/dead-letters/discard", &aside).await;
     assert!(status == 200 && text(&theirs, "detail").starts_with("0 letters"), "{theirs}");
     let (status, told) = world.post("default", "/v1/dead-letters/discard", &aside).await;
-    assert!(status == 200 && text(&told, "detail").starts_with("4 letters put aside"), "{told}");
+    assert!(status == 200 && text(&told, "detail").starts_with("4 letters discarded"), "{told}");
     let (status, refused) =
         world.post("default", "/v1/dead-letters/discard", &json!({"reason": "all?"})).await;
     assert_eq!((status, refused["path"].as_str()), (400, Some("all")), "{refused}");
     let all = letters(&world, 4).await;
-    assert!(all.iter().all(|letter| letter.status == LetterStatus::Discarded), "{all:?}");
+    assert!(all.iter().all(|letter| letter.status == DeadLetterStatus::Discarded), "{all:?}");
     for path in ["replay", "discard"] {
         let path = format!("/v1/dead-letters/{}/{path}", all[0].id);
         let (status, told) = world.post("acme", &path, &json!({"reason": "mine?"})).await;
@@ -163,7 +163,7 @@ async fn through_a_crash(kind: Kind, point: &str) {
     }
     let ids: Vec<DeadLetterId> = letters(&fleet, 4).await.iter().map(|letter| letter.id).collect();
     fleet.stop(0).await;
-    let quick = ("RETRO_REPLAY_LOST_S", "1");
+    let quick = ("RETRO_REPLAY_TIMEOUT_S", "1");
     let dies = fleet.serve_with(ROLES, &[HOSTS, quick, ("FAULT_CRASH", point)]);
     fleet.ready(dies).await;
     let arguments = [
@@ -226,12 +226,12 @@ async fn replaying_everything_that_was_ever_learned_from_changes_nothing() {
             }
         }
     }
-    publisher.finish().await.expect("the broker has them");
+    publisher.confirm_all().await.expect("the broker has them");
     world.still().await;
     assert_eq!(world.export().await, learned, "weights moved once");
     let store = world.store().await;
     let filter = DeadLetterFilter { limit: 9, ..DeadLetterFilter::default() };
-    assert_eq!(store.dead_letters(&Tenant::default_tenant(), &filter).await.expect("listing"), []);
+    assert_eq!(store.list_dead_letters(&Tenant::default_tenant(), &filter).await.expect("listing"), []);
     world.sound().await;
     world.stop().await;
 }
@@ -262,11 +262,14 @@ async fn publish(world: &World, payload: &[u8]) {
     let key =
         WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("shop").expect("a name") };
     let headers = vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())];
-    let event =
-        OutgoingEvent { subject: subject::run_completed(&key), headers, payload: payload.to_vec().into() };
+    let event = OutgoingEvent {
+        subject: subject::run_completed_subject(&key),
+        headers,
+        payload: payload.to_vec().into(),
+    };
     let mut publisher = world.publisher().await;
     publisher.publish_event(event).await.expect("the broker takes it");
-    publisher.finish().await.expect("the broker has it");
+    publisher.confirm_all().await.expect("the broker has it");
 }
 
 /// The default tenant's dead letters, the newest first, when there are so many.
@@ -275,7 +278,7 @@ pub(crate) async fn letters(world: &World, count: usize) -> Vec<DeadLetter> {
     let filter = DeadLetterFilter { limit: 1000, ..DeadLetterFilter::default() };
     world
         .until(&format!("{count} dead letters"), async || {
-            let letters = store.dead_letters(&tenant, &filter).await.ok()?;
+            let letters = store.list_dead_letters(&tenant, &filter).await.ok()?;
             assert!(letters.len() <= count, "{letters:?}");
             (letters.len() == count).then_some(letters)
         })
@@ -287,7 +290,7 @@ pub(crate) async fn came_of(world: &World, letter: DeadLetterId, number: u32) ->
     let (store, tenant) = (world.store().await, Tenant::default_tenant());
     world
         .until(&format!("replay {number} of {letter} has ended"), async || {
-            let rows = store.replays(&tenant, letter).await.ok()?;
+            let rows = store.list_replays(&tenant, letter).await.ok()?;
             rows.into_iter().find(|row| row.number == number && row.outcome.is_some())
         })
         .await

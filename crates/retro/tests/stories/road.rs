@@ -23,7 +23,7 @@ async fn real_runs_travel_the_whole_road_to_a_memory_that_the_next_run_is_handed
     let key =
         WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new(AIRLINE).expect("a name") };
     let store = world.store().await;
-    assert_eq!(store.ordinals(&key).await.expect("they can be read"), (1..=100).collect::<Vec<_>>());
+    assert_eq!(store.list_ordinals(&key).await.expect("they can be read"), (1..=100).collect::<Vec<_>>());
 
     let rows = world.ask(&["retrospectives", "list"]).await;
     let mut windows: Vec<_> = items(&rows).iter().map(|row| window(&row["retrospective"])).collect();
@@ -44,7 +44,7 @@ async fn real_runs_travel_the_whole_road_to_a_memory_that_the_next_run_is_handed
 
     let checked = world.sound().await;
     assert_eq!((&checked["runs"], &checked["reports"]), (&json!(100), &json!(10)));
-    let health = store.health().await.expect("it can be read");
+    let health = store.load_health().await.expect("it can be read");
     assert_eq!((health.outbox_unsent, health.dead_letters_open, health.events_seen), (0, 0, 100));
     assert_eq!(world.ask(&["dead-letters", "list"]).await, json!([]));
     world.stop().await;
@@ -60,17 +60,17 @@ async fn the_same_files_emitted_twice_more_change_nothing() {
     world.still().await;
     let (counted, export) = (world.sound().await, world.export().await);
     let store = world.store().await;
-    assert_eq!(store.health().await.expect("it can be read").events_seen, 250);
+    assert_eq!(store.load_health().await.expect("it can be read").events_seen, 250);
 
     // The pace waits until the counter has answered for the last event, so what is compared has happened.
     world.ask(&emit).await;
     world.still().await;
-    assert_eq!(store.health().await.expect("it can be read").events_seen, 250);
+    assert_eq!(store.load_health().await.expect("it can be read").events_seen, 250);
     assert_eq!((world.sound().await, world.export().await), (counted.clone(), export.clone()));
 
     world.ask(&[&emit[..], &["--new-event-ids"]].concat()).await;
     world.still().await;
-    assert_eq!(store.health().await.expect("it can be read").events_seen, 500, "they were looked at");
+    assert_eq!(store.load_health().await.expect("it can be read").events_seen, 500, "they were looked at");
     assert_eq!((world.sound().await, world.export().await), (counted, export.clone()));
     assert_eq!(world.ask(&["dead-letters", "list"]).await, json!([]));
 

@@ -21,7 +21,7 @@ async fn roles_on_postgres_wait_for_broker_and_database_say_so_and_begin_by_them
 async fn any_order(kind: Kind, database_is_away: &str) {
     let mut fleet = Fleet::nowhere(kind).await;
     for roles in ROLES {
-        fleet.serve_with(roles, &[("RETRO_ANSWER_MS", "200")]);
+        fleet.serve_with(roles, &[("RETRO_CONTEXT_TIMEOUT_MS", "200")]);
     }
     let everyone = 0..ROLES.len();
     for nth in everyone.clone() {
@@ -36,7 +36,7 @@ async fn any_order(kind: Kind, database_is_away: &str) {
 
     fleet.start_broker().await;
     for nth in everyone.clone() {
-        fleet.misses(nth, "`retro migrate` makes it").await;
+        fleet.misses(nth, "`retro migrate` creates it").await;
     }
     fleet.start_database().await;
     if kind == Kind::Postgres {
@@ -132,7 +132,8 @@ async fn a_process_stopped_while_its_database_says_nothing_puts_its_messages_off
     let mut fleet = Fleet::start(Kind::Postgres, &[("sampler,investigator,writer,relay", 1)]).await;
     let line = Line::to(fleet.database_url()).await;
     // It may wait for its database until a call gives up on a connection, however late a busy machine says so.
-    let counter = fleet.serve_with("counter", &[("DATABASE_URL", line.url()), ("RETRO_FINISH_S", "60")]);
+    let counter =
+        fleet.serve_with("counter", &[("DATABASE_URL", line.url()), ("RETRO_SHUTDOWN_GRACE_S", "60")]);
     fleet.ready(counter).await;
     line.freeze();
     let file = fleet.write_events("runs.jsonl", &mending("release", "deploy_service", 0..10));
@@ -158,10 +159,11 @@ struct Held {
 
 /// A fleet with one investigator, which waits for a body; its lease outlives the test, and it may finish within so many
 /// seconds.
-async fn held_up(finish_s: &str) -> (Fleet, Held) {
+async fn held_up(shutdown_grace_s: &str) -> (Fleet, Held) {
     let mut fleet = Fleet::start(Kind::Sqlite, &[("counter,sampler,writer,relay", 1)]).await;
     let line = Line::to(fleet.nats_url()).await;
-    let environment = [("NATS_URL", line.url()), ("RETRO_LEASE_S", "600"), ("RETRO_FINISH_S", finish_s)];
+    let environment =
+        [("NATS_URL", line.url()), ("RETRO_LEASE_S", "600"), ("RETRO_SHUTDOWN_GRACE_S", shutdown_grace_s)];
     let investigator = fleet.serve_with("investigator", &environment);
     fleet.ready(investigator).await;
     fleet.hold_up(&line).await;
@@ -169,5 +171,5 @@ async fn held_up(finish_s: &str) -> (Fleet, Held) {
 }
 
 async fn claimable(store: &dyn Store) -> u64 {
-    store.claimable().await.expect("it can be read")
+    store.count_claimable().await.expect("it can be read")
 }

@@ -4,7 +4,7 @@ mod life;
 
 use jiff::Timestamp;
 use retro_events::github::{
-    Association, Comment, GithubData, Happened, Person, PullRequest, Review, ReviewState,
+    AuthorAssociation, Comment, GithubData, Person, PullRequest, RepositoryEvent, Review, ReviewState,
 };
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::world::{Fleet, Kind, World, items, mending, text};
 const RULE: &str = "Always return a `Result` instead of calling `unwrap()` in library code.";
 const REPO: &str = "acme/shop";
 /// So that a review and its comments are decided upon together, and no story takes half a minute.
-const QUICK: [(&str, &str); 1] = [("RETRO_REVIEW_WAIT_S", "1")];
+const QUICK: [(&str, &str); 1] = [("RETRO_REVIEW_DEBOUNCE_S", "1")];
 
 #[tokio::test]
 async fn a_members_review_becomes_an_active_rule_and_everything_again_changes_nothing_on_sqlite() {
@@ -36,9 +36,9 @@ async fn of(kind: Kind) -> Box<Fleet> {
 async fn a_members_review(world: &mut Fleet) {
     // The comments of a review come before it, and one of them is no rule.
     let said = [
-        comment(7, 12, "ann", Association::Member, "Why is this here?"),
-        comment(7, 11, "ann", Association::Member, RULE),
-        review(7, 5, "ann", Association::Member, ""),
+        comment(7, 12, "ann", AuthorAssociation::Member, "Why is this here?"),
+        comment(7, 11, "ann", AuthorAssociation::Member, RULE),
+        review(7, 5, "ann", AuthorAssociation::Member, ""),
     ];
     for (number, data) in said.iter().enumerate() {
         world.say("default", &format!("delivery-{number}"), data).await;
@@ -46,7 +46,7 @@ async fn a_members_review(world: &mut Fleet) {
     let rule = rule(world, "active").await;
     assert_eq!((rule["weight"].as_u64(), rule["scope"]["repo"].as_str()), (Some(300), Some(REPO)), "{rule}");
     // What is said later is decided upon later: by then nothing is left to decide about the review, in however many rounds.
-    world.say("default", "later", &comment(9, 31, "ann", Association::Member, "Thank you!")).await;
+    world.say("default", "later", &comment(9, 31, "ann", AuthorAssociation::Member, "Thank you!")).await;
     decided(world, 9).await;
     world.still().await;
     told_of_the_review(world).await;
@@ -67,7 +67,7 @@ async fn a_members_review(world: &mut Fleet) {
         world.say("default", &format!("delivery-{number}"), data).await;
     }
     // What is said last is taken last.
-    world.say("default", "last", &comment(8, 21, "ann", Association::Member, "Thanks!")).await;
+    world.say("default", "last", &comment(8, 21, "ann", AuthorAssociation::Member, "Thanks!")).await;
     decided(world, 8).await;
     assert_eq!(world.export().await, before);
     assert_eq!(world.ask(&["dead-letters", "list"]).await, serde_json::json!([]));
@@ -92,17 +92,18 @@ async fn told_of_the_review(world: &World) {
 async fn whoever_asks_decides_how_a_rule_begins() {
     let mut world = World::empty();
     world.up_with(&QUICK).await;
-    let bot = GithubData { sender: None, ..comment_by(1, 1, person("lint", true), Association::None, RULE) };
+    let bot =
+        GithubData { sender: None, ..comment_by(1, 1, person("lint", true), AuthorAssociation::None, RULE) };
     world.say("default", "bot", &bot).await;
     decided(&world, 1).await;
     assert_eq!(world.ask(&["rules", "list"]).await, serde_json::json!([]));
-    world.say("default", "contributor", &comment(2, 2, "cy", Association::Contributor, RULE)).await;
+    world.say("default", "contributor", &comment(2, 2, "cy", AuthorAssociation::Contributor, RULE)).await;
     let tentative = rule(&world, "tentative").await;
     assert_eq!(tentative["quarantine"], Value::Null);
-    world.say("default", "again", &comment(3, 3, "cy", Association::Contributor, RULE)).await;
+    world.say("default", "again", &comment(3, 3, "cy", AuthorAssociation::Contributor, RULE)).await;
     rule(&world, "active").await;
     let other = "Never commit generated files to the repository.";
-    world.say("default", "stranger", &comment(4, 4, "eve", Association::None, other)).await;
+    world.say("default", "stranger", &comment(4, 4, "eve", AuthorAssociation::None, other)).await;
     let kept = rule(&world, "tentative").await;
     assert!(kept["quarantine"].is_string(), "{kept}");
     let handed = world.ask(&["context", "--workflow", "fix", "--repo", REPO]).await;
@@ -110,7 +111,7 @@ async fn whoever_asks_decides_how_a_rule_begins() {
     let id = text(&kept, "id").to_owned();
     let promote = ["rules", "promote", &id[..8], "--by", "ann", "--reason", "it is our rule"];
     assert_eq!(world.ask(&promote).await["did"], "promoted");
-    assert_eq!(world.ask(&promote).await["did"], "had been promoted by this request before");
+    assert_eq!(world.ask(&promote).await["did"], "was already promoted by this request");
     let handed = world.ask(&["context", "--workflow", "fix", "--repo", REPO]).await;
     assert!(handed.to_string().contains("generated"), "{handed}");
     let retire = ["rules", "retire", &id, "--by", "ann", "--reason", "not any more"];
@@ -125,10 +126,10 @@ async fn whoever_asks_decides_how_a_rule_begins() {
 async fn a_rule_whose_remark_is_taken_back_goes() {
     let mut world = World::empty();
     world.up_with(&QUICK).await;
-    world.say("default", "said", &comment(7, 11, "ann", Association::Member, RULE)).await;
+    world.say("default", "said", &comment(7, 11, "ann", AuthorAssociation::Member, RULE)).await;
     let rule_id = text(&rule(&world, "active").await, "id").to_owned();
-    let mut gone = comment(7, 11, "ann", Association::Member, RULE);
-    if let Happened::PullRequestReviewComment { action, .. } = &mut gone.what {
+    let mut gone = comment(7, 11, "ann", AuthorAssociation::Member, RULE);
+    if let RepositoryEvent::PullRequestReviewComment { action, .. } = &mut gone.what {
         "deleted".clone_into(action);
     }
     world.say("default", "gone", &gone).await;
@@ -184,11 +185,11 @@ fn moment() -> Timestamp {
     "2026-11-20T10:00:00Z".parse().expect("a moment")
 }
 
-fn comment(number: u64, id: u64, by: &str, association: Association, body: &str) -> GithubData {
+fn comment(number: u64, id: u64, by: &str, association: AuthorAssociation, body: &str) -> GithubData {
     comment_by(number, id, person(by, false), association, body)
 }
 
-fn comment_by(number: u64, id: u64, by: Person, association: Association, body: &str) -> GithubData {
+fn comment_by(number: u64, id: u64, by: Person, association: AuthorAssociation, body: &str) -> GithubData {
     let comment = Comment {
         id,
         by: Some(by),
@@ -204,7 +205,7 @@ fn comment_by(number: u64, id: u64, by: Person, association: Association, body: 
         changed_at: Some(moment()),
         url: None,
     };
-    let what = Happened::PullRequestReviewComment {
+    let what = RepositoryEvent::PullRequestReviewComment {
         action: "created".to_owned(),
         pull_request: pull_request(number),
         comment,
@@ -212,7 +213,7 @@ fn comment_by(number: u64, id: u64, by: Person, association: Association, body: 
     GithubData { repo: REPO.to_owned(), host: "github.com".to_owned(), sender: None, what }
 }
 
-fn review(number: u64, id: u64, by: &str, association: Association, body: &str) -> GithubData {
+fn review(number: u64, id: u64, by: &str, association: AuthorAssociation, body: &str) -> GithubData {
     let review = Review {
         id,
         by: Some(person(by, false)),
@@ -222,7 +223,7 @@ fn review(number: u64, id: u64, by: &str, association: Association, body: &str) 
         at: Some(moment()),
         url: None,
     };
-    let what = Happened::PullRequestReview {
+    let what = RepositoryEvent::PullRequestReview {
         action: "submitted".to_owned(),
         pull_request: pull_request(number),
         review,

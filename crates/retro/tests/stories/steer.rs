@@ -1,12 +1,12 @@
 //! People's hand on retrospectives: one that failed and is followed at once, and one that is called off.
 
 use jiff::Timestamp;
-use retro_core::count::{Arrival, decide};
+use retro_core::count::{Arrival, count_arrivals};
 use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
 use retro_core::retrospective::Retrospective;
 use retro_core::{investigate, sample};
-use retro_store::{IncomingBody, IncomingRun, Sampling, Store, StoreError};
+use retro_store::{DrawnSample, IncomingBody, IncomingRun, Store, StoreError};
 use serde_json::{Value, json};
 
 use crate::world::{Answer, World, event, items, mending, text};
@@ -76,15 +76,15 @@ async fn a_cancelled_retrospective_releases_its_runs_and_fences_who_was_at_work(
     let store = world.store().await;
     let key = WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("shop").unwrap() };
     let opened = open(&*store, &key).await;
-    store.sample(&key.tenant, opened.id, &drawn).await.unwrap();
-    let claim = store.claim("a worker", 3600).await.unwrap().expect("one is due");
+    store.draw_sample(&key.tenant, opened.id, &drawn).await.unwrap();
+    let claim = store.claim_investigation("a worker", 3600).await.unwrap().expect("one is due");
     let id = opened.id.to_string();
     let cancel = |by: &'static str| ["retrospectives", "cancel", &id, "--by", by, "--reason", "a load test"];
     let told = world.ask(&cancel("ann")).await;
     assert_eq!((&told["did"], &told["epoch"]), (&json!("done"), &json!(1)));
     let detail = text(&told, "detail");
     assert!(detail.contains("10 runs are released") && detail.contains("no other before 20"), "{detail}");
-    let late = store.heartbeat(&claim, 60).await;
+    let late = store.extend_lease(&claim, 60).await;
     assert!(matches!(late, Err(StoreError::Fenced { .. })), "{late:?}");
     let again = world.ask(&cancel("bob")).await;
     assert_eq!(again["did"], "done_before");
@@ -99,7 +99,7 @@ async fn a_cancelled_retrospective_releases_its_runs_and_fences_who_was_at_work(
     assert_eq!((&row["state"], &row["epoch"]), (&json!("cancelled"), &json!(1)));
     let shown = world.retro(&["retrospectives", "show", &id]).await.out;
     assert!(shown.contains("cancelled by ann") && shown.contains("a load test"), "{shown}");
-    assert_eq!(store.dead_letters(&key.tenant, &Default::default()).await.unwrap(), []);
+    assert_eq!(store.list_dead_letters(&key.tenant, &Default::default()).await.unwrap(), []);
     assert!(!world.export().await.contains("\"kind\":\"report\""));
     world.sound().await;
     world.stop().await;
@@ -139,9 +139,9 @@ async fn ended(world: &World) {
     let tenant = Tenant::default_tenant();
     world
         .until("no retrospective is open", async || {
-            let rows = store.workflows(&tenant).await.ok()?;
+            let rows = store.list_workflows(&tenant).await.ok()?;
             let idle =
-                store.health().await.ok()?.outbox_unsent == 0 && !rows.iter().any(|row| row.state.open);
+                store.load_health().await.ok()?.outbox_unsent == 0 && !rows.iter().any(|row| row.state.open);
             idle.then_some(())
         })
         .await;
@@ -152,9 +152,9 @@ async fn open(store: &dyn Store, key: &WorkflowKey) -> Retrospective {
     let batch: Vec<IncomingRun> = (0..10).map(|number| incoming(key, number)).collect();
     let now = "2026-11-20T10:00:00Z".parse::<Timestamp>().expect("a moment");
     let policy = Policy::default();
-    let count = |facts, arrivals: &[Arrival]| decide(facts, arrivals, &policy, now);
-    store.count(&batch, &[], &count).await.expect("counting");
-    let rows = store.retrospectives(&key.tenant, None, 1).await.expect("listing");
+    let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, now);
+    store.count_runs(&batch, &[], &count).await.expect("counting");
+    let rows = store.list_retrospectives(&key.tenant, None, 1).await.expect("listing");
     rows.into_iter().next().expect("one was opened").retrospective
 }
 
@@ -167,8 +167,8 @@ fn incoming(key: &WorkflowKey, number: u64) -> IncomingRun {
     IncomingRun { arrival, position: number, body: IncomingBody::None, trace: None }
 }
 
-fn drawn(retrospective: &Retrospective, window: Vec<u64>) -> Sampling {
-    let sample = sample::draw(retrospective.id, window, &retrospective.policy);
-    let first = investigate::next(&sample, &[]);
-    Sampling { sample, first }
+fn drawn(retrospective: &Retrospective, window: Vec<u64>) -> DrawnSample {
+    let sample = sample::draw_sample(retrospective.id, window, &retrospective.policy);
+    let first = investigate::decide_next_stage(&sample, &[]);
+    DrawnSample { sample, first }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use retro_bus::OutgoingEvent;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::subject;
-use retro_testkit::{Collector, SeenSpan};
+use retro_testkit::{Collector, ReceivedSpan};
 use serde_json::{Value, json};
 
 use crate::world::{BRIDGED, Webhook, World, carry_out, event, items, mending, text};
@@ -44,33 +44,33 @@ async fn emit_traced(world: &World, collector: &Collector, events: &[Value], tra
 
 /// The spans of one trace, and who is whose parent.
 struct Tree {
-    spans: Vec<SeenSpan>,
+    spans: Vec<ReceivedSpan>,
 }
 
 impl Tree {
-    fn of(spans: &[SeenSpan], trace: &str) -> Self {
+    fn of(spans: &[ReceivedSpan], trace: &str) -> Self {
         let mut spans: Vec<_> = spans.iter().filter(|span| span.trace == trace).cloned().collect();
         spans.sort_by_key(|span| span.start);
         Self { spans }
     }
 
-    fn named(&self, name: &str) -> Vec<&SeenSpan> {
+    fn named(&self, name: &str) -> Vec<&ReceivedSpan> {
         self.spans.iter().filter(|span| span.name == name).collect()
     }
 
-    fn only(&self, name: &str) -> &SeenSpan {
+    fn only(&self, name: &str) -> &ReceivedSpan {
         let found = self.named(name);
         assert_eq!(found.len(), 1, "{name}:\n{}", self.printed());
         found[0]
     }
 
-    fn parent(&self, span: &SeenSpan) -> &SeenSpan {
+    fn parent(&self, span: &ReceivedSpan) -> &ReceivedSpan {
         let parent = self.spans.iter().find(|one| one.id == span.parent);
         parent.unwrap_or_else(|| panic!("{} has no parent:\n{}", span.name, self.printed()))
     }
 
     /// The names from a span up to the first of its trace.
-    fn way_up(&self, span: &SeenSpan) -> Vec<&str> {
+    fn way_up(&self, span: &ReceivedSpan) -> Vec<&str> {
         let mut names = vec![];
         let mut at = span.parent.clone();
         while let Some(parent) = self.spans.iter().find(|one| one.id == at) {
@@ -82,7 +82,7 @@ impl Tree {
 
     /// For people: each span under its parent, with who sent it, how long it took and what it says.
     fn printed(&self) -> String {
-        let mut below: BTreeMap<&str, Vec<&SeenSpan>> = BTreeMap::new();
+        let mut below: BTreeMap<&str, Vec<&ReceivedSpan>> = BTreeMap::new();
         let is_known = |id: &str| self.spans.iter().any(|span| span.id == id);
         for span in &self.spans {
             let parent = if is_known(&span.parent) { span.parent.as_str() } else { "" };
@@ -94,7 +94,7 @@ impl Tree {
     }
 }
 
-fn print_below(below: &BTreeMap<&str, Vec<&SeenSpan>>, parent: &str, depth: usize, out: &mut String) {
+fn print_below(below: &BTreeMap<&str, Vec<&ReceivedSpan>>, parent: &str, depth: usize, out: &mut String) {
     const SAID: [&str; 9] = [
         "cicd.pipeline.run.id",
         "retro.ordinal",
@@ -132,12 +132,12 @@ async fn one_trace_leads_from_an_emitters_event_to_the_change() {
     world.counted("default", 10).await;
     world.still().await;
     // Each is sent on its own, in whatever order it ends; what is not sent while the process runs may be lost with it.
-    let sent = |spans: &[SeenSpan], name: &str| {
+    let sent = |spans: &[ReceivedSpan], name: &str| {
         spans.iter().filter(|span| span.trace == trace && span.name == name).count()
     };
     let all = [(EMIT, 1), (COUNTED, 10), (INVESTIGATED, 4), (SETTLED, 1), (WRITTEN, 1), (SENT_CHANGE, 1)];
     let spans =
-        collector.spans_once(|spans| all.iter().all(|(name, times)| sent(spans, name) >= *times)).await;
+        collector.wait_for_spans(|spans| all.iter().all(|(name, times)| sent(spans, name) >= *times)).await;
     world.stop().await;
     let tree = Tree::of(&spans, &trace);
     println!("{}", tree.printed());
@@ -147,7 +147,7 @@ async fn one_trace_leads_from_an_emitters_event_to_the_change() {
     let (due, sampled) = (tree.only(SENT_DUE), tree.only(SAMPLED));
     assert_eq!(tree.way_up(sampled), [SENT_DUE, COUNTED, SENT_EVENT, EMIT]);
     assert_eq!(tree.parent(due).attributes["cicd.pipeline.run.id"], "w-9", "the run that filled the window");
-    let relations = |span: &SeenSpan, relation: &str| {
+    let relations = |span: &ReceivedSpan, relation: &str| {
         span.links.iter().filter(|link| link.attributes["retro.relation"] == relation).count()
     };
     assert_eq!(relations(sampled, "window"), 9, "the others of the window");
@@ -172,7 +172,7 @@ async fn one_trace_leads_from_an_emitters_event_to_the_change() {
 }
 
 /// What stands in runs stays there.
-fn says_nothing_of_tenants_or_contents(spans: &[SeenSpan]) {
+fn says_nothing_of_tenants_or_contents(spans: &[ReceivedSpan]) {
     for span in spans {
         for (name, value) in &span.attributes {
             assert!(!value.contains("default") && !value.contains("missing required"), "{name}: {value}");
@@ -191,8 +191,8 @@ async fn what_is_delivered_again_is_linked_to_its_trace_and_does_not_continue_it
     up_traced(&mut world, &collector, &quick).await;
     world.counted("default", 10).await;
     world.still().await;
-    let again = |span: &&SeenSpan| span.name == SAMPLED && span.attributes["retro.delivered"] != "1";
-    let spans = collector.spans_once(|spans| spans.iter().any(|span| again(&span))).await;
+    let again = |span: &&ReceivedSpan| span.name == SAMPLED && span.attributes["retro.delivered"] != "1";
+    let spans = collector.wait_for_spans(|spans| spans.iter().any(|span| again(&span))).await;
     let sampled = spans.iter().find(again).expect("it was waited for");
     println!("{}", Tree::of(&spans, &sampled.trace).printed());
     assert_eq!(sampled.parent, "");
@@ -222,7 +222,7 @@ async fn a_replayed_dead_letter_is_linked_to_its_trace_and_does_not_continue_it(
     let told = world.ask(&["dead-letters", "replay", &letter, "--reason", "the host is allowed"]).await;
     assert_eq!(told["did"], "done", "{told}");
     world.counted("default", 1).await;
-    let spans = collector.spans_once(|spans| spans.iter().any(|span| span.name == COUNTED)).await;
+    let spans = collector.wait_for_spans(|spans| spans.iter().any(|span| span.name == COUNTED)).await;
     let counted: Vec<_> = spans.iter().filter(|span| span.name == COUNTED).collect();
     assert_eq!(counted.len(), 1, "what is refused is no run");
     let trace = format!("{:032x}", 0xa15);
@@ -248,10 +248,10 @@ async fn a_failed_retrospective_that_is_replayed_is_linked_to_its_runs_and_conti
     let letter = only_letter(&world).await;
     let told = world.ask(&["dead-letters", "replay", &letter, "--reason", "the bodies are back"]).await;
     assert_eq!((&told["did"], &told["epoch"]), (&json!("done"), &json!(2)), "{told}");
-    let sampled = |spans: &[SeenSpan]| -> Vec<SeenSpan> {
+    let sampled = |spans: &[ReceivedSpan]| -> Vec<ReceivedSpan> {
         spans.iter().filter(|span| span.name == SAMPLED).cloned().collect()
     };
-    let spans = collector.spans_once(|spans| sampled(spans).len() == 2).await;
+    let spans = collector.wait_for_spans(|spans| sampled(spans).len() == 2).await;
     let traces: Vec<String> = runs.map(|number| format!("{:032x}", 0xb00 + number)).collect();
     let (first, second): (Vec<_>, Vec<_>) =
         sampled(&spans).into_iter().partition(|span| traces.contains(&span.trace));
@@ -266,7 +266,7 @@ async fn a_failed_retrospective_that_is_replayed_is_linked_to_its_runs_and_conti
 }
 
 /// The traces that a span is linked to in one way.
-fn linked(span: &SeenSpan, relation: &str) -> Vec<String> {
+fn linked(span: &ReceivedSpan, relation: &str) -> Vec<String> {
     let links = span.links.iter().filter(|link| link.attributes["retro.relation"] == relation);
     links.map(|link| link.trace.clone()).collect()
 }
@@ -274,7 +274,7 @@ fn linked(span: &SeenSpan, relation: &str) -> Vec<String> {
 /// Publishes an event as an engine that traces does.
 async fn publish_traced(world: &World, workflow: &str, event: &Value, trace: u128) {
     let workflow = Workflow::new(workflow).expect("a name");
-    let subject = subject::run_completed(&WorkflowKey { tenant: Tenant::default_tenant(), workflow });
+    let subject = subject::run_completed_subject(&WorkflowKey { tenant: Tenant::default_tenant(), workflow });
     let headers = vec![
         ("content-type".to_owned(), "application/cloudevents+json".to_owned()),
         ("traceparent".to_owned(), format!("00-{trace:032x}-00f067aa0ba902b7-01")),
@@ -282,7 +282,7 @@ async fn publish_traced(world: &World, workflow: &str, event: &Value, trace: u12
     let event = OutgoingEvent { subject, headers, payload: event.to_string().into() };
     let mut publisher = world.publisher().await;
     publisher.publish_event(event).await.expect("the broker takes it");
-    publisher.finish().await.expect("the broker has it");
+    publisher.confirm_all().await.expect("the broker has it");
 }
 
 /// Waits for the only dead letter; returns its id.
@@ -312,8 +312,10 @@ async fn a_request_over_http_continues_its_callers_trace() {
         .await
         .unwrap();
     assert_eq!(answer.status(), 202);
-    let counted = |spans: &[SeenSpan]| spans.iter().any(|span| span.trace == trace && span.name == COUNTED);
-    let spans = collector.spans_once(|spans| counted(spans) && spans.iter().any(|span| span.kind == 2)).await;
+    let counted =
+        |spans: &[ReceivedSpan]| spans.iter().any(|span| span.trace == trace && span.name == COUNTED);
+    let spans =
+        collector.wait_for_spans(|spans| counted(spans) && spans.iter().any(|span| span.kind == 2)).await;
     let tree = Tree::of(&spans, &trace);
     assert_eq!(tree.way_up(tree.only(COUNTED)), [SENT_EVENT, "POST /v1/events"]);
     assert_eq!(tree.only("POST /v1/events").attributes["http.response.status_code"], "202");
@@ -331,11 +333,11 @@ async fn a_webhook_is_one_trace_to_whoever_takes_it() {
     let webhook = world.webhook_request(&Webhook::real("pull_request", "delivery-1", "opened"));
     let webhook = webhook.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
     assert_eq!(webhook.send().await.expect("it answers").status(), 202);
-    let by = |span: &SeenSpan, consumer: &str| {
+    let by = |span: &ReceivedSpan, consumer: &str| {
         span.name == TAKEN && span.attributes["messaging.consumer.group.name"] == consumer
     };
     let spans = collector
-        .spans_once(|spans| {
+        .wait_for_spans(|spans| {
             let taken = |consumer| spans.iter().any(|span| by(span, consumer));
             taken("tracker")
                 && taken("reviewer")
@@ -363,8 +365,8 @@ async fn without_a_collector_nothing_is_sent_and_a_trace_is_passed_on_all_the_sa
     world.still().await;
     let store = world.store().await;
     let tenant = retro_core::id::Tenant::default_tenant();
-    let row = store.retrospectives(&tenant, None, 1).await.unwrap().remove(0);
-    let trace = store.trace_of_retrospective(&tenant, row.retrospective.id).await.unwrap();
+    let row = store.list_retrospectives(&tenant, None, 1).await.unwrap().remove(0);
+    let trace = store.find_retrospective_trace(&tenant, row.retrospective.id).await.unwrap();
     assert_eq!(trace.map(|trace| trace.trace_id), Some(0xa14));
     assert!(!world.export().await.contains("00f067aa0ba902b7"), "what is equal has no traces in it");
     world.stop().await;

@@ -3,9 +3,9 @@
 use retro_bus::OutgoingEvent;
 use retro_core::dead_letter::Code;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
-use retro_events::envelope::{Encoded, Envelope};
+use retro_events::envelope::{EncodedEvent, Envelope};
 use retro_events::subject;
-use retro_events::testing::bad::{self, BadInput, Fate};
+use retro_events::testing::bad::{self, BadInput, ExpectedOutcome};
 use retro_store::{DeadLetter, DeadLetterFilter};
 use serde_json::{Value, json};
 
@@ -19,32 +19,33 @@ const SECRET: &str = concat!("ghp_", "x7Kd93LmQz0pVb5RtYw2Nc8Hs4Jf6Ga1Ue7O");
 #[tokio::test]
 async fn bad_input_over_nats_becomes_dead_letters_whole_and_the_runs_around_it_are_counted() {
     let mut world = World::start().await;
-    let table = bad::table();
+    let table = bad::bad_inputs();
     let mut publisher = world.publisher().await;
     let around = mending("around", "deploy_service", 0..20);
-    let first = structured(&bad::good());
+    let first = structured(&bad::valid_event());
     publisher.publish_event(outgoing(about(bad::WORKFLOW), &first)).await.unwrap();
     for (nth, case) in table.iter().enumerate() {
-        if case.over_nats == Fate::NotCarried {
+        if case.over_nats == ExpectedOutcome::RefusedByBroker {
             world.not_carried(&subject_of(case), case.sent.payload.len()).await;
         } else {
             publisher.publish_event(outgoing(subject_of(case), &case.sent)).await.unwrap();
         }
         if let Some(run) = around.get(nth) {
             let envelope = Envelope::from_document(&run.clone().into()).unwrap();
-            let encoded = if nth % 2 == 0 { envelope.structured() } else { envelope.binary() };
+            let encoded = if nth % 2 == 0 { envelope.to_structured() } else { envelope.to_binary() };
             publisher.publish_event(outgoing(about("around"), &encoded)).await.unwrap();
         }
     }
-    publisher.finish().await.unwrap();
+    publisher.confirm_all().await.unwrap();
 
-    let counted = table.iter().filter(|case| case.over_nats == Fate::Counted).count();
+    let counted = table.iter().filter(|case| case.over_nats == ExpectedOutcome::Counted).count();
     let runs = 1 + around.len() + counted;
     world.counted("default", runs as u64).await;
-    let refused = table.iter().filter(|case| matches!(case.over_nats, Fate::DeadLetter(..))).count();
+    let refused =
+        table.iter().filter(|case| matches!(case.over_nats, ExpectedOutcome::DeadLetter(..))).count();
     let letters = letters(&world, refused).await;
     for case in &table {
-        if let Fate::DeadLetter(code, path) = &case.over_nats {
+        if let ExpectedOutcome::DeadLetter(code, path) = &case.over_nats {
             is_kept_whole(&world, &letters, case, *code, *path).await;
         }
         print_row("NATS", case, &case.over_nats);
@@ -57,24 +58,24 @@ async fn bad_input_over_nats_becomes_dead_letters_whole_and_the_runs_around_it_a
 #[tokio::test]
 async fn bad_input_over_http_is_answered_with_its_code_and_path() {
     let mut world = World::start().await;
-    let first = structured(&bad::good());
+    let first = structured(&bad::valid_event());
     assert_eq!(world.post_events("default", STRUCTURED, &[], first.payload).await.status, 202);
     world.counted("default", 1).await;
-    let table = bad::table();
-    for case in table.iter().filter(|case| case.over_http != Fate::Unsaid) {
+    let table = bad::bad_inputs();
+    for case in table.iter().filter(|case| case.over_http != ExpectedOutcome::NotExpressible) {
         let more: Vec<_> = case.sent.headers[1..].iter().map(|(name, value)| (&**name, &**value)).collect();
         let posted = world.post_events("default", STRUCTURED, &more, case.sent.payload.clone()).await;
         let problem = (posted.status, posted.body["code"].as_str(), posted.body["path"].as_str());
         let expected = match case.over_http {
-            Fate::Problem(status, code, path) => (status, Some(code.as_str()), path),
+            ExpectedOutcome::Problem(status, code, path) => (status, Some(code.as_str()), path),
             _ => (202, None, None),
         };
         assert_eq!(problem, expected, "{}: {}", case.name, posted.body);
         print_row("HTTP", case, &case.over_http);
     }
-    let runs = 1 + table.iter().filter(|case| case.over_http == Fate::Counted).count();
+    let runs = 1 + table.iter().filter(|case| case.over_http == ExpectedOutcome::Counted).count();
     world.counted("default", runs as u64).await;
-    let conflict = letters(&world, 1).await.remove(0).letter.rejection;
+    let conflict = letters(&world, 1).await.remove(0).message.rejection;
     assert_eq!((conflict.code, conflict.path.as_deref()), (Code::IdentityConflict, Some("id")));
     world.still().await;
     assert_eq!(world.sound().await["runs"], runs);
@@ -105,13 +106,13 @@ async fn is_kept_whole(
     path: Option<&str>,
 ) {
     let whole = |letter: &&DeadLetter| {
-        let letter = &letter.letter;
+        let letter = &letter.message;
         let headers = case.sent.headers.iter().all(|header| letter.headers.contains(header));
         letter.payload == case.sent.payload && letter.subject == subject_of(case) && headers
     };
     let letter = letters.iter().find(whole);
     let letter = letter.unwrap_or_else(|| panic!("{}: no letter holds its bytes and headers", case.name));
-    let rejection = &letter.letter.rejection;
+    let rejection = &letter.message.rejection;
     assert_eq!((rejection.code, rejection.path.as_deref()), (code, path), "{}: {rejection}", case.name);
     let (status, shown) = world.get("default", &format!("/v1/dead-letters/{}", letter.id)).await;
     let shown: Value = serde_json::from_str(&shown).expect("JSON");
@@ -120,15 +121,19 @@ async fn is_kept_whole(
 
 /// One line of the table, for whoever reads the test's output.
 #[expect(clippy::print_stdout, reason = "a test that shows what it found")]
-fn print_row(road: &str, case: &BadInput, fate: &Fate) {
+fn print_row(road: &str, case: &BadInput, fate: &ExpectedOutcome) {
     let (what, code, path) = match fate {
-        Fate::NotCarried => ("the broker takes no such message".to_owned(), "", None),
-        Fate::DeadLetter(code, path) if road == "NATS" => ("dead letter".to_owned(), code.as_str(), *path),
-        Fate::DeadLetter(code, path) => ("202, then a dead letter".to_owned(), code.as_str(), *path),
-        Fate::Problem(status, code, path) => (status.to_string(), code.as_str(), *path),
-        Fate::Counted => ("counted".to_owned(), "", None),
-        Fate::Known => ("known, counted once".to_owned(), "", None),
-        Fate::Unsaid => return,
+        ExpectedOutcome::RefusedByBroker => ("the broker takes no such message".to_owned(), "", None),
+        ExpectedOutcome::DeadLetter(code, path) if road == "NATS" => {
+            ("dead letter".to_owned(), code.as_str(), *path)
+        }
+        ExpectedOutcome::DeadLetter(code, path) => {
+            ("202, then a dead letter".to_owned(), code.as_str(), *path)
+        }
+        ExpectedOutcome::Problem(status, code, path) => (status.to_string(), code.as_str(), *path),
+        ExpectedOutcome::Counted => ("counted".to_owned(), "", None),
+        ExpectedOutcome::Duplicate => ("known, counted once".to_owned(), "", None),
+        ExpectedOutcome::NotExpressible => return,
     };
     println!("| {road} | {} | {what} | {code} | {} |", case.name, path.unwrap_or_default());
 }
@@ -143,9 +148,9 @@ async fn a_secret_in_a_dead_letter_is_stored_exactly_and_shown_nowhere() {
     let mut publisher = world.publisher().await;
     let bad = structured(&event("bad", &json!({"workflow": WORKFLOW, "note": format!("token {SECRET}")})));
     publisher.publish_event(outgoing(about(WORKFLOW), &bad)).await.unwrap();
-    publisher.finish().await.unwrap();
+    publisher.confirm_all().await.unwrap();
     let letter = letters(&world, 1).await.remove(0);
-    assert_eq!(letter.letter.payload, bad.payload, "the stored original is exact");
+    assert_eq!(letter.message.payload, bad.payload, "the stored original is exact");
     let id = letter.id.to_string();
     let (_, over_http) = world.get("default", &format!("/v1/dead-letters/{id}")).await;
     let views = [
@@ -162,18 +167,18 @@ async fn a_secret_in_a_dead_letter_is_stored_exactly_and_shown_nowhere() {
     assert!(!log.contains(SECRET), "the log shows it");
 }
 
-fn structured(event: &Value) -> Encoded {
+fn structured(event: &Value) -> EncodedEvent {
     let headers = vec![("content-type".to_owned(), STRUCTURED.to_owned())];
-    Encoded { headers, payload: event.to_string().into() }
+    EncodedEvent { headers, payload: event.to_string().into() }
 }
 
 fn about(workflow: &str) -> String {
     let workflow = Workflow::new(workflow).expect("a name");
-    subject::run_completed(&WorkflowKey { tenant: Tenant::default_tenant(), workflow })
+    subject::run_completed_subject(&WorkflowKey { tenant: Tenant::default_tenant(), workflow })
 }
 
-fn outgoing(subject: String, encoded: &Encoded) -> OutgoingEvent {
-    let Encoded { headers, payload } = encoded.clone();
+fn outgoing(subject: String, encoded: &EncodedEvent) -> OutgoingEvent {
+    let EncodedEvent { headers, payload } = encoded.clone();
     OutgoingEvent { subject, headers, payload }
 }
 
@@ -183,7 +188,7 @@ async fn letters(world: &World, count: usize) -> Vec<DeadLetter> {
     let filter = DeadLetterFilter { limit: 1000, ..DeadLetterFilter::default() };
     world
         .until(&format!("{count} dead letters"), async || {
-            let letters = store.dead_letters(&tenant, &filter).await.ok()?;
+            let letters = store.list_dead_letters(&tenant, &filter).await.ok()?;
             assert!(letters.len() <= count, "{letters:?}");
             (letters.len() == count).then_some(letters)
         })

@@ -2,8 +2,8 @@
 
 use retro_bus::Role;
 use retro_core::id::Tenant;
-use retro_events::rights::User;
-use retro_testkit::GuardedNats;
+use retro_events::permissions::BrokerUser;
+use retro_testkit::SecuredNats;
 use serde_json::json;
 
 use crate::world::{Fleet, Kind, SECRET, carry_out, mending};
@@ -11,19 +11,19 @@ use crate::world::{Fleet, Kind, SECRET, carry_out, mending};
 #[tokio::test]
 async fn a_fleet_learns_with_each_role_as_its_own_user_of_the_broker() {
     let tenant = Tenant::new("default").expect("a name");
-    let nats = GuardedNats::start(std::slice::from_ref(&tenant)).await;
+    let nats = SecuredNats::start(std::slice::from_ref(&tenant)).await;
     let mut fleet = Fleet::nowhere(Kind::Sqlite).await;
-    fleet.use_broker(nats.url(&User::Setup));
+    fleet.use_broker(nats.url(&BrokerUser::Setup));
     fleet.migrate().await;
     for role in Role::ALL {
-        let url = nats.url(&User::Role(role));
+        let url = nats.url(&BrokerUser::Role(role));
         let (bridge, secret) = (("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"), ("RETRO_GITHUB_SECRET", SECRET));
         let nth = fleet.serve_with(role.as_str(), &[("NATS_URL", &url), bridge, secret]);
         fleet.ready(nth).await;
     }
     let events = fleet.write_events("runs.jsonl", &mending("release", "deploy_service", 0..20));
     let mut emit = fleet.command(&["emit", &events, "-o", "json"]);
-    let sent = carry_out(emit.env("NATS_URL", nats.url(&User::Engine(tenant)))).await.json();
+    let sent = carry_out(emit.env("NATS_URL", nats.url(&BrokerUser::Engine(tenant)))).await.json();
     assert_eq!(sent["sent"], json!(20));
     fleet.counted("default", 20).await;
     fleet.still().await;

@@ -1,12 +1,12 @@
-//! A composed agent's run: it asks for context at the start of each step, calls tools, and its log becomes an event.
+//! A composed agent's run: requests context at the start of each step, calls tools, and ends as an event.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::instance::Instance;
 
-/// A run under way.
-pub(super) struct Run<'a> {
+/// A run in progress.
+pub(super) struct AgentRun<'a> {
     retro: &'a Instance,
     workflow: &'a str,
     id: String,
@@ -15,63 +15,63 @@ pub(super) struct Run<'a> {
     failed: bool,
 }
 
-/// What the agent was handed for a step.
-pub(super) struct Advice(Vec<(String, String)>);
+/// Id and title of the memories handed to a step.
+pub(super) struct HandedMemories(Vec<(String, String)>);
 
-impl Advice {
-    /// Whether a memory that was handed out says to pass this argument.
-    pub(super) fn says_pass(&self, argument: &str) -> bool {
-        self.to_pass(argument).is_some()
+impl HandedMemories {
+    /// Returns true when a memory advises passing this argument.
+    pub(super) fn advises_argument(&self, argument: &str) -> bool {
+        self.find_advice(argument).is_some()
     }
 
-    /// Whether a memory that was handed out says to pass something when this tool is called.
-    pub(super) fn says_pass_with(&self, tool: &str) -> bool {
+    /// Returns true when a memory advises passing something to this tool.
+    pub(super) fn advises_tool(&self, tool: &str) -> bool {
         self.0.iter().any(|(_, title)| title.contains(tool) && title.contains("pass `"))
     }
 
-    /// The id of the memory that says to pass this argument.
-    pub(super) fn to_pass(&self, argument: &str) -> Option<&str> {
+    /// Returns the id of the memory that advises passing this argument.
+    pub(super) fn find_advice(&self, argument: &str) -> Option<&str> {
         let says = format!("pass `{argument}`");
         self.0.iter().find(|(_, title)| title.contains(&says)).map(|(id, _)| id.as_str())
     }
 }
 
-impl<'a> Run<'a> {
+impl<'a> AgentRun<'a> {
     pub(super) fn new(retro: &'a Instance, workflow: &'a str, id: String) -> Self {
         Self { retro, workflow, id, turns: Vec::new(), feedback: Vec::new(), failed: false }
     }
 
-    /// Starts a step: asks for context, which is recorded as presented, and puts it into the prompt.
-    pub(super) async fn enter(&mut self, step: &str, task: &str) -> Result<Advice> {
-        let advice = self.peek(step).await?;
-        self.prompt(step, task, &advice.1);
+    /// Starts a step: requests context, which counts as presented, and puts it into the prompt.
+    pub(super) async fn enter_step(&mut self, step: &str, task: &str) -> Result<HandedMemories> {
+        let advice = self.request_context(step).await?;
+        self.add_prompt(step, task, &advice.1);
         Ok(advice.0)
     }
 
-    /// Asks for the context of a step that the run may never reach.
-    pub(super) async fn look_ahead(&mut self, step: &str) -> Result<()> {
-        let (_, text) = self.peek(step).await?;
-        self.prompt("plan", "Plan the release.", &text);
+    /// Requests the context of a step that the run may never reach.
+    pub(super) async fn request_context_ahead(&mut self, step: &str) -> Result<()> {
+        let (_, text) = self.request_context(step).await?;
+        self.add_prompt("plan", "Plan the release.", &text);
         Ok(())
     }
 
-    async fn peek(&self, step: &str) -> Result<(Advice, String)> {
-        let answer = self.retro.context(self.workflow, step, &self.id).await?;
+    async fn request_context(&self, step: &str) -> Result<(HandedMemories, String)> {
+        let answer = self.retro.request_context(self.workflow, step, &self.id).await?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let memories = answer["memories"].as_array().cloned().unwrap_or_default();
         let advice = memories.iter().map(|memory| (text(&memory["id"]), text(&memory["title"]))).collect();
-        Ok((Advice(advice), text(&answer["text"])))
+        Ok((HandedMemories(advice), text(&answer["text"])))
     }
 
-    fn prompt(&mut self, step: &str, task: &str, injected: &str) {
+    fn add_prompt(&mut self, step: &str, task: &str, injected: &str) {
         let message = if injected.is_empty() { task.to_owned() } else { format!("{task}\n\n{injected}") };
-        self.turn(json!({"source": "user", "step": step, "message": message}));
+        self.push_turn(json!({"source": "user", "step": step, "message": message}));
     }
 
-    /// Calls a tool and sees its answer.
-    pub(super) fn call(&mut self, step: &str, tool: &str, arguments: &Value, answer: &str) {
+    /// Records a tool call with its answer.
+    pub(super) fn record_call(&mut self, step: &str, tool: &str, arguments: &Value, answer: &str) {
         let call = format!("call-{}", self.turns.len() + 1);
-        self.turn(json!({
+        self.push_turn(json!({
             "source": "agent",
             "step": step,
             "message": "",
@@ -80,28 +80,28 @@ impl<'a> Run<'a> {
         }));
     }
 
-    /// Opens a memory to read more of it; recorded as read.
-    pub(super) async fn open(&self, memory: &str) -> Result<()> {
-        self.retro.read(memory, &self.id).await
+    /// Opens a memory, which counts as read.
+    pub(super) async fn open_memory(&self, memory: &str) -> Result<()> {
+        self.retro.open_memory(memory, &self.id).await
     }
 
-    /// What the agent would tell the next run.
-    pub(super) fn remark(&mut self, text: &'static str) {
+    /// Records a remark for the run's self-feedback.
+    pub(super) fn add_remark(&mut self, text: &'static str) {
         self.feedback.push(text);
     }
 
-    /// The run does not reach its end.
-    pub(super) fn give_up(&mut self) {
+    /// Marks the run as failed.
+    pub(super) fn mark_failed(&mut self) {
         self.failed = true;
     }
 
-    fn turn(&mut self, mut turn: Value) {
+    fn push_turn(&mut self, mut turn: Value) {
         turn["step_id"] = (self.turns.len() + 1).into();
         self.turns.push(turn);
     }
 
-    /// The run's event: CloudEvents, with the log as an ATIF document.
-    pub(super) fn event(self) -> Value {
+    /// Builds the CloudEvent of the run, with the trajectory as an ATIF document.
+    pub(super) fn into_event(self) -> Value {
         let trajectory = json!({
             "schema_version": "ATIF-v1.6",
             "session_id": self.id,

@@ -1,8 +1,9 @@
-//! The heuristics that look into runs, measured part by part, each figure beside a naive baseline and its goal.
+//! Measures the heuristics of the investigator part by part, each figure compared with a naive baseline and its
+//! goal.
 //!
-//! A measure turns its set into cases by calling the investigator, which sees no label; only then are they scored. Every
-//! figure is printed of all cases and of each part: cases are drawn into parts by their group (a task, a file), and mistakes
-//! are only ever shown of the part that may be read.
+//! A measure first turns its data set into cases by calling the investigator, which sees no label, and then
+//! scores them. Every figure is printed for all cases and for each half of the data. Cases of one group (a
+//! task, a file) are in the same half, and mistakes are shown only from the half that may be read.
 
 mod effect;
 mod failing_line;
@@ -23,53 +24,53 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
 
-use super::{Data, Part};
+use super::{DataHalf, EvalData};
 
-/// How the measurement is asked for.
+/// Options of the measurement.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    data: Data,
-    /// Also writes the table as a JSON document into this file.
+    data: EvalData,
+    /// Also writes the table to this file as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Shows so many mistakes of each measure, of the part that may be read.
+    /// Shows up to this many mistakes per measure, from the half that may be read.
     #[arg(long, default_value_t = 0)]
     wrong: usize,
 }
 
-/// One thing that is measured, on one set.
+/// A measure on one data set.
 trait Measure {
-    /// What it is called in the table.
+    /// Name in the table.
     const NAME: &'static str;
-    /// The folder of its set.
+    /// Folder of the data set.
     const SET: &'static str;
-    /// One answer of the investigator beside what people, or a script, called right.
+    /// One answer of the investigator with its label.
     type Case;
 
-    /// Every case of the set, with the investigator's answer and the baseline's.
-    fn cases(data: &Data) -> Result<Vec<Self::Case>>;
+    /// Loads all cases of the set, with the answers of the investigator and of the baseline.
+    fn load_cases(data: &EvalData) -> Result<Vec<Self::Case>>;
 
-    /// What keeps cases that resemble each other in one part.
-    fn group(case: &Self::Case) -> &str;
+    /// Returns the group of a case. Similar cases have the same group, so that they are in one half.
+    fn group_key(case: &Self::Case) -> &str;
 
-    /// The figures of some cases; always the same ones in the same order.
-    fn figures(cases: &[&Self::Case]) -> Vec<Figure>;
+    /// Computes the figures of some cases; always the same figures in the same order.
+    fn compute_figures(cases: &[&Self::Case]) -> Vec<Figure>;
 
-    /// A mistake in words; `None` when the case is right.
-    fn mistake(case: &Self::Case) -> Option<String>;
+    /// Describes the mistake in a case; `None` when the case is right.
+    fn describe_mistake(case: &Self::Case) -> Option<String>;
 }
 
-/// One number, the same number of the baseline, and what it should reach.
+/// A measured number, the baseline's number, and the goal.
 #[derive(Debug, Clone, PartialEq)]
 struct Figure {
     name: String,
-    /// How many cases it is about.
+    /// Number of cases.
     cases: usize,
     ours: f64,
     baseline: f64,
     goal: Option<f64>,
-    /// What it should not exceed.
+    /// Upper bound, for figures with a range as their goal.
     at_most: Option<f64>,
 }
 
@@ -82,17 +83,17 @@ impl Figure {
         Self { goal: Some(goal), ..self }
     }
 
-    /// Both ends included.
-    fn within(self, goal: f64, at_most: f64) -> Self {
+    /// Sets an inclusive range as the goal.
+    fn with_range(self, goal: f64, at_most: f64) -> Self {
         Self { goal: Some(goal), at_most: Some(at_most), ..self }
     }
 
-    fn reached(&self) -> Option<bool> {
+    fn is_goal_reached(&self) -> Option<bool> {
         self.goal.map(|goal| (goal..=self.at_most.unwrap_or(f64::INFINITY)).contains(&self.ours))
     }
 }
 
-/// A line of the table.
+/// A row of the table.
 #[derive(Debug, Serialize)]
 struct Row {
     measure: String,
@@ -109,30 +110,30 @@ struct Row {
     reached: Option<bool>,
 }
 
-/// Measures everything whose set is there, prints the table and writes it. Fails when no set is there.
+/// Runs every measure whose data set exists, prints the table and writes it. Fails when no set exists.
 pub(super) fn run(options: &Options) -> Result<()> {
     let mut rows = Vec::new();
     for measured in [
-        of::<grouping::Grouping>,
-        of::<tool_errors::ToolErrors>,
-        of::<signatures::Signatures>,
-        of::<failing_line::FailingLine>,
-        of::<failing_step::WhoAndWhen>,
-        of::<failing_step::RootCause>,
-        of::<tool_output::ToolOutput>,
-        of::<effect::Knowledge>,
-        of::<secrets::Secrets>,
-        of::<paraphrases::Paraphrases>,
+        measure_rows::<grouping::Grouping>,
+        measure_rows::<tool_errors::ToolErrors>,
+        measure_rows::<signatures::Signatures>,
+        measure_rows::<failing_line::FailingLine>,
+        measure_rows::<failing_step::WhoAndWhen>,
+        measure_rows::<failing_step::RootCause>,
+        measure_rows::<tool_output::ToolOutput>,
+        measure_rows::<effect::KnowledgeEffect>,
+        measure_rows::<secrets::SecretRedaction>,
+        measure_rows::<paraphrases::Paraphrases>,
     ] {
         rows.extend(measured(options)?);
     }
-    ensure!(!rows.is_empty(), "`--data` names a folder that holds none of the sets: nothing was measured");
-    tell(&rows, options.json.as_deref())
+    ensure!(!rows.is_empty(), "nothing was measured: the folder in `--data` contains none of the data sets");
+    report_rows(&rows, options.json.as_deref())
 }
 
-/// Prints rows, and writes them where they are wanted.
-fn tell(rows: &[Row], json: Option<&Path>) -> Result<()> {
-    print(rows);
+/// Prints the rows, and writes them as JSON when a file is given.
+fn report_rows(rows: &[Row], json: Option<&Path>) -> Result<()> {
+    print_table(rows);
     if let Some(file) = json {
         let place = || format!("cannot write {}", file.display());
         fs::write(file, serde_json::to_string_pretty(rows)? + "\n").with_context(place)?;
@@ -140,53 +141,54 @@ fn tell(rows: &[Row], json: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// The rows of one measure; none, and a word about it, when its set is not there.
-fn of<M: Measure>(options: &Options) -> Result<Vec<Row>> {
+/// Runs one measure. Returns no rows, and prints a note, when its data set is missing.
+fn measure_rows<M: Measure>(options: &Options) -> Result<Vec<Row>> {
     if options.data.data.is_some()
-        && let Err(missing) = options.data.set(M::SET)
+        && let Err(missing) = options.data.set_folder(M::SET)
     {
         eprintln!("not measured: {}: {missing}", M::NAME);
         return Ok(Vec::new());
     }
-    let cases = M::cases(&options.data).with_context(|| format!("measuring {}", M::NAME))?;
-    Ok(rows_of::<M>(M::NAME, &cases, options.wrong))
+    let cases = M::load_cases(&options.data).with_context(|| format!("measuring {}", M::NAME))?;
+    Ok(score_cases::<M>(M::NAME, &cases, options.wrong))
 }
 
-/// The rows of what was measured under a name, and its mistakes.
-fn rows_of<M: Measure>(name: &str, cases: &[M::Case], wrong: usize) -> Vec<Row> {
-    let part = |part| cases.iter().filter(|case| Part::of(M::group(case)) == part).collect::<Vec<_>>();
-    let (read, unread) = (part(Part::Read), part(Part::Unread));
-    show::<M>(name, &read, wrong);
-    let figures = M::figures(&cases.iter().collect::<Vec<_>>()).into_iter();
-    let parts = M::figures(&read).into_iter().zip(M::figures(&unread));
+/// Scores the cases of a measure and prints its mistakes.
+fn score_cases<M: Measure>(name: &str, cases: &[M::Case], wrong: usize) -> Vec<Row> {
+    let part =
+        |part| cases.iter().filter(|case| DataHalf::of_group(M::group_key(case)) == part).collect::<Vec<_>>();
+    let (read, unread) = (part(DataHalf::Read), part(DataHalf::Unread));
+    print_mistakes::<M>(name, &read, wrong);
+    let figures = M::compute_figures(&cases.iter().collect::<Vec<_>>()).into_iter();
+    let parts = M::compute_figures(&read).into_iter().zip(M::compute_figures(&unread));
     let row = |(figure, (read, unread)): (Figure, (Figure, Figure))| Row {
         measure: name.to_owned(),
         set: M::SET,
         cases: figure.cases,
-        reached: figure.reached(),
+        reached: figure.is_goal_reached(),
         figure: figure.name,
-        ours: rounded(figure.ours),
-        read: rounded(read.ours),
-        unread: rounded(unread.ours),
-        baseline: rounded(figure.baseline),
+        ours: round_figure(figure.ours),
+        read: round_figure(read.ours),
+        unread: round_figure(unread.ours),
+        baseline: round_figure(figure.baseline),
         goal: figure.goal,
         at_most: figure.at_most,
     };
     figures.zip(parts).map(row).collect()
 }
 
-fn show<M: Measure>(name: &str, cases: &[&M::Case], wrong: usize) {
-    for mistake in cases.iter().filter_map(|case| M::mistake(case)).take(wrong) {
+fn print_mistakes<M: Measure>(name: &str, cases: &[&M::Case], wrong: usize) {
+    for mistake in cases.iter().filter_map(|case| M::describe_mistake(case)).take(wrong) {
         println!("{name}: {mistake}");
     }
 }
 
-/// To four places: what is printed does not depend on how a machine adds.
-fn rounded(figure: f64) -> f64 {
+/// Rounds to four decimal places, so that the output does not depend on the machine's summation order.
+fn round_figure(figure: f64) -> f64 {
     (figure * 10_000.0).round() / 10_000.0
 }
 
-fn print(rows: &[Row]) {
+fn print_table(rows: &[Row]) {
     println!(
         "{:<38} {:<28} {:>6}  {:>6} {:>6} {:>6} {:>8}  {:>5}",
         "measure", "figure", "cases", "ours", "read", "unread", "baseline", "goal"

@@ -1,82 +1,83 @@
-//! Hostile text on its whole way: posted as signed review comments through a running bridge, decided, stored, promoted by a
-//! careless person, and asked for by an agent. Whatever an agent is shown in the end is printed word by word.
+//! Sends hostile text through the complete pipeline: posted as signed review comments to a running bridge,
+//! decided, stored, promoted by a careless person, and requested by an agent. Prints every line that an agent
+//! is shown.
 //!
-//! Each text has a repository of its own, so that no other one speaks for it or takes its place, and is posted twice there, on two
-//! pull requests: what is asked again counts for more. Genuine reviews go the same way beside it, since a screen that lets
-//! nothing through helps nobody.
+//! Each text gets its own repository, so that no other text supports or displaces it. It is posted on two
+//! pull requests there, because a repeated request counts for more. Genuine reviews take the same path, since
+//! a screen that blocks everything is useless.
 
 mod cases;
+mod client;
 mod github;
-mod told;
-mod way;
+mod outcomes;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use super::Data;
-use crate::demo::built;
+use super::EvalData;
+use crate::demo::find_release_binary;
 use crate::instance::Instance;
 use cases::Case;
-use told::{Fate, print};
-use way::Way;
+use client::ProgramClient;
+use outcomes::{TextOutcome, print_outcomes};
 
-/// Every active rule of a repository is to be seen, whatever it costs.
+/// Policy that shows an agent every active rule of a repository.
 const POLICY: &str = "[policy]\nrule_inject_max = 100\nrule_tokens_max = 100000\n";
 
-/// How the measurement is asked for.
+/// Options of the measurement.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    data: Data,
+    data: EvalData,
     /// The built program [default: `retro` of the release profile].
     #[arg(long)]
     retro: Option<PathBuf>,
-    /// Only so many texts of each kind, drawn by their hash.
+    /// Uses at most this many texts of each kind, drawn by hash.
     #[arg(long)]
     most: Option<usize>,
-    /// Prints one JSON document with every text's fate instead of tables.
+    /// Prints the outcome of every text as one JSON document instead of tables.
     #[arg(long)]
     json: bool,
 }
 
-/// Runs it in a fresh folder below the project's root. Fails when an agent is shown something that is not one fenced line which
-/// screen and grammar let pass.
+/// Runs the evaluation in a fresh folder below the project's root. Fails when an agent is shown anything but
+/// one fenced block of lines that the screen and the grammar accept.
 pub(super) fn run(root: &Path, options: &Options) -> Result<()> {
-    let cases = cases::all(&options.data, options.most)?;
-    let binary = options.retro.clone().map_or_else(built, Ok)?;
+    let cases = cases::load_cases(&options.data, options.most)?;
+    let binary = options.retro.clone().map_or_else(find_release_binary, Ok)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let fates = runtime.block_on(follow(root, &binary, cases))?;
+    let fates = runtime.block_on(run_cases(root, &binary, cases))?;
     if options.json {
         println!("{}", serde_json::to_string_pretty(&fates)?);
     } else {
-        print(&fates);
+        print_outcomes(&fates);
     }
     let unfit: Vec<_> = fates.iter().flat_map(|fate| &fate.unfit).collect();
-    ensure!(unfit.is_empty(), "an agent was shown what it must not be shown: {unfit:#?}");
+    ensure!(unfit.is_empty(), "an agent was shown forbidden text: {unfit:#?}");
     Ok(())
 }
 
-async fn follow(root: &Path, binary: &Path, cases: Vec<Case>) -> Result<Vec<Fate>> {
+async fn run_cases(root: &Path, binary: &Path, cases: Vec<Case>) -> Result<Vec<TextOutcome>> {
     let folder = root.join(".demo").join("hostile");
     let pipelines = folder.with_file_name("hostile-pipelines");
     std::fs::create_dir_all(pipelines.join("retrospective"))?;
     std::fs::write(pipelines.join("retrospective/pipeline.toml"), POLICY)?;
-    let retro = Instance::start(binary, &folder, &pipelines, &github::CONFIGURED).await?;
-    let way = Way::through(&retro)?;
-    eprintln!("{} signed comments on two pull requests each to {}", cases.len(), way.bridge());
+    let retro = Instance::start(binary, &folder, &pipelines, &github::BRIDGE_VARIABLES).await?;
+    let way = ProgramClient::connect_to(&retro)?;
+    eprintln!("posting {} signed comments, each on two pull requests, to {}", cases.len(), way.bridge_url());
     for number in 1..=github::PULL_REQUESTS {
-        way.post(&cases, number).await?;
-        eprintln!("pull request {number} of each: posted");
+        way.post_comments(&cases, number).await?;
+        eprintln!("pull request {number}: all comments posted");
         way.wait_until_decided(&cases, number).await?;
-        eprintln!("pull request {number} of each: decided");
+        eprintln!("pull request {number}: all comments decided");
     }
-    let mut fates = way.fates(cases).await?;
-    way.show(&mut fates, |fate| &mut fate.shown).await?;
-    let promoted = way.promote(&fates).await?;
-    eprintln!("a person promoted {promoted} that were held back");
-    way.show(&mut fates, |fate| &mut fate.shown_when_promoted).await?;
+    let mut fates = way.collect_outcomes(cases).await?;
+    way.request_shown_rules(&mut fates, |fate| &mut fate.shown).await?;
+    let promoted = way.promote_held_rules(&fates).await?;
+    eprintln!("a person promoted {promoted} held rules");
+    way.request_shown_rules(&mut fates, |fate| &mut fate.shown_when_promoted).await?;
     retro.stop().await?;
     Ok(fates)
 }

@@ -1,6 +1,7 @@
-//! Real runs on their whole way: sent to a running program as their engines would have, looked back at, and what came of them.
+//! Real runs through the complete pipeline: sent to a running program, followed by retrospectives and their
+//! results.
 
-pub(super) mod beside;
+pub(super) mod comparison;
 pub(super) mod memories;
 mod runs;
 pub(super) mod time;
@@ -10,17 +11,24 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::fixtures::Run;
+use crate::fixtures::ConvertedRun;
 use crate::instance::Instance;
 
-/// Runs of one window of the default policy: so many are sent before a retrospective is waited for.
-const PACE: &str = "10";
+/// Window size of the default policy: runs that are sent before waiting for the retrospective.
+const WINDOW_PACE: &str = "10";
 
-/// Sends the runs of one workflow, `pace` at a time. What is larger than a message goes by reference, as `retro emit` has it.
-async fn emit(retro: &Instance, folder: &Path, workflow: &str, runs: &[Run], pace: &str) -> Result<()> {
+/// Sends the runs of one workflow, `pace` at a time. `retro emit` sends a body that exceeds a message by
+/// reference.
+async fn emit_runs(
+    retro: &Instance,
+    folder: &Path,
+    workflow: &str,
+    runs: &[ConvertedRun],
+    pace: &str,
+) -> Result<()> {
     let file = folder.join(format!("{workflow}.jsonl"));
-    let lines: Vec<String> = runs.iter().map(|run| run.event().to_string()).collect();
+    let lines: Vec<String> = runs.iter().map(|run| run.to_event().to_string()).collect();
     fs::write(&file, lines.join("\n") + "\n").with_context(|| format!("cannot write {}", file.display()))?;
     let path = file.to_str().context("the folder's name is not UTF-8")?;
-    retro.ask(&["emit", path, "--pace", pace]).await.map(|_| ())
+    retro.run_json(&["emit", path, "--pace", pace]).await.map(|_| ())
 }

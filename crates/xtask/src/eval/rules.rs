@@ -1,75 +1,76 @@
-//! Which remarks the reader calls rules, beside what they were called, and beside a baseline of four words.
+//! Measures which review remarks are read as rules, compared with their labels and a baseline of four words.
 //!
-//! Set 04f has labels (made by one reader: a smoke test, not a benchmark). In 04a every thread became part of a rule that was
-//! written down upstream, most of them by repetition: its first comment counts as a rule and its answers as none, which is true of
-//! few of either, so that only comparisons mean something there. In 04c are kinds and no rules; of it only the share that is called
-//! a rule can be told.
+//! Set 04f is labelled by a single reader, so it is a smoke test and not a benchmark. Every thread of 04a
+//! became part of a rule that was written down upstream, most of them by repetition. Its first comment counts
+//! as a rule and the replies as none; both hold only roughly, so only comparisons are meaningful there. 04c
+//! labels kinds and no rules, so only the share read as rules is reported.
 //!
-//! Repositories (in 04f, those of the threads that its remarks come from) are split by a seed: the reader's signs were tuned while
-//! remarks of the part *tune* of seed 1 were read, and the part *held* was only counted.
+//! Repositories are split by a seed (in 04f, the repositories of the threads that the remarks come from). The
+//! reader was tuned on the part *tune* of seed 1; the part *held* was only counted.
 
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use retro_core::review::{
-    Association, PullRequestRef, Reading, ReadingKind, Remark, RemarkKey, RemarkKind, Repository,
+    AuthorAssociation, ReadingKind, Remark, RemarkKey, RemarkKind, RemarkReading, Repository,
+    ReviewedPullRequest,
 };
-use retro_reviewer::Heuristics;
+use retro_reviewer::HeuristicReader;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{Data, rows};
+use super::{EvalData, read_rows};
 
-/// Right and wrong readings that are drawn.
+/// Right and wrong readings to draw.
 const EXAMPLES: usize = 10;
 
-/// How the measurement is asked for.
+/// Options of the measurement.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    data: Data,
-    /// What the parts are split by.
+    data: EvalData,
+    /// Seed that splits the repositories.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Draws ten right and ten wrong readings by this seed, for a person to read.
+    /// Prints ten right and ten wrong readings, drawn by this seed, for a person to read.
     #[arg(long, value_name = "SEED")]
     examples: Option<u64>,
-    /// Draws them of one part only.
+    /// Draws them from one part only.
     #[arg(long, value_enum)]
-    part: Option<Part>,
+    part: Option<RepositoryHalf>,
 }
 
-/// A half of the repositories.
+/// One half of the repositories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum RepositoryHalf {
     Tune,
     Held,
 }
 
-impl Part {
-    /// The part of a repository or thread: half of all, whatever their number.
-    fn of(seed: u64, group: &str) -> Self {
+impl RepositoryHalf {
+    /// Assigns a repository or thread to a half by its hash.
+    fn of_group(seed: u64, group: &str) -> Self {
         if Sha256::digest(format!("{seed}/{group}"))[0] < 128 { Self::Tune } else { Self::Held }
     }
 }
 
-/// A remark, what it is called, and what the reader makes of it.
-struct Read {
+/// A remark with its label and its reading.
+struct ReadRemark {
     set: &'static str,
     id: String,
     text: String,
-    /// Somebody says so, or its place in a thread.
+    /// True when the label, or the position in the thread, makes it a rule.
     rule: bool,
     label: String,
-    /// Whoever labelled it was sure.
+    /// True when the labeller was sure.
     sure: bool,
-    part: Part,
-    reading: Reading,
+    part: RepositoryHalf,
+    reading: RemarkReading,
 }
 
-impl Read {
-    fn called(&self) -> bool {
+impl ReadRemark {
+    fn is_called_rule(&self) -> bool {
         self.reading.kind == ReadingKind::Rule
     }
 }
@@ -98,55 +99,58 @@ struct Comment {
 }
 
 #[derive(Deserialize)]
-struct Kind {
+struct CategorizedComment {
     text: String,
     category: String,
 }
 
-/// Reads every remark of the three sets and prints what the reader called them.
+/// Reads every remark of the three sets and prints the readings next to the labels.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let threads: Vec<Discussion> = rows(&options.data.set("04a_review_rules")?.join("discussions.jsonl"))?;
-    let labelled: Vec<Labelled> = rows(&options.data.set("04f_rule_vs_oneoff")?.join("comments.jsonl"))?;
-    let kinds: Vec<Kind> = rows(&options.data.set("04c_review_kind")?.join("comments.jsonl"))?;
-    let of_labels = labels(labelled, &threads, options.seed);
-    let of_threads = remarks(&threads, options.seed);
+    let threads: Vec<Discussion> =
+        read_rows(&options.data.set_folder("04a_review_rules")?.join("discussions.jsonl"))?;
+    let labelled: Vec<Labelled> =
+        read_rows(&options.data.set_folder("04f_rule_vs_oneoff")?.join("comments.jsonl"))?;
+    let kinds: Vec<CategorizedComment> =
+        read_rows(&options.data.set_folder("04c_review_kind")?.join("comments.jsonl"))?;
+    let of_labels = read_labelled(labelled, &threads, options.seed);
+    let of_threads = read_threads(&threads, options.seed);
 
-    println!("04f: {} remarks with labels, of one reader", of_labels.len());
-    table(&of_labels, true);
+    println!("04f: {} remarks, labelled by one person", of_labels.len());
+    print_accuracy(&of_labels, true);
     println!("  read as:");
-    confusion(of_labels.iter().map(|read| (read.label.as_str(), read.reading.kind)));
+    print_confusion(of_labels.iter().map(|read| (read.label.as_str(), read.reading.kind)));
     println!(
-        "04a: {} remarks; weak labels: the first of a thread is a rule, its answers are none",
+        "04a: {} remarks; weak labels: the first of a thread is a rule, its replies are not",
         of_threads.len()
     );
-    table(&of_threads, false);
-    println!("04c: {} comments of one project, any kind, hardly a rule among them", kinds.len());
-    share(kinds.iter().map(|one| one.text.as_str()));
+    print_accuracy(&of_threads, false);
+    println!("04c: {} comments of one project, of any kind, hardly any rules", kinds.len());
+    print_share(kinds.iter().map(|one| one.text.as_str()));
     println!("  read as:");
     let asked = ["Question", "Praise", "Design discussion"];
     let told = kinds.iter().map(|one| {
         let category = asked.into_iter().find(|known| *known == one.category).unwrap_or("anything else");
-        (category, reading(&one.text).kind)
+        (category, read_remark(&one.text).kind)
     });
-    confusion(told);
+    print_confusion(told);
     if let Some(seed) = options.examples {
-        let of_part = |read: &&Read| options.part.is_none_or(|part| part == read.part);
-        examples(of_labels.iter().chain(&of_threads).filter(of_part), seed);
+        let of_part = |read: &&ReadRemark| options.part.is_none_or(|part| part == read.part);
+        print_examples(of_labels.iter().chain(&of_threads).filter(of_part), seed);
     }
     Ok(())
 }
 
-fn labels(labelled: Vec<Labelled>, threads: &[Discussion], seed: u64) -> Vec<Read> {
+fn read_labelled(labelled: Vec<Labelled>, threads: &[Discussion], seed: u64) -> Vec<ReadRemark> {
     let repositories: HashMap<&str, &str> =
         threads.iter().map(|thread| (thread.slug.as_str(), thread.repository.as_str())).collect();
     let read = |one: Labelled| {
         let group = repositories.get(one.source_label.as_str()).copied().unwrap_or(&one.source_id);
-        Read {
+        ReadRemark {
             set: "04f",
             rule: one.label == "rule",
             sure: one.confidence == "high",
-            part: Part::of(seed, group),
-            reading: reading(&one.text),
+            part: RepositoryHalf::of_group(seed, group),
+            reading: read_remark(&one.text),
             id: one.id,
             text: one.text,
             label: one.label,
@@ -155,11 +159,11 @@ fn labels(labelled: Vec<Labelled>, threads: &[Discussion], seed: u64) -> Vec<Rea
     labelled.into_iter().map(read).collect()
 }
 
-fn remarks(threads: &[Discussion], seed: u64) -> Vec<Read> {
+fn read_threads(threads: &[Discussion], seed: u64) -> Vec<ReadRemark> {
     let of_thread = |thread: &Discussion| {
-        let part = Part::of(seed, &thread.repository);
+        let part = RepositoryHalf::of_group(seed, &thread.repository);
         let id = thread.discussion_id.clone();
-        let read = move |(nth, comment): (usize, &Comment)| Read {
+        let read = move |(nth, comment): (usize, &Comment)| ReadRemark {
             set: "04a",
             id: format!("{id}/{nth}"),
             text: comment.body.clone(),
@@ -167,45 +171,48 @@ fn remarks(threads: &[Discussion], seed: u64) -> Vec<Read> {
             label: if nth == 0 { "first".to_owned() } else { "answer".to_owned() },
             sure: false,
             part,
-            reading: reading(&comment.body),
+            reading: read_remark(&comment.body),
         };
         thread.comments.iter().enumerate().map(read).collect::<Vec<_>>()
     };
     threads.iter().flat_map(of_thread).collect()
 }
 
-/// Precision and recall of reader and baseline on each part.
-fn table(all: &[Read], with_sure: bool) {
-    for part in [Part::Tune, Part::Held] {
+/// Prints precision and recall of reader and baseline on each half.
+fn print_accuracy(all: &[ReadRemark], with_sure: bool) {
+    for part in [RepositoryHalf::Tune, RepositoryHalf::Held] {
         for sure in [false, true].into_iter().filter(|sure| with_sure || !sure) {
             let of: Vec<_> = all.iter().filter(|read| read.part == part && (!sure || read.sure)).collect();
             let which = format!("{part:?}{}", if sure { ", sure labels" } else { "" }).to_lowercase();
-            println!("  {which:18} reader   {}", score(of.iter().map(|read| (read.rule, read.called()))));
+            println!(
+                "  {which:18} reader   {}",
+                format_score(of.iter().map(|read| (read.rule, read.is_called_rule())))
+            );
             println!(
                 "  {which:18} baseline {}",
-                score(of.iter().map(|read| (read.rule, baseline(&read.text))))
+                format_score(of.iter().map(|read| (read.rule, baseline_says_rule(&read.text))))
             );
         }
     }
 }
 
-/// What a team without a reader would write.
-fn baseline(text: &str) -> bool {
+/// Returns whether the baseline takes the text for a rule.
+fn baseline_says_rule(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric());
     words.any(|word| ["always", "never", "should", "we"].contains(&word))
 }
 
-fn reading(text: &str) -> Reading {
-    let pull_request = PullRequestRef { repo: Repository::new("eval/set").expect("a name"), number: 1 };
-    Heuristics.read_now(&Remark {
+fn read_remark(text: &str) -> RemarkReading {
+    let pull_request = ReviewedPullRequest { repo: Repository::new("eval/set").expect("a name"), number: 1 };
+    HeuristicReader.read_now(&Remark {
         key: RemarkKey { pull_request, kind: RemarkKind::LineComment, id: 1 },
         review: None,
         verdict: None,
         reply_to: None,
         by: "reviewer".to_owned(),
         bot: false,
-        association: Association::Member,
+        association: AuthorAssociation::Member,
         by_author: false,
         body: text.to_owned(),
         path: None,
@@ -217,7 +224,7 @@ fn reading(text: &str) -> Reading {
     })
 }
 
-fn score(pairs: impl Iterator<Item = (bool, bool)>) -> String {
+fn format_score(pairs: impl Iterator<Item = (bool, bool)>) -> String {
     let (mut hits, mut alarms, mut missed) = (0u32, 0u32, 0u32);
     for (is, called) in pairs {
         match (is, called) {
@@ -239,25 +246,25 @@ fn score(pairs: impl Iterator<Item = (bool, bool)>) -> String {
     )
 }
 
-fn share<'t>(texts: impl Iterator<Item = &'t str>) {
+fn print_share<'t>(texts: impl Iterator<Item = &'t str>) {
     let (mut all, mut reader, mut naive, mut phrased) = (0u32, 0u32, 0u32, 0u32);
     for text in texts {
-        let read = reading(text);
+        let read = read_remark(text);
         all += 1;
         reader += u32::from(read.kind == ReadingKind::Rule);
         phrased += u32::from(read.rule.is_some());
-        naive += u32::from(baseline(text));
+        naive += u32::from(baseline_says_rule(text));
     }
     let percent = |part: u32| f64::from(part) * 100.0 / f64::from(all.max(1));
     println!(
-        "  called a rule: reader {reader} ({:.1} %), baseline {naive} ({:.1} %); with a sentence that the same request elsewhere can confirm: {phrased} ({:.1} %)",
+        "  read as a rule: reader {reader} ({:.1} %), baseline {naive} ({:.1} %); with a sentence that a repeated request can confirm: {phrased} ({:.1} %)",
         percent(reader),
         percent(naive),
         percent(phrased)
     );
 }
 
-fn confusion<'l>(pairs: impl Iterator<Item = (&'l str, ReadingKind)>) {
+fn print_confusion<'l>(pairs: impl Iterator<Item = (&'l str, ReadingKind)>) {
     let mut table: BTreeMap<&str, BTreeMap<ReadingKind, u32>> = BTreeMap::new();
     for (label, kind) in pairs {
         *table.entry(label).or_default().entry(kind).or_default() += 1;
@@ -269,12 +276,12 @@ fn confusion<'l>(pairs: impl Iterator<Item = (&'l str, ReadingKind)>) {
     }
 }
 
-/// Draws right and wrong readings: the same seed always draws the same. Right is a rule that is called one; wrong is what is called
-/// one and is none, and, where there is a label, a rule that is missed.
-fn examples<'r>(read: impl Iterator<Item = &'r Read>, seed: u64) {
+/// Prints right and wrong readings, drawn by the seed. Right: a rule read as one. Wrong: no rule, but read as
+/// one; and, where there is a label, a rule that was missed.
+fn print_examples<'r>(read: impl Iterator<Item = &'r ReadRemark>, seed: u64) {
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
     for read in read {
-        match (read.rule, read.called()) {
+        match (read.rule, read.is_called_rule()) {
             (true, true) => right.push(read),
             (false, true) => wrong.push(read),
             (true, false) if read.set == "04f" => wrong.push(read),
@@ -284,12 +291,12 @@ fn examples<'r>(read: impl Iterator<Item = &'r Read>, seed: u64) {
     for (title, mut drawn) in [("right", right), ("wrong", wrong)] {
         drawn.sort_by_cached_key(|read| Sha256::digest(format!("{seed}/{}/{}", read.set, read.id)));
         println!("{title}, {EXAMPLES} of {} (seed {seed}):", drawn.len());
-        drawn.iter().take(EXAMPLES).for_each(|read| tell(read));
+        drawn.iter().take(EXAMPLES).for_each(|read| print_example(read));
     }
 }
 
-fn tell(read: &Read) {
-    let Read { set, id, label, text, reading, .. } = read;
+fn print_example(read: &ReadRemark) {
+    let ReadRemark { set, id, label, text, reading, .. } = read;
     let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect();
     println!("  {set} {id}, {label}, read as {} [{}]: {text}", reading.kind.as_str(), reading.certainty);
     if let Some(rule) = &reading.rule {
@@ -302,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repository_has_one_part_of_a_seed_and_remarks_of_its_threads_have_it_too() {
+    fn remarks_are_in_the_half_of_their_repository() {
         let thread = |repository: &str| Discussion {
             discussion_id: "1".to_owned(),
             slug: format!("rule-of-{repository}"),
@@ -313,14 +320,14 @@ mod tests {
             ],
         };
         let threads: Vec<_> = (0..32).map(|nth| thread(&format!("acme/{nth}"))).collect();
-        let read = remarks(&threads, 1);
+        let read = read_threads(&threads, 1);
         assert_eq!(
-            (read[0].rule, read[0].called(), read[1].rule, read[1].called()),
+            (read[0].rule, read[0].is_called_rule(), read[1].rule, read[1].is_called_rule()),
             (true, true, false, false)
         );
         assert!(
-            read.iter().any(|read| read.part == Part::Tune)
-                && read.iter().any(|read| read.part == Part::Held)
+            read.iter().any(|read| read.part == RepositoryHalf::Tune)
+                && read.iter().any(|read| read.part == RepositoryHalf::Held)
         );
         let label = Labelled {
             id: "x".to_owned(),
@@ -330,7 +337,11 @@ mod tests {
             source_id: "another".to_owned(),
             source_label: "rule-of-acme/3".to_owned(),
         };
-        assert_eq!(labels(vec![label], &threads, 1)[0].part, Part::of(1, "acme/3"));
-        assert!(baseline("We do it") && baseline("it should") && !baseline("Power, sweet"));
+        assert_eq!(read_labelled(vec![label], &threads, 1)[0].part, RepositoryHalf::of_group(1, "acme/3"));
+        assert!(
+            baseline_says_rule("We do it")
+                && baseline_says_rule("it should")
+                && !baseline_says_rule("Power, sweet")
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! GitHub's payloads as other projects collected them, read as the bridge reads them; and posted to a running bridge, signed, once
-//! each or so many a second.
+//! Reads GitHub payloads collected by other projects as the bridge does, and can post them to a running
+//! bridge, each once or at a constant rate.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,40 +8,40 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use retro_github::{Fact, Left, Reading, Secrets, read};
+use retro_github::{Ignored, ParsedWebhook, WebhookContent, WebhookSecrets, parse_webhook};
 use serde::Deserialize;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Data, rows};
+use super::{EvalData, read_rows};
 use crate::broker;
-use crate::demo::built;
+use crate::demo::find_release_binary;
 use crate::instance;
 
-/// The set of payloads and signatures.
+/// Data set of payloads and signatures.
 const SET: &str = "01_github_webhooks";
-/// How long GitHub waits for an answer.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// Time that GitHub waits for an answer.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How the measurement is asked for.
+/// Options of the measurement.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    data: Data,
+    data: EvalData,
     /// A running bridge that every payload is posted to, such as `http://127.0.0.1:7719/github/webhook`.
     #[arg(long, requires = "secret_file", conflicts_with = "running")]
     url: Option<String>,
-    /// The file that holds its secret.
+    /// File that holds the webhook secret.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// Posts so many a second, the payloads in turn, instead of each once.
+    /// Posts this many payloads per second, in turn, instead of each once.
     #[arg(long, requires = "url", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     per_second: Option<u32>,
-    /// For so many seconds.
+    /// Duration in seconds, with `--per-second`.
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// Starts a program of its own and posts every payload to its bridge; says what was answered, what the broker holds and what
-    /// became dead letters.
+    /// Starts its own program and posts every payload to its bridge; prints the answers, what the broker
+    /// stores, and the dead letters.
     #[arg(long)]
     running: bool,
     /// The built program [default: `retro` of the release profile].
@@ -49,33 +49,33 @@ pub(crate) struct Options {
     retro: Option<PathBuf>,
 }
 
-/// The secret of a program that is started for a measurement and for nothing else.
+/// Webhook secret, used only here.
 const SECRET: &str = "a secret of an evaluation and of nothing else";
-/// What it is started with: whatever a payload names belongs to one tenant.
-const CONFIGURED: [(&str, &str); 3] = [
+/// Environment of the program: every repository belongs to one tenant.
+const BRIDGE_VARIABLES: [(&str, &str); 3] = [
     ("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"),
     ("RETRO_GITHUB_SECRET", SECRET),
     ("RETRO_GITHUB_TENANTS", "* = default"),
 ];
-/// Who has to take what the bridge says.
-const TAKERS: [(&str, &str); 3] =
+/// Stream and name of each consumer that must process the payloads.
+const CONSUMERS: [(&str, &str); 3] =
     [("RETRO_INTAKE", "counter"), ("RETRO_GITHUB", "reviewer"), ("RETRO_GITHUB", "tracker")];
-/// How long they may take in all.
-const TAKEN_WITHIN: Duration = Duration::from_secs(120);
-/// How often is looked.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Timeout for all of them together.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(120);
+/// Interval at which the consumers are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A webhook's event and body.
+/// Event name and body of a webhook.
 struct Payload {
     event: String,
     body: Vec<u8>,
 }
 
-/// What became of the payloads of an event.
+/// Results by event.
 #[derive(Default)]
-struct Counts {
+struct PayloadCounts {
     files: usize,
-    taken: usize,
+    accepted: usize,
     runs: usize,
     pings: usize,
     not_used: usize,
@@ -83,54 +83,61 @@ struct Counts {
     refused: Vec<String>,
 }
 
-/// Reads everything and prints a line an event; then posts it, where a bridge is named.
+/// Reads every payload and prints one line per event; then posts the payloads when a bridge is given.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let folder = options.data.set(SET)?;
-    let payloads = payloads(&folder)?;
-    ensure!(!payloads.is_empty(), "{} holds no payload: folders of events are wanted", folder.display());
-    print_read(&payloads);
-    signatures(&folder)?;
+    let folder = options.data.set_folder(SET)?;
+    let payloads = read_payloads(&folder)?;
+    ensure!(
+        !payloads.is_empty(),
+        "{} has no payloads: it must contain folders named after events",
+        folder.display()
+    );
+    print_readings(&payloads);
+    check_signatures(&folder)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if options.running {
-        return runtime.block_on(through(root, options, payloads));
+        return runtime.block_on(post_to_own_bridge(root, options, payloads));
     }
     let (Some(url), Some(file)) = (&options.url, &options.secret_file) else { return Ok(()) };
     let secret = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let secret = secret.lines().next().map(str::trim).unwrap_or_default().to_owned();
-    runtime.block_on(post(options, url, &secret, payloads))
+    runtime.block_on(post_payloads(options, url, &secret, payloads))
 }
 
-/// Posts every payload to a bridge that is started for it, and tells what came of them behind it.
-async fn through(root: &Path, options: &Options, payloads: Vec<Payload>) -> Result<()> {
-    let binary = options.retro.clone().map_or_else(built, Ok)?;
+/// Starts a program, posts every payload to its bridge, and prints what was stored.
+async fn post_to_own_bridge(root: &Path, options: &Options, payloads: Vec<Payload>) -> Result<()> {
+    let binary = options.retro.clone().map_or_else(find_release_binary, Ok)?;
     let (folder, pipelines) = (root.join(".demo").join("webhooks"), root.join("pipelines"));
-    let retro = instance::Instance::start(&binary, &folder, &pipelines, &CONFIGURED).await?;
-    let (url, nats) = (retro.recorded("bridge_url")?, retro.recorded("nats_url")?);
-    post(options, &url, SECRET, payloads).await?;
+    let retro = instance::Instance::start(&binary, &folder, &pipelines, &BRIDGE_VARIABLES).await?;
+    let (url, nats) = (retro.recorded_value("bridge_url")?, retro.recorded_value("nats_url")?);
+    post_payloads(options, &url, SECRET, payloads).await?;
     let began = Instant::now();
-    for (stream, taker) in TAKERS {
-        while broker::waiting(&nats, stream, taker).await? > 0 {
-            ensure!(began.elapsed() < TAKEN_WITHIN, "the {taker} still has work after {TAKEN_WITHIN:?}");
-            tokio::time::sleep(LOOK_EVERY).await;
+    for (stream, taker) in CONSUMERS {
+        while broker::count_pending(&nats, stream, taker).await? > 0 {
+            ensure!(
+                began.elapsed() < DRAIN_TIMEOUT,
+                "the {taker} still has pending messages after {DRAIN_TIMEOUT:?}"
+            );
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
     for stream in ["RETRO_GITHUB", "RETRO_INTAKE"] {
-        let events = broker::events(&nats, stream).await?;
+        let events = broker::count_events_by_id(&nats, stream).await?;
         println!("{stream}: {} events in {} messages", events.len(), events.values().sum::<usize>());
     }
-    let letters = retro.ask(&["dead-letters", "list", "--limit", "1000"]).await?;
-    let letters = letters.as_array().context("`retro dead-letters list` prints a list")?;
+    let letters = retro.run_json(&["dead-letters", "list", "--limit", "1000"]).await?;
+    let letters = letters.as_array().context("`retro dead-letters list` printed no list")?;
     println!("dead letters: {}", letters.len());
     for letter in letters {
         println!("  {} of {}: {}", letter["code"], letter["consumer"], letter["detail"]);
     }
-    let checked = retro.ask(&["verify"]).await?;
+    let checked = retro.run_json(&["verify"]).await?;
     println!("`retro verify`: {}", checked["checked"]);
     retro.stop().await
 }
 
-/// Every `….json` in a folder that is named after its event, in the order of their paths.
-fn payloads(folder: &Path) -> Result<Vec<Payload>> {
+/// Reads every `….json` file in a folder named after its event, in the order of the paths.
+fn read_payloads(folder: &Path) -> Result<Vec<Payload>> {
     let mut found = Vec::new();
     let mut entries = std::fs::read_dir(folder)
         .and_then(Iterator::collect::<std::io::Result<Vec<_>>>)
@@ -138,7 +145,7 @@ fn payloads(folder: &Path) -> Result<Vec<Payload>> {
     entries.sort_by_key(std::fs::DirEntry::path);
     for path in entries.iter().map(std::fs::DirEntry::path) {
         if path.is_dir() {
-            found.extend(payloads(&path)?);
+            found.extend(read_payloads(&path)?);
         } else if path.extension().is_some_and(|extension| extension == "json") {
             let event = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let body = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -148,32 +155,34 @@ fn payloads(folder: &Path) -> Result<Vec<Payload>> {
     Ok(found)
 }
 
-fn print_read(payloads: &[Payload]) {
-    let mut events = BTreeMap::<&str, Counts>::new();
+fn print_readings(payloads: &[Payload]) {
+    let mut events = BTreeMap::<&str, PayloadCounts>::new();
     for Payload { event, body } in payloads {
         let counts = events.entry(event).or_default();
         counts.files += 1;
-        match read(event, "evaluation", &body.clone().into()) {
-            Ok(Reading::Taken(taken)) => match taken.fact {
-                Fact::Happened(_) => counts.taken += 1,
-                Fact::Run(_) => counts.runs += 1,
+        match parse_webhook(event, "evaluation", &body.clone().into()) {
+            Ok(ParsedWebhook::Accepted(taken)) => match taken.content {
+                WebhookContent::Repository(_) => counts.accepted += 1,
+                WebhookContent::Run(_) => counts.runs += 1,
             },
-            Ok(Reading::Ping) => counts.pings += 1,
-            Ok(Reading::Left(Left::Incomplete(_) | Left::Shape(_))) => counts.incomplete += 1,
-            Ok(Reading::Left(_)) => counts.not_used += 1,
+            Ok(ParsedWebhook::Ping) => counts.pings += 1,
+            Ok(ParsedWebhook::Ignored(Ignored::Incomplete(_) | Ignored::UnexpectedShape(_))) => {
+                counts.incomplete += 1
+            }
+            Ok(ParsedWebhook::Ignored(_)) => counts.not_used += 1,
             Err(problem) => counts.refused.push(problem),
         }
     }
     println!(
         "{:<30} {:>6} {:>6} {:>6} {:>6} {:>9} {:>11} {:>8}",
-        "event", "files", "taken", "runs", "pings", "not used", "incomplete", "refused"
+        "event", "files", "used", "runs", "pings", "not used", "incomplete", "refused"
     );
-    let mut all = Counts::default();
+    let mut all = PayloadCounts::default();
     for (event, counts) in events {
         print_line(event, &counts);
         counts.refused.iter().for_each(|problem| println!("  refused: {problem}"));
         all.files += counts.files;
-        all.taken += counts.taken;
+        all.accepted += counts.accepted;
         all.runs += counts.runs;
         all.pings += counts.pings;
         all.not_used += counts.not_used;
@@ -183,28 +192,28 @@ fn print_read(payloads: &[Payload]) {
     print_line("all", &all);
 }
 
-fn print_line(event: &str, counts: &Counts) {
-    let Counts { files, taken, runs, pings, not_used, incomplete, refused } = counts;
+fn print_line(event: &str, counts: &PayloadCounts) {
+    let PayloadCounts { files, accepted: taken, runs, pings, not_used, incomplete, refused } = counts;
     let refused = refused.len();
     println!(
         "{event:<30} {files:>6} {taken:>6} {runs:>6} {pings:>6} {not_used:>9} {incomplete:>11} {refused:>8}"
     );
 }
 
-/// A published signature. What nobody decided has no expectation.
+/// A published signature. `expect_valid` is `None` where the source does not say.
 #[derive(Deserialize)]
-struct Vector {
+struct SignatureVector {
     secret: String,
     body: String,
     signature: String,
     expect_valid: Option<bool>,
 }
 
-fn signatures(folder: &Path) -> Result<()> {
-    let vectors: Vec<Vector> = rows(&folder.join("hmac_vectors.jsonl"))?;
-    let believed = |vector: &Vector| {
-        let secrets = Secrets::new(&[&vector.secret]);
-        secrets.check(Some(vector.signature.as_bytes()), vector.body.as_bytes()).is_ok()
+fn check_signatures(folder: &Path) -> Result<()> {
+    let vectors: Vec<SignatureVector> = read_rows(&folder.join("hmac_vectors.jsonl"))?;
+    let believed = |vector: &SignatureVector| {
+        let secrets = WebhookSecrets::new(&[&vector.secret]);
+        secrets.verify_signature(Some(vector.signature.as_bytes()), vector.body.as_bytes()).is_ok()
     };
     let right = vectors.iter().filter(|vector| vector.expect_valid == Some(believed(vector))).count();
     let open = vectors.iter().filter(|vector| vector.expect_valid.is_none()).count();
@@ -212,9 +221,9 @@ fn signatures(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-async fn post(options: &Options, url: &str, secret: &str, payloads: Vec<Payload>) -> Result<()> {
-    let client = reqwest::Client::builder().timeout(ANSWER_MAX).build()?;
-    let secrets = Secrets::new(&[secret]);
+async fn post_payloads(options: &Options, url: &str, secret: &str, payloads: Vec<Payload>) -> Result<()> {
+    let client = reqwest::Client::builder().timeout(RESPONSE_TIMEOUT).build()?;
+    let secrets = WebhookSecrets::new(&[secret]);
     let (posts, pause) = match options.per_second {
         Some(rate) => ((rate * options.seconds) as usize, Duration::from_secs(1) / rate),
         None => (payloads.len(), Duration::from_millis(1)),
@@ -237,7 +246,7 @@ async fn post(options: &Options, url: &str, secret: &str, payloads: Vec<Payload>
                 .body(body.clone())
                 .send();
             let answer = match sent.await {
-                Ok(response) => told(response).await,
+                Ok(response) => describe_response(response).await,
                 Err(_) => "no answer".to_owned(),
             };
             (answer, began.elapsed())
@@ -247,8 +256,8 @@ async fn post(options: &Options, url: &str, secret: &str, payloads: Vec<Payload>
     Ok(())
 }
 
-/// The status, and what became of it in the bridge's own word.
-async fn told(response: reqwest::Response) -> String {
+/// Describes a response: the status and the bridge's own outcome.
+async fn describe_response(response: reqwest::Response) -> String {
     let status = response.status().as_u16();
     let answer: serde_json::Value = response.json().await.unwrap_or_default();
     let word = answer["outcome"].as_str().or_else(|| answer["title"].as_str()).unwrap_or_default();

@@ -1,20 +1,20 @@
-//! `config/`: every key of the program's configuration, as a commented file, a reference and a schema.
+//! Generates `config/`: every configuration key as a commented file, a reference and a schema.
 
 use anyhow::Result;
 use retro_config::Config;
-use retro_config::config::ALIASES;
-use retro_config::keys::{Key, keys};
+use retro_config::config::ALIAS_VARIABLES;
+use retro_config::keys::{Key, list_keys};
 
-use super::{Generated, commented, reference, schema};
+use super::{GeneratedFile, commented_toml, reference, schema};
 
 const FILE_HEAD: &str = "\
 #:schema ./retro.schema.json
 # The program's configuration: addresses, folders, bounds and secrets. Policy lives in `pipelines/`.
 #
-# `retro` reads `retro.toml` of the folder it is started in, or the file named by `--config`. A key that is left out takes
-# the default, which is what stands here; an unknown key is refused with its line. Each key can also be given in the
-# environment as `RETRO_<KEY>` (`RETRO_LEASE_S=120`), which wins over the file; the command line wins over both.
-# `retro config print` shows what is in force, `retro config check` what is wrong with it.
+# `retro` reads `retro.toml` in its working directory, or the file given by `--config`. An omitted key has its default, which
+# is the value shown here; an unknown key is rejected with its line. Each key can also be set by an environment variable
+# `RETRO_<KEY>` (`RETRO_LEASE_S=120`), which overrides the file; the command line overrides both.
+# `retro config print` shows the effective configuration, `retro config check` the problems in it.
 #
 # This file is generated from the type `Config` (`cargo xtask gen`).
 ";
@@ -22,26 +22,32 @@ const FILE_HEAD: &str = "\
 const REFERENCE_HEAD: &str = "\
 # Reference of `retro.toml`
 
-Every key, from the type `Config` (`cargo xtask gen`). What wins over what, and how secrets are given, stands in the
-[manual](README.md); the same keys as a file to copy are [retro.toml](retro.toml), as a schema [retro.schema.json](retro.schema.json).
+Every key, generated from the type `Config` by `cargo xtask gen`. The [manual](README.md) describes the precedence of the
+sources and how to give secrets. The same keys are in [retro.toml](retro.toml), a file to copy, and in
+[retro.schema.json](retro.schema.json).
 
 ";
 
-/// The three files, from the type.
-pub(super) fn generate() -> Result<Vec<Generated>> {
-    let keys = keys::<Config>();
-    let file = format!("{FILE_HEAD}{}", commented::keys(&keys)?);
-    let reference = format!("{REFERENCE_HEAD}{}", reference::with_variables(&keys, variables));
+/// Generates the three files from the type.
+pub(super) fn generate_config_files() -> Result<Vec<GeneratedFile>> {
+    let keys = list_keys::<Config>();
+    let file = format!("{FILE_HEAD}{}", commented_toml::render_keys(&keys)?);
+    let reference =
+        format!("{REFERENCE_HEAD}{}", reference::render_table_with_variables(&keys, environment_variables));
     Ok(vec![
-        Generated { path: "config/retro.toml", text: file },
-        Generated { path: "config/reference.md", text: reference },
-        Generated { path: "config/retro.schema.json", text: schema::of::<Config>("retro.toml")? },
+        GeneratedFile { path: "config/retro.toml", text: file },
+        GeneratedFile { path: "config/reference.md", text: reference },
+        GeneratedFile {
+            path: "config/retro.schema.json",
+            text: schema::render_schema::<Config>("retro.toml")?,
+        },
     ])
 }
 
-fn variables(key: &Key) -> Vec<String> {
+fn environment_variables(key: &Key) -> Vec<String> {
     let ours = format!("RETRO_{}", key.name.to_ascii_uppercase());
-    let aliases = ALIASES.iter().filter(|(_, of)| *of == key.name).map(|(alias, _)| (*alias).to_owned());
+    let aliases =
+        ALIAS_VARIABLES.iter().filter(|(_, of)| *of == key.name).map(|(alias, _)| (*alias).to_owned());
     [ours].into_iter().chain(aliases).collect()
 }
 
@@ -50,7 +56,7 @@ mod tests {
     use super::*;
 
     fn fresh() -> Vec<String> {
-        generate().unwrap().into_iter().map(|file| file.text).collect()
+        generate_config_files().unwrap().into_iter().map(|file| file.text).collect()
     }
 
     #[test]
@@ -61,7 +67,8 @@ mod tests {
     #[test]
     fn the_examples_can_be_uncommented() {
         let mut text = fresh().remove(0);
-        let examples: Vec<_> = keys::<Config>().into_iter().filter(|key| key.default.is_null()).collect();
+        let examples: Vec<_> =
+            list_keys::<Config>().into_iter().filter(|key| key.default.is_null()).collect();
         assert!(!examples.is_empty());
         for key in &examples {
             assert!(text.contains(&format!("\n# {} = ", key.name)), "{}", key.name);

@@ -1,16 +1,16 @@
-//! `deploy/telemetry/metrics.md`: every instrument, from the crate that has them.
+//! Generates `deploy/telemetry/metrics.md`: every instrument of `retro-meter`.
 
 use retro_meter::{ALL, Described, Kind};
 
-use super::Generated;
+use super::GeneratedFile;
 
 const HEAD: &str = "\
 <!-- Generated from the crate `retro-meter` by `cargo xtask gen`. -->
-# What is measured
+# Metrics
 
-Everything below stands in `/metrics`, on the HTTP side of a gateway and on `health_listen` of every process, and goes to the collector that
-`otlp_endpoint` names. Counts begin at nothing when a process starts: look at rates, and add them up over processes. Levels are of the whole
-instance, whoever tells them: take the largest. What could not be looked at is absent.
+Every metric below is served at `/metrics`, by the gateway's HTTP server and by `health_listen` of every process, and is exported to the
+collector in `otlp_endpoint`. Counters start at 0 with each process, so use rates and sum them over processes. Gauges describe the whole
+instance, whichever process reports them, so use the maximum. A value that could not be read is absent.
 
 No label names a tenant, a workflow, a run, a memory or an event. A histogram has `_bucket`, `_sum` and `_count`.
 
@@ -18,17 +18,17 @@ No label names a tenant, a workflow, a run, a memory or an event. A histogram ha
 |---|---|---|---|---|---|
 ";
 
-pub(super) fn generate() -> Generated {
-    let rows: String = ALL.iter().map(row).collect();
-    Generated { path: "deploy/telemetry/metrics.md", text: format!("{HEAD}{rows}") }
+pub(super) fn generate_metrics_page() -> GeneratedFile {
+    let rows: String = ALL.iter().map(render_row).collect();
+    GeneratedFile { path: "deploy/telemetry/metrics.md", text: format!("{HEAD}{rows}") }
 }
 
-fn row(one: &Described) -> String {
+fn render_row(one: &Described) -> String {
     let Described { name, kind, unit, labels, says } = one;
     let kind = match kind {
-        Kind::Count => "counter",
-        Kind::Spread => "histogram",
-        Kind::Level => "gauge",
+        Kind::Counter => "counter",
+        Kind::Histogram => "histogram",
+        Kind::Gauge => "gauge",
     };
     let labels: Vec<_> = labels.iter().map(|label| format!("`{}`", label.replace('.', "_"))).collect();
     let told = one.prometheus_name();

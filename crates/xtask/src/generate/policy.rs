@@ -1,27 +1,27 @@
-//! `pipelines/retrospective/`: every key of the policy, as a commented file, a reference and a schema.
+//! Generates `pipelines/retrospective/`: every policy key as a commented file, a reference and a schema.
 
 use anyhow::Result;
-use retro_config::edition::PolicyFile;
-use retro_config::keys::keys;
+use retro_config::keys::list_keys;
+use retro_config::policy_set::PolicyFile;
 use retro_core::policy::Policy;
 
-use super::{Generated, commented, reference, schema};
+use super::{GeneratedFile, commented_toml, reference, schema};
 
 const FILE_HEAD: &str = "\
 #:schema ./pipeline.schema.json
-# The policy of learning. `[policy]` holds for every workflow; a table of a workflow's name overrides single keys:
+# The learning policy. `[policy]` applies to every workflow; a table with a workflow's name overrides single keys:
 #
 #     [workflow.\"airline-customer-service\"]
 #     threshold_runs = 20
 #
-# A key that is left out takes the default, which is what stands here. An unknown key, or a value that cannot work, is
-# refused with its line. An edit is taken up while everything runs; a retrospective keeps the policy it was opened with,
-# and its report shows it.
+# An omitted key has its default, which is the value shown here. An unknown key or an invalid value is rejected with its
+# line. An edit takes effect without a restart; a retrospective keeps the policy that it was opened with, and its report
+# shows that policy.
 #
 # Weights and their changes are whole thousandths: 300 prints as 0.300. Similarities are thousandths of a cosine.
 #
-# To change something, copy the folder `pipelines` and name the copy by the configuration key `pipelines`; nothing but
-# what differs has to stay in it. This file is generated from the type `Policy` (`cargo xtask gen`).
+# To change something, copy the folder `pipelines` and set the configuration key `pipelines` to the copy; it only needs to
+# contain what differs. This file is generated from the type `Policy` by `cargo xtask gen`.
 
 [policy]
 ";
@@ -29,23 +29,23 @@ const FILE_HEAD: &str = "\
 const REFERENCE_HEAD: &str = "\
 # Reference of `pipeline.toml`
 
-Every key of `[policy]` and of a workflow's table, from the type `Policy` (`cargo xtask gen`). What the numbers do stands in the
-[manual](../README.md); the same keys as a file to copy are [pipeline.toml](pipeline.toml), as a schema
-[pipeline.schema.json](pipeline.schema.json). Beside the bounds here: `inject_newcomers` is at most `inject_memories_max`, and
-`archive_weight` ≤ `inject_weight_min` ≤ `confirmed_weight`.
+Every key of `[policy]` and of a workflow's table, generated from the type `Policy` by `cargo xtask gen`. The
+[manual](../README.md) explains what the numbers do. The same keys are in [pipeline.toml](pipeline.toml), a file to copy, and
+in [pipeline.schema.json](pipeline.schema.json). Besides the bounds below, `inject_newcomers` is at most
+`inject_memories_max`, and `archive_weight` ≤ `inject_weight_min` ≤ `confirmed_weight`.
 
 ";
 
-/// The three files, from the type.
-pub(super) fn generate() -> Result<Vec<Generated>> {
-    let keys = keys::<Policy>();
-    let file = format!("{FILE_HEAD}{}", commented::keys(&keys)?);
-    let reference = format!("{REFERENCE_HEAD}{}", reference::of(&keys));
-    let schema = schema::of::<PolicyFile>("pipeline.toml")?;
+/// Generates the three files from the type.
+pub(super) fn generate_policy_files() -> Result<Vec<GeneratedFile>> {
+    let keys = list_keys::<Policy>();
+    let file = format!("{FILE_HEAD}{}", commented_toml::render_keys(&keys)?);
+    let reference = format!("{REFERENCE_HEAD}{}", reference::render_table(&keys));
+    let schema = schema::render_schema::<PolicyFile>("pipeline.toml")?;
     Ok(vec![
-        Generated { path: "pipelines/retrospective/pipeline.toml", text: file },
-        Generated { path: "pipelines/retrospective/reference.md", text: reference },
-        Generated { path: "pipelines/retrospective/pipeline.schema.json", text: schema },
+        GeneratedFile { path: "pipelines/retrospective/pipeline.toml", text: file },
+        GeneratedFile { path: "pipelines/retrospective/reference.md", text: reference },
+        GeneratedFile { path: "pipelines/retrospective/pipeline.schema.json", text: schema },
     ])
 }
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     fn fresh() -> Vec<String> {
-        generate().unwrap().into_iter().map(|file| file.text).collect()
+        generate_policy_files().unwrap().into_iter().map(|file| file.text).collect()
     }
 
     #[test]
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_stands_in_the_file_with_a_sentence_before_it() {
+    fn every_key_is_in_the_file_after_its_description() {
         let text = fresh().remove(0);
         let lines: Vec<_> = text.lines().collect();
         let keys = lines.windows(2).filter(|pair| !pair[1].starts_with('#') && pair[1].contains(" = "));

@@ -1,52 +1,59 @@
-//! A table of every key: what it may be, its default, and what it means.
+//! Renders a table of every key: its allowed values, its default and its documentation.
 
 use std::fmt::Write as _;
 
-use retro_config::keys::{Key, Kind};
+use retro_config::keys::{Key, KeyKind};
 use serde_json::Value;
 
-/// The table of keys that stand in a file and in the environment.
-pub(super) fn with_variables(keys: &[Key], variables: impl Fn(&Key) -> Vec<String>) -> String {
+/// Renders the table with a column of environment variables.
+pub(super) fn render_table_with_variables(keys: &[Key], variables: impl Fn(&Key) -> Vec<String>) -> String {
     let mut text =
-        "| key | in the environment | what it may be | default | |\n|---|---|---|---|---|\n".to_owned();
+        "| key | environment variable | allowed values | default | |\n|---|---|---|---|---|\n".to_owned();
     for key in keys {
         let variables: Vec<_> = variables(key).iter().map(|name| format!("`{name}`")).collect();
-        let (kind, default, doc) = (kind(key), default(key), doc(key));
+        let (kind, default, doc) = (format_kind(key), format_default(key), format_doc(key));
         let _ = writeln!(text, "| `{}` | {} | {kind} | {default} | {doc} |", key.name, variables.join(", "));
     }
     text
 }
 
-/// The table of keys that stand in a file alone.
-pub(super) fn of(keys: &[Key]) -> String {
-    let mut text = "| key | what it may be | default | |\n|---|---|---|---|\n".to_owned();
+/// Renders the table for keys that exist only in a file.
+pub(super) fn render_table(keys: &[Key]) -> String {
+    let mut text = "| key | allowed values | default | |\n|---|---|---|---|\n".to_owned();
     for key in keys {
-        let _ = writeln!(text, "| `{}` | {} | {} | {} |", key.name, kind(key), default(key), doc(key));
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} | {} |",
+            key.name,
+            format_kind(key),
+            format_default(key),
+            format_doc(key)
+        );
     }
     text
 }
 
-fn kind(key: &Key) -> String {
+fn format_kind(key: &Key) -> String {
     match &key.kind {
-        Kind::Number { low, high } => format!("{low} … {high}"),
-        Kind::Text if key.secret => "text, **secret**".to_owned(),
-        Kind::Text => "text".to_owned(),
-        Kind::Choice(words) => {
+        KeyKind::Number { low, high } => format!("{low} … {high}"),
+        KeyKind::Text if key.secret => "text, **secret**".to_owned(),
+        KeyKind::Text => "text".to_owned(),
+        KeyKind::Choice(words) => {
             words.iter().map(|(word, _)| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
         }
     }
 }
 
-fn default(key: &Key) -> String {
+fn format_default(key: &Key) -> String {
     match &key.default {
         Value::Null => "none".to_owned(),
         value => format!("`{value}`"),
     }
 }
 
-fn doc(key: &Key) -> String {
+fn format_doc(key: &Key) -> String {
     let mut text = key.doc.clone();
-    if let Kind::Choice(words) = &key.kind {
+    if let KeyKind::Choice(words) = &key.kind {
         for (word, doc) in words {
             let _ = write!(text, " `\"{word}\"`: {doc}");
         }
@@ -59,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_says_what_a_key_may_be_and_whether_it_is_secret() {
+    fn a_row_shows_allowed_values_and_secrecy() {
         let key = |kind, default| Key {
             name: "it".into(),
             doc: "One | other.".into(),
@@ -68,7 +75,10 @@ mod tests {
             example: None,
             secret: true,
         };
-        let table = of(&[key(Kind::Text, Value::Null), key(Kind::Number { low: -5, high: 0 }, (-2).into())]);
+        let table = render_table(&[
+            key(KeyKind::Text, Value::Null),
+            key(KeyKind::Number { low: -5, high: 0 }, (-2).into()),
+        ]);
         let rows: Vec<_> = table.lines().skip(2).collect();
         let doc = "One \\| other.";
         assert_eq!(

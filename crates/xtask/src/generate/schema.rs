@@ -1,20 +1,21 @@
-//! JSON schemas, for editors and for whoever checks a file before it is shipped.
+//! JSON schemas for editors and for checking a file before it is deployed.
 
 use anyhow::Result;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// The schema of a type that is read from TOML, as text.
-pub(super) fn of<T: JsonSchema>(title: &str) -> Result<String> {
+/// Renders the schema of a type that is read from TOML.
+pub(super) fn render_schema<T: JsonSchema>(title: &str) -> Result<String> {
     let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
     schema["title"] = Value::from(title);
-    for_toml(&mut schema);
+    adapt_to_toml(&mut schema);
     Ok(serde_json::to_string_pretty(&schema)? + "\n")
 }
 
-/// TOML knows no null: a key that is not set is left out. Descriptions are sentences, however the source wraps them.
-fn for_toml(schema: &mut Value) {
+/// Removes null from types and defaults, because TOML has none: an unset key is left out. Unwraps the
+/// descriptions.
+fn adapt_to_toml(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             if object.get("default") == Some(&Value::Null) {
@@ -30,9 +31,9 @@ fn for_toml(schema: &mut Value) {
             if let Some(Value::String(text)) = object.get_mut("description") {
                 *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             }
-            object.values_mut().for_each(for_toml);
+            object.values_mut().for_each(adapt_to_toml);
         }
-        Value::Array(items) => items.iter_mut().for_each(for_toml),
+        Value::Array(items) => items.iter_mut().for_each(adapt_to_toml),
         _ => {}
     }
 }
@@ -44,10 +45,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_may_be_left_out_is_not_null_in_toml() {
+    fn an_optional_key_is_not_null_in_toml() {
         let mut schema =
             json!({"a": {"type": ["string", "null"], "default": null, "description": "One\ntwo."}});
-        for_toml(&mut schema);
+        adapt_to_toml(&mut schema);
         assert_eq!(schema, json!({"a": {"type": "string", "description": "One two."}}));
     }
 }

@@ -1,4 +1,4 @@
-//! Composed webhooks, each signed, each with an id of its own.
+//! Composed webhooks, each with its own id and signature.
 
 use std::time::Duration;
 
@@ -8,29 +8,30 @@ use serde_json::json;
 use sha2::Sha256;
 
 const SECRET: &str = "a secret of a load and of nothing else";
-/// What the bridge is started with.
-pub(super) const CONFIGURED: [(&str, &str); 3] = [
+/// Environment of the program.
+pub(super) const BRIDGE_VARIABLES: [(&str, &str); 3] = [
     ("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"),
     ("RETRO_GITHUB_SECRET", SECRET),
     ("RETRO_GITHUB_TENANTS", "acme/* = default"),
 ];
-/// What is said is said about so many: of one, not everything would be kept.
+/// Number of pull requests that get comments. On a single one, the limit per pull request would drop some.
 const PULL_REQUESTS: u32 = 1000;
-/// When GitHub gives up waiting for an answer.
-const GIVEN_UP_AFTER: Duration = Duration::from_secs(10);
+/// Time that GitHub waits for an answer.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One delivery.
+/// A webhook delivery.
 #[derive(Debug)]
 pub(super) struct Webhook {
     event: &'static str,
-    /// Its id, which is the event's.
+    /// Delivery id, also the event id.
     pub(super) delivery: String,
     body: String,
 }
 
 impl Webhook {
-    /// The delivery of this number: a finished workflow run, or a comment on a pull request.
-    pub(super) fn of(number: u32) -> Self {
+    /// Builds the delivery of this number: a finished workflow run if even, otherwise a comment on a pull
+    /// request.
+    pub(super) fn from_number(number: u32) -> Self {
         let repository = json!({"full_name": "acme/shop", "html_url": "https://github.com/acme/shop"});
         let (event, payload) = if number.is_multiple_of(2) {
             let run = json!({"id": number, "run_attempt": 1, "name": "ci", "path": ".github/workflows/ci.yml",
@@ -51,13 +52,13 @@ impl Webhook {
     }
 }
 
-/// A client that waits as long as GitHub does.
-pub(super) fn client() -> Result<reqwest::Client> {
-    Ok(reqwest::Client::builder().timeout(GIVEN_UP_AFTER).build()?)
+/// Builds a client that waits as long as GitHub does.
+pub(super) fn build_client() -> Result<reqwest::Client> {
+    Ok(reqwest::Client::builder().timeout(RESPONSE_TIMEOUT).build()?)
 }
 
-/// Delivers it once. The status; `None` when there was no answer in time.
-pub(super) async fn deliver(http: &reqwest::Client, url: &str, webhook: &Webhook) -> Option<u16> {
+/// Delivers a webhook once and returns the status; `None` when there was no answer in time.
+pub(super) async fn deliver_webhook(http: &reqwest::Client, url: &str, webhook: &Webhook) -> Option<u16> {
     let keyed: Hmac<Sha256> =
         Hmac::new_from_slice(SECRET.as_bytes()).expect("a key of any length makes an HMAC");
     let signed = keyed.chain_update(&webhook.body).finalize().into_bytes();

@@ -1,4 +1,4 @@
-//! What the manifests show: lints, READMEs, and dependencies with their reasons.
+//! Checks of the manifests: lints, READMEs, and dependencies with their reasons.
 
 use toml::{Table, Value};
 
@@ -7,8 +7,8 @@ use super::tree::{Crate, Tree};
 
 const DEPENDENCY_TABLES: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies"];
 
-/// Every crate has `[lints] workspace = true`; without it a crate escapes the bans.
-pub(super) fn lints(tree: &Tree) -> Vec<Problem> {
+/// Checks that every crate has `[lints] workspace = true`; a crate without it escapes the lints.
+pub(super) fn check_lints(tree: &Tree) -> Vec<Problem> {
     let on = |krate: &Crate| {
         let manifest = krate.manifest.parse::<Table>().unwrap_or_default();
         manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(Value::as_bool) == Some(true)
@@ -19,16 +19,16 @@ pub(super) fn lints(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Every crate's README is its rustdoc, so that there is one text and `cargo doc` and doctests read it.
-pub(super) fn readme(tree: &Tree) -> Vec<Problem> {
+/// Checks that every crate's README is its rustdoc, so that there is one text, which `cargo doc` and the
+/// doctests read.
+pub(super) fn check_readmes(tree: &Tree) -> Vec<Problem> {
     let include = r##"#![doc = include_str!("../README.md")]"##;
     let mut problems = Vec::new();
     for krate in &tree.crates {
         let title = format!("# {}\n", krate.name);
         match &krate.readme {
-            None => {
-                problems.push(format!("crates/{}/README.md is missing: what is the crate for?", krate.name))
-            }
+            None => problems
+                .push(format!("crates/{}/README.md is missing: say what the crate is for", krate.name)),
             Some(text) if !text.starts_with(&title) => {
                 problems.push(format!(
                     "crates/{}/README.md does not begin with `{}`",
@@ -41,20 +41,21 @@ pub(super) fn readme(tree: &Tree) -> Vec<Problem> {
         let roots = ["lib.rs", "main.rs"].map(|file| format!("crates/{}/src/{file}", krate.name));
         let mut roots = krate.sources.iter().filter(|source| roots.contains(&source.path));
         if !roots.any(|source| source.text.contains(include)) {
-            problems.push(format!("crates/{}/src has no `{include}` in lib.rs or main.rs", krate.name));
+            problems.push(format!("crates/{}/src lacks `{include}` in lib.rs or main.rs", krate.name));
         }
     }
     problems
 }
 
-/// A crate takes a dependency by `workspace = true`: versions and reasons stand in one place.
-pub(super) fn from_workspace(tree: &Tree) -> Vec<Problem> {
+/// Checks that crates take dependencies with `workspace = true`, so that versions and reasons are in one
+/// place.
+pub(super) fn check_workspace_dependencies(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for krate in &tree.crates {
-        for (name, value) in dependencies(&krate.manifest) {
+        for (name, value) in list_dependencies(&krate.manifest) {
             if value.get("workspace").and_then(Value::as_bool) != Some(true) {
                 problems.push(format!(
-                    "crates/{}/Cargo.toml takes `{name}` by itself: put it in the root Cargo.toml with its reason",
+                    "crates/{}/Cargo.toml specifies `{name}` itself: put it in the root Cargo.toml with a reason",
                     krate.name
                 ));
             }
@@ -63,10 +64,14 @@ pub(super) fn from_workspace(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Every shared dependency has a reason at the end of its line, and somebody who takes it.
-pub(super) fn reasons(tree: &Tree) -> Vec<Problem> {
-    let used: Vec<_> =
-        tree.crates.iter().flat_map(|krate| dependencies(&krate.manifest)).map(|(name, _)| name).collect();
+/// Checks that every shared dependency has a reason at the end of its line and is used by a crate.
+pub(super) fn check_dependency_reasons(tree: &Tree) -> Vec<Problem> {
+    let used: Vec<_> = tree
+        .crates
+        .iter()
+        .flat_map(|krate| list_dependencies(&krate.manifest))
+        .map(|(name, _)| name)
+        .collect();
     let mut problems = Vec::new();
     for (number, name, line) in shared_dependencies(&tree.manifest) {
         let ours = line.contains("path = ");
@@ -77,13 +82,13 @@ pub(super) fn reasons(tree: &Tree) -> Vec<Problem> {
             ));
         }
         if !used.iter().any(|taken| taken == name) {
-            problems.push(format!("Cargo.toml:{number} names `{name}`, which no crate takes: remove it"));
+            problems.push(format!("Cargo.toml:{number} lists `{name}`, which no crate uses: remove it"));
         }
     }
     problems
 }
 
-/// Number, name and text of each line of `[workspace.dependencies]`.
+/// Returns line number, name and text of each entry in `[workspace.dependencies]`.
 fn shared_dependencies(manifest: &str) -> impl Iterator<Item = (usize, &str, &str)> {
     let numbered = manifest.lines().enumerate().map(|(index, line)| (index + 1, line));
     let from = numbered.skip_while(|(_, line)| *line != "[workspace.dependencies]").skip(1);
@@ -92,7 +97,7 @@ fn shared_dependencies(manifest: &str) -> impl Iterator<Item = (usize, &str, &st
     entries.filter_map(|(number, line)| Some((number, line.split_once(" = ")?.0, line)))
 }
 
-fn dependencies(manifest: &str) -> Vec<(String, Value)> {
+fn list_dependencies(manifest: &str) -> Vec<(String, Value)> {
     let manifest = manifest.parse::<Table>().unwrap_or_default();
     let of = |table: &Table| -> Vec<(String, Value)> {
         let tables = DEPENDENCY_TABLES.iter().filter_map(|name| table.get(*name)?.as_table());
@@ -118,38 +123,38 @@ mod tests {
 
     #[test]
     fn a_crate_without_the_workspaces_lints_is_found() {
-        assert_eq!(lints(&tree("", krate("[package]\n"))).len(), 1);
-        assert_eq!(lints(&tree("", krate("[lints.clippy]\nall = \"allow\"\n"))).len(), 1);
-        assert!(lints(&tree("", krate("[lints]\nworkspace = true\n"))).is_empty());
+        assert_eq!(check_lints(&tree("", krate("[package]\n"))).len(), 1);
+        assert_eq!(check_lints(&tree("", krate("[lints.clippy]\nall = \"allow\"\n"))).len(), 1);
+        assert!(check_lints(&tree("", krate("[lints]\nworkspace = true\n"))).is_empty());
     }
 
     #[test]
     fn a_missing_readme_and_one_that_is_not_the_rustdoc_are_found() {
-        assert_eq!(readme(&tree("", krate(""))).len(), 2);
+        assert_eq!(check_readmes(&tree("", krate(""))).len(), 2);
         let text = r##"#![doc = include_str!("../README.md")]"##.to_owned();
         let sources = vec![Source { path: "crates/retro-x/src/lib.rs".to_owned(), text }];
         let good = Crate { readme: Some("# retro-x\n\nIt.\n".to_owned()), sources, ..krate("") };
-        assert!(readme(&tree("", good.clone())).is_empty());
-        assert_eq!(readme(&tree("", Crate { readme: Some("# other\n".to_owned()), ..good })).len(), 1);
+        assert!(check_readmes(&tree("", good.clone())).is_empty());
+        assert_eq!(check_readmes(&tree("", Crate { readme: Some("# other\n".to_owned()), ..good })).len(), 1);
     }
 
     #[test]
     fn a_dependency_with_a_version_of_its_own_is_found() {
         let own = "[dependencies]\nserde = \"1\"\n[dev-dependencies]\ninsta.workspace = true\n";
-        assert_eq!(from_workspace(&tree("", krate(own))).len(), 1);
+        assert_eq!(check_workspace_dependencies(&tree("", krate(own))).len(), 1);
         let target = "[target.'cfg(unix)'.dependencies]\nnix = \"1\"\n";
-        assert_eq!(from_workspace(&tree("", krate(target))).len(), 1);
+        assert_eq!(check_workspace_dependencies(&tree("", krate(target))).len(), 1);
     }
 
     #[test]
-    fn a_dependency_without_a_reason_and_one_that_nobody_takes_are_found() {
+    fn a_dependency_without_a_reason_and_an_unused_one_are_found() {
         let takes = krate("[dependencies]\nserde.workspace = true\n");
         let root = "[workspace.dependencies]\nserde = \"1\"\n[other]\nx = 1\n";
-        assert_eq!(reasons(&tree(root, takes.clone())).len(), 1);
+        assert_eq!(check_dependency_reasons(&tree(root, takes.clone())).len(), 1);
         let root = "[workspace.dependencies]\nserde = \"1\" # every wire type\n";
-        assert!(reasons(&tree(root, takes.clone())).is_empty());
+        assert!(check_dependency_reasons(&tree(root, takes.clone())).is_empty());
         let root =
             "[workspace.dependencies]\nserde = \"1\" # every wire type\nleft = \"1\" # it was needed once\n";
-        assert_eq!(reasons(&tree(root, takes)).len(), 1);
+        assert_eq!(check_dependency_reasons(&tree(root, takes)).len(), 1);
     }
 }

@@ -1,27 +1,29 @@
-//! What the manuals promise: links that lead somewhere, and no word that the system cannot keep.
+//! Checks of the manuals: working links, and no promise that the system cannot keep.
 
 use super::Problem;
 use super::tree::Tree;
 
-/// Nobody can promise it over a network; what is kept is "at least once, applied once".
+// Written in two parts, so that this file does not match itself.
+/// A phrase that no system can promise over a network; this one delivers at least once and applies once.
 const PROMISE: &str = concat!("exactly", " once");
 
-/// Every relative link leads to a file or a folder.
-pub(super) fn links(tree: &Tree) -> Vec<Problem> {
+/// Checks that every relative link leads to a file or a folder.
+pub(super) fn check_links(tree: &Tree) -> Vec<Problem> {
     let every = tree.manuals.iter().flat_map(|manual| manual.links.iter().map(move |link| (manual, link)));
     let broken = every.filter(|(_, (_, exists))| !exists);
     broken
-        .map(|(manual, (link, _))| format!("{} links to `{link}`, which is not there", manual.path))
+        .map(|(manual, (link, _))| format!("{} links to `{link}`, which does not exist", manual.path))
         .collect()
 }
 
-/// No manual and no source promises what nobody can keep.
-pub(super) fn promises(tree: &Tree) -> Vec<Problem> {
+/// Checks that no manual and no source contains the phrase.
+pub(super) fn check_promises(tree: &Tree) -> Vec<Problem> {
     let manuals = tree.manuals.iter().map(|manual| (&manual.path, &manual.text));
     let sources =
         tree.crates.iter().flat_map(|krate| &krate.sources).map(|source| (&source.path, &source.text));
     let said = manuals.chain(sources).filter(|(_, text)| text.to_lowercase().contains(PROMISE));
-    said.map(|(path, _)| format!("{path} says \"{PROMISE}\": say \"at least once, applied once\"")).collect()
+    said.map(|(path, _)| format!("{path} says \"{PROMISE}\": write \"at least once, applied once\""))
+        .collect()
 }
 
 #[cfg(test)]
@@ -36,15 +38,15 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nothing_is_found() {
-        let problems = super::links(&tree("", &[("crates/README.md", true), ("crates/README", false)]));
-        assert_eq!(problems, ["README.md links to `crates/README`, which is not there"]);
+    fn a_broken_link_is_found() {
+        let problems = super::check_links(&tree("", &[("crates/README.md", true), ("crates/README", false)]));
+        assert_eq!(problems, ["README.md links to `crates/README`, which does not exist"]);
     }
 
     #[test]
-    fn a_promise_that_nobody_can_keep_is_found() {
+    fn an_impossible_promise_is_found() {
         let text = format!("Delivered Exactly{}.", &PROMISE[7..]);
-        assert_eq!(promises(&tree(&text, &[])).len(), 1);
-        assert!(promises(&tree("Delivered at least once, applied once.", &[])).is_empty());
+        assert_eq!(check_promises(&tree(&text, &[])).len(), 1);
+        assert!(check_promises(&tree("Delivered at least once, applied once.", &[])).is_empty());
     }
 }

@@ -1,34 +1,36 @@
-//! Both databases are brought to the same point by migrations of the same names.
+//! Checks that both databases have migrations of the same names.
 
 use std::collections::BTreeSet;
 
 use super::Problem;
 use super::tree::Tree;
 
-/// The folders of the databases.
+/// Migration folders of the databases.
 const DATABASES: [&str; 2] = ["postgres", "sqlite"];
-/// The folder of the rows that a live system would have.
+/// Folder of the sample rows.
 const SAMPLES: &str = "samples";
 
-/// A migration of one database has its like in the other, no number is given twice, and samples belong to a migration.
-pub(super) fn same_names(tree: &Tree) -> Vec<Problem> {
-    let all: BTreeSet<&str> = DATABASES.iter().flat_map(|database| names(tree, database)).collect();
+/// Checks that each migration exists for both databases, that no number is used twice, and that samples
+/// belong to a migration.
+pub(super) fn check_same_names(tree: &Tree) -> Vec<Problem> {
+    let all: BTreeSet<&str> = DATABASES.iter().flat_map(|database| migration_names(tree, database)).collect();
     let mut problems = Vec::new();
     for database in DATABASES {
-        let own: BTreeSet<&str> = names(tree, database).collect();
+        let own: BTreeSet<&str> = migration_names(tree, database).collect();
         let missing = all.difference(&own);
-        problems
-            .extend(missing.map(|name| format!("migrations/{database}/{name} is missing: the other has it")));
+        problems.extend(
+            missing.map(|name| format!("migrations/{database}/{name} is missing: the other database has it")),
+        );
     }
-    let lonely = names(tree, SAMPLES).filter(|name| !all.contains(name));
-    problems.extend(lonely.map(|name| format!("migrations/{SAMPLES}/{name} is of no migration")));
+    let lonely = migration_names(tree, SAMPLES).filter(|name| !all.contains(name));
+    problems.extend(lonely.map(|name| format!("migrations/{SAMPLES}/{name} belongs to no migration")));
     let numbers: Vec<&str> = all.iter().filter_map(|name| name.get(..4)).collect();
     let twice = numbers.windows(2).filter(|pair| pair[0] == pair[1]);
-    problems.extend(twice.map(|pair| format!("migrations: two are numbered {}", pair[0])));
+    problems.extend(twice.map(|pair| format!("migrations: number {} is used twice", pair[0])));
     problems
 }
 
-fn names<'a>(tree: &'a Tree, folder: &str) -> impl Iterator<Item = &'a str> {
+fn migration_names<'a>(tree: &'a Tree, folder: &str) -> impl Iterator<Item = &'a str> {
     tree.migrations.iter().filter(move |(home, _)| home == folder).map(|(_, name)| name.as_str())
 }
 
@@ -42,19 +44,22 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_without_its_like_and_a_number_given_twice_are_found() {
+    fn a_missing_migration_and_a_repeated_number_are_found() {
         let both = [("postgres", "0001_a.sql"), ("sqlite", "0001_a.sql"), ("samples", "0001_a.sql")];
-        assert!(same_names(&tree(&both)).is_empty());
+        assert!(check_same_names(&tree(&both)).is_empty());
         assert_eq!(
-            same_names(&tree(&both[1..])),
-            ["migrations/postgres/0001_a.sql is missing: the other has it"]
+            check_same_names(&tree(&both[1..])),
+            ["migrations/postgres/0001_a.sql is missing: the other database has it"]
         );
         let other = [("sqlite", "0001_b.sql"), ("postgres", "0001_b.sql")];
-        assert_eq!(same_names(&tree(&[&both[..], &other].concat())), ["migrations: two are numbered 0001"]);
+        assert_eq!(
+            check_same_names(&tree(&[&both[..], &other].concat())),
+            ["migrations: number 0001 is used twice"]
+        );
         let lonely = [("samples", "0002_c.sql")];
         assert_eq!(
-            same_names(&tree(&[&both[..], &lonely].concat())),
-            ["migrations/samples/0002_c.sql is of no migration"]
+            check_same_names(&tree(&[&both[..], &lonely].concat())),
+            ["migrations/samples/0002_c.sql belongs to no migration"]
         );
     }
 }

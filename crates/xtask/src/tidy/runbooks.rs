@@ -1,48 +1,52 @@
-//! Every way in which a message can be given up, and every alert, has a page that tells its reader what to do.
+//! Checks that every dead-letter code and every alert has a runbook page that says what to do.
 
 use retro_core::dead_letter::Code;
 
 use super::Problem;
 use super::tree::Tree;
 
-/// What a person with a dead letter in hand asks.
-const QUESTIONS: &[&str] = &["## What happened", "## What to look at", "## Is replay safe?"];
+/// Headings of a page about a dead-letter code.
+const CODE_QUESTIONS: &[&str] = &["## What happened", "## What to look at", "## Is replay safe?"];
 
-/// What a person asks who was woken.
-const WOKEN: &[&str] = &["## What it means", "## What to look at", "## What to do"];
+/// Headings of a page about an alert.
+const ALERT_QUESTIONS: &[&str] = &["## What it means", "## What to look at", "## What to do"];
 
-/// One page a code, one code a page, and every page answers the questions.
-pub(super) fn one_page_a_code(tree: &Tree) -> Vec<Problem> {
+/// Checks that each code has one page, that each page has a code, and that every page answers the questions.
+pub(super) fn check_code_pages(tree: &Tree) -> Vec<Problem> {
     let page = |code: &Code| tree.runbooks.iter().any(|(stem, _)| stem == code.as_str());
     let missing = Code::ALL.iter().filter(|code| !page(code));
-    let missing =
-        missing.map(|code| format!("deploy/runbooks/{code}.md is missing: what happened, what to look at?"));
+    let missing = missing
+        .map(|code| format!("deploy/runbooks/{code}.md is missing: say what happened and what to look at"));
     let known = |stem: &str| Code::ALL.iter().any(|code| code.as_str() == stem);
     let left_over = tree.runbooks.iter().filter(|(stem, _)| !known(stem));
     let left_over =
-        left_over.map(|(stem, _)| format!("deploy/runbooks/{stem}.md speaks of a code that is not there"));
-    missing.chain(left_over).chain(unanswered("deploy/runbooks", &tree.runbooks, QUESTIONS)).collect()
+        left_over.map(|(stem, _)| format!("deploy/runbooks/{stem}.md describes a code that does not exist"));
+    missing
+        .chain(left_over)
+        .chain(find_unanswered("deploy/runbooks", &tree.runbooks, CODE_QUESTIONS))
+        .collect()
 }
 
-/// One page an alert, one alert a page, and every page answers the questions.
-pub(super) fn one_page_an_alert(tree: &Tree) -> Vec<Problem> {
+/// Checks that each alert has one page, that each page has an alert, and that every page answers the
+/// questions.
+pub(super) fn check_alert_pages(tree: &Tree) -> Vec<Problem> {
     const FOLDER: &str = "deploy/runbooks/alerts";
     let alerts: Vec<&str> =
         tree.alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
     let page = |alert: &&str| tree.alert_pages.iter().any(|(stem, _)| stem == alert);
     let missing = alerts.iter().filter(|alert| !page(alert));
-    let missing = missing.map(|alert| format!("{FOLDER}/{alert}.md is missing: what does it mean?"));
+    let missing = missing.map(|alert| format!("{FOLDER}/{alert}.md is missing: say what the alert means"));
     let left_over = tree.alert_pages.iter().filter(|(stem, _)| !alerts.contains(&stem.as_str()));
     let left_over =
-        left_over.map(|(stem, _)| format!("{FOLDER}/{stem}.md speaks of an alert that is not there"));
-    missing.chain(left_over).chain(unanswered(FOLDER, &tree.alert_pages, WOKEN)).collect()
+        left_over.map(|(stem, _)| format!("{FOLDER}/{stem}.md describes an alert that does not exist"));
+    missing.chain(left_over).chain(find_unanswered(FOLDER, &tree.alert_pages, ALERT_QUESTIONS)).collect()
 }
 
-fn unanswered(folder: &str, pages: &[(String, String)], questions: &[&str]) -> Vec<Problem> {
-    pages.iter().flat_map(|(stem, text)| silent(folder, stem, text, questions)).collect()
+fn find_unanswered(folder: &str, pages: &[(String, String)], questions: &[&str]) -> Vec<Problem> {
+    pages.iter().flat_map(|(stem, text)| check_page(folder, stem, text, questions)).collect()
 }
 
-fn silent(folder: &str, stem: &str, text: &str, questions: &[&str]) -> Vec<Problem> {
+fn check_page(folder: &str, stem: &str, text: &str, questions: &[&str]) -> Vec<Problem> {
     let mut problems = Vec::new();
     if !text.starts_with(&format!("# {stem}\n")) {
         problems.push(format!("{folder}/{stem}.md does not begin with `# {stem}`"));
@@ -62,7 +66,8 @@ mod tests {
 
     fn complete() -> Tree {
         let page = |code: &Code| {
-            let answers: String = QUESTIONS.iter().map(|question| format!("\n{question}\nSo.\n")).collect();
+            let answers: String =
+                CODE_QUESTIONS.iter().map(|question| format!("\n{question}\nSo.\n")).collect();
             (code.to_string(), format!("# {code}\n{answers}"))
         };
         Tree { runbooks: Code::ALL.iter().map(page).collect(), ..Tree::default() }
@@ -70,16 +75,16 @@ mod tests {
 
     #[test]
     fn a_code_without_a_page_and_a_page_without_a_code_are_found() {
-        assert!(one_page_a_code(&complete()).is_empty());
+        assert!(check_code_pages(&complete()).is_empty());
         let mut tree = complete();
         tree.runbooks.pop();
-        assert_eq!(one_page_a_code(&tree).len(), 1);
+        assert_eq!(check_code_pages(&tree).len(), 1);
         let mut tree = complete();
         let text = tree.runbooks[0].1.replace("# not_json", "# not_a_code");
         tree.runbooks.push(("not_a_code".to_owned(), text));
         assert_eq!(
-            one_page_a_code(&tree),
-            ["deploy/runbooks/not_a_code.md speaks of a code that is not there"]
+            check_code_pages(&tree),
+            ["deploy/runbooks/not_a_code.md describes a code that does not exist"]
         );
     }
 
@@ -87,16 +92,16 @@ mod tests {
     fn an_unanswered_question_is_found() {
         let mut tree = complete();
         tree.runbooks[0].1 = tree.runbooks[0].1.replace("## What to look at\nSo.", "## What to look at\n");
-        assert_eq!(one_page_a_code(&tree).len(), 1);
+        assert_eq!(check_code_pages(&tree).len(), 1);
     }
 
     #[test]
-    fn an_alert_without_a_page_and_a_page_that_leaves_a_question_open_are_found() {
+    fn a_missing_alert_page_and_an_incomplete_one_are_found() {
         let alerts = "groups:\n  - rules:\n      - alert: A\n      - alert: B\n".to_owned();
         let page = "# A\n\n## What it means\nSo.\n\n## What to look at\nSo.\n\n## What to do\n";
         let alert_pages =
             vec![("A".to_owned(), page.to_owned()), ("C".to_owned(), page.replace("# A", "# C"))];
-        let problems = one_page_an_alert(&Tree { alerts, alert_pages, ..Tree::default() });
+        let problems = check_alert_pages(&Tree { alerts, alert_pages, ..Tree::default() });
         assert_eq!(
             problems.len(),
             4,

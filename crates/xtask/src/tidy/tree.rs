@@ -1,4 +1,4 @@
-//! What the checks look at: the workspace as plain data.
+//! The workspace as plain data, for the checks.
 
 use std::fs::{read_dir, read_to_string};
 use std::path::Path;
@@ -10,33 +10,34 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 /// The workspace.
 #[derive(Default)]
 pub(crate) struct Tree {
-    /// The root `Cargo.toml`.
+    /// Root `Cargo.toml`.
     pub(crate) manifest: String,
     /// Every crate.
     pub(crate) crates: Vec<Crate>,
-    /// Names of everything that the core links, its own dependencies' dependencies included.
+    /// Names of everything that the core links, indirectly too.
     pub(crate) core_closure: Vec<String>,
-    /// Stem and text of each page in `deploy/runbooks`: one a code of a dead letter.
+    /// Stem and text of each page in `deploy/runbooks`, one per dead-letter code.
     pub(crate) runbooks: Vec<(String, String)>,
     /// Stem and text of each page in `deploy/runbooks/alerts`.
     pub(crate) alert_pages: Vec<(String, String)>,
-    /// The rules of alerts, as they ship.
+    /// The shipped alert rules.
     pub(crate) alerts: String,
-    /// Folder and name of each file in the folders of `migrations`: `("sqlite", "0001_one_road.sql")`.
+    /// Folder and name of each file in the folders of `migrations`, such as `("sqlite",
+    /// "0001_one_road.sql")`.
     pub(crate) migrations: Vec<(String, String)>,
-    /// Every Markdown file outside hidden and built folders.
+    /// Every Markdown file outside hidden and build folders.
     pub(crate) manuals: Vec<Manual>,
 }
 
-/// A crate.
+/// A crate of the workspace.
 #[derive(Default, Clone)]
 pub(crate) struct Crate {
     pub(crate) name: String,
-    /// Its `Cargo.toml`.
+    /// Text of `Cargo.toml`.
     pub(crate) manifest: String,
-    /// Its direct dependencies.
+    /// Direct dependencies.
     pub(crate) dependencies: Vec<Dependency>,
-    /// Its README, if it has one.
+    /// Text of the README; `None` when there is none.
     pub(crate) readme: Option<String>,
     pub(crate) sources: Vec<Source>,
 }
@@ -45,14 +46,14 @@ pub(crate) struct Crate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// Only tests, examples and benches link it.
-    pub(crate) only_tests: bool,
+    /// True for dependencies of tests, examples and benches alone.
+    pub(crate) test_only: bool,
 }
 
-/// A Rust file.
+/// A Rust source file.
 #[derive(Default, Clone)]
 pub(crate) struct Source {
-    /// From the workspace's root.
+    /// Path from the workspace's root.
     pub(crate) path: String,
     pub(crate) text: String,
 }
@@ -60,30 +61,30 @@ pub(crate) struct Source {
 /// A Markdown file.
 #[derive(Default, Clone)]
 pub(crate) struct Manual {
-    /// From the workspace's root.
+    /// Path from the workspace's root.
     pub(crate) path: String,
     pub(crate) text: String,
-    /// Where its relative links lead, and whether there is something.
+    /// Relative links, each with whether its target exists.
     pub(crate) links: Vec<(String, bool)>,
 }
 
-/// A line that is not a comment, after its number.
+/// Number and text of a line that is not a comment.
 pub(crate) type CodeLine<'a> = (usize, &'a str);
 
 impl Source {
-    /// The lines that are compiled into the program.
-    pub(crate) fn production(&self) -> Vec<CodeLine<'_>> {
+    /// Returns the code lines that are compiled into the program.
+    pub(crate) fn production_lines(&self) -> Vec<CodeLine<'_>> {
         let tests_from = self.tests_from();
-        self.lines().into_iter().take_while(|(number, _)| *number < tests_from).collect()
+        self.code_lines().into_iter().take_while(|(number, _)| *number < tests_from).collect()
     }
 
-    /// The lines that only tests, examples and benches compile.
-    pub(crate) fn tests(&self) -> Vec<CodeLine<'_>> {
+    /// Returns the code lines that only tests, examples and benches compile.
+    pub(crate) fn test_lines(&self) -> Vec<CodeLine<'_>> {
         let tests_from = self.tests_from();
-        self.lines().into_iter().filter(|(number, _)| *number >= tests_from).collect()
+        self.code_lines().into_iter().filter(|(number, _)| *number >= tests_from).collect()
     }
 
-    /// The lines that are compiled into the program, comments included.
+    /// Returns the lines that are compiled into the program, comments included.
     pub(crate) fn production_text(&self) -> Vec<&str> {
         self.text.lines().take(self.tests_from() - 1).collect()
     }
@@ -93,8 +94,8 @@ impl Source {
         self.tests_from() == 1
     }
 
-    /// Every line of code.
-    pub(crate) fn lines(&self) -> Vec<CodeLine<'_>> {
+    /// Returns every line of code.
+    pub(crate) fn code_lines(&self) -> Vec<CodeLine<'_>> {
         self.text
             .lines()
             .enumerate()
@@ -103,7 +104,8 @@ impl Source {
             .collect()
     }
 
-    /// The first line of the tests: by convention they stand last in a file, or in files of their own.
+    /// Returns the number of the first test line. By convention tests come last in a file, or in files of
+    /// their own.
     fn tests_from(&self) -> usize {
         let own_file = ["/tests/", "/examples/", "/benches/"].iter().any(|folder| self.path.contains(folder))
             || self.path.ends_with("/tests.rs");
@@ -120,7 +122,7 @@ impl Source {
 
 impl Tree {
     /// Reads the workspace at `root`.
-    pub(crate) fn read(root: &Path) -> Result<Self> {
+    pub(crate) fn read_workspace(root: &Path) -> Result<Self> {
         let metadata = MetadataCommand::new()
             .manifest_path(root.join("Cargo.toml"))
             .other_options(vec!["--locked".to_owned()])
@@ -128,13 +130,13 @@ impl Tree {
             .exec()?;
         let crates = metadata.workspace_packages().into_iter().map(|package| read_crate(root, package));
         Ok(Self {
-            manifest: read(&root.join("Cargo.toml"))?,
+            manifest: read_text(&root.join("Cargo.toml"))?,
             crates: crates.collect::<Result<_>>()?,
-            core_closure: closure(root, "retro-core")?,
+            core_closure: linked_crates(root, "retro-core")?,
             migrations: read_migrations(&root.join("migrations"))?,
             runbooks: read_runbooks(&root.join("deploy/runbooks"))?,
             alert_pages: read_runbooks(&root.join("deploy/runbooks/alerts"))?,
-            alerts: read(&root.join("deploy/telemetry/alerts.yaml"))?,
+            alerts: read_text(&root.join("deploy/telemetry/alerts.yaml"))?,
             manuals: read_manuals(root, root)?,
         })
     }
@@ -144,13 +146,13 @@ fn read_crate(root: &Path, package: &cargo_metadata::Package) -> Result<Crate> {
     let folder = package.manifest_path.parent().context("a manifest lies in a folder")?.as_std_path();
     let dependencies = package.dependencies.iter().map(|dependency| Dependency {
         name: dependency.name.clone(),
-        only_tests: dependency.kind == DependencyKind::Development,
+        test_only: dependency.kind == DependencyKind::Development,
     });
     let mut sources = Vec::new();
     read_sources(root, folder, &mut sources)?;
     Ok(Crate {
         name: package.name.to_string(),
-        manifest: read(package.manifest_path.as_std_path())?,
+        manifest: read_text(package.manifest_path.as_std_path())?,
         dependencies: dependencies.collect(),
         readme: read_to_string(folder.join("README.md")).ok(),
         sources,
@@ -165,7 +167,7 @@ fn read_sources(root: &Path, folder: &Path, into: &mut Vec<Source>) -> Result<()
             read_sources(root, &path, into)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let relative = path.strip_prefix(root)?.display().to_string();
-            into.push(Source { path: relative, text: read(&path)? });
+            into.push(Source { path: relative, text: read_text(&path)? });
         }
     }
     Ok(())
@@ -193,7 +195,7 @@ fn read_runbooks(folder: &Path) -> Result<Vec<(String, String)>> {
         let path = entry?.path();
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         if stem != "README" && !path.is_dir() {
-            pages.push((stem, read(&path)?));
+            pages.push((stem, read_text(&path)?));
         }
     }
     pages.sort();
@@ -211,8 +213,8 @@ fn read_manuals(root: &Path, folder: &Path) -> Result<Vec<Manual>> {
         if path.is_dir() {
             manuals.extend(read_manuals(root, &path)?);
         } else if name.ends_with(".md") {
-            let text = read(&path)?;
-            let links = links(&text).map(|link| (link.to_owned(), folder.join(link).exists())).collect();
+            let text = read_text(&path)?;
+            let links = find_links(&text).map(|link| (link.to_owned(), folder.join(link).exists())).collect();
             manuals.push(Manual { path: path.strip_prefix(root)?.display().to_string(), text, links });
         }
     }
@@ -220,16 +222,16 @@ fn read_manuals(root: &Path, folder: &Path) -> Result<Vec<Manual>> {
     Ok(manuals)
 }
 
-/// The files that a text links to: `[words](file#place)`, without addresses of the web and of rustdoc's items.
-fn links(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the files that a text links to as `[words](file#place)`. Skips web addresses and rustdoc items.
+fn find_links(text: &str) -> impl Iterator<Item = &str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
     let files = targets.map(|(target, _)| target.split('#').next().unwrap_or_default());
     files.filter(|file| !file.is_empty() && !file.contains(':') && !file.contains(' '))
 }
 
-/// Names of everything that `package` links in the program. `cargo metadata` joins the features that all crates of the
-/// workspace ask for; `cargo tree` answers for this one alone.
-fn closure(root: &Path, package: &str) -> Result<Vec<String>> {
+/// Lists everything that `package` links into the program. Uses `cargo tree`, because `cargo metadata` merges
+/// the features that all crates of the workspace ask for.
+fn linked_crates(root: &Path, package: &str) -> Result<Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .current_dir(root)
         .args(["tree", "--locked", "--package", package, "--edges", "normal,build"])
@@ -245,7 +247,7 @@ fn closure(root: &Path, package: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn read(path: &Path) -> Result<String> {
+fn read_text(path: &Path) -> Result<String> {
     read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
 }
 
@@ -256,7 +258,7 @@ mod tests {
     #[test]
     fn links_to_files_are_found_and_addresses_are_not() {
         let text = "[a](../b.md), [c](d/#e), [f](https://g.h), [i](#j), [k](crate::l)";
-        assert_eq!(links(text).collect::<Vec<_>>(), ["../b.md", "d/"]);
+        assert_eq!(find_links(text).collect::<Vec<_>>(), ["../b.md", "d/"]);
     }
 
     #[test]
@@ -265,7 +267,7 @@ mod tests {
             path: "src/a.rs".to_owned(),
             text: "a\n// b\n#[cfg(test)]\nmod tests {\n    c\n}\n".to_owned(),
         };
-        assert_eq!(source.production(), [(1, "a")]);
-        assert_eq!(source.tests().len(), 4);
+        assert_eq!(source.production_lines(), [(1, "a")]);
+        assert_eq!(source.test_lines().len(), 4);
     }
 }

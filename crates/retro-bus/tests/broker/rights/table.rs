@@ -1,13 +1,13 @@
-//! Every act that somebody may want to do at the broker, tried by every user.
+//! Every operation at the broker, tried by every user.
 
 use std::collections::BTreeMap;
 
-use retro_events::rights::User;
+use retro_events::permissions::BrokerUser;
 
 use super::{guarded, tenants};
 use crate::wire::Wire;
 
-/// One thing somebody may want to do at the broker.
+/// One operation at the broker.
 enum Act {
     Publish(&'static str),
     Subscribe(&'static str),
@@ -15,7 +15,8 @@ enum Act {
 
 use Act::{Publish, Subscribe};
 
-/// What can be wanted, and who may. Written by hand and not taken from the code under test: everybody else is refused.
+/// All operations, and the users that are allowed. Written by hand and not taken from the code under test:
+/// everybody else is refused.
 const TABLE: &[(&str, Act, &[&str])] = &[
     (
         "emit a run of acme",
@@ -146,7 +147,7 @@ const TABLE: &[(&str, Act, &[&str])] = &[
 #[tokio::test]
 async fn each_user_may_do_what_its_work_needs_and_nothing_else() {
     let nats = guarded().await;
-    let users = User::all(&tenants());
+    let users = BrokerUser::list_all(&tenants());
     let mut wires = Vec::new();
     for user in &users {
         wires.push((user.to_string(), Wire::connect(&nats, user).await));
@@ -180,9 +181,9 @@ async fn each_user_may_do_what_its_work_needs_and_nothing_else() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// One line an act: who may, everybody else was refused.
+/// One line per operation: the allowed users; everybody else was refused.
 #[expect(clippy::print_stdout, reason = "what was seen is shown with `--no-capture`")]
-fn print_table(users: &[User], seen: &BTreeMap<&str, Vec<String>>, (allowed, refused): (usize, usize)) {
+fn print_table(users: &[BrokerUser], seen: &BTreeMap<&str, Vec<String>>, (allowed, refused): (usize, usize)) {
     println!("{:<34} {:<68} who may (of {} users)", "act", "at the broker", users.len());
     for (what, act, _) in TABLE {
         let act = match act {

@@ -1,48 +1,48 @@
-//! Closing a review: its batch is applied and its report written, as one decision for one transaction.
+//! Closing a review: applies its batch and writes its report, as one decision for one transaction.
 
 use jiff::Timestamp;
 
-use super::super::apply::Applied;
-use super::super::close::merged;
+use super::super::apply::AppliedBatch;
+use super::super::close::merge_memories;
 use super::{RuleFacts, apply_rules};
 use crate::message::{Message, Notice};
-use crate::review::{ReviewBatch, ReviewReport, Settled};
-use crate::similar::Embedder;
+use crate::review::{ReviewBatch, ReviewReport, SettledRemarks};
+use crate::similarity::Embedder;
 
 /// Everything about a decided review that waits for the writer.
 #[derive(Debug, Clone)]
-pub struct ReviewFacts {
-    /// The review with its remarks, as it was decided.
+pub struct ReviewClosingFacts {
+    /// Review with its remarks, as it was decided.
     pub batch: ReviewBatch,
-    /// What was decided, and what is asked of memory.
-    pub settled: Settled,
-    /// What the writer knows.
+    /// Decisions on the remarks, and the mutations that they ask for.
+    pub settled: SettledRemarks,
+    /// Facts about the repository's rules.
     pub rules: RuleFacts,
 }
 
-/// What closing a review does.
+/// Result of closing a review.
 #[derive(Debug, Clone)]
-pub struct ReviewClosing {
-    /// What the batch did to memory: changes, memories, expired tombstones.
-    pub applied: Applied,
-    /// The report.
+pub struct ClosedReview {
+    /// Changes, memories and expired tombstones.
+    pub applied: AppliedBatch,
+    /// Report to be stored.
     pub report: ReviewReport,
     /// Announcements of the changes.
     pub messages: Vec<Message>,
 }
 
-/// Decides what a review leaves. Pure: the same facts give the same report and changes. `now` is the writer's clock and
-/// stands in the report alone.
-pub fn close_review(facts: ReviewFacts, embedder: &dyn Embedder, now: Timestamp) -> ReviewClosing {
-    let ReviewFacts { batch, settled, rules } = facts;
-    let before: Vec<_> = rules.memories.iter().filter(|memory| memory.status.lives()).cloned().collect();
-    let (keeper, policy, as_of) = (rules.keeper.clone(), rules.policy.clone(), rules.as_of);
+/// Decides how a review ends. Pure: the same facts give the same report and changes. `now` is the writer's clock and
+/// appears only in the report.
+pub fn close_review(facts: ReviewClosingFacts, embedder: &dyn Embedder, now: Timestamp) -> ClosedReview {
+    let ReviewClosingFacts { batch, settled, rules } = facts;
+    let before: Vec<_> = rules.memories.iter().filter(|memory| memory.status.is_living()).cloned().collect();
+    let (keeper, policy, as_of) = (rules.rule_scope.clone(), rules.policy.clone(), rules.as_of);
     let applied = apply_rules(rules, &settled.mutations, embedder);
-    let after = merged(before.clone(), &applied.memories);
-    let report = ReviewReport::write(crate::review::Inputs {
+    let after = merge_memories(before.clone(), &applied.memories);
+    let report = ReviewReport::build_report(crate::review::ReviewReportInputs {
         batch: &batch,
         decided: &settled.decided,
-        keeper: &keeper,
+        rule_scope: &keeper,
         applied: &applied,
         before: &before,
         after: &after,
@@ -51,14 +51,14 @@ pub fn close_review(facts: ReviewFacts, embedder: &dyn Embedder, now: Timestamp)
         embedder: embedder.name(),
         closed_at: now,
     });
-    let changed = applied.changes.iter().filter(|change| !change.effect.leaves_memory());
+    let changed = applied.changes.iter().filter(|change| !change.effect.leaves_memory_unchanged());
     let messages = changed
         .map(|change| {
             let kind = change.effect.kind().to_owned();
             let told =
                 Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at };
-            told.about(&keeper)
+            told.into_message(&keeper)
         })
         .collect();
-    ReviewClosing { applied, report, messages }
+    ClosedReview { applied, report, messages }
 }

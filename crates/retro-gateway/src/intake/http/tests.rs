@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
-use crate::testing::{BOUNDS, Broker, ingest};
+use crate::testing::{BOUNDS, FakeBroker, build_ingest};
 
 const SINGLE: &str = "application/cloudevents+json";
 
@@ -18,7 +18,7 @@ fn event(run: &str) -> Value {
     json!({"specversion": "1.0", "id": run, "source": "/engine", "type": kind, "myext": "kept", "data": data})
 }
 
-/// An event whose trajectory has about so many bytes.
+/// Returns an event whose trajectory has about `bytes` bytes.
 fn with_body(run: &str, bytes: usize) -> Value {
     let mut event = event(run);
     let step = json!({"step_id": 1, "source": "user", "message": "x".repeat(bytes)});
@@ -35,9 +35,11 @@ struct Answer {
     body: Value,
 }
 
-async fn send(broker: &Arc<Broker>, request: Request<Body>) -> Answer {
-    let response =
-        retro_http::finished(routes().with_state(ingest(broker).0)).oneshot(request).await.unwrap();
+async fn send(broker: &Arc<FakeBroker>, request: Request<Body>) -> Answer {
+    let response = retro_http::finish_router(ingest_routes().with_state(build_ingest(broker).0))
+        .oneshot(request)
+        .await
+        .unwrap();
     let status = response.status().as_u16();
     let retry_after = response.headers().get("Retry-After").map(|value| value.to_str().unwrap().to_owned());
     let kind = response.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
@@ -46,20 +48,20 @@ async fn send(broker: &Arc<Broker>, request: Request<Body>) -> Answer {
     Answer { status, retry_after, body: serde_json::from_slice(&bytes).unwrap() }
 }
 
-async fn post_to(broker: &Arc<Broker>, kind: &str, body: impl Into<Body>) -> Answer {
+async fn post_to(broker: &Arc<FakeBroker>, kind: &str, body: impl Into<Body>) -> Answer {
     let request = Request::post("/v1/events").header("Retro-Tenant", "acme").header("Content-Type", kind);
     send(broker, request.body(body.into()).unwrap()).await
 }
 
-fn published(broker: &Broker) -> Vec<Value> {
+fn published(broker: &FakeBroker) -> Vec<Value> {
     let events = broker.events.lock().unwrap();
     assert!(events.iter().all(|event| event.key.to_string() == "acme/shop"));
     events.iter().map(|event| serde_json::from_slice(&event.payload).unwrap()).collect()
 }
 
 #[tokio::test]
-async fn an_event_is_published_for_the_caller_s_tenant_with_everything_it_said() {
-    let broker = Arc::<Broker>::default();
+async fn an_event_is_published_unchanged_for_the_caller_s_tenant() {
+    let broker = Arc::<FakeBroker>::default();
     let answer = post_to(&broker, SINGLE, event("1").to_string()).await;
     assert_eq!((answer.status, answer.body), (202, json!({"accepted": 1, "refused": []})));
     let published = published(&broker).remove(0);
@@ -67,8 +69,8 @@ async fn an_event_is_published_for_the_caller_s_tenant_with_everything_it_said()
 }
 
 #[tokio::test]
-async fn binary_mode_is_the_same_event() {
-    let broker = Arc::<Broker>::default();
+async fn binary_mode_gives_the_same_event() {
+    let broker = Arc::<FakeBroker>::default();
     let event = event("grün");
     let mut request = Request::post("/v1/events")
         .header("Retro-Tenant", "acme")
@@ -85,15 +87,15 @@ async fn binary_mode_is_the_same_event() {
 }
 
 #[tokio::test]
-async fn the_bad_events_of_a_batch_are_named_by_their_index_and_the_others_go_on() {
-    let broker = Arc::<Broker>::default();
+async fn invalid_events_of_a_batch_are_listed_and_the_others_accepted() {
+    let broker = Arc::<FakeBroker>::default();
     let mut foreign = event("3");
     foreign["tenant"] = json!("other");
     let mut nameless = event("4");
     nameless["data"]["run_id"] = json!(7);
     let deep = "[".repeat(10_000) + &"]".repeat(10_000);
     let batch = format!("[{}, 7, {}, {foreign}, {nameless}, {deep}]", event("1"), event("2"));
-    let answer = post_to(&broker, BATCH, batch).await;
+    let answer = post_to(&broker, BATCH_MEDIA_TYPE, batch).await;
     assert_eq!((answer.status, &answer.body["accepted"]), (207, &json!(2)), "{}", answer.body);
     let refused: Vec<_> = answer.body["refused"].as_array().unwrap().iter().map(short).collect();
     let wanted = [
@@ -113,18 +115,18 @@ fn short(refused: &Value) -> (u64, &str, &str) {
 }
 
 #[tokio::test]
-async fn a_batch_of_bad_events_is_a_problem_and_an_empty_one_is_none() {
-    let broker = Arc::<Broker>::default();
-    let answer = post_to(&broker, BATCH, "[7, {}]").await;
+async fn a_batch_of_invalid_events_is_a_problem_and_an_empty_one_is_not() {
+    let broker = Arc::<FakeBroker>::default();
+    let answer = post_to(&broker, BATCH_MEDIA_TYPE, "[7, {}]").await;
     assert_eq!((answer.status, &answer.body["path"]), (422, &json!("[0].specversion")), "{}", answer.body);
     assert_eq!(answer.body["refused"].as_array().unwrap().len(), 2);
-    let answer = post_to(&broker, BATCH, "[]").await;
+    let answer = post_to(&broker, BATCH_MEDIA_TYPE, "[]").await;
     assert_eq!((answer.status, &answer.body["accepted"]), (202, &json!(0)));
     assert!(published(&broker).is_empty());
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_is_a_problem_with_the_code_and_path_of_its_dead_letter() {
+async fn an_invalid_event_is_a_problem_with_the_code_and_path_of_its_dead_letter() {
     let with = |path: &str, value: Value| {
         let mut event = event("1");
         *event.pointer_mut(path).unwrap() = value;
@@ -142,9 +144,9 @@ async fn what_cannot_be_taken_is_a_problem_with_the_code_and_path_of_its_dead_le
         (SINGLE, with("/type", json!("dev.retrospect.run.completed.v9")), 422, "type_unknown", Some("type")),
         (SINGLE, with("/data/run_id", json!("")), 422, "field_invalid", Some("data.run_id")),
         (SINGLE, bulky, 413, "oversized", None),
-        (BATCH, event("1").to_string().into_bytes(), 400, "not_cloud_event", None),
-        (BATCH, b"[{".to_vec(), 400, "not_json", None),
-        (BATCH, many.into_bytes(), 413, "oversized", None),
+        (BATCH_MEDIA_TYPE, event("1").to_string().into_bytes(), 400, "not_cloud_event", None),
+        (BATCH_MEDIA_TYPE, b"[{".to_vec(), 400, "not_json", None),
+        (BATCH_MEDIA_TYPE, many.into_bytes(), 413, "oversized", None),
     ];
     for (kind, body, status, code, path) in cases {
         let start = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
@@ -165,10 +167,10 @@ async fn what_cannot_be_taken_is_a_problem_with_the_code_and_path_of_its_dead_le
 }
 
 #[tokio::test]
-async fn a_packed_event_or_batch_is_taken_and_half_of_one_is_not() {
+async fn a_compressed_body_is_accepted_and_a_truncated_one_is_refused() {
     let single = event("1").to_string();
-    for (kind, plain) in [(SINGLE, single.clone()), (BATCH, format!("[{single}]"))] {
-        let broker = Arc::<Broker>::default();
+    for (kind, plain) in [(SINGLE, single.clone()), (BATCH_MEDIA_TYPE, format!("[{single}]"))] {
+        let broker = Arc::<FakeBroker>::default();
         let packed = zstd::encode_all(plain.as_bytes(), 3).unwrap();
         for (bytes, status, code) in
             [(&packed[..], 202, Value::Null), (&packed[..packed.len() / 2], 400, json!("encoding_invalid"))]
@@ -185,13 +187,13 @@ async fn a_packed_event_or_batch_is_taken_and_half_of_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_large_body_is_stored_apart_under_the_tenant_and_named_by_the_event() {
-    let broker = Arc::<Broker>::default();
+async fn a_large_trajectory_is_uploaded_for_the_tenant_and_referenced() {
+    let broker = Arc::<FakeBroker>::default();
     let batch = json!([with_body("1", 100 * 1024), with_body("2", 100), with_body("3", 17 << 20)]);
-    let answer = post_to(&broker, BATCH, batch.to_string()).await;
+    let answer = post_to(&broker, BATCH_MEDIA_TYPE, batch.to_string()).await;
     assert_eq!(answer.status, 413, "the batch as a whole: {}", answer.body);
     let batch = json!([with_body("1", 100 * 1024), with_body("2", 100)]);
-    let answer = post_to(&broker, BATCH, batch.to_string()).await;
+    let answer = post_to(&broker, BATCH_MEDIA_TYPE, batch.to_string()).await;
     assert_eq!(answer.status, 202, "{}", answer.body);
     let bodies = broker.bodies.lock().unwrap();
     let [(tenant, bytes)] = &bodies[..] else { panic!("{} bodies", bodies.len()) };
@@ -205,20 +207,20 @@ async fn a_large_body_is_stored_apart_under_the_tenant_and_named_by_the_event() 
 }
 
 #[tokio::test]
-async fn a_body_above_the_largest_is_refused_at_its_path() {
+async fn a_trajectory_that_is_too_large_is_refused_at_its_path() {
     let event = with_body("1", 16 << 20);
     let answer = post_to(&Arc::default(), SINGLE, event.to_string()).await;
     assert_eq!((answer.status, &answer.body["path"]), (413, &json!("data.trajectory")), "{}", answer.body);
 }
 
 #[tokio::test]
-async fn a_tenant_with_too_much_in_hand_is_sent_away_and_another_is_not() {
-    let broker = Arc::<Broker>::default();
-    let (service, budget) = ingest(&broker);
+async fn a_tenant_over_its_budget_is_refused_and_another_is_not() {
+    let broker = Arc::<FakeBroker>::default();
+    let (service, budget) = build_ingest(&broker);
     let acme = Tenant::new("acme").unwrap();
-    let mut held = budget.permit(Some(&acme));
+    let mut held = budget.open_permit(Some(&acme));
     held.charge(BOUNDS.owner_bytes_max).unwrap();
-    let app = retro_http::finished(routes().with_state(service));
+    let app = retro_http::finish_router(ingest_routes().with_state(service));
     for (tenant, status) in [("acme", 429), ("other", 202)] {
         let request =
             Request::post("/v1/events").header("Retro-Tenant", tenant).header("Content-Type", SINGLE);
@@ -230,19 +232,19 @@ async fn a_tenant_with_too_much_in_hand_is_sent_away_and_another_is_not() {
 }
 
 #[tokio::test]
-async fn what_the_broker_says_is_told_with_when_to_come_again() {
+async fn failures_of_the_broker_are_answered_with_retry_after() {
     for (trouble, code, again) in [
         (IntakeError::Full("maximum bytes exceeded".to_owned()), "intake_full", "30"),
         (IntakeError::Unavailable("gone".to_owned()), "broker_away", "1"),
-        (IntakeError::Unknown("timed out".to_owned()), "outcome_unknown", "1"),
+        (IntakeError::Unconfirmed("timed out".to_owned()), "outcome_unknown", "1"),
     ] {
-        let broker = Arc::new(Broker { trouble: Some(trouble), ..Broker::default() });
+        let broker = Arc::new(FakeBroker { trouble: Some(trouble), ..FakeBroker::default() });
         let answer = post_to(&broker, SINGLE, event("1").to_string()).await;
         assert_eq!((answer.status, &answer.body["code"]), (503, &json!(code)));
         assert_eq!(answer.retry_after.as_deref(), Some(again));
     }
     let full = Some(IntakeError::Full("no space".to_owned()));
-    let broker = Arc::new(Broker { trouble: full, ..Broker::default() });
+    let broker = Arc::new(FakeBroker { trouble: full, ..FakeBroker::default() });
     let answer = post_to(&broker, SINGLE, with_body("1", 100 * 1024).to_string()).await;
     assert_eq!((answer.status, answer.retry_after.as_deref()), (503, Some("1")), "{}", answer.body);
 }

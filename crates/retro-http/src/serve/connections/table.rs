@@ -1,4 +1,4 @@
-//! The open connections of a listener, and which one is closed when there is no place for the next.
+//! Tracks the open connections of a listener and decides which one to close when a new one finds no free slot.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,89 +8,94 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long a connection keeps its place whatever it sends: an honest client has sent its request by then, and a burst of
-/// honest clients must not evict each other.
-const KEPT_FOR: Duration = Duration::from_millis(250);
+/// Time for which a connection keeps its slot whatever it sends: an honest client has sent its request by then, and a
+/// burst of honest clients must not evict each other.
+const EVICTION_GRACE: Duration = Duration::from_millis(250);
 
-/// The open connections of a listener. Clones share them.
+/// The open connections of a listener. Clones share the table.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionTable(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     max: usize,
-    open: Mutex<Open>,
-    /// Rung when a place may have become free.
+    open: Mutex<TableState>,
+    /// Notified when a slot may have become free.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct TableState {
     last_id: u64,
     connections: HashMap<u64, Entry>,
-    /// Whether somebody waits for a place.
-    is_waited_for: bool,
+    /// A new connection waits for a slot.
+    has_waiter: bool,
 }
 
 #[derive(Debug)]
 struct Entry {
-    state: State,
+    state: ConnectionState,
     evicted: CancellationToken,
 }
 
-/// What a connection is doing.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// It has no whole request; since this moment it has made no progress.
+enum ConnectionState {
+    /// No complete request has arrived; the last progress was at this moment.
     AwaitingRequest(Instant),
-    /// A whole request is being answered.
+    /// A complete request is being answered.
     Answering,
 }
 
-/// A place in the table. Dropping it frees the place.
+/// A slot in the table. Dropping it frees the slot.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Slot {
     table: ConnectionTable,
     id: u64,
-    /// Cancelled when the place is given to another.
+    /// Cancelled when the slot is given to another connection.
     pub(super) evicted: CancellationToken,
 }
 
-/// What a new connection is told.
+/// Decision about a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Admission {
-    /// A place is free.
+    /// A slot is free.
     Free,
-    /// It takes the place of this connection.
+    /// The new connection takes the slot of this one.
     Evict(u64),
-    /// It waits; until this moment at most, if a connection may be evicted then.
+    /// The new connection waits, at most until this moment if a connection may be evicted then.
     Wait(Option<Instant>),
 }
 
-/// Decides whose place a new connection takes: that of the connection that has been without a whole request longest, if that
-/// is long enough.
-fn admit(connections: impl ExactSizeIterator<Item = (u64, State)>, max: usize, now: Instant) -> Admission {
+/// Decides which slot a new connection takes: that of the connection that has been without a complete request
+/// longest, once that is at least [`EVICTION_GRACE`].
+fn decide_admission(
+    connections: impl ExactSizeIterator<Item = (u64, ConnectionState)>,
+    max: usize,
+    now: Instant,
+) -> Admission {
     if connections.len() < max {
         return Admission::Free;
     }
     let idle = connections.filter_map(|(id, state)| match state {
-        State::AwaitingRequest(since) => Some((since, id)),
-        State::Answering => None,
+        ConnectionState::AwaitingRequest(since) => Some((since, id)),
+        ConnectionState::Answering => None,
     });
     match idle.min() {
-        Some((since, id)) if since + KEPT_FOR <= now => Admission::Evict(id),
-        oldest => Admission::Wait(oldest.map(|(since, _)| since + KEPT_FOR)),
+        Some((since, id)) if since + EVICTION_GRACE <= now => Admission::Evict(id),
+        oldest => Admission::Wait(oldest.map(|(since, _)| since + EVICTION_GRACE)),
     }
 }
 
 impl ConnectionTable {
-    /// A table of `max` places.
+    /// Creates a table of `max` slots.
     pub(super) fn new(max: usize) -> Self {
         Self(Arc::new(Shared { max, open: Mutex::default(), changed: Notify::new() }))
     }
 
-    /// Waits for a place; takes it from whoever has been without a whole request longest. One caller at a time.
-    pub(super) async fn admit(&self) -> Place {
+    /// Waits for a free slot, or takes the slot of the connection that has been without a complete request longest.
+    /// To be called by one task at a time.
+    pub(super) async fn wait_for_slot(&self) -> Slot {
         loop {
             match self.try_admit(Instant::now()) {
                 Ok(place) => return place,
@@ -102,61 +107,62 @@ impl ConnectionTable {
         }
     }
 
-    fn try_admit(&self, now: Instant) -> Result<Place, Option<Instant>> {
-        let mut open = self.open();
+    fn try_admit(&self, now: Instant) -> Result<Slot, Option<Instant>> {
+        let mut open = self.lock_state();
         let states = open.connections.iter().map(|(id, entry)| (*id, entry.state));
-        match admit(states, self.0.max, now) {
+        match decide_admission(states, self.0.max, now) {
             Admission::Free => {}
             Admission::Evict(id) => {
                 if let Some(entry) = open.connections.remove(&id) {
+                    // The evicted connection still drops its `Slot`; by then its entry is gone.
                     entry.evicted.cancel();
                 }
             }
             Admission::Wait(until) => {
-                open.is_waited_for = true;
+                open.has_waiter = true;
                 return Err(until);
             }
         }
-        open.is_waited_for = false;
+        open.has_waiter = false;
         open.last_id += 1;
         let (id, evicted) = (open.last_id, CancellationToken::new());
-        let entry = Entry { state: State::AwaitingRequest(now), evicted: evicted.clone() };
+        let entry = Entry { state: ConnectionState::AwaitingRequest(now), evicted: evicted.clone() };
         open.connections.insert(id, entry);
-        Ok(Place { table: self.clone(), id, evicted })
+        Ok(Slot { table: self.clone(), id, evicted })
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn lock_state(&self) -> MutexGuard<'_, TableState> {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
-    /// Marks the connection as being without a whole request from now on.
-    pub(super) fn await_request(&self) {
-        self.set(State::AwaitingRequest(Instant::now()));
+impl Slot {
+    /// Marks the connection as awaiting a complete request from now on.
+    pub(super) fn mark_awaiting_request(&self) {
+        self.set_state(ConnectionState::AwaitingRequest(Instant::now()));
         self.table.0.changed.notify_one();
     }
 
-    /// Marks the connection as having a whole request.
-    pub(super) fn answer(&self) {
-        self.set(State::Answering);
+    /// Marks the connection as having a complete request.
+    pub(super) fn mark_answering(&self) {
+        self.set_state(ConnectionState::Answering);
     }
 
-    /// Returns whether a new connection waits for a place.
-    pub(super) fn is_waited_for(&self) -> bool {
-        self.table.open().is_waited_for
+    /// Returns whether a new connection waits for a slot.
+    pub(super) fn has_waiter(&self) -> bool {
+        self.table.lock_state().has_waiter
     }
 
-    fn set(&self, state: State) {
-        if let Some(entry) = self.table.open().connections.get_mut(&self.id) {
+    fn set_state(&self, state: ConnectionState) {
+        if let Some(entry) = self.table.lock_state().connections.get_mut(&self.id) {
             entry.state = state;
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.table.open().connections.remove(&self.id);
+        self.table.lock_state().connections.remove(&self.id);
         self.table.0.changed.notify_one();
     }
 }

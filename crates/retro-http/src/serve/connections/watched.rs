@@ -1,4 +1,5 @@
-//! Wrappers around a connection and its bodies that track how far a request is and enforce the times of heads and answers.
+//! Wraps a connection and its bodies to track the progress of a request and to enforce the timeouts of heads and
+//! answers.
 
 use std::io;
 use std::pin::Pin;
@@ -12,62 +13,63 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-use super::Bounds;
-use super::table::Place;
+use super::ConnectionLimits;
+use super::table::Slot;
 
-/// Bytes of a body that count as progress: a body that brings them is not the one that waits longest.
+/// Bytes of a body that count as progress and reset the time for which its connection has been waiting.
 const PROGRESS_BYTES: usize = 64 * 1024;
 
-/// What the wrappers of one connection share.
+/// State that the wrappers of one connection share.
 #[derive(Debug)]
-pub(super) struct Progress {
-    pub(super) place: Place,
-    /// A head has arrived whole, and its answer is not written yet.
+pub(super) struct RequestProgress {
+    pub(super) slot: Slot,
+    /// A complete head has arrived, and its answer is not written yet.
     is_in_request: AtomicBool,
-    /// The answer is written, or lies in the last buffer before the system's.
+    /// The answer has left the body; it may still be in hyper's write buffer.
     is_answered: AtomicBool,
 }
 
-impl Progress {
-    pub(super) fn new(place: Place) -> Arc<Self> {
+impl RequestProgress {
+    pub(super) fn new(place: Slot) -> Arc<Self> {
         let (is_in_request, is_answered) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { place, is_in_request, is_answered })
+        Arc::new(Self { slot: place, is_in_request, is_answered })
     }
 
-    /// Notes that a head has arrived whole. Returns the body, wrapped so that it notes when the request has.
+    /// Records that a complete head has arrived. Returns the body, wrapped so that the end of the request is recorded
+    /// too.
     pub(super) fn begin_request(self: &Arc<Self>, body: Body) -> Body {
         self.is_in_request.store(true, Ordering::Release);
         self.is_answered.store(false, Ordering::Release);
         if body.is_end_stream() {
-            self.place.answer();
+            self.slot.mark_answering();
             return body;
         }
-        self.place.await_request();
-        Body::new(WatchedRequest { body, progress: self.clone(), uncounted: 0 })
+        self.slot.mark_awaiting_request();
+        Body::new(WatchedBody { body, progress: self.clone(), uncounted: 0 })
     }
 
-    /// Wraps the body of an answer, so that its end is noted.
+    /// Wraps the body of an answer, so that its end is recorded.
     pub(super) fn watch_answer(self: &Arc<Self>, body: Body) -> Body {
-        Body::new(HeldBody { body, held: Answered(self.clone()) })
+        Body::new(GuardedBody { body, guard: AnswerGuard(self.clone()) })
     }
 }
 
-struct Answered(Arc<Progress>);
+struct AnswerGuard(Arc<RequestProgress>);
 
-impl Drop for Answered {
+impl Drop for AnswerGuard {
     fn drop(&mut self) {
         self.0.is_answered.store(true, Ordering::Release);
     }
 }
 
-/// A body that holds something until it has been sent.
-#[expect(dead_code, reason = "what is held is dropped, and that is what it is for")]
-pub(crate) struct HeldBody<H> {
+/// A body that holds a guard until it has been sent.
+#[expect(dead_code, reason = "the guard is held only to be dropped")]
+pub(crate) struct GuardedBody<H> {
     pub(crate) body: Body,
-    pub(crate) held: H,
+    pub(crate) guard: H,
 }
 
-impl<H: Unpin> HttpBody for HeldBody<H> {
+impl<H: Unpin> HttpBody for GuardedBody<H> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -87,13 +89,13 @@ impl<H: Unpin> HttpBody for HeldBody<H> {
     }
 }
 
-struct WatchedRequest {
+struct WatchedBody {
     body: Body,
-    progress: Arc<Progress>,
+    progress: Arc<RequestProgress>,
     uncounted: usize,
 }
 
-impl HttpBody for WatchedRequest {
+impl HttpBody for WatchedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -106,10 +108,10 @@ impl HttpBody for WatchedRequest {
             self.uncounted += frame.data_ref().map_or(0, Bytes::len);
         }
         if frame.is_none() || self.body.is_end_stream() {
-            self.progress.place.answer();
+            self.progress.slot.mark_answering();
         } else if self.uncounted >= PROGRESS_BYTES {
             self.uncounted = 0;
-            self.progress.place.await_request();
+            self.progress.slot.mark_awaiting_request();
         }
         Poll::Ready(frame)
     }
@@ -123,56 +125,63 @@ impl HttpBody for WatchedRequest {
     }
 }
 
-/// What is answered to a head that does not become whole.
-const LATE_HEAD: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+/// Answer to a head that is not complete in time.
+const HEAD_TIMEOUT_RESPONSE: &[u8] =
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// A connection that fails when its client takes too long over a head, or takes nothing of an answer for too long.
+/// A connection that fails when its client takes too long over a head, or reads nothing of an answer for too long.
 pub(super) struct WatchedStream {
     stream: TcpStream,
-    progress: Arc<Progress>,
-    bounds: Bounds,
-    /// Runs from the first byte of a head until it is whole.
-    head: Option<Pin<Box<Sleep>>>,
-    /// Runs while the client takes nothing.
-    stalled: Option<Pin<Box<Sleep>>>,
+    progress: Arc<RequestProgress>,
+    bounds: ConnectionLimits,
+    /// Runs from the first byte of a head until the head is complete.
+    head_timer: Option<Pin<Box<Sleep>>>,
+    /// Runs while the client reads nothing.
+    stall_timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl WatchedStream {
-    pub(super) const fn new(stream: TcpStream, progress: Arc<Progress>, bounds: Bounds) -> Self {
-        Self { stream, progress, bounds, head: None, stalled: None }
+    pub(super) const fn new(
+        stream: TcpStream,
+        progress: Arc<RequestProgress>,
+        bounds: ConnectionLimits,
+    ) -> Self {
+        Self { stream, progress, bounds, head_timer: None, stall_timer: None }
     }
 
-    /// Returns whether a head that has begun is late.
+    /// Returns whether a head that has begun has exceeded its time.
     fn is_head_late(&mut self, cx: &mut Context<'_>, has_read: bool) -> bool {
         if self.progress.is_in_request.load(Ordering::Acquire) {
-            self.head = None;
+            self.head_timer = None;
             return false;
         }
-        let Some(head) = &mut self.head else {
+        let Some(head) = &mut self.head_timer else {
             if has_read {
-                self.head = Some(Box::pin(tokio::time::sleep(self.bounds.head)));
+                self.head_timer = Some(Box::pin(tokio::time::sleep(self.bounds.head_timeout)));
             }
             return false;
         };
-        // A client that always has a byte more never lets the timer wake anybody.
+        // A client that always has one more byte never lets the timer fire, so the deadline is compared as well.
         head.deadline() <= Instant::now() || (!has_read && head.as_mut().poll(cx).is_ready())
     }
 
-    fn in_time<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn limit_stall<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            if self.stalled.take().is_some() {
-                self.progress.place.answer();
+            if self.stall_timer.take().is_some() {
+                self.progress.slot.mark_answering();
             }
             return written;
         }
-        let Self { stalled, progress, bounds, .. } = self;
+        let Self { stall_timer: stalled, progress, bounds, .. } = self;
         let stalled = stalled.get_or_insert_with(|| {
-            // Its client keeps it waiting as one does that sends nothing: many such must not hold every place.
-            progress.place.await_request();
-            Box::pin(tokio::time::sleep(bounds.write))
+            // A client that does not read makes this connection wait like one that sends nothing: many such must not
+            // hold every slot.
+            progress.slot.mark_awaiting_request();
+            Box::pin(tokio::time::sleep(bounds.write_timeout))
         });
         ready!(stalled.as_mut().poll(cx));
-        let detail = format!("its client took nothing of the answer for {} s", self.bounds.write.as_secs());
+        let detail =
+            format!("the client read nothing of the answer for {} s", self.bounds.write_timeout.as_secs());
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, detail)))
     }
 }
@@ -186,10 +195,10 @@ impl AsyncRead for WatchedStream {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let has_read = read.is_ready() && buffer.filled().len() > before;
-        // The end of the connection is told as it is.
+        // The end of the connection is passed on unchanged.
         if (has_read || read.is_pending()) && self.is_head_late(cx, has_read) {
-            let _ = self.stream.try_write(LATE_HEAD);
-            let detail = format!("a head was not whole within {} s", self.bounds.head.as_secs());
+            let _ = self.stream.try_write(HEAD_TIMEOUT_RESPONSE);
+            let detail = format!("a head was not complete within {} s", self.bounds.head_timeout.as_secs());
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, detail)));
         }
         read
@@ -199,7 +208,7 @@ impl AsyncRead for WatchedStream {
 impl AsyncWrite for WatchedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.in_time(cx, written)
+        self.limit_stall(cx, written)
     }
 
     fn poll_write_vectored(
@@ -208,21 +217,23 @@ impl AsyncWrite for WatchedStream {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.in_time(cx, written)
+        self.limit_stall(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
-    /// Called once everything is with the system: only then is an answer over, and its place may be another's.
+    /// Flushes the connection. Only when everything is with the operating system is an answer complete, and only then
+    /// may its slot be given away.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         if self.progress.is_answered.swap(false, Ordering::AcqRel) {
             self.progress.is_in_request.store(false, Ordering::Release);
-            // Nothing may have been read since the head was whole, and its time must not run on into the silence after it.
-            self.head = None;
-            self.progress.place.await_request();
+            // Nothing may have been read since the head was complete; its timer must not run on into the silence
+            // after it.
+            self.head_timer = None;
+            self.progress.slot.mark_awaiting_request();
         }
         Poll::Ready(Ok(()))
     }

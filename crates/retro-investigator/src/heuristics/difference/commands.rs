@@ -1,4 +1,4 @@
-//! What a command has that an earlier one had not: its wrapping, a program, an option.
+//! Compares two commands by their wrapping, their programs and their options.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -6,17 +6,22 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::super::arguments::{Command, is_assignment};
-use super::super::call::{Call, program_of};
+use super::super::call::{Call, program_of_error};
 use super::super::manner::{Manner, is_name};
-use super::{Between, CHOICE_CHARS_MAX, Difference, REFUSES};
+use super::{CHOICE_CHARS_MAX, Difference, InterveningCalls, REFUSES};
 
-/// Two commands that share a smaller part of their words (in hundredths) have nothing to do with each other.
+/// Smallest part of their words that two related commands share, in hundredths.
 const SHARED_WORDS_MIN: usize = 30;
-/// The longest value that stands with an option in one word, in characters: `--platform=linux/amd64`.
+/// Longest value in one word with its option, in characters: `--platform=linux/amd64`.
 const OPTION_VALUE_CHARS_MAX: usize = 40;
 
-/// Compares a command that failed with a later one.
-pub(super) fn between(a: &Command, b: &Command, failing: &Call<'_>, stood: Between) -> Difference {
+/// Compares a failing command with a later one.
+pub(super) fn compare_commands(
+    a: &Command,
+    b: &Command,
+    failing: &Call<'_>,
+    stood: InterveningCalls,
+) -> Difference {
     if shared_words(a, b) < SHARED_WORDS_MIN {
         return Difference::Unrelated;
     }
@@ -26,17 +31,19 @@ pub(super) fn between(a: &Command, b: &Command, failing: &Call<'_>, stood: Betwe
         return Difference::Manner { avoid, prefer };
     }
     let error = failing.error();
-    let one_more = || (stood == Between::Nothing).then(|| one_more(a, b, failing)).flatten();
-    let another = || (stood == Between::Nothing).then(|| other_verb(a, b)).flatten();
+    let one_more =
+        || (stood == InterveningCalls::Harmless).then(|| find_added_option(a, b, failing)).flatten();
+    let another = || (stood == InterveningCalls::Harmless).then(|| find_subcommand_change(a, b)).flatten();
     let program = || {
-        let named = programs(a, b, error).or_else(|| options(a, b, failing.program(), error));
+        let named = find_program_change(a, b, error)
+            .or_else(|| find_option_change(a, b, failing.complaining_program(), error));
         named.or_else(one_more).or_else(another)
     };
     let manner = if a.sql || b.sql || a.program || b.program { None } else { program() };
     manner.map_or(Difference::Values(Vec::new()), |(avoid, prefer)| Difference::Manner { avoid, prefer })
 }
 
-/// Words in common, in hundredths of all words of both.
+/// Returns the words in common, in hundredths of all words of both.
 fn shared_words(a: &Command, b: &Command) -> usize {
     let set = |command: &Command| -> BTreeSet<String> {
         command.words.iter().map(|word| word.to_lowercase()).collect()
@@ -45,8 +52,9 @@ fn shared_words(a: &Command, b: &Command) -> usize {
     a.intersection(&b).count() * 100 / a.union(&b).count().max(1)
 }
 
-/// Another program with the same words otherwise, because the first is not there or is another version of it.
-fn programs(a: &Command, b: &Command, error: &str) -> Option<(Manner, Manner)> {
+/// Returns the programs if only the program differs, because the first is missing or is another version of the
+/// second.
+fn find_program_change(a: &Command, b: &Command, error: &str) -> Option<(Manner, Manner)> {
     let pairs = || a.words.iter().zip(&b.words).filter(|(x, y)| x != y);
     let (x, y) = pairs().next()?;
     let one_change = a.words.len() == b.words.len() && a.words.len() > 1 && pairs().count() == 1;
@@ -57,8 +65,8 @@ fn programs(a: &Command, b: &Command, error: &str) -> Option<(Manner, Manner)> {
         .then(|| (Manner::Program(x.clone()), Manner::Program(y.clone())))
 }
 
-/// Something else that the same program does, with the same words otherwise: `helm upgrade x` and not `helm install x`.
-fn other_verb(a: &Command, b: &Command) -> Option<(Manner, Manner)> {
+/// Returns the subcommands if only the subcommand differs: `helm upgrade x` instead of `helm install x`.
+fn find_subcommand_change(a: &Command, b: &Command) -> Option<(Manner, Manner)> {
     let ([program, x, rest @ ..], [same, y, as_before @ ..]) = (a.words.as_slice(), b.words.as_slice())
     else {
         return None;
@@ -74,7 +82,7 @@ fn other_verb(a: &Command, b: &Command) -> Option<(Manner, Manner)> {
     (verbs && MANY_VERBS.contains(&program.as_str())).then(|| (does(x), does(y)))
 }
 
-/// Programs that do many things, each by its name.
+/// Programs with subcommands.
 const MANY_VERBS: &[&str] = &[
     "apt",
     "apt-get",
@@ -116,22 +124,27 @@ const MANY_VERBS: &[&str] = &[
     "yarn",
 ];
 
-/// One option more, less or other, of the program that complained (else of the first).
-fn options(a: &Command, b: &Command, program: Option<&str>, error: &str) -> Option<(Manner, Manner)> {
-    let first = || a.programs().next().filter(|_| program_of(error).is_none());
+/// Returns the option that was added, removed or replaced, of the program that complained (else of the first).
+fn find_option_change(
+    a: &Command,
+    b: &Command,
+    program: Option<&str>,
+    error: &str,
+) -> Option<(Manner, Manner)> {
+    let first = || a.programs().next().filter(|_| program_of_error(error).is_none());
     let program = program.or_else(first).filter(|program| is_name(program))?;
     if !b.programs().any(|one| one == program) {
         return None;
     }
     let of = |command: &Command| -> BTreeSet<String> {
-        command.words_of(program).iter().filter(|word| is_option(word)).cloned().collect()
+        command.words_after(program).iter().filter(|word| is_option(word)).cloned().collect()
     };
     let (before, after) = (of(a), of(b));
     let gone: Vec<_> = before.difference(&after).cloned().collect();
     let come: Vec<_> = after.difference(&before).cloned().collect();
-    let with = |option: &str| Manner::Option(program.to_owned(), option.to_owned());
-    let without = |option: &str| Manner::NoOption(program.to_owned(), option.to_owned());
-    if !about_options(error, &gone, &come) {
+    let with = |option: &str| Manner::WithOption(program.to_owned(), option.to_owned());
+    let without = |option: &str| Manner::WithoutOption(program.to_owned(), option.to_owned());
+    if !concerns_options(error, &gone, &come) {
         return None;
     }
     match (gone.as_slice(), come.as_slice()) {
@@ -142,10 +155,10 @@ fn options(a: &Command, b: &Command, program: Option<&str>, error: &str) -> Opti
     }
 }
 
-/// One option more (or one variable set in front) and nothing else, from one call to the next: whatever the error says,
-/// nothing but the option can have counted. Where the error misses something that the command names, the option only keeps
-/// it quiet.
-fn one_more(a: &Command, b: &Command, failing: &Call<'_>) -> Option<(Manner, Manner)> {
+/// Returns the one option (or variable assignment) that was added between two consecutive calls. Nothing else
+/// changed, so it must be the cause, whatever the error says. Excluded are errors about something missing that
+/// the command names: there the option only silences the error.
+fn find_added_option(a: &Command, b: &Command, failing: &Call<'_>) -> Option<(Manner, Manner)> {
     let at = a.words.iter().zip(&b.words).take_while(|(x, y)| x == y).count();
     let option = b.words.get(at)?;
     let rest_is_equal = a.words.get(at..) == b.words.get(at + 1..);
@@ -153,53 +166,60 @@ fn one_more(a: &Command, b: &Command, failing: &Call<'_>) -> Option<(Manner, Man
     let spoken_of = || {
         let said: Vec<&str> =
             error_line.split(|c: char| c.is_whitespace() || "'\"‘’`:,()".contains(c)).collect();
-        MISSING.is_match(error_line) && a.words.iter().skip(1).any(|word| said.contains(&bare(word)))
+        MISSING.is_match(error_line) && a.words.iter().skip(1).any(|word| said.contains(&trim_quotes(word)))
     };
     let never_ran = NEVER_RAN.is_match(error_line);
-    if !rest_is_equal || !(is_option_with_value(option) || is_setting(option)) || never_ran || spoken_of() {
+    if !rest_is_equal
+        || !(is_option_with_value(option) || is_shareable_assignment(option))
+        || never_ran
+        || spoken_of()
+    {
         return None;
     }
-    // The program whose part of the line holds it.
+    // The option belongs to the program in whose part of the command line it is.
     let program = b
         .programs()
-        .filter(|one| b.words_of(one).contains(option) || b.set_for(one).contains(option))
+        .filter(|one| b.words_after(one).contains(option) || b.assignments_before(one).contains(option))
         .last()?;
     let (program, option) = (Some(program).filter(|program| is_name(program))?.to_owned(), option.clone());
-    Some((Manner::NoOption(program.clone(), option.clone()), Manner::Option(program, option)))
+    Some((Manner::WithoutOption(program.clone(), option.clone()), Manner::WithOption(program, option)))
 }
 
 static MISSING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)no such file|cannot access|not found|does not exist|permission denied|timed out")
-        .expect("a constant pattern")
+        .expect("constant patterns compile")
 });
 
-/// What a harness says that did not run the command at all.
+/// Answers of a harness that did not run the command at all.
 static NEVER_RAN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)did not contain|malformed command|command not found|syntax error|unexpected EOF")
-        .expect("a constant pattern")
+        .expect("constant patterns compile")
 });
 
-fn bare(word: &str) -> &str {
+fn trim_quotes(word: &str) -> &str {
     word.trim_matches(['"', '\''])
 }
 
-/// An option by name, or one with a value in the same word.
+/// Returns whether a word is an option, with or without a value in the same word.
 fn is_option_with_value(word: &str) -> bool {
     match word.split_once('=') {
-        Some((option, value)) => option.starts_with("--") && is_option(option) && may_be_told(option, value),
+        Some((option, value)) => {
+            option.starts_with("--") && is_option(option) && is_shareable_value(option, value)
+        }
         None => is_option(word),
     }
 }
 
-/// A variable with its value, as in `PYTHONPATH=src`.
-fn is_setting(word: &str) -> bool {
-    is_assignment(word) && word.split_once('=').is_some_and(|(name, value)| may_be_told(name, value))
+/// Returns whether a word assigns a variable a value that a lesson may quote, as in `PYTHONPATH=src`.
+fn is_shareable_assignment(word: &str) -> bool {
+    is_assignment(word) && word.split_once('=').is_some_and(|(name, value)| is_shareable_value(name, value))
 }
 
-/// Whether a value may stand in a lesson: it is plain and short, and its name does not say that it opens something.
-fn may_be_told(name: &str, value: &str) -> bool {
+/// Returns whether a lesson may quote the value: it is plain and short, and its name does not suggest a
+/// credential.
+fn is_shareable_value(name: &str, value: &str) -> bool {
     static SECRET: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)key|token|secret|pass|credential|auth|user").expect("a constant pattern")
+        Regex::new(r"(?i)key|token|secret|pass|credential|auth|user").expect("constant patterns compile")
     });
     !SECRET.is_match(name)
         && !value.is_empty()
@@ -207,19 +227,20 @@ fn may_be_told(name: &str, value: &str) -> bool {
         && value.chars().all(|c| c.is_ascii_alphanumeric() || "_.-/:+=,".contains(c))
 }
 
-/// Whether an error is about how the program was called: it says so, or names an option that changed. A missing
-/// path or a time limit is not, whatever option changed with it. An option refused by name is no way out.
-fn about_options(error: &str, gone: &[String], come: &[String]) -> bool {
+/// Returns whether an error is about how the program was called: it says so, or names an option that changed. A
+/// missing path or a timeout is not, whatever option changed at the same time. An added option that the error
+/// refuses by name cannot be the remedy.
+fn concerns_options(error: &str, gone: &[String], come: &[String]) -> bool {
     static WORDS: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)\boptions?\b|argument|predicate|usage|is a directory|omitting directory|not empty|may not specify")
-            .expect("a constant pattern")
+            .expect("constant patterns compile")
     });
     let names = |options: &[String]| options.iter().any(|option| error.split(' ').any(|word| word == option));
     let refused = names(come) && REFUSES.is_match(error);
     !refused && (WORDS.is_match(error) || names(gone) || names(come))
 }
 
-/// An option by name; numbers such as `-19` are values.
+/// Returns whether a word is an option name; numbers such as `-19` are values.
 fn is_option(word: &str) -> bool {
     let name = word.trim_start_matches('-');
     word.starts_with('-')
@@ -232,20 +253,20 @@ fn is_option(word: &str) -> bool {
 mod tests {
     use super::*;
     use crate::heuristics::arguments::Arguments;
-    use crate::heuristics::outcome::{Failure, Outcome};
+    use crate::heuristics::outcome::{CallFailure, CallOutcome};
 
-    fn told(error: &str, stood: Between, a: &str, b: &str) -> String {
-        let outcome = Outcome::Failed(Failure::said(error));
-        let failing = Call { outcome, ..Call::answered("bash", a, error) };
-        let (a, b) = (Arguments::read(a), Arguments::read(b));
-        match between(a.command().unwrap(), b.command().unwrap(), &failing, stood) {
+    fn compare(error: &str, stood: InterveningCalls, a: &str, b: &str) -> String {
+        let outcome = CallOutcome::Failed(CallFailure::from_line(error));
+        let failing = Call { outcome, ..Call::with_answer("bash", a, error) };
+        let (a, b) = (Arguments::parse(a), Arguments::parse(b));
+        match compare_commands(a.as_command().unwrap(), b.as_command().unwrap(), &failing, stood) {
             Difference::Manner { avoid, prefer } => format!("{avoid} -> {prefer}"),
             _ => String::new(),
         }
     }
 
     #[test]
-    fn one_option_more_is_the_manner_whatever_the_error_says() {
+    fn one_added_option_is_the_manner_whatever_the_error_says() {
         for (error, a, b, expected) in [
             (
                 "npm ERR! code ERESOLVE",
@@ -284,13 +305,17 @@ mod tests {
                 "`pytest` without `PYTHONPATH=src` -> `pytest` with `PYTHONPATH=src`",
             ),
         ] {
-            assert_eq!(told(error, Between::Nothing, a, b), expected, "{b}");
-            assert_eq!(told(error, Between::Others, a, b), "", "something else may have counted: {b}");
+            assert_eq!(compare(error, InterveningCalls::Harmless, a, b), expected, "{b}");
+            assert_eq!(
+                compare(error, InterveningCalls::Others, a, b),
+                "",
+                "another call may be the cause: {b}"
+            );
         }
     }
 
     #[test]
-    fn what_else_changed_or_what_only_keeps_quiet_is_no_manner() {
+    fn other_changes_and_silencing_options_are_no_manner() {
         for (error, a, b) in [
             ("npm ERR! code ERESOLVE", "npm ci", "npm ci --force --legacy-peer-deps"),
             ("npm ERR! code ERESOLVE", "npm ci", "npm install --force"),
@@ -304,7 +329,7 @@ mod tests {
             ("it failed", "sort a", "sort a -17"),
             ("it failed", "send a", "send a --to=`whoami`"),
         ] {
-            assert_eq!(told(error, Between::Nothing, a, b), "", "{b}");
+            assert_eq!(compare(error, InterveningCalls::Harmless, a, b), "", "{b}");
         }
     }
 }

@@ -1,11 +1,11 @@
 use super::*;
 
-/// The signature of the failure, `None` for a success.
+/// Returns the signature of the failure; `None` for a success.
 fn error(arguments: &str, answer: &str) -> Option<String> {
     let call =
         ToolCall { tool: "t".into(), arguments: arguments.into(), answer: Some(answer.into()), failed: None };
-    match judge(&call, &Arguments::read(arguments)) {
-        Outcome::Failed(failure) => {
+    match judge_outcome(&call, &Arguments::parse(arguments)) {
+        CallOutcome::Failed(failure) => {
             assert!(answer.contains(failure.line), "{:?} is not verbatim", failure.line);
             Some(failure.error)
         }
@@ -13,7 +13,7 @@ fn error(arguments: &str, answer: &str) -> Option<String> {
     }
 }
 
-/// Each answer to these arguments fails with this signature.
+/// Asserts that each answer to these arguments fails with this signature.
 #[track_caller]
 fn fail(cases: &[(&str, &str, &str)]) {
     for (arguments, answer, signature) in cases {
@@ -22,7 +22,7 @@ fn fail(cases: &[(&str, &str, &str)]) {
 }
 
 #[test]
-fn failures_that_are_said_in_words_are_seen() {
+fn failures_in_words_are_recognised() {
     fail(&[
         ("{}", "Error: user not found", "user not found"),
         ("SELECT 1", "Error executing query: Unknown column 'x' in 'field list'", "Unknown column … in …"),
@@ -53,7 +53,7 @@ fn failures_that_are_said_in_words_are_seen() {
 }
 
 #[test]
-fn failures_of_python_are_seen() {
+fn python_failures_are_recognised() {
     fail(&[
         (
             "python x.py",
@@ -75,7 +75,7 @@ fn failures_of_python_are_seen() {
 }
 
 #[test]
-fn failures_in_documents_are_seen() {
+fn failures_in_documents_are_recognised() {
     fail(&[
         ("{}", r#"{"error": "no such order", "id": 3}"#, "no such order"),
         ("{}", r#"{"error": {"code": 7, "message": "quota 12 exceeded"}}"#, "quota … exceeded"),
@@ -95,7 +95,7 @@ fn failures_in_documents_are_seen() {
 }
 
 #[test]
-fn failures_of_shells_and_their_programs_are_seen() {
+fn failures_of_shells_and_programs_are_recognised() {
     fail(&[
         ("ls /x", "ls: cannot access '/x': No such file or directory", "…: No such file or directory"),
         (
@@ -171,24 +171,24 @@ fn content_that_mentions_errors_is_no_failure() {
 }
 
 #[test]
-fn what_the_log_says_counts_first() {
+fn the_flag_of_the_log_takes_precedence() {
     let said = |failed, answer: &str| {
         let call = ToolCall { tool: "t".into(), arguments: "{}".into(), answer: Some(answer.into()), failed };
-        matches!(judge(&call, &Arguments::read("{}")), Outcome::Failed(_))
+        matches!(judge_outcome(&call, &Arguments::parse("{}")), CallOutcome::Failed(_))
     };
     assert!(said(Some(true), "all fine") && said(Some(true), ""));
     assert!(!said(Some(false), "Error: no"));
     let silent = ToolCall { tool: "t".into(), arguments: "{}".into(), answer: None, failed: None };
-    assert_eq!(judge(&silent, &Arguments::read("{}")), Outcome::Unanswered);
+    assert_eq!(judge_outcome(&silent, &Arguments::parse("{}")), CallOutcome::Unanswered);
 }
 
-/// The words of the failure of a call of a tool that nobody knows.
+/// Returns the failing line of an answer of an unknown tool.
 fn line_of(answer: &str) -> Option<&str> {
-    failure_in("t", &Arguments::read(r#"{"id":1}"#), answer).map(|failure| failure.line)
+    find_failure("t", &Arguments::parse(r#"{"id":1}"#), answer).map(|failure| failure.line)
 }
 
 #[test]
-fn errors_of_tools_that_nobody_knows_are_heard_by_their_shape() {
+fn errors_of_unknown_tools_are_recognised_by_their_form() {
     for (answer, line) in [
         (r#"{"code": 16, "message": "no active session"}"#, "no active session"),
         (r#"{"code": "FAILED_PRECONDITION", "message": "not a leader"}"#, "not a leader"),

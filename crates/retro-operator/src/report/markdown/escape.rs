@@ -1,74 +1,74 @@
-//! Texts of strangers as Markdown that says what they say and does nothing.
+//! Escapes text from runs so that Markdown shows it literally.
 //!
-//! **The need.** A report is pasted into pull requests and shown on pages. A text from a run must make no HTML, no image, no table
-//! cell and no heading there, and it must lead nobody anywhere: a link to a foreign place, a mention that notifies somebody,
-//! a reference that leaves a mark on another issue.
+//! **Requirement.** A report is pasted into pull requests and shown on pages. Text from a run must not produce HTML,
+//! images, table cells or headings there, and must not link anywhere: no URLs, no mentions that notify somebody, no
+//! issue references that leave a mark on another issue.
 //!
-//! **The design.** Escapes are enough for the syntax of Markdown, and no escape is for links: readers of Markdown look for
-//! addresses, mentions and references in the finished text, where an escaped character is itself again. Only code is left
-//! alone by all of them. So a word that could become a link is written as code, code stays code, and everything else is escaped.
+//! **Design.** Escaping is enough for Markdown syntax but not for automatic links: renderers look for URLs, mentions
+//! and references in the rendered text, after the escapes are gone. Only code spans are exempt from that. So a word
+//! that could become a link is written as a code span, code spans stay, and everything else is escaped.
 
-use crate::words;
+use crate::text;
 
-/// Where a text stands: in a table's cell, a `|` has to be escaped within code, too.
+/// The position of the text. In a table cell a `|` must be escaped even within code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// In a line of its own, or behind words of ours.
+pub(super) enum EscapeContext {
+    /// A line of its own, or the text after a label.
     Line,
-    /// In a cell of a table.
+    /// A table cell.
     Cell,
 }
 
 /// A part of a word.
 #[derive(Debug, Clone, Copy)]
-enum Part<'a> {
-    /// What stands between two runs of as many backticks.
+enum WordPart<'a> {
+    /// The text between two equally long runs of backticks.
     Code(&'a str),
     Plain(&'a str),
 }
 
-/// Returns a text on one line as Markdown that shows it and nothing more.
-pub(super) fn escape(text: &str, place: Place) -> String {
-    let text = words::line(text);
+/// Returns the text as one line of Markdown that shows it literally.
+pub(super) fn escape_markdown(text: &str, place: EscapeContext) -> String {
+    let text = text::single_line(text);
     let mut out = String::with_capacity(text.len());
     for (nth, (source, parts)) in split_words(&text).into_iter().enumerate() {
         if nth > 0 {
             out.push(' ');
         }
-        if parts.iter().any(|part| matches!(part, Part::Plain(plain) if could_link(plain))) {
+        if parts.iter().any(|part| matches!(part, WordPart::Plain(plain) if could_link(plain))) {
             push_code(&mut out, source, place);
             continue;
         }
         for part in parts {
             match part {
-                Part::Code(code) => push_code(&mut out, code, place),
-                Part::Plain(plain) if nth == 0 && place == Place::Line && opens_block(plain) => {
+                WordPart::Code(code) => push_code(&mut out, code, place),
+                WordPart::Plain(plain) if nth == 0 && place == EscapeContext::Line && opens_block(plain) => {
                     push_without_block(&mut out, plain);
                 }
-                Part::Plain(plain) => push_plain(&mut out, plain),
+                WordPart::Plain(plain) => push_plain(&mut out, plain),
             }
         }
     }
     out
 }
 
-/// Splits a line at its spaces, those within code apart: every word as it stands, and in parts.
-fn split_words(text: &str) -> Vec<(&str, Vec<Part<'_>>)> {
+/// Splits a line at spaces outside of code spans. Returns each word with its parts.
+fn split_words(text: &str) -> Vec<(&str, Vec<WordPart<'_>>)> {
     let mut words = Vec::new();
     let (mut parts, mut began, mut plain, mut at) = (Vec::new(), 0, 0, 0);
     while let Some(c) = text[at..].chars().next() {
         let run = count_backticks(&text[at..]);
         let code = (run > 0).then(|| find_code_end(text, at, run)).flatten();
         if c != ' ' && code.is_none() {
-            // Backticks without others to close them are backticks.
+            // Backticks without a closing run are literal.
             at += c.len_utf8().max(run);
             continue;
         }
         if plain < at {
-            parts.push(Part::Plain(&text[plain..at]));
+            parts.push(WordPart::Plain(&text[plain..at]));
         }
         if let Some(end) = code {
-            parts.push(Part::Code(&text[at + run..end]));
+            parts.push(WordPart::Code(&text[at + run..end]));
             at = end + run;
         } else {
             words.push((&text[began..at], std::mem::take(&mut parts)));
@@ -78,13 +78,13 @@ fn split_words(text: &str) -> Vec<(&str, Vec<Part<'_>>)> {
         plain = at;
     }
     if plain < at {
-        parts.push(Part::Plain(&text[plain..at]));
+        parts.push(WordPart::Plain(&text[plain..at]));
     }
     words.push((&text[began..at], parts));
     words
 }
 
-/// Where the run begins that closes the code which a run of backticks at `at` opens.
+/// Returns the offset of the run of backticks that closes the code span opened at `at`, if there is one.
 fn find_code_end(text: &str, at: usize, run: usize) -> Option<usize> {
     let mut from = at + run;
     while let Some(found) = text[from..].find('`') {
@@ -101,8 +101,8 @@ fn count_backticks(text: &str) -> usize {
     text.len() - text.trim_start_matches('`').len()
 }
 
-/// Whether some reader of Markdown would take a word, or a part of it, for an address, a mention, a reference to an issue,
-/// or mathematics.
+/// Returns true when some Markdown renderer could turn the word, or a part of it, into a URL, a mention, an issue
+/// reference or mathematics.
 fn could_link(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let refers = |sign: &str| {
@@ -118,19 +118,19 @@ fn could_link(word: &str) -> bool {
         || has_domain(word)
 }
 
-/// Whether it holds a point with something before it and a name of at least two letters behind it: `example.com`, and
-/// `main.rs`, which some take for a host of Serbia.
+/// Returns true when the word contains a dot between a name and at least two letters: `example.com`, but also
+/// `main.rs`, which some renderers take for a host name (`.rs` is Serbia's domain).
 fn has_domain(word: &str) -> bool {
     word.match_indices('.')
         .any(|(at, _)| at > 0 && word[at + 1..].chars().take_while(|c| c.is_alphabetic()).nth(1).is_some())
 }
 
-/// Writes code within backticks, one more than it holds in a row. In a cell it is cut at every `|`, which stands escaped
-/// between its parts: readers of tables do not agree on a `|` behind a backslash within code.
-fn push_code(out: &mut String, code: &str, place: Place) {
+/// Writes a code span whose fence is one backtick longer than any run in it. In a cell the span is split at every
+/// `|`, which is written escaped between the parts: renderers disagree about an escaped `|` inside a code span.
+fn push_code(out: &mut String, code: &str, place: EscapeContext) {
     match place {
-        Place::Line => push_code_span(out, code),
-        Place::Cell => {
+        EscapeContext::Line => push_code_span(out, code),
+        EscapeContext::Cell => {
             for (nth, part) in code.split('|').enumerate() {
                 if nth > 0 {
                     out.push_str("\\|");
@@ -146,7 +146,7 @@ fn push_code(out: &mut String, code: &str, place: Place) {
 fn push_code_span(out: &mut String, code: &str) {
     let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest + 1);
-    // A backtick beside the fence would be taken for a part of it; one space on either side is not shown.
+    // A backtick next to the fence would become part of it; Markdown strips one space on either side.
     let pad = if code.starts_with('`') || code.ends_with('`') { " " } else { "" };
     for piece in [fence.as_str(), pad, code, pad, fence.as_str()] {
         out.push_str(piece);
@@ -161,10 +161,10 @@ fn push_plain(out: &mut String, plain: &str) {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            // An escaped one could still close code.
+            // An escaped backtick could still close a code span.
             '`' => out.push_str("&#96;"),
             '\\' | '*' | '~' | '^' | '[' | ']' | '|' | '#' => out.extend(['\\', c]),
-            // Within a word it is no emphasis: names are full of it.
+            // Inside a word an underscore is no emphasis, and names are full of them.
             '_' if !is_inside_word(previous, rest.as_str()) => out.push_str("\\_"),
             c => out.push(c),
         }
@@ -176,7 +176,7 @@ fn is_inside_word(previous: Option<char>, rest: &str) -> bool {
     previous.is_some_and(char::is_alphanumeric) && rest.starts_with(char::is_alphanumeric)
 }
 
-/// Whether a first word would open a list, or underline what stands before it.
+/// Returns true when this word at the start of a line would begin a list or underline the line above.
 fn opens_block(word: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     matches!(word, "+")
@@ -185,7 +185,8 @@ fn opens_block(word: &str) -> bool {
         || word.strip_suffix(['.', ')']).is_some_and(is_number)
 }
 
-/// Its last character is escaped: that of a number is its point.
+/// Escapes the character that makes the word open a block: the first of a rule or underline, otherwise the last,
+/// which in `1.` is the dot.
 fn push_without_block(out: &mut String, word: &str) {
     let (head, tail) = word.split_at(word.len() - 1);
     if word.starts_with(['-', '=']) {

@@ -1,16 +1,16 @@
-# Names the agent's run in the message of every commit that it makes: Retro-Run: <workflow>/<run>, and beside it
-# Retro-Prompt-Version. Without RETRO_RUN_ID it does nothing. It needs git and a shell, not the program retro, and whatever
-# goes wrong here, the commit goes on with its message as it was.
+# Adds the trailers `Retro-Run: <workflow>/<run>` and `Retro-Prompt-Version` to the message of every commit that an agent
+# makes. Without RETRO_RUN_ID it does nothing. It needs git and a shell, but not the program retro. Whatever goes wrong
+# here, the commit continues with its message unchanged.
 #
-# This hook and not commit-msg, since agents like to pass --no-verify, which leaves that one out.
+# It is not a commit-msg hook, because agents like to pass --no-verify, which skips those.
 
-# The hook that was here before; what it says of the commit holds.
+# The hook that was here before; its exit status decides about the commit.
 before="${0%/*}/prepare-commit-msg.before-retro"
 if [ -x "$before" ]; then
     "$before" "$@" || exit
 fi
 
-# A name as the program takes it, which a line can carry: 1 to 256 bytes, no control characters, no space around it.
+# A name that the program accepts and that fits on a line: 1 to 256 bytes, no control characters, no surrounding space.
 valid() {
     [ -n "$1" ] && [ "$(printf %s "$1" | wc -c)" -le 256 ] || return 1
     case $1 in ' '* | *' ') return 1 ;; esac
@@ -18,20 +18,20 @@ valid() {
     ! printf %s "$1" | LC_ALL=C grep -q "$(printf '\302[\200-\237]')"
 }
 
-# Whether the message names the run already, in whichever line: those of squashed commits stand one below the other.
+# Succeeds if any line of the message names the run already: squashed commits leave several trailers.
 named() {
     key='[Rr][Ee][Tt][Rr][Oo]-[Rr][Uu][Nn][[:space:]]*:[[:space:]]*'
     LC_ALL=C sed -n "s/^$key//p" "$1" | LC_ALL=C sed 's/[[:space:]]*$//' | LC_ALL=C grep -Fxq -e "$2"
 }
 
-# Whether somebody wrote something. A trailer in a message that stayed empty, or in a template that nobody filled in, would
-# keep git from noticing it, and the commit would be made that was given up.
+# Succeeds if the message has text. With a trailer in an empty message or in an unchanged template, git would not notice
+# that the user gave the commit up, and would create it.
 written() {
     [ "$2" != template ] || return 1
     LC_ALL=C sed '/ -\{24\} >8 -\{24\}$/,$d' "$1" | git stripspace --strip-comments | grep -q .
 }
 
-# Whether commits are only moved: they stay those of the runs that made them.
+# Succeeds during a rebase or `git am`: commits that are only moved keep the run that made them.
 moving() {
     [ -d "$(git rev-parse --git-path rebase-merge)" ] || [ -d "$(git rev-parse --git-path rebase-apply)" ]
 }
@@ -39,7 +39,7 @@ moving() {
 name_run() {
     valid "${RETRO_RUN_ID:-}" || return
     run=$RETRO_RUN_ID
-    # Together they are one name to whoever reads it; a run's id alone will do where no other workflow has the same.
+    # The reader takes both together as one name; the run's id alone suffices if no other workflow has the same.
     if valid "${RETRO_WORKFLOW:-}" && valid "$RETRO_WORKFLOW/$run"; then
         run=$RETRO_WORKFLOW/$run
     fi
@@ -51,7 +51,7 @@ name_run() {
     if valid "${RETRO_PROMPT_VERSION:-}"; then
         set -- "$@" --trailer "Retro-Prompt-Version: $RETRO_PROMPT_VERSION"
     fi
-    # It writes another file and renames it: the message is whole before and after.
+    # Git writes a temporary file and renames it, so the message is never partial.
     git -c trailer.separators=: interpret-trailers --in-place --no-divider \
         --where end --if-exists add --if-missing add "$@" "$message"
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use retro_checker::{Checked, Floor, Operation};
+use retro_checker::{CheckReport, Operation, ProgressFloor};
 use retro_fault::{Label, Side};
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -28,7 +28,7 @@ pub(super) struct Driver {
     places: Vec<usize>,
     roles: &'static [&'static str],
     emitting: JoinSet<()>,
-    floor: Floor,
+    floor: ProgressFloor,
     /// Runs emitted of each workflow.
     runs: [u64; 3],
 }
@@ -45,7 +45,7 @@ impl Driver {
             places: Vec::new(),
             roles,
             emitting: JoinSet::new(),
-            floor: Floor::default(),
+            floor: ProgressFloor::default(),
             runs: [0; 3],
         };
         for place in 0..roles.len() {
@@ -68,7 +68,7 @@ impl Driver {
     }
 
     /// Waits until nothing is left to do, and judges.
-    pub(super) async fn end(mut self) -> (Checked, Vec<u64>) {
+    pub(super) async fn end(mut self) -> (CheckReport, Vec<u64>) {
         while let Some(emitted) = self.emitting.join_next().await {
             emitted.expect("every event is taken in the end");
         }
@@ -76,7 +76,7 @@ impl Driver {
         // A window takes what waits for it: ten runs, or all that came while another was open.
         self.floor.closed = self.runs.iter().filter(|runs| **runs >= 10).count() as u64;
         let checked = self.witness.judge(&self.fleet, &self.floor).await;
-        checked.assert();
+        checked.assert_sound();
         self.fleet.sound().await;
         let history = self.witness.history();
         let starts = history.operations.iter().filter(|done| {
@@ -134,7 +134,7 @@ impl Driver {
     async fn ready(&self, place: usize) {
         let begun = self.witness.begin(Operation::Start { target: self.target(place) });
         self.fleet.ready(self.places[place]).await;
-        begun.ok();
+        begun.finish_ok();
     }
 
     fn target(&self, place: usize) -> String {
@@ -196,7 +196,7 @@ impl Driver {
     async fn mended(&self, fault: &str, place: usize) {
         let begun = self.witness.begin(Operation::Mend { fault: fault.to_owned() });
         self.fleet.ready(self.places[place]).await;
-        begun.ok();
+        begun.finish_ok();
     }
 
     async fn all_mended(&self, fault: &str) {
@@ -204,7 +204,7 @@ impl Driver {
         for process in &self.places {
             self.fleet.ready(*process).await;
         }
-        begun.ok();
+        begun.finish_ok();
     }
 
     async fn kill_broker(&self) {
@@ -223,7 +223,7 @@ impl Driver {
     async fn terminate_backends(&self) {
         const TERMINATE: &str =
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'retro'";
-        self.fleet.postgres().execute(TERMINATE).await;
+        self.fleet.postgres().execute_sql(TERMINATE).await;
         self.witness.fault("backends_terminated", "every connection of the program");
         self.all_mended("backends_terminated").await;
     }
@@ -268,16 +268,17 @@ impl Driver {
 
     /// Whether this person was told that it is their doing, and not somebody's before them.
     async fn replays(&self, by: &str, letter: &str) -> bool {
-        let begun = self.witness.recorder.begin(by, Operation::Replay { letter: letter.to_owned() });
+        let begun =
+            self.witness.recorder.begin_operation(by, Operation::Replay { letter: letter.to_owned() });
         let ask =
             ["dead-letters", "replay", letter, "--by", by, "--reason", "the engine was mended", "-o", "json"];
         let answer = self.fleet.retro(&ask).await;
         let told: serde_json::Value = serde_json::from_str(&answer.out).unwrap_or_default();
         let done = told["did"] == "done";
         if done {
-            begun.ok();
+            begun.finish_ok();
         } else {
-            begun.failed(format!("{} {}", told["detail"], answer.err));
+            begun.finish_failed(format!("{} {}", told["detail"], answer.err));
         }
         done
     }

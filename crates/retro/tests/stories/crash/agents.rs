@@ -58,7 +58,7 @@ async fn script(ground: &mut Ground) {
     let key =
         WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new(TAUGHT).expect("a name") };
     let step = Step::new("deploy").expect("a name");
-    let candidates = ground.store().await.candidates(&key, &step, 0).await.expect("it can be read");
+    let candidates = ground.store().await.load_candidates(&key, &step, 0).await.expect("it can be read");
     let presentations: Vec<u64> = candidates.iter().map(|one| one.presentations).collect();
     assert_eq!(presentations, [Side::ALL.len() as u64], "once for each run, however often it asked");
 }

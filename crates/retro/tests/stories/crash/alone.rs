@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use retro_core::cancel::Attribution;
 use retro_core::id::Tenant;
-use retro_core::steer::Act;
 use retro_fault::Label;
-use retro_store::broker::{Feed, LossKey, StreamSight};
-use retro_store::keep::Stage;
-use retro_store::{Deed, Position, Redelivery, Store};
+use retro_store::broker::{LossKey, RepublishScope, StreamObservation};
+use retro_store::retention::RetentionStage;
+use retro_store::{AuditAction, DeliveryPosition, Redelivery, Store};
 use retro_store_postgres::PostgresStore;
 use retro_store_sqlite::SqliteStore;
 use tokio::process::Command;
@@ -82,10 +82,10 @@ async fn script(ground: &mut Ground) {
 async fn grown_old(store: &dyn Store, label: Label) {
     match label {
         // What a run said goes after its body.
-        Label::PurgeRunsCommit => purge(store, Stage::Bodies).await,
+        Label::PurgeRunsCommit => purge(store, RetentionStage::Bodies).await,
         Label::PurgeAttemptsCommit => {
             let (consumer, stream) = ("counter".to_owned(), "RETRO_INTAKE".to_owned());
-            let position = Position { consumer, stream, sequence: 1_000_000 };
+            let position = DeliveryPosition { consumer, stream, sequence: 1_000_000 };
             let message = Redelivery::new(position, b"a message of long ago", Timestamp::UNIX_EPOCH);
             store.begin_attempt(&message, 5).await.expect("it is counted");
         }
@@ -141,20 +141,22 @@ async fn open(database: &str) -> Arc<dyn Store> {
 async fn take(store: &dyn Store, label: Label) {
     match label {
         Label::NoteCommit => note(store).await,
-        Label::PurgeBodiesCommit => purge(store, Stage::Bodies).await,
-        Label::PurgeJournalsCommit => purge(store, Stage::Journals).await,
-        Label::PurgeRunsCommit => purge(store, Stage::Runs).await,
-        Label::PurgeEventsCommit => purge(store, Stage::Events).await,
-        Label::PurgeMessagesCommit => purge(store, Stage::Messages).await,
-        Label::PurgeAttemptsCommit => purge(store, Stage::Attempts).await,
+        Label::PurgeBodiesCommit => purge(store, RetentionStage::Bodies).await,
+        Label::PurgeJournalsCommit => purge(store, RetentionStage::Journals).await,
+        Label::PurgeRunsCommit => purge(store, RetentionStage::Runs).await,
+        Label::PurgeEventsCommit => purge(store, RetentionStage::Events).await,
+        Label::PurgeMessagesCommit => purge(store, RetentionStage::Messages).await,
+        Label::PurgeAttemptsCommit => purge(store, RetentionStage::Attempts).await,
         Label::LookCommit => look(store).await,
-        Label::NameWaitingCommit => store.name_waiting(LOOKED_AT, 1, &[]).await.expect("it is named"),
+        Label::NameWaitingCommit => {
+            store.record_waiting_messages(LOOKED_AT, 1, &[]).await.expect("it is named")
+        }
         Label::CloseLossesCommit => close_loss(store).await,
-        Label::CompareCommit => drop(store.begin_comparing(LOOKED_AT, 1, 0).await.expect("it is begun")),
-        Label::CheckedCommit => store.checked(LOOKED_AT, 1, 0).await.expect("it is remembered"),
+        Label::CompareCommit => drop(store.begin_reconciliation(LOOKED_AT, 1, 0).await.expect("it is begun")),
+        Label::CheckedCommit => store.record_reconciled(LOOKED_AT, 1, 0).await.expect("it is remembered"),
         Label::KeepVectorsCommit => embed(store).await,
         Label::ForgetVectorsCommit => {
-            store.forget_vectors("another", 0, ROWS).await.expect("they are forgotten");
+            store.purge_embeddings("another", 0, ROWS).await.expect("they are forgotten");
         }
         _ => claimed(store, label).await,
     }
@@ -162,9 +164,9 @@ async fn take(store: &dyn Store, label: Label) {
 
 /// What is kept of memories that lack a vector, if there are some.
 async fn embed(store: &dyn Store) {
-    let page = store.lacking_vectors("one", None, ROWS).await.expect("it is read");
-    let made: Vec<_> = page.lacking.into_iter().map(|one| (one, vec![1, 2])).collect();
-    store.keep_vectors("one", &made).await.expect("they are kept");
+    let page = store.list_missing_embeddings("one", None, ROWS).await.expect("it is read");
+    let made: Vec<_> = page.missing.into_iter().map(|one| (one, vec![1, 2])).collect();
+    store.store_embeddings("one", &made).await.expect("they are kept");
 }
 
 /// A stream of no broker.
@@ -174,37 +176,47 @@ async fn look(store: &dyn Store) {
     let known_before = store.load_stream(LOOKED_AT).await.expect("it is read");
     let (stream, made) = (LOOKED_AT.to_owned(), "then".to_owned());
     let (anchor, anchor_before) = (None, None);
-    let sight =
-        StreamSight { stream, known_before, made, first: 1, last: 0, anchor, anchor_before, handled: 0 };
-    store.record_sight(&sight, &[], Feed::Nothing).await.expect("it is looked at");
+    let sight = StreamObservation {
+        stream,
+        known_before,
+        created: made,
+        first: 1,
+        last: 0,
+        anchor,
+        anchor_before,
+        handled: 0,
+    };
+    store.record_observation(&sight, &[], RepublishScope::Nothing).await.expect("it is looked at");
 }
 
 /// A loss that nobody has told of.
 async fn close_loss(store: &dyn Store) {
     let key = LossKey { stream: LOOKED_AT.to_owned(), number: 1, first: 1 };
     let at = "2026-11-20T10:00:00Z".parse().expect("a moment");
-    let act = Act { by: "ana".to_owned(), reason: "nothing was lost".to_owned(), at };
+    let act = Attribution { by: "ana".to_owned(), reason: "nothing was lost".to_owned(), at };
     store.close_losses(&[key], &act).await.expect("it is closed");
 }
 
 async fn claimed(store: &dyn Store, label: Label) {
     // One that died holds its claim for a second at most, and another investigation may be free meanwhile.
-    let Some(claim) = store.claim("alone", 1).await.expect("it can be read") else { return };
+    let Some(claim) = store.claim_investigation("alone", 1).await.expect("it can be read") else { return };
     let done = match label {
-        Label::HeartbeatCommit => store.heartbeat(&claim, 1).await,
-        Label::RetryCommit => store.retry_later(&claim, 0, "the test wants it so").await,
-        _ => store.release(&claim).await,
+        Label::HeartbeatCommit => store.extend_lease(&claim, 1).await,
+        Label::RetryCommit => store.schedule_retry(&claim, 0, "the test wants it so").await,
+        _ => store.release_claim(&claim).await,
     };
     done.expect("the claim is its own");
 }
 
-async fn purge(store: &dyn Store, stage: Stage) {
-    store.purge(stage, 0, ROWS).await.expect("it is purged");
+async fn purge(store: &dyn Store, stage: RetentionStage) {
+    store.purge_stage(stage, 0, ROWS).await.expect("it is purged");
 }
 
 async fn note(store: &dyn Store) {
     let at = "2026-11-20T10:00:00Z".parse().expect("a moment");
-    let act = Act { by: "ann".to_owned(), reason: "to see".to_owned(), at };
-    let noted = store.note(&Tenant::default_tenant(), &[Uuid::nil()], Deed::ReadRaw, &act, None).await;
+    let act = Attribution { by: "ann".to_owned(), reason: "to see".to_owned(), at };
+    let noted = store
+        .record_audit_rows(&Tenant::default_tenant(), &[Uuid::nil()], AuditAction::ReadRaw, &act, None)
+        .await;
     noted.expect("it is written down");
 }

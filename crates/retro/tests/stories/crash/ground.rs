@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::time::Instant;
 
 use retro_bus::{Bus, BusConfig, Role};
-use retro_checker::{Begun, Event, Floor, Operation};
+use retro_checker::{Event, Operation, PendingOperation, ProgressFloor};
 use retro_core::id::Tenant;
 use retro_fault::{Label, Side};
 use retro_store::DeadLetterFilter;
@@ -22,8 +22,8 @@ const POLICY: &str = "[policy]\nthreshold_runs = 3\nsample_permille = 1000\nsamp
 const QUICK: [(&str, &str); 4] = [
     ("RETRO_ACK_WAIT_S", "1"),
     ("RETRO_LEASE_S", "1"),
-    ("RETRO_RETRY_FIRST_MS", "10"),
-    ("RETRO_REVIEW_WAIT_S", "0"),
+    ("RETRO_RETRY_INITIAL_MS", "10"),
+    ("RETRO_REVIEW_DEBOUNCE_S", "0"),
 ];
 
 /// The counter panics over a message with these words.
@@ -199,25 +199,32 @@ impl Ground {
         for event in events {
             let begun = self.hands_over("an engine", workflow, event);
             self.publish("default", workflow, event).await;
-            begun.ok();
+            begun.finish_ok();
             self.published += 1;
         }
     }
 
     /// Somebody hands an event over, which the history is told: an engine, or a person who has mended a letter.
-    pub(super) fn hands_over(&self, who: &str, workflow: &str, event: &Value) -> Begun {
-        let event = Event::of("default", workflow, event.to_string().as_bytes());
-        self.witness.recorder.begin(who, Operation::Emit { road: "nats".to_owned(), events: vec![event] })
+    pub(super) fn hands_over(&self, who: &str, workflow: &str, event: &Value) -> PendingOperation {
+        let event = Event::from_payload("default", workflow, event.to_string().as_bytes());
+        self.witness
+            .recorder
+            .begin_operation(who, Operation::Emit { road: "nats".to_owned(), events: vec![event] })
     }
 
     /// What the broker holds as acknowledged is in the database: counted, or a dead letter. Asked while nobody works, and
     /// only where nobody else publishes.
     pub(super) async fn nothing_is_acknowledged_too_early(&self) {
         let (bus, store, tenant) = (self.bus().await, self.store().await, Tenant::default_tenant());
-        let intake = Role::Counter.durable().expect("it consumes");
-        let pending = bus.backlog(intake.stream, intake.name).await.expect("the broker answers");
-        let counted: u64 =
-            store.workflows(&tenant).await.expect("it can be read").iter().map(|row| row.state.counted).sum();
+        let intake = Role::Counter.durable_consumer().expect("it consumes");
+        let pending = bus.count_unacknowledged(intake.stream, intake.name).await.expect("the broker answers");
+        let counted: u64 = store
+            .list_workflows(&tenant)
+            .await
+            .expect("it can be read")
+            .iter()
+            .map(|row| row.state.counted)
+            .sum();
         let letters = self.letters().await;
         let (acknowledged, kept) = (self.published - pending, counted + letters);
         assert!(acknowledged <= kept, "{acknowledged} events are acknowledged and {kept} are stored");
@@ -226,7 +233,7 @@ impl Ground {
     /// How many dead letters there are.
     pub(super) async fn letters(&self) -> u64 {
         let every = DeadLetterFilter { limit: 1000, ..DeadLetterFilter::default() };
-        let letters = self.store().await.dead_letters(&Tenant::default_tenant(), &every).await;
+        let letters = self.store().await.list_dead_letters(&Tenant::default_tenant(), &every).await;
         letters.expect("it can be read").len() as u64
     }
 
@@ -240,15 +247,15 @@ impl Ground {
     pub(super) async fn finished(&mut self, workflow: &str, runs: u64) {
         let (store, tenant) = (self.store().await, Tenant::default_tenant());
         self.until(&format!("{workflow} is done"), async || {
-            let rows = store.workflows(&tenant).await.ok()?;
+            let rows = store.list_workflows(&tenant).await.ok()?;
             let row = rows.iter().find(|row| row.key.workflow.as_str() == workflow)?;
             assert!(
                 row.state.counted <= runs,
                 "{workflow}: {} runs are counted, {runs} were emitted",
                 row.state.counted
             );
-            let closed = row.state.counted == runs && !row.state.open && row.state.window() < RUNS;
-            (closed && store.health().await.ok()?.outbox_unsent == 0).then_some(())
+            let closed = row.state.counted == runs && !row.state.open && row.state.window_size() < RUNS;
+            (closed && store.load_health().await.ok()?.outbox_unsent == 0).then_some(())
         })
         .await;
         self.recovered();
@@ -258,15 +265,17 @@ impl Ground {
     async fn end(mut self) -> String {
         self.still().await;
         let bus = self.bus().await;
-        for durable in Role::ALL.into_iter().filter_map(Role::durable) {
-            let pending = async || (bus.backlog(durable.stream, durable.name).await.ok()? == 0).then_some(());
+        for durable in Role::ALL.into_iter().filter_map(Role::durable_consumer) {
+            let pending = async || {
+                (bus.count_unacknowledged(durable.stream, durable.name).await.ok()? == 0).then_some(())
+            };
             self.until(&format!("{} has nothing pending", durable.name), pending).await;
         }
         self.sound().await;
         // At least a window was learnt from, and whoever is to die has died at every point.
-        let floor = Floor { counted: RUNS, closed: 1, ..Floor::default() };
+        let floor = ProgressFloor { counted: RUNS, closed: 1, ..ProgressFloor::default() };
         let floor = floor.with_fault("crash", self.table.len() as u64);
-        self.witness.judge(&self.fleet, &floor).await.assert();
+        self.witness.judge(&self.fleet, &floor).await.assert_sound();
         let export = self.export().await;
         self.fleet.stop_up().await;
         self.fleet.stop_all().await;

@@ -1,7 +1,7 @@
 //! What became of runs: the event, the runs behind it, and the credit.
 
 use retro_core::id::{MemoryId, Tenant};
-use retro_core::memory::Cause;
+use retro_core::memory::ChangeCause;
 use retro_fault::Label;
 
 use super::ground::{Ground, Point, RUNS, tell};
@@ -57,8 +57,8 @@ async fn credited(ground: &Ground, memory: MemoryId) {
     let (store, tenant) = (ground.store().await, Tenant::default_tenant());
     ground
         .until("it is credited", async || {
-            let history = store.history(&tenant, memory).await.ok()?;
-            history.iter().any(|change| matches!(change.cause, Cause::Outcome { .. })).then_some(())
+            let history = store.list_memory_changes(&tenant, memory).await.ok()?;
+            history.iter().any(|change| matches!(change.cause, ChangeCause::Outcome { .. })).then_some(())
         })
         .await;
 }

@@ -1,12 +1,12 @@
 //! Commands of people and of whoever emits by hand. A command that died is given again.
 
 use jiff::Timestamp;
-use retro_core::count::{Arrival, decide};
+use retro_core::count::{Arrival, count_arrivals};
 use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
 use retro_core::{investigate, sample};
 use retro_fault::Label;
-use retro_store::{IncomingBody, IncomingRun, Sampling, Store};
+use retro_store::{DrawnSample, IncomingBody, IncomingRun, Store};
 use serde_json::json;
 
 use super::ground::{Ground, Point, RUNS, tell};
@@ -109,17 +109,17 @@ pub(super) async fn under_way(store: &dyn Store, workflow: &str) -> String {
     let now: Timestamp = "2026-11-20T10:00:00Z".parse().expect("a moment");
     // A claim whose holder dies has spent an attempt.
     let policy = Policy { threshold_runs: 3, investigation_attempts_max: 20, ..Policy::default() };
-    let count = |facts, arrivals: &[Arrival]| decide(facts, arrivals, &policy, now);
-    store.count(&batch, &[], &count).await.expect("counting");
-    let rows = store.retrospectives(&key.tenant, None, 1000).await.expect("listing");
+    let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, now);
+    store.count_runs(&batch, &[], &count).await.expect("counting");
+    let rows = store.list_retrospectives(&key.tenant, None, 1000).await.expect("listing");
     let of_this = rows.into_iter().find(|row| row.retrospective.key == key);
     let id = of_this.expect("one was opened").retrospective.id;
     let draw = |due: &retro_core::retrospective::Retrospective, window: Vec<u64>| {
-        let sample = sample::draw(due.id, window, &due.policy);
-        let first = investigate::next(&sample, &[]);
-        Sampling { sample, first }
+        let sample = sample::draw_sample(due.id, window, &due.policy);
+        let first = investigate::decide_next_stage(&sample, &[]);
+        DrawnSample { sample, first }
     };
-    store.sample(&key.tenant, id, &draw).await.expect("sampling");
+    store.draw_sample(&key.tenant, id, &draw).await.expect("sampling");
     id.to_string()
 }
 

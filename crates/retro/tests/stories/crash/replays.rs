@@ -64,7 +64,7 @@ async fn script(ground: &mut Ground) {
                     ground.ask(&[&mend[..], &why[..]].concat()).await;
                     let mut mended = unreadable(&workflow);
                     mended["data"]["run_id"] = json!("r");
-                    ground.hands_over("ann", &workflow, &mended).ok();
+                    ground.hands_over("ann", &workflow, &mended).finish_ok();
                 }
                 ground.arm(point);
                 ground.ask(if label == Label::BatchStepCommit { &many } else { &one }).await;

@@ -1,8 +1,8 @@
 //! The road of a review: from the stream to a rule, and a person's word for one.
 
 use retro_core::id::{MemoryId, Tenant};
-use retro_core::memory::Cause;
-use retro_events::github::{Association, Comment, GithubData, Happened, Person};
+use retro_core::memory::ChangeCause;
+use retro_events::github::{AuthorAssociation, Comment, GithubData, Person, RepositoryEvent};
 use retro_fault::{Label, Side};
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ async fn script(ground: &mut Ground) {
     for point in Point::of(&LABELS) {
         let repo = format!("acme/{}", point.workflow());
         if point.label == Label::PromoteCommit {
-            ground.say("default", &point.word(), &asked(&repo, Association::None)).await;
+            ground.say("default", &point.word(), &asked(&repo, AuthorAssociation::None)).await;
             let id = rule(ground, &repo, "tentative").await;
             let promote = ["rules", "promote", &id, "--by", "ada", "--reason", "it is our rule"];
             ground.given_twice(point, &promote).await;
@@ -42,7 +42,7 @@ async fn script(ground: &mut Ground) {
         if !of_runs {
             ground.arm(point);
         }
-        ground.say("default", &point.word(), &asked(&repo, Association::Member)).await;
+        ground.say("default", &point.word(), &asked(&repo, AuthorAssociation::Member)).await;
         if of_runs {
             let id = rule(ground, &repo, "active").await;
             let runs = using(ground, &point.workflow(), &repo).await;
@@ -79,8 +79,8 @@ async fn credited(ground: &Ground, id: &str) {
     let id: MemoryId = id.parse().expect("an id");
     ground
         .until("the rule is credited", async || {
-            let history = store.history(&tenant, id).await.ok()?;
-            let credits = history.iter().filter(|change| matches!(change.cause, Cause::Run { .. }));
+            let history = store.list_memory_changes(&tenant, id).await.ok()?;
+            let credits = history.iter().filter(|change| matches!(change.cause, ChangeCause::Run { .. }));
             (credits.count() == 2).then_some(())
         })
         .await;
@@ -99,7 +99,7 @@ async fn rule(ground: &Ground, repo: &str, status: &str) -> String {
 }
 
 /// Somebody asks for something in the conversation of a pull request.
-fn asked(repo: &str, association: Association) -> GithubData {
+fn asked(repo: &str, association: AuthorAssociation) -> GithubData {
     let comment = Comment {
         id: 11,
         by: Some(Person { login: "ann".to_owned(), bot: false }),
@@ -115,6 +115,6 @@ fn asked(repo: &str, association: Association) -> GithubData {
         changed_at: None,
         url: None,
     };
-    let what = Happened::IssueComment { action: "created".to_owned(), number: 7, comment };
+    let what = RepositoryEvent::IssueComment { action: "created".to_owned(), number: 7, comment };
     GithubData { repo: repo.to_owned(), host: "github.com".to_owned(), sender: None, what }
 }

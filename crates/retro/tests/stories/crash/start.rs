@@ -62,7 +62,7 @@ async fn made_differently(ground: &Ground) {
     let config = BusConfig { sizes, ..BusConfig::new(ground.nats_url(), "test") };
     let bus = Bus::connect(config).await.expect("an address");
     ground.until("the broker answers", async || bus.is_connected().then_some(())).await;
-    topology::ensure(&bus, Duration::from_secs(7)).await.expect("the broker makes them");
+    topology::ensure_topology(&bus, Duration::from_secs(7)).await.expect("the broker makes them");
 }
 
 impl Ground {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use retro_core::id::Tenant;
-use retro_core::retrospective::State;
+use retro_core::retrospective::RetrospectiveState;
 
 use super::{all_is_well, drawn, each_said_once};
 use crate::world::{World, mending};
@@ -59,10 +59,10 @@ async fn a_broker_killed_while_runs_are_learned_from_changes_nothing_of_what_is_
 async fn kill_while_learning(world: &World, batches: u64) -> bool {
     let store = world.store().await;
     let look = async || {
-        let rows = store.retrospectives(&Tenant::default_tenant(), None, 1000).await.ok()?;
+        let rows = store.list_retrospectives(&Tenant::default_tenant(), None, 1000).await.ok()?;
         let in_state = |state| rows.iter().filter(|row| row.retrospective.state == state).count();
-        let under_way = in_state(State::Investigating) + in_state(State::Settling);
-        let over = in_state(State::Closed) as u64 == batches * WORKFLOWS;
+        let under_way = in_state(RetrospectiveState::Investigating) + in_state(RetrospectiveState::Settling);
+        let over = in_state(RetrospectiveState::Closed) as u64 == batches * WORKFLOWS;
         (under_way > 0 || over).then_some(under_way)
     };
     let under_way =

@@ -80,7 +80,7 @@ async fn a_lease_is_kept_and_lost_by_the_databases_clock_alone() {
     // As if so much time had gone by at the database, and nowhere else.
     let gone_by =
         format!("UPDATE investigations SET lease_ms = lease_ms - {LEASE_S} * 1000 WHERE number = 1");
-    fleet.postgres().execute(&gone_by).await;
+    fleet.postgres().execute_sql(&gone_by).await;
     fleet.still().await;
     assert!(drawn(&fleet).await[0].1[0] >= 2, "it was taken over");
     let told = fleet.whole_log().len();
@@ -101,7 +101,7 @@ struct Lease {
 }
 
 async fn lease(fleet: &Fleet) -> Lease {
-    let rows = fleet.postgres().execute(
+    let rows = fleet.postgres().execute_sql(
         "SELECT token, lease_ms, lease_ms - floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
          FROM investigations WHERE number = 1",
     );

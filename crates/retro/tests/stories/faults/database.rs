@@ -59,8 +59,8 @@ async fn emitted(emitters: Vec<JoinHandle<std::io::Result<Output>>>) {
 /// How much was done so far: runs counted, retrospectives opened, results and changes written.
 async fn progress(store: &dyn Store) -> Option<u64> {
     let tenant = Tenant::default_tenant();
-    let counted: u64 = store.workflows(&tenant).await.ok()?.iter().map(|row| row.state.counted).sum();
-    let rows = store.retrospectives(&tenant, None, 1000).await.ok()?;
+    let counted: u64 = store.list_workflows(&tenant).await.ok()?.iter().map(|row| row.state.counted).sum();
+    let rows = store.list_retrospectives(&tenant, None, 1000).await.ok()?;
     let learned = rows.iter().map(|row| u64::from(row.investigated + row.changes) + 1).sum::<u64>();
     Some(counted + learned)
 }
@@ -76,7 +76,7 @@ async fn with_every_backend_terminated_again_and_again_each_run_is_counted_and_l
         // A look of our own may be among those that are ended.
         let on = async || progress(&*store).await.filter(|now| *now > done);
         done = fleet.until_looked_every(LOOK_EVERY, "something was done since", on).await;
-        let rows = fleet.postgres().execute(
+        let rows = fleet.postgres().execute_sql(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'retro'",
         );
         ended += rows.await[0][0].as_deref().expect("a count").parse::<u64>().expect("a number");

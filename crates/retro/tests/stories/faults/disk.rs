@@ -36,7 +36,7 @@ async fn a_broker_whose_disk_is_full_loses_nothing_that_it_took_and_goes_on_when
         (status == 503).then_some(told)
     });
     let told = told.await;
-    assert!(told.contains("no room") && told.contains(&*world.data().to_string_lossy()), "{told}");
+    assert!(told.contains("disk is full") && told.contains(&*world.data().to_string_lossy()), "{told}");
     let file = world.write_events("one.jsonl", &[heavy(taken)]);
     let emitted = world.retro(&["emit", &file]).await;
     assert!(emitted.code == Some(1) && emitted.err.contains("disk"), "{emitted:?}");

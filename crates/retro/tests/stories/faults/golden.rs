@@ -27,7 +27,7 @@ async fn the_first_roads_file_is_migrated_and_its_life_goes_on() {
     let folder = ServerConfig { binary: None, data_dir: world.data().join("nats"), port: None };
     let broker = NatsServer::start(folder).await.expect("a nats-server; run .ci/install-tools");
     fill(broker.url()).await;
-    broker.stop().await;
+    broker.shut_down().await;
     world.up_with(&[("RETRO_CONFIG", &config)]).await;
     went_on(&world).await;
     world.stop().await;
@@ -96,8 +96,8 @@ async fn with_the_first_roads_rows() -> Fleet {
     fleet.start_database().await;
     let tables =
         std::fs::read_to_string(project("migrations/postgres/0001_one_road.sql")).expect("a migration");
-    fleet.postgres().execute(&tables).await;
-    fleet.postgres().execute(&golden_text("rows.sql.zst")).await;
+    fleet.postgres().execute_sql(&tables).await;
+    fleet.postgres().execute_sql(&golden_text("rows.sql.zst")).await;
     fleet.start_broker().await;
     fleet
 }
@@ -201,7 +201,7 @@ fn notice_is_read(prefix: &str, count: usize) {
     assert_eq!(messages.len(), count);
     for message in messages {
         let read: Message = serde_json::from_slice(&message.payload).expect("a notice");
-        assert_eq!(subject::of_message(&read), message.subject);
+        assert_eq!(subject::message_subject(&read), message.subject);
         assert_eq!(message.header("Nats-Msg-Id"), Some(read.id.to_string().as_str()));
         let written = serde_json::to_string(&read).expect("plain data");
         assert_eq!(written, String::from_utf8_lossy(&message.payload));
@@ -222,7 +222,7 @@ fn an_event_of_the_first_road_is_read_in_either_mode_and_refused_for_the_same_re
             delivered: 1,
             stored_at: "2026-11-20T16:40:00Z".parse().expect("a moment"),
         };
-        match run_completed::read(&delivery, &Default::default()) {
+        match run_completed::parse_delivery(&delivery, &Default::default()) {
             Ok(_) if is_binary => binary += 1,
             Ok(_) => structured += 1,
             Err(rejection) => refused.push(rejection.code.as_str()),

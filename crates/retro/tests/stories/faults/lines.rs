@@ -1,6 +1,6 @@
 //! Answers that get lost on the line between the program and its broker.
 
-use retro_checker::Floor;
+use retro_checker::ProgressFloor;
 use serde_json::{Value, json};
 
 use super::{all_is_well, each_said_once, intake_is_drained, payloads};
@@ -50,8 +50,8 @@ async fn acks(kind: Kind) {
     println!("{} acknowledgements lost, {deliveries} deliveries of {RUNS} events", line.lost());
     all_is_well(&fleet, RUNS).await;
     each_said_once(&fleet).await;
-    let floor = Floor { counted: RUNS, closed: RUNS / 10, ..Floor::default() };
-    witness.judge(&fleet, &floor.with_fault("cut", 1)).await.assert();
+    let floor = ProgressFloor { counted: RUNS, closed: RUNS / 10, ..ProgressFloor::default() };
+    witness.judge(&fleet, &floor.with_fault("cut", 1)).await.assert_sound();
     fleet.stop_all().await;
 }
 

@@ -12,7 +12,7 @@ mod stopped;
 
 use std::collections::BTreeSet;
 
-use retro_checker::Floor;
+use retro_checker::ProgressFloor;
 use retro_core::id::Tenant;
 use serde_json::{Value, json};
 
@@ -37,11 +37,11 @@ async fn all_is_well(world: &World, runs: u64) -> Value {
     assert_eq!(world.ask(&["dead-letters", "list"]).await, json!([]), "{}", world.log());
     let memories = world.ask(&["memories", "list"]).await;
     assert!(!items(&memories).is_empty(), "something was learned");
-    let health = world.store().await.health().await.expect("it can be read");
+    let health = world.store().await.load_health().await.expect("it can be read");
     assert_eq!(health.outbox_unsent, 0);
-    let floor = Floor { counted: runs, closed: runs / 10, ..Floor::default() };
+    let floor = ProgressFloor { counted: runs, closed: runs / 10, ..ProgressFloor::default() };
     let mut witness = Witness::of(world, &world.path(&format!("history-of-{runs}.jsonl"))).await;
-    witness.judge(world, &floor).await.assert();
+    witness.judge(world, &floor).await.assert_sound();
     checked
 }
 
@@ -76,12 +76,13 @@ async fn each_said_once(world: &World) -> usize {
 async fn drawn(world: &World) -> Vec<(Value, Vec<u64>)> {
     let store = world.store().await;
     let tenant = Tenant::default_tenant();
-    let rows = store.retrospectives(&tenant, None, 1000).await.expect("it can be read");
+    let rows = store.list_retrospectives(&tenant, None, 1000).await.expect("it can be read");
     let mut drawn = Vec::new();
     for row in rows {
         let id = row.retrospective.id;
-        let detail = store.retrospective(&tenant, id).await.expect("it can be read").expect("it was listed");
-        let report = store.report(&tenant, id).await.expect("it can be read");
+        let detail =
+            store.find_retrospective(&tenant, id).await.expect("it can be read").expect("it was listed");
+        let report = store.find_report(&tenant, id).await.expect("it can be read");
         let report =
             report.map(|report| serde_json::to_value(report).expect("plain data")).unwrap_or_default();
         let attempts = report["investigations"].as_array().into_iter().flatten();

@@ -1,6 +1,6 @@
 //! A relay that is stopped in the very step in which it says something, until another has said it.
 
-use retro_checker::Floor;
+use retro_checker::ProgressFloor;
 
 use super::{all_is_well, each_said_once, payloads};
 use crate::world::{Fleet, Kind, Witness, mending};
@@ -29,8 +29,8 @@ async fn a_relay_that_wakes_up_within_its_step_says_nothing_that_was_not_said() 
         fleet.ready(zombie).await;
         engine.emit("more", &payloads(&mending("more", "deploy_service", 0..RUNS))).await;
         all_is_well(&fleet, 2 * RUNS).await;
-        let floor = Floor { counted: 2 * RUNS, closed: 2, ..Floor::default() };
-        witness.judge(&fleet, &floor.with_fault("stop", 1)).await.assert();
+        let floor = ProgressFloor { counted: 2 * RUNS, closed: 2, ..ProgressFloor::default() };
+        witness.judge(&fleet, &floor.with_fault("stop", 1)).await.assert_sound();
         assert_eq!(
             each_said_once(&fleet).await,
             2 * before.1,

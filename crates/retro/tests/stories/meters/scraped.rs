@@ -56,7 +56,7 @@ pub(super) fn described(name: &str) -> Option<&'static Described> {
     let ends = ["", "_bucket", "_sum", "_count"];
     ALL.iter().find(|one| {
         let own = one.prometheus_name();
-        let ends = if one.kind == Kind::Spread { &ends[..] } else { &ends[..1] };
+        let ends = if one.kind == Kind::Histogram { &ends[..] } else { &ends[..1] };
         ends.iter().any(|end| name.strip_suffix(end) == Some(own.as_str()))
     })
 }
@@ -72,9 +72,9 @@ pub(super) fn names_in(expression: &str) -> impl Iterator<Item = &str> {
 
 fn word(kind: Kind) -> &'static str {
     match kind {
-        Kind::Count => "counter",
-        Kind::Spread => "histogram",
-        Kind::Level => "gauge",
+        Kind::Counter => "counter",
+        Kind::Histogram => "histogram",
+        Kind::Gauge => "gauge",
     }
 }
 

@@ -13,7 +13,7 @@ const REPO: &str = "acme/shop";
 async fn bridged() -> World {
     let mut world = World::empty();
     world.write_policy(POLICY);
-    world.up_with(&[&BRIDGED[..], &[("RETRO_REVIEW_WAIT_S", "1")]].concat()).await;
+    world.up_with(&[&BRIDGED[..], &[("RETRO_REVIEW_DEBOUNCE_S", "1")]].concat()).await;
     world
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use retro_core::id::Tenant;
 
-use super::{PATIENCE, World};
+use super::{TEST_TIMEOUT, World};
 
 /// How often is looked, unless a test wants to hit a moment.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -18,7 +18,7 @@ impl World {
         let tenant = Tenant::new(tenant).expect("a name");
         let what = format!("{runs} counted runs of {tenant}");
         self.until(&what, async || {
-            let rows = store.workflows(&tenant).await.ok()?;
+            let rows = store.list_workflows(&tenant).await.ok()?;
             let counted: u64 = rows.iter().map(|row| row.state.counted).sum();
             assert!(counted <= runs, "{counted} runs of {tenant} are counted, {runs} were emitted");
             (counted == runs).then_some(())
@@ -30,14 +30,14 @@ impl World {
     pub(crate) async fn still(&self) {
         let store = self.store().await;
         self.until("nothing is left to do", async || {
-            for tenant in store.tenants().await.ok()? {
-                let rows = store.workflows(&tenant).await.ok()?;
-                if rows.iter().any(|row| row.state.open || row.state.window() >= 10) {
+            for tenant in store.list_tenants().await.ok()? {
+                let rows = store.list_workflows(&tenant).await.ok()?;
+                if rows.iter().any(|row| row.state.open || row.state.window_size() >= 10) {
                     return None;
                 }
             }
             // Last: whoever closes a retrospective says so in the same transaction.
-            (store.health().await.ok()?.outbox_unsent == 0).then_some(())
+            (store.load_health().await.ok()?.outbox_unsent == 0).then_some(())
         })
         .await;
     }
@@ -63,8 +63,8 @@ impl World {
                 }
             }
         };
-        let found = tokio::time::timeout(PATIENCE, looking).await;
-        found.unwrap_or_else(|_| panic!("not within {} s: {what}\n{}", PATIENCE.as_secs(), self.log()))
+        let found = tokio::time::timeout(TEST_TIMEOUT, looking).await;
+        found.unwrap_or_else(|_| panic!("not within {} s: {what}\n{}", TEST_TIMEOUT.as_secs(), self.log()))
     }
 
     /// Waits until the program has told something.

@@ -4,17 +4,17 @@ use std::ops::Deref;
 use std::process::Stdio;
 use std::time::Duration;
 
-use retro_bus::server::State as BrokerState;
+use retro_bus::server::ServerState as BrokerState;
 use retro_bus::{NatsServer, ServerConfig};
 use retro_testkit::TestPostgres;
 use tokio::process::Child;
 
 use super::process::{freeze, holds_write_lock, interrupt, is_stopped, kill_at_once, terminate, wake};
-use super::{PATIENCE, QUICK, World, carry_out, free_port};
+use super::{QUICK, TEST_TIMEOUT, World, carry_out, free_port};
 
 /// What a fleet waits for half a minute in production, it waits for a second or two.
 const IMPATIENT: [(&str, &str); 3] =
-    [("RETRO_ACK_WAIT_S", "2"), ("RETRO_RETRY_FIRST_MS", "100"), ("RETRO_LEASE_S", "2")];
+    [("RETRO_ACK_WAIT_S", "2"), ("RETRO_RETRY_INITIAL_MS", "100"), ("RETRO_LEASE_S", "2")];
 
 /// What processes know the broker by before it is there, and after it has lost its disk.
 const CREDENTIAL: &str = "known-to-every-process-of-the-fleet";
@@ -108,9 +108,9 @@ impl Fleet {
         let broker = self.broker.as_ref().expect("it runs");
         let killed = broker.pid().expect("it is healthy before it is killed");
         kill_at_once(killed);
-        let mut state = broker.watch();
+        let mut state = broker.subscribe_state();
         let back = state.wait_for(|state| matches!(state, BrokerState::Healthy { pid } if *pid != killed));
-        let back = tokio::time::timeout(PATIENCE, back).await;
+        let back = tokio::time::timeout(TEST_TIMEOUT, back).await;
         back.expect("a killed broker is started again").expect("its supervisor lives");
     }
 
@@ -130,7 +130,7 @@ impl Fleet {
 
     /// Ends the broker and removes everything that it had: a new disk.
     pub(crate) async fn wipe_broker(&mut self) {
-        self.broker.take().expect("it runs").stop().await;
+        self.broker.take().expect("it runs").shut_down().await;
         std::fs::remove_dir_all(self.world.path("nats")).expect("it is there");
     }
 
@@ -321,7 +321,7 @@ impl Fleet {
     /// Waits until a process has ended; returns its exit code, and `None` when a signal did it.
     pub(crate) async fn ended(&mut self, nth: usize) -> Option<i32> {
         let mut process = self.processes[nth].process.take().expect("it runs");
-        let status = tokio::time::timeout(PATIENCE, process.wait()).await;
+        let status = tokio::time::timeout(TEST_TIMEOUT, process.wait()).await;
         let what = &self.processes[nth].roles;
         let status = status.unwrap_or_else(|_| panic!("{what} does not stop:\n{}", self.world.log()));
         status.expect("our own child").code()
@@ -366,7 +366,7 @@ impl Fleet {
             }
         }
         if let Some(broker) = self.broker.take() {
-            broker.stop().await;
+            broker.shut_down().await;
         }
     }
 }

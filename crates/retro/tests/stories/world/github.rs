@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use retro_checker::{Source, Stored};
-use retro_testkit::signature;
+use retro_checker::{StateSource, StoredMessage};
+use retro_testkit::sign_webhook;
 use serde_json::{Value, json};
 
 use super::World;
@@ -77,21 +77,22 @@ impl World {
             .header("Content-Type", "application/json")
             .header("X-GitHub-Event", event)
             .header("X-GitHub-Delivery", delivery)
-            .header("X-Hub-Signature-256", signature(secret, body))
+            .header("X-Hub-Signature-256", sign_webhook(secret, body))
             .body(body.clone())
     }
 
     /// What the broker keeps of what happened at GitHub, read without the program.
-    pub(crate) async fn github_messages(&self) -> Vec<Stored> {
-        let source = Source::open(&self.database_address(), Some(self.nats_url())).await;
-        let state = source.expect("the database is there").read().await.expect("the broker answers");
-        state.broker.stream("RETRO_GITHUB").expect("the stream is there").messages.clone()
+    pub(crate) async fn github_messages(&self) -> Vec<StoredMessage> {
+        let source = StateSource::open(&self.database_address(), Some(self.nats_url())).await;
+        let state = source.expect("the database is there").read_state().await.expect("the broker answers");
+        state.broker.find_stream("RETRO_GITHUB").expect("the stream is there").messages.clone()
     }
 
     /// The events in it.
     pub(crate) async fn github_events(&self) -> Vec<Value> {
         let messages = self.github_messages().await;
-        let read = |message: &Stored| serde_json::from_slice(&message.payload).expect("an event is JSON");
+        let read =
+            |message: &StoredMessage| serde_json::from_slice(&message.payload).expect("an event is JSON");
         messages.iter().map(read).collect()
     }
 

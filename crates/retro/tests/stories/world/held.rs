@@ -2,7 +2,7 @@
 
 use retro_core::id::{RetrospectiveId, Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
-use retro_core::retrospective::State;
+use retro_core::retrospective::RetrospectiveState;
 use retro_core::sample;
 use serde_json::Value;
 
@@ -34,9 +34,9 @@ impl Fleet {
     async fn in_hand(&self) {
         let store = self.store().await;
         let held = async || {
-            let rows = store.retrospectives(&Tenant::default_tenant(), None, 1).await.ok()?;
-            let begun = rows.first()?.retrospective.state == State::Investigating;
-            (begun && store.claimable().await.ok()? == 0).then_some(())
+            let rows = store.list_retrospectives(&Tenant::default_tenant(), None, 1).await.ok()?;
+            let begun = rows.first()?.retrospective.state == RetrospectiveState::Investigating;
+            (begun && store.count_claimable().await.ok()? == 0).then_some(())
         };
         self.until("the investigation is claimed", held).await;
     }
@@ -47,8 +47,8 @@ fn workflow_that_draws_a_large_run_first() -> String {
     let draws_a_large_one = |name: &String| {
         let workflow = Workflow::new(name.clone()).expect("a name");
         let key = WorkflowKey { tenant: Tenant::default_tenant(), workflow };
-        let id = RetrospectiveId::automatic(&key, 1);
-        sample::draw(id, (1..=LAST).collect(), &Policy::default()).order[0] < LAST
+        let id = RetrospectiveId::of_epoch(&key, 1);
+        sample::draw_sample(id, (1..=LAST).collect(), &Policy::default()).order[0] < LAST
     };
     (1..).map(|nth| format!("large-{nth}")).find(draws_a_large_one).expect("nine of ten do")
 }

@@ -33,7 +33,7 @@ pub(crate) use fleet::{Fleet, Kind};
 pub(crate) use github::{BRIDGED, SECRET, Webhook, real};
 pub(crate) use line::Line;
 pub(crate) use process::Nats;
-pub(crate) use retro_testkit::{PATIENCE, free_port};
+pub(crate) use retro_testkit::{TEST_TIMEOUT, free_port};
 pub(crate) use runs::{Run, event, mending};
 pub(crate) use supervised::{Supervised, causes};
 pub(crate) use wire::{Sent, Wire};
@@ -49,7 +49,7 @@ const VARIABLES: [&str; 18] = [
     "RETRO_TENANT",
     "RETRO_DATA_DIR",
     "RETRO_HTTP_LISTEN",
-    "RETRO_ANSWER_MS",
+    "RETRO_CONTEXT_TIMEOUT_MS",
     "RETRO_PIPELINES",
     "RETRO_BRIDGE_LISTEN",
     "RETRO_GITHUB_SECRET",
@@ -67,7 +67,7 @@ const VARIABLES: [&str; 18] = [
 /// machine from renewing it. Stories in which somebody dies or stands still with a lease say how long it is.
 const QUICK: [(&str, &str); 3] = [("RETRO_SWEEP_MS", "200"), ("RETRO_LEASE_S", "60"), ("NO_COLOR", "1")];
 /// A fifth of a second is enough for an agent, and not for a machine that runs every story at once.
-const ANSWERS_WITHIN: (&str, &str) = ("RETRO_ANSWER_MS", "60000");
+const ANSWERS_WITHIN: (&str, &str) = ("RETRO_CONTEXT_TIMEOUT_MS", "60000");
 
 /// What a command did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Up {
 impl World {
     /// A folder in which nothing runs yet.
     pub(crate) fn empty() -> Self {
-        let http = reqwest::Client::builder().timeout(PATIENCE).build().expect("a client without TLS");
+        let http = reqwest::Client::builder().timeout(TEST_TIMEOUT).build().expect("a client without TLS");
         let folder = TempDir::new().expect("a temporary folder can be made");
         let (nats_url, database_url, http_url, bridge_url) = (None, None, None, None);
         Self { up: None, nats_port: free_port(), nats_url, database_url, http_url, bridge_url, http, folder }
@@ -200,7 +200,7 @@ impl World {
     /// Waits until the program has ended by itself, as a test asked it to, and its broker with it.
     pub(crate) async fn crashed(&mut self) {
         let mut up = self.up.take().expect("it runs");
-        let ended = tokio::time::timeout(PATIENCE, up.process.wait()).await;
+        let ended = tokio::time::timeout(TEST_TIMEOUT, up.process.wait()).await;
         let status = ended.unwrap_or_else(|_| panic!("`retro up` does not crash:\n{}", self.log()));
         assert!(!status.expect("our own child").success(), "it ended in order");
         self.until("the broker of the crashed program is gone", async || {
@@ -212,7 +212,7 @@ impl World {
     /// Waits until the program has died of a SIGKILL that is not ours.
     pub(crate) async fn died(&mut self, of: &str) {
         let mut up = self.up.take().expect("it runs");
-        let status = tokio::time::timeout(PATIENCE, up.process.wait()).await;
+        let status = tokio::time::timeout(TEST_TIMEOUT, up.process.wait()).await;
         let status = status.unwrap_or_else(|_| panic!("it does not die at {of}:\n{}", self.log()));
         let signal = status.expect("our own child").signal();
         assert_eq!(signal, Some(9), "it ended otherwise at {of}:\n{}", self.log());
@@ -222,7 +222,7 @@ impl World {
     pub(crate) async fn stop(&mut self) {
         let mut up = self.up.take().expect("it runs");
         process::terminate(up.process.id().expect("it was not waited for"));
-        let status = tokio::time::timeout(PATIENCE, up.process.wait()).await;
+        let status = tokio::time::timeout(TEST_TIMEOUT, up.process.wait()).await;
         let status = status.unwrap_or_else(|_| panic!("`retro up` does not stop:\n{}", self.log()));
         let status = status.expect("our own child");
         assert!(status.success(), "`retro up` ended with {status}:\n{}", self.log());
@@ -356,7 +356,7 @@ impl World {
 
 /// Runs a command to its end.
 pub(crate) async fn carry_out(command: &mut Command) -> Answer {
-    let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("a command ends");
+    let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("a command ends");
     let output = output.expect("a command starts");
     let text = |bytes| String::from_utf8(bytes).expect("it prints text");
     Answer { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }

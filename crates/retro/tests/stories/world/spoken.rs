@@ -18,22 +18,22 @@ impl World {
         let key = WorkflowKey { tenant, workflow: Workflow::new(workflow).expect("a name") };
         let headers = vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())];
         let payload = event.to_string().into();
-        let outgoing = OutgoingEvent { subject: subject::run_completed(&key), headers, payload };
+        let outgoing = OutgoingEvent { subject: subject::run_completed_subject(&key), headers, payload };
         let mut publisher = self.publisher().await;
         publisher.publish_event(outgoing).await.expect("the broker takes it");
-        publisher.finish().await.expect("the broker has it");
+        publisher.confirm_all().await.expect("the broker has it");
     }
 
     /// Says on the stream what happened at GitHub, as the bridge does, under the id of a delivery.
     pub(crate) async fn say(&self, tenant: &str, delivery: &str, data: &GithubData) {
         let tenant = Tenant::new(tenant).expect("a name");
         let at = "2026-11-20T10:00:00Z".parse().expect("a moment");
-        let encoded = data.envelope(delivery, at).structured();
-        let subject = github::subject_of(&tenant, data);
+        let encoded = data.to_envelope(delivery, at).to_structured();
+        let subject = github::event_subject(&tenant, data);
         let outgoing = OutgoingEvent { subject, headers: encoded.headers, payload: encoded.payload };
         let mut publisher = self.publisher().await;
         publisher.publish_event(outgoing).await.expect("the broker takes it");
-        publisher.finish().await.expect("the broker has it");
+        publisher.confirm_all().await.expect("the broker has it");
     }
 
     /// The broker refuses a message of this size before it is sent: by the broker's own protocol.

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::process::terminate;
-use super::{PATIENCE, World};
+use super::{TEST_TIMEOUT, World};
 
 /// More than any poison may cost; a process that only dies is not started for ever.
 const DEATHS_MAX: usize = 12;
@@ -45,7 +45,7 @@ impl Supervised {
     /// Ends it for good; returns how its processes had died before, and how the last one did that did not end in order.
     pub(crate) async fn stop(self) -> Vec<ExitStatus> {
         self.stop.cancel();
-        let ended = tokio::time::timeout(PATIENCE, self.task).await.expect("it stops").expect("no panic");
+        let ended = tokio::time::timeout(TEST_TIMEOUT, self.task).await.expect("it stops").expect("no panic");
         let died = Some(ended).filter(|ended| !ended.success());
         self.deaths.borrow().iter().copied().chain(died).collect()
     }

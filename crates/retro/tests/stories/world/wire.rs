@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use retro_testkit::PATIENCE;
+use retro_testkit::TEST_TIMEOUT;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -149,7 +149,7 @@ impl Wire {
 
     async fn line(&mut self) -> String {
         let mut line = String::new();
-        let read = tokio::time::timeout(PATIENCE, self.stream.read_line(&mut line));
+        let read = tokio::time::timeout(TEST_TIMEOUT, self.stream.read_line(&mut line));
         assert!(read.await.expect("the broker answers").expect("a line") > 0, "the broker hung up");
         line.trim_end().to_owned()
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use retro_bus::{Bus, BusConfig, EventPublisher, OutgoingEvent, Role};
 use retro_checker::{
-    Begun, CheckError, Checked, Consumer, Event, Floor, History, Operation, Recorder, Source, State, Stored,
-    Stream, check,
+    CheckError, CheckReport, Consumer, Event, History, Operation, PendingOperation, ProgressFloor, Recorder,
+    State, StateSource, StoredMessage, Stream, check_history,
 };
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::subject;
@@ -24,7 +24,7 @@ pub(crate) struct Witness {
     pub(crate) recorder: Recorder,
     path: PathBuf,
     database: String,
-    source: OnceCell<Source>,
+    source: OnceCell<StateSource>,
     moments: Vec<State>,
     nats_url: String,
 }
@@ -45,23 +45,23 @@ impl Witness {
         Self { recorder, path: path.to_owned(), database, source, moments, nats_url }
     }
 
-    async fn source(&self) -> Result<&Source, CheckError> {
-        self.source.get_or_try_init(|| Source::open(&self.database, Some(&self.nats_url))).await
+    async fn source(&self) -> Result<&StateSource, CheckError> {
+        self.source.get_or_try_init(|| StateSource::open(&self.database, Some(&self.nats_url))).await
     }
 
     /// The test does something to the world.
-    pub(crate) fn begin(&self, operation: Operation) -> Begun {
-        self.recorder.begin("the test", operation)
+    pub(crate) fn begin(&self, operation: Operation) -> PendingOperation {
+        self.recorder.begin_operation("the test", operation)
     }
 
     /// Something was broken, just now.
     pub(crate) fn fault(&self, fault: &str, detail: impl Into<String>) {
-        self.begin(Operation::Fault { fault: fault.to_owned(), detail: detail.into() }).ok();
+        self.begin(Operation::Fault { fault: fault.to_owned(), detail: detail.into() }).finish_ok();
     }
 
     /// A process has died.
     pub(crate) fn death(&self, fault: &str, target: impl Into<String>) {
-        self.begin(Operation::Kill { target: target.into(), fault: fault.to_owned() }).ok();
+        self.begin(Operation::Kill { target: target.into(), fault: fault.to_owned() }).finish_ok();
     }
 
     /// One who emits into this world, of this name.
@@ -76,7 +76,7 @@ impl Witness {
 
     /// The same where there may be no tables yet.
     pub(crate) async fn try_moment(&mut self) -> Result<(), CheckError> {
-        let now = self.source().await?.read().await?;
+        let now = self.source().await?.read_state().await?;
         self.moments.push(now);
         Ok(())
     }
@@ -89,26 +89,26 @@ impl Witness {
     /// The same without the broker, which may be away.
     pub(crate) async fn moment_without_broker(&mut self) {
         let source = self.source().await.expect("it was opened");
-        let now = source.read_database_alone().await.ok();
+        let now = source.read_database_only().await.ok();
         self.moments.extend(now);
     }
 
     /// What is there now, if it can be read.
     pub(crate) async fn now(&self) -> Option<State> {
-        self.source().await.ok()?.read().await.ok()
+        self.source().await.ok()?.read_state().await.ok()
     }
 
     /// Waits until nothing is left to do, and judges.
-    pub(crate) async fn judge(&mut self, world: &World, floor: &Floor) -> Checked {
+    pub(crate) async fn judge(&mut self, world: &World, floor: &ProgressFloor) -> CheckReport {
         let rest = async || self.now().await.filter(is_at_rest);
         let rest = world.until_looked_every(LOOK_EVERY, "nothing is left to do", rest).await;
         self.moments.push(rest);
-        check(&self.history(), &self.moments, floor)
+        check_history(&self.history(), &self.moments, floor)
     }
 
     /// What was written down so far.
     pub(crate) fn history(&self) -> History {
-        History::read(&self.path).expect("our own file")
+        History::read_file(&self.path).expect("our own file")
     }
 }
 
@@ -132,11 +132,12 @@ fn is_at_rest(state: &State) -> bool {
 /// Whether a consumer has answered for the last message that is for it. What is pending is counted by the broker a moment
 /// after a message was stored, so it may be none too early.
 fn has_answered(stream: &Stream, consumer: &Consumer) -> bool {
-    let Some(durable) = Role::ALL.into_iter().filter_map(Role::durable).find(|one| one.name == consumer.name)
+    let Some(durable) =
+        Role::ALL.into_iter().filter_map(Role::durable_consumer).find(|one| one.name == consumer.name)
     else {
         return true;
     };
-    let for_it = |message: &&Stored| message.subject.starts_with(&format!("{}.", durable.prefix));
+    let for_it = |message: &&StoredMessage| message.subject.starts_with(&format!("{}.", durable.prefix));
     let last = stream.messages.iter().rfind(for_it).map_or(0, |message| message.sequence);
     consumer.ack_floor >= last
 }
@@ -152,13 +153,14 @@ pub(crate) struct Emitter {
 impl Emitter {
     /// Publishes payloads of the default tenant until the broker has all of them.
     pub(crate) async fn emit(&self, workflow: &str, payloads: &[Vec<u8>]) {
-        let events: Vec<_> = payloads.iter().map(|payload| Event::of("default", workflow, payload)).collect();
+        let events: Vec<_> =
+            payloads.iter().map(|payload| Event::from_payload("default", workflow, payload)).collect();
         for _ in 0..EMISSIONS_MAX {
             let operation = Operation::Emit { road: "nats".to_owned(), events: events.clone() };
-            let begun = self.recorder.begin(&self.client, operation);
+            let begun = self.recorder.begin_operation(&self.client, operation);
             match self.publish(workflow, payloads).await {
-                Ok(()) => return begun.ok(),
-                Err(reason) => begun.unknown(reason),
+                Ok(()) => return begun.finish_ok(),
+                Err(reason) => begun.finish_unknown(reason),
             }
         }
         panic!("{}: the broker did not take {} events", self.client, events.len());
@@ -166,7 +168,8 @@ impl Emitter {
 
     async fn publish(&self, workflow: &str, payloads: &[Vec<u8>]) -> Result<(), String> {
         let workflow = Workflow::new(workflow).expect("a name");
-        let subject = subject::run_completed(&WorkflowKey { tenant: Tenant::default_tenant(), workflow });
+        let subject =
+            subject::run_completed_subject(&WorkflowKey { tenant: Tenant::default_tenant(), workflow });
         let bus = Bus::connect(BusConfig::new(&self.nats_url, &self.client)).await;
         let mut publisher = EventPublisher::new(bus.map_err(|error| error.to_string())?);
         for payload in payloads {
@@ -174,6 +177,6 @@ impl Emitter {
             let event = OutgoingEvent { subject: subject.clone(), headers, payload: payload.clone().into() };
             publisher.publish_event(event).await.map_err(|error| error.to_string())?;
         }
-        publisher.finish().await.map(drop).map_err(|error| error.to_string())
+        publisher.confirm_all().await.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -1,36 +1,36 @@
-//! Does knowledge help? A natural experiment of set 02d: the same SQL tasks, tried by three models with and without the table
-//! schema in their prompt. To have been given the schema is to have been presented with a memory; a task is tried once on
-//! each side.
+//! Estimates whether knowledge helps, from a natural experiment in set 02d: three models try the same SQL
+//! tasks with and without the table schema in the prompt. Having the schema counts as being presented with a
+//! memory. Each task is tried once on each side.
 //!
-//! The difference over all tasks is taken for the truth, and subsamples are drawn from them: as often as they say, their
-//! intervals are to hold it. The intervals are for tasks to come and know no end of them, so a subsample is a small part
-//! of all: of a tenth, drawing without putting back narrows nothing by more than a twentieth.
+//! The difference over all tasks is taken as the truth. The intervals of subsamples must contain it as often
+//! as they claim. A subsample is a tenth of all tasks: the intervals assume an unlimited population, and at a
+//! tenth, drawing without replacement narrows them by no more than a twentieth.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use jiff::Timestamp;
-use retro_core::effect::{OBSERVATIONS_MIN, Trial, effect};
+use retro_core::effect::{OBSERVATIONS_MIN, Trial, estimate_effect};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::super::{Data, rows};
-use super::score::share;
+use super::super::{EvalData, read_rows};
+use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// The sign of the effect, and how often its interval holds the truth.
-pub(super) struct Knowledge;
+/// Sign of the effect, and how often the interval contains the truth.
+pub(super) struct KnowledgeEffect;
 
-/// Subsamples that are drawn for each model, by the seeds 0, 1, ….
+/// Subsamples per model, with the seeds 0, 1, ….
 const SUBSAMPLES: u32 = 200;
-/// A subsample is one of so many parts of all tasks.
-const PARTS: usize = 10;
+/// A subsample is one part in this many of all tasks.
+const SUBSAMPLE_DIVISOR: usize = 10;
 
 #[derive(Deserialize)]
 struct Run {
     task_id: String,
     agent: Agent,
-    outcome: Ended,
+    outcome: RunOutcome,
 }
 
 #[derive(Deserialize)]
@@ -42,11 +42,11 @@ struct Agent {
 }
 
 #[derive(Deserialize)]
-struct Ended {
+struct RunOutcome {
     success: bool,
 }
 
-/// A task that a model tried both ways.
+/// A task that a model tried with and without the schema.
 pub(super) struct Case {
     model: String,
     task: String,
@@ -54,13 +54,13 @@ pub(super) struct Case {
     with: bool,
 }
 
-impl Measure for Knowledge {
+impl Measure for KnowledgeEffect {
     const NAME: &'static str = "effect of knowledge (SQL schema)";
     const SET: &'static str = "02d_intercode";
     type Case = Case;
 
-    fn cases(data: &Data) -> Result<Vec<Case>> {
-        let runs: Vec<Run> = rows(&data.set(Self::SET)?.join("sql_runs.jsonl"))?;
+    fn load_cases(data: &EvalData) -> Result<Vec<Case>> {
+        let runs: Vec<Run> = read_rows(&data.set_folder(Self::SET)?.join("sql_runs.jsonl"))?;
         let mut tried: BTreeMap<(String, String, String), [Option<bool>; 2]> = BTreeMap::new();
         for Run { task_id, agent: Agent { model, strategy, schema_given }, outcome } in runs {
             let both = tried.entry((model, strategy, task_id)).or_default();
@@ -72,73 +72,85 @@ impl Measure for Knowledge {
         Ok(tried.into_iter().filter_map(case).collect())
     }
 
-    fn group(case: &Case) -> &str {
+    fn group_key(case: &Case) -> &str {
         &case.task
     }
 
-    fn figures(cases: &[&Case]) -> Vec<Figure> {
+    fn compute_figures(cases: &[&Case]) -> Vec<Figure> {
         let models: BTreeSet<&str> =
             MODELS.iter().copied().chain(cases.iter().map(|case| &*case.model)).collect();
         let of = |model: &str| cases.iter().copied().filter(|case| case.model == model).collect::<Vec<_>>();
-        let signs = models.iter().map(|model| said(&of(model)).is_some_and(|(low, _)| low > 0.0));
-        let naive = models.iter().map(|model| unpaired(&of(model)).0 > 0.0);
+        let signs = models.iter().map(|model| product_interval(&of(model)).is_some_and(|(low, _)| low > 0.0));
+        let naive = models.iter().map(|model| naive_interval(&of(model)).0 > 0.0);
         let mut figures = vec![
-            Figure::new("right sign, interval above 0", cases.len(), share(signs), share(naive))
-                .with_goal(1.0),
+            Figure::new(
+                "right sign, interval above 0",
+                cases.len(),
+                share_of_true(signs),
+                share_of_true(naive),
+            )
+            .with_goal(1.0),
         ];
         for model in models {
             let all = of(model);
-            let (ours, naive) = (coverage(&all, said), coverage(&all, |some| Some(unpaired(some))));
-            figures
-                .push(Figure::new(format!("90 % holds, {model}"), all.len(), ours, naive).within(0.85, 0.95));
+            let (ours, naive) = (
+                interval_coverage(&all, product_interval),
+                interval_coverage(&all, |some| Some(naive_interval(some))),
+            );
+            figures.push(
+                Figure::new(format!("90 % coverage, {model}"), all.len(), ours, naive).with_range(0.85, 0.95),
+            );
         }
         figures
     }
 
-    fn mistake(_: &Case) -> Option<String> {
+    fn describe_mistake(_: &Case) -> Option<String> {
         None
     }
 }
 
-/// The models of the experiment: named, so that each part of the cases has the same figures.
+/// Models of the experiment. Listed here, so that each half of the data has the same figures.
 const MODELS: &[&str] = &["chat-bison-001", "gpt-3.5", "text-bison-001"];
 
-/// The product's interval, in runs.
-fn said(cases: &[&Case]) -> Option<(f64, f64)> {
+/// Returns the product's interval, as shares of runs.
+fn product_interval(cases: &[&Case]) -> Option<(f64, f64)> {
     let trial = |case: &Case, met, succeeded| Trial {
         began_at: Timestamp::UNIX_EPOCH,
         task: Some(case.task.clone()),
-        met,
+        exposed: met,
         succeeded: Some(succeeded),
     };
     let trials: Vec<Trial> = cases
         .iter()
         .flat_map(|case| [trial(case, false, case.without), trial(case, true, case.with)])
         .collect();
-    let estimate = effect(&trials, &[(Timestamp::MIN, None)]).estimate?;
+    let estimate = estimate_effect(&trials, &[(Timestamp::MIN, None)]).estimate?;
     Some((f64::from(estimate.low_milli) / 1000.0, f64::from(estimate.high_milli) / 1000.0))
 }
 
-/// What most people compute first: two shares as if nothing tied them, and the normal distribution.
-fn unpaired(cases: &[&Case]) -> (f64, f64) {
+/// Returns the interval of a naive analysis: two independent proportions, normal approximation.
+fn naive_interval(cases: &[&Case]) -> (f64, f64) {
     let n = cases.len() as f64;
-    let (with, without) =
-        (share(cases.iter().map(|case| case.with)), share(cases.iter().map(|case| case.without)));
+    let (with, without) = (
+        share_of_true(cases.iter().map(|case| case.with)),
+        share_of_true(cases.iter().map(|case| case.without)),
+    );
     let half = 1.645 * ((with * (1.0 - with) + without * (1.0 - without)) / n).sqrt();
     (with - without - half, with - without + half)
 }
 
-/// How many subsamples' intervals hold the difference over all cases.
-fn coverage(all: &[&Case], interval: impl Fn(&[&Case]) -> Option<(f64, f64)>) -> f64 {
-    let truth = share(all.iter().map(|case| case.with)) - share(all.iter().map(|case| case.without));
-    let size = (all.len() / PARTS).max(OBSERVATIONS_MIN as usize);
-    share((0..SUBSAMPLES).map(|seed| {
-        interval(&drawn(all, seed, size)).is_some_and(|(low, high)| low <= truth && truth <= high)
+/// Returns the share of subsamples whose interval contains the difference over all cases.
+fn interval_coverage(all: &[&Case], interval: impl Fn(&[&Case]) -> Option<(f64, f64)>) -> f64 {
+    let truth =
+        share_of_true(all.iter().map(|case| case.with)) - share_of_true(all.iter().map(|case| case.without));
+    let size = (all.len() / SUBSAMPLE_DIVISOR).max(OBSERVATIONS_MIN as usize);
+    share_of_true((0..SUBSAMPLES).map(|seed| {
+        interval(&draw_subsample(all, seed, size)).is_some_and(|(low, high)| low <= truth && truth <= high)
     }))
 }
 
-/// So many cases, drawn by the order of their hashes with the seed.
-fn drawn<'c>(all: &[&'c Case], seed: u32, size: usize) -> Vec<&'c Case> {
+/// Draws cases in the order of their hashes with the seed.
+fn draw_subsample<'c>(all: &[&'c Case], seed: u32, size: usize) -> Vec<&'c Case> {
     let mut drawn = all.to_vec();
     drawn.sort_by_cached_key(|case| Sha256::digest(format!("{seed} {} {}", case.model, case.task)));
     drawn.truncate(size);

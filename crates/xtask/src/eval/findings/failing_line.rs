@@ -1,17 +1,18 @@
-//! Which line of a long log is the failure? Set 03a holds logs of CI jobs with the line that the maintainers' own rules land on.
+//! Measures whether the failing line of a long log is found. Set 03a holds CI logs with the line that the
+//! maintainers' own rules select.
 
 use anyhow::Result;
 use retro_investigator::heuristics::failing_lines;
 use serde::Deserialize;
 
-use super::super::{Data, rows};
-use super::score::share;
+use super::super::{EvalData, read_rows};
+use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// How often the failing line is the first, or among the first three, that are told.
+/// Share of logs whose failing line is the first, or among the first three, of the reported lines.
 pub(super) struct FailingLine;
 
-/// A log and its label.
+/// A log with its label.
 #[derive(Deserialize)]
 struct Log {
     id: String,
@@ -21,13 +22,13 @@ struct Log {
     no_match: bool,
 }
 
-/// One log: the lines that were told, the likeliest first, and the one that it is.
+/// One log: the reported lines, most likely first, and the labelled one.
 pub(super) struct Case {
     id: String,
     ours: Vec<usize>,
     baseline: Vec<usize>,
     truth: usize,
-    shown: String,
+    description: String,
 }
 
 impl Measure for FailingLine {
@@ -35,18 +36,20 @@ impl Measure for FailingLine {
     const SET: &'static str = "03a_ci_failure_line";
     type Case = Case;
 
-    fn cases(data: &Data) -> Result<Vec<Case>> {
-        let logs: Vec<Log> = rows(&data.set(Self::SET)?.join("cases.jsonl"))?;
-        Ok(logs.into_iter().filter(|log| !log.no_match).filter_map(case).collect())
+    fn load_cases(data: &EvalData) -> Result<Vec<Case>> {
+        let logs: Vec<Log> = read_rows(&data.set_folder(Self::SET)?.join("cases.jsonl"))?;
+        Ok(logs.into_iter().filter(|log| !log.no_match).filter_map(build_case).collect())
     }
 
-    fn group(case: &Case) -> &str {
+    fn group_key(case: &Case) -> &str {
         &case.id
     }
 
-    fn figures(cases: &[&Case]) -> Vec<Figure> {
+    fn compute_figures(cases: &[&Case]) -> Vec<Figure> {
         let hit = |lines: fn(&Case) -> &[usize], first: usize| {
-            share(cases.iter().map(|case| lines(case).iter().take(first).any(|line| *line == case.truth)))
+            share_of_true(
+                cases.iter().map(|case| lines(case).iter().take(first).any(|line| *line == case.truth)),
+            )
         };
         let figure = |name: &str, first: usize| {
             Figure::new(name, cases.len(), hit(|case| &case.ours, first), hit(|case| &case.baseline, first))
@@ -54,12 +57,12 @@ impl Measure for FailingLine {
         vec![figure("hit@1", 1).with_goal(0.70), figure("hit@3", 3).with_goal(0.85)]
     }
 
-    fn mistake(case: &Case) -> Option<String> {
-        (case.ours.first() != Some(&case.truth)).then(|| case.shown.clone())
+    fn describe_mistake(case: &Case) -> Option<String> {
+        (case.ours.first() != Some(&case.truth)).then(|| case.description.clone())
     }
 }
 
-fn case(log: Log) -> Option<Case> {
+fn build_case(log: Log) -> Option<Case> {
     let truth = log.match_line?;
     let lines: Vec<_> = log.log.split('\n').collect();
     let told = failing_lines(&log.log);
@@ -72,6 +75,6 @@ fn case(log: Log) -> Option<Case> {
         ours: told.iter().map(|line| line.number).collect(),
         id: log.id,
         truth,
-        shown,
+        description: shown,
     })
 }

@@ -1,29 +1,29 @@
-//! At which step did a failed run go wrong? People said so for set 02c (one step) and for set 02b (one or more, by a count of
-//! their own that is about one off).
+//! Measures whether the step at which a run went wrong is found. People labelled one step per run in set 02c,
+//! and one or more in set 02b, where their own numbering is about one off.
 
 use anyhow::Result;
-use retro_investigator::heuristics::{Sign, blame};
+use retro_investigator::heuristics::{BlameSign, find_blamed_turn};
 
-use super::super::{Data, rows};
+use super::super::{EvalData, read_rows};
 use super::runs::Run;
-use super::score::share;
+use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// The failing step of conversations between agents.
+/// Failing step of conversations between agents.
 pub(super) struct WhoAndWhen;
-/// The failing step of calls and conversations; right is any step that an annotator names.
+/// Failing step of calls and conversations; any labelled step counts as right.
 pub(super) struct RootCause;
 
-/// One failed run: the step that is blamed, counted from 0, and those that people blame.
+/// One failed run: the blamed step, counted from 0, and the labelled steps.
 pub(super) struct Case {
     task: String,
     ours: Option<usize>,
-    sign: Option<Sign>,
+    sign: Option<BlameSign>,
     truth: Vec<usize>,
-    shown: String,
+    description: String,
 }
 
-/// What is right most often: the second message.
+/// Most frequently right guess: the second message.
 const BASELINE: usize = 1;
 
 impl Measure for WhoAndWhen {
@@ -31,23 +31,29 @@ impl Measure for WhoAndWhen {
     const SET: &'static str = "02c_who_and_when";
     type Case = Case;
 
-    fn cases(data: &Data) -> Result<Vec<Case>> {
-        let runs: Vec<Run> = rows(&data.set(Self::SET)?.join("runs.jsonl"))?;
-        Ok(runs.iter().filter_map(case).collect())
+    fn load_cases(data: &EvalData) -> Result<Vec<Case>> {
+        let runs: Vec<Run> = read_rows(&data.set_folder(Self::SET)?.join("runs.jsonl"))?;
+        Ok(runs.iter().filter_map(build_case).collect())
     }
 
-    fn group(case: &Case) -> &str {
+    fn group_key(case: &Case) -> &str {
         &case.task
     }
 
-    fn figures(cases: &[&Case]) -> Vec<Figure> {
-        let whole = [hits(cases, "hit@1", 0).with_goal(0.30), hits(cases, "± 1", 1)];
-        let words = [Sign::Refuted, Sign::Crashed, Sign::Unsourced, Sign::Programmed, Sign::Began];
-        whole.into_iter().chain(words.map(|sign| by_sign(cases, sign))).collect()
+    fn compute_figures(cases: &[&Case]) -> Vec<Figure> {
+        let whole = [hit_rate(cases, "hit@1", 0).with_goal(0.30), hit_rate(cases, "± 1", 1)];
+        let words = [
+            BlameSign::ExecutionFailed,
+            BlameSign::UncaughtException,
+            BlameSign::Unsourced,
+            BlameSign::FirstProgram,
+            BlameSign::FirstContribution,
+        ];
+        whole.into_iter().chain(words.map(|sign| rate_by_sign(cases, sign))).collect()
     }
 
-    fn mistake(case: &Case) -> Option<String> {
-        mistake(case)
+    fn describe_mistake(case: &Case) -> Option<String> {
+        describe_miss(case)
     }
 }
 
@@ -56,58 +62,62 @@ impl Measure for RootCause {
     const SET: &'static str = "02b_agentrx";
     type Case = Case;
 
-    fn cases(data: &Data) -> Result<Vec<Case>> {
-        let folder = data.set(Self::SET)?;
-        let mut runs: Vec<Run> = rows(&folder.join("tau_retail_runs.jsonl"))?;
-        runs.extend(rows::<Run>(&folder.join("magentic_runs.jsonl"))?);
-        Ok(runs.iter().filter_map(case).collect())
+    fn load_cases(data: &EvalData) -> Result<Vec<Case>> {
+        let folder = data.set_folder(Self::SET)?;
+        let mut runs: Vec<Run> = read_rows(&folder.join("tau_retail_runs.jsonl"))?;
+        runs.extend(read_rows::<Run>(&folder.join("magentic_runs.jsonl"))?);
+        Ok(runs.iter().filter_map(build_case).collect())
     }
 
-    fn group(case: &Case) -> &str {
+    fn group_key(case: &Case) -> &str {
         &case.task
     }
 
-    fn figures(cases: &[&Case]) -> Vec<Figure> {
-        let whole = [hits(cases, "hit@1", 0), hits(cases, "± 1", 1)];
-        whole.into_iter().chain([by_sign(cases, Sign::NothingGotPast), when_told(cases)]).collect()
+    fn compute_figures(cases: &[&Case]) -> Vec<Figure> {
+        let whole = [hit_rate(cases, "hit@1", 0), hit_rate(cases, "± 1", 1)];
+        whole
+            .into_iter()
+            .chain([rate_by_sign(cases, BlameSign::UnresolvedError), rate_where_blamed(cases)])
+            .collect()
     }
 
-    fn mistake(case: &Case) -> Option<String> {
-        mistake(case)
+    fn describe_mistake(case: &Case) -> Option<String> {
+        describe_miss(case)
     }
 }
 
-fn case(run: &Run) -> Option<Case> {
+fn build_case(run: &Run) -> Option<Case> {
     let labels = run.labels.as_ref()?;
     let named = labels.failures.iter().map(|failure| failure.step_number.saturating_sub(1));
     let truth: Vec<usize> = labels.mistake_step.into_iter().chain(named).collect();
-    let (trajectory, entries) = run.trajectory();
-    let blamed = blame(&trajectory);
+    let (trajectory, entries) = run.to_trajectory();
+    let blamed = find_blamed_turn(&trajectory);
     let ours = blamed.and_then(|blamed| entries.get(blamed.turn as usize).copied());
     let shown = format!("{}: {blamed:?} is not among {truth:?}", run.run_id);
     let sign = blamed.map(|blamed| blamed.sign);
-    (!truth.is_empty()).then(|| Case { task: run.task_id.clone(), ours, sign, truth, shown })
+    (!truth.is_empty()).then(|| Case { task: run.task_id.clone(), ours, sign, truth, description: shown })
 }
 
-/// How often one sign is right, beside the baseline on the same runs: a sign that is no better earns nothing.
-fn by_sign(cases: &[&Case], sign: Sign) -> Figure {
+/// Returns the hit rate of one sign, compared with the baseline on the same runs. A sign that is not better than the
+/// baseline is useless.
+fn rate_by_sign(cases: &[&Case], sign: BlameSign) -> Figure {
     let of_it: Vec<&Case> = cases.iter().copied().filter(|case| case.sign == Some(sign)).collect();
-    hits(&of_it, &format!("hit@1 by {sign:?}"), 0)
+    hit_rate(&of_it, &format!("hit@1 by {sign:?}"), 0)
 }
 
-/// How often it is right where anything is said at all.
-fn when_told(cases: &[&Case]) -> Figure {
+/// Returns the hit rate over the runs in which a step is blamed.
+fn rate_where_blamed(cases: &[&Case]) -> Figure {
     let told: Vec<&Case> = cases.iter().copied().filter(|case| case.sign.is_some()).collect();
-    hits(&told, "hit@1, where one is told", 0)
+    hit_rate(&told, "hit@1, where a step is blamed", 0)
 }
 
-fn hits(cases: &[&Case], name: &str, off: usize) -> Figure {
+fn hit_rate(cases: &[&Case], name: &str, off: usize) -> Figure {
     let near = |at: usize, case: &Case| case.truth.iter().any(|truth| truth.abs_diff(at) <= off);
-    let ours = share(cases.iter().map(|case| case.ours.is_some_and(|at| near(at, case))));
-    Figure::new(name, cases.len(), ours, share(cases.iter().map(|case| near(BASELINE, case))))
+    let ours = share_of_true(cases.iter().map(|case| case.ours.is_some_and(|at| near(at, case))));
+    Figure::new(name, cases.len(), ours, share_of_true(cases.iter().map(|case| near(BASELINE, case))))
 }
 
-fn mistake(case: &Case) -> Option<String> {
+fn describe_miss(case: &Case) -> Option<String> {
     let right = case.ours.is_some_and(|at| case.truth.contains(&at));
-    (!right).then(|| case.shown.clone())
+    (!right).then(|| case.description.clone())
 }

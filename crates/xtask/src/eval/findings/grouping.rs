@@ -1,24 +1,24 @@
-//! Do errors of one class get one signature, and two classes two? The classes of set 02d's SQL come from the database's own
-//! message templates.
+//! Measures whether errors of one class get the same signature and different classes get different ones. The
+//! classes of the SQL runs in set 02d come from the database's own message templates.
 
 use std::sync::LazyLock;
 
 use anyhow::Result;
 use regex::Regex;
-use retro_investigator::heuristics::{Outcome, judge};
+use retro_investigator::heuristics::{CallOutcome, judge_call};
 
-use super::super::Data;
-use super::runs::{Answered, answered};
+use super::super::EvalData;
+use super::runs::{AnsweredCall, load_answered_calls};
 use super::score::{Accuracy, b_cubed};
 use super::{Figure, Measure};
 
 /// B³ of error signatures over labelled errors.
 pub(super) struct Grouping;
 
-/// One error: the groups that it was put into, and its class.
+/// One error: the groups it was assigned to, and its class.
 pub(super) struct Case {
     task: String,
-    said: String,
+    answer: String,
     ours: String,
     baseline: String,
     class: String,
@@ -29,16 +29,16 @@ impl Measure for Grouping {
     const SET: &'static str = "02d_intercode";
     type Case = Case;
 
-    fn cases(data: &Data) -> Result<Vec<Case>> {
-        let calls = answered(&data.set(Self::SET)?.join("sql_runs.jsonl"))?;
-        Ok(calls.into_iter().filter_map(case).collect())
+    fn load_cases(data: &EvalData) -> Result<Vec<Case>> {
+        let calls = load_answered_calls(&data.set_folder(Self::SET)?.join("sql_runs.jsonl"))?;
+        Ok(calls.into_iter().filter_map(build_case).collect())
     }
 
-    fn group(case: &Case) -> &str {
+    fn group_key(case: &Case) -> &str {
         &case.task
     }
 
-    fn figures(cases: &[&Case]) -> Vec<Figure> {
+    fn compute_figures(cases: &[&Case]) -> Vec<Figure> {
         let scored = |group: fn(&Case) -> &str| {
             b_cubed(&cases.iter().map(|case| (group(case), case.class.as_str())).collect::<Vec<_>>())
         };
@@ -52,25 +52,27 @@ impl Measure for Grouping {
         ]
     }
 
-    /// No single error is grouped wrongly by itself; those that were not seen at all are.
-    fn mistake(case: &Case) -> Option<String> {
-        case.ours.is_empty().then(|| format!("{} is not seen to have failed: {}", case.class, case.said))
+    /// Describes an error that was not detected. A wrong grouping cannot be attributed to a single error.
+    fn describe_mistake(case: &Case) -> Option<String> {
+        case.ours
+            .is_empty()
+            .then(|| format!("{} is not recognised as a failure: {}", case.class, case.answer))
     }
 }
 
-fn case(answered: Answered) -> Option<Case> {
+fn build_case(answered: AnsweredCall) -> Option<Case> {
     let class = answered.label_class?;
     let said = answered.call.answer.clone().unwrap_or_default();
-    let ours = match judge(&answered.call) {
-        Outcome::Failed(failure) => failure.error,
-        Outcome::Succeeded | Outcome::Unanswered => String::new(),
+    let ours = match judge_call(&answered.call) {
+        CallOutcome::Failed(failure) => failure.error,
+        CallOutcome::Succeeded | CallOutcome::Unanswered => String::new(),
     };
-    Some(Case { task: answered.task, baseline: masked(&said), said, ours, class })
+    Some(Case { task: answered.task, baseline: mask_literals(&said), answer: said, ours, class })
 }
 
-/// What most people write first: quotes and digits masked.
-pub(super) fn masked(error: &str) -> String {
-    static RUN: LazyLock<Regex> =
+/// Masks quoted texts and digits: the usual first attempt, used as a baseline.
+pub(super) fn mask_literals(error: &str) -> String {
+    static LITERALS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"'[^']*'|"[^"]*"|`[^`]*`|\d+"#).expect("a constant pattern"));
-    RUN.replace_all(error.lines().next().unwrap_or(""), "*").into_owned()
+    LITERALS.replace_all(error.lines().next().unwrap_or(""), "*").into_owned()
 }

@@ -1,52 +1,55 @@
-//! Do two sentences say the same? Pairs of set 06a: what several review tools reported, matched by judges against issues that
-//! people verified. Those that differ stand mostly under the same pull request, so they share its names.
+//! Measures whether two sentences say the same. Set 06a holds pairs of issues reported by review tools,
+//! matched by judges against verified issues. Most of the differing pairs come from the same pull request, so
+//! they share its names.
 //!
-//! `cargo xtask eval paraphrases` measures any embedder so and, asked to calibrate, prints the scale that belongs to it: from
-//! the part that may be read, three cosines by one rule for every embedder.
+//! `cargo xtask eval paraphrases` measures any embedder, and with `--calibrate` prints its scale: three
+//! cosines, computed by the same rule for every embedder from the half that may be read.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use retro_core::finding::Cue;
+use retro_core::finding::LessonCue;
 use retro_core::memory::Lesson;
-use retro_core::similar::{Embedder, KnownVectors, NgramEmbedder, Scale, cosine, similarity};
-use retro_embed::Directory;
-use retro_store::VectorSource as _;
+use retro_core::similarity::{
+    Embedder, KnownVectors, NgramEmbedder, SimilarityScale, cosine_similarity, lesson_similarity,
+};
+use retro_embed::DirectoryEmbedder;
+use retro_store::EmbeddingSource as _;
 use serde::Deserialize;
 
-use super::super::{Data, Part, rows};
-use super::score::{ratio, saying_yes, share};
+use super::super::{DataHalf, EvalData, read_rows};
+use super::score::{binary_accuracy, ratio, share_of_true};
 use super::{Figure, Measure, Row};
 
-/// How the measurement of embedders is asked for.
+/// Options of the measurement of embedders.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    data: Data,
-    /// Also writes the table as a JSON document into this file.
+    data: EvalData,
+    /// Also writes the table to this file as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Shows so many mistakes of each embedder, of the part that may be read.
+    /// Shows up to this many mistakes per embedder, from the half that may be read.
     #[arg(long, default_value_t = 0)]
     wrong: usize,
     /// Also measures the Model2Vec weights in this directory.
     #[arg(long)]
     embedder_dir: Option<PathBuf>,
-    /// Prints the scale of each embedder, calibrated on the part that may be read.
+    /// Prints the scale of each embedder, calibrated on the half that may be read.
     #[arg(long)]
     calibrate: bool,
 }
 
-/// The nearness of paraphrases, by the built-in embedder.
+/// Similarity of paraphrases by the built-in embedder.
 pub(super) struct Paraphrases;
 
-/// Of the pairs that are different and hard to tell apart, so many may be kept away by a tombstone: what is stopped wrongly
-/// comes again as soon as the tombstone has expired.
+/// Largest share of hard differing pairs that a tombstone may stop. A lesson that is stopped wrongly can come
+/// back once the tombstone has expired.
 const STOPPED_WRONGLY_MAX: f64 = 0.05;
 
-/// A line of the set.
+/// A line of the data set.
 #[derive(Deserialize)]
 struct Pair {
     a: String,
@@ -56,12 +59,12 @@ struct Pair {
     pr: String,
 }
 
-/// A pair with what the embedder, and the share of common words, made of it.
+/// A pair with its similarity by the embedder and by common words.
 pub(super) struct Case {
     pair: Pair,
-    /// Thousandths of the embedder's own cosine.
+    /// Cosine of the embedder, in thousandths.
     cosine: u16,
-    /// Thousandths of the common scale.
+    /// Similarity on the common scale, in thousandths.
     ours: u16,
     baseline: f64,
 }
@@ -71,22 +74,23 @@ impl Measure for Paraphrases {
     const SET: &'static str = "06a_paraphrase_review_issues";
     type Case = Case;
 
-    fn cases(data: &Data) -> Result<Vec<Case>> {
-        cases(data, &NgramEmbedder)
+    fn load_cases(data: &EvalData) -> Result<Vec<Case>> {
+        build_cases(data, &NgramEmbedder)
     }
 
-    fn group(case: &Case) -> &str {
+    fn group_key(case: &Case) -> &str {
         &case.pair.pr
     }
 
-    fn figures(cases: &[&Case]) -> Vec<Figure> {
-        let hard: Vec<_> = cases.iter().copied().filter(|case| case.same() || case.hard()).collect();
+    fn compute_figures(cases: &[&Case]) -> Vec<Figure> {
+        let hard: Vec<_> = cases.iter().copied().filter(|case| case.is_same() || case.is_hard()).collect();
         let issues: Vec<_> =
-            cases.iter().copied().filter(|case| case.same() || case.pair.kind == OTHER_ISSUE).collect();
+            cases.iter().copied().filter(|case| case.is_same() || case.pair.kind == OTHER_ISSUE).collect();
         let at = |name: &str, threshold: u16| {
-            let said = |case: &&Case| (case.ours >= threshold, case.same());
-            let words = |case: &&Case| (case.baseline >= WORDS_IN_COMMON, case.same());
-            let (ours, baseline) = (saying_yes(cases.iter().map(said)), saying_yes(cases.iter().map(words)));
+            let said = |case: &&Case| (case.ours >= threshold, case.is_same());
+            let words = |case: &&Case| (case.baseline >= COMMON_WORDS_MIN, case.is_same());
+            let (ours, baseline) =
+                (binary_accuracy(cases.iter().map(said)), binary_accuracy(cases.iter().map(words)));
             [
                 Figure::new(format!("F1 to {name}"), cases.len(), ours.f1(), baseline.f1()),
                 Figure::new(format!("precision to {name}"), cases.len(), ours.precision, baseline.precision),
@@ -96,8 +100,8 @@ impl Measure for Paraphrases {
             Figure::new(
                 name,
                 cases.len(),
-                area(cases, |case| f64::from(case.cosine)),
-                area(cases, |case| case.baseline),
+                roc_area(cases, |case| f64::from(case.cosine)),
+                roc_area(cases, |case| case.baseline),
             )
         };
         let mut figures = vec![
@@ -105,14 +109,14 @@ impl Measure for Paraphrases {
             area("AUC, same pull request", &hard),
             area("AUC, its other issues", &issues),
         ];
-        figures.extend(at("contradict", Scale::CONTRADICTION));
-        figures.extend(at("be stopped", Scale::TOMBSTONE));
-        figures.extend(at("merge", Scale::MERGE));
+        figures.extend(at("contradict", SimilarityScale::CONTRADICTION));
+        figures.extend(at("be stopped", SimilarityScale::TOMBSTONE));
+        figures.extend(at("merge", SimilarityScale::MERGE));
         figures
     }
 
-    fn mistake(case: &Case) -> Option<String> {
-        let wrong = match (case.ours >= Scale::TOMBSTONE, case.same()) {
+    fn describe_mistake(case: &Case) -> Option<String> {
+        let wrong = match (case.ours >= SimilarityScale::TOMBSTONE, case.is_same()) {
             (true, false) => "stopped",
             (false, true) => "let through",
             _ => return None,
@@ -121,50 +125,52 @@ impl Measure for Paraphrases {
     }
 }
 
-/// Pairs of different issues of one pull request.
+/// Kind of pairs of different issues in one pull request.
 const OTHER_ISSUE: &str = "same_pr_other_issue";
-/// Pairs of two projects, which share nothing.
+/// Kind of pairs from two projects, which have nothing in common.
 const OTHER_PROJECT: &str = "other_project";
-/// The baseline says "the same" when so much of all words is in both: what is best for it (F1) on the part that may be read.
-const WORDS_IN_COMMON: f64 = 0.09;
+/// Share of common words from which the baseline considers two sentences the same: the best value (F1) on the
+/// half that may be read.
+const COMMON_WORDS_MIN: f64 = 0.09;
 
 impl Case {
-    fn same(&self) -> bool {
+    fn is_same(&self) -> bool {
         self.pair.label == 1
     }
 
-    fn hard(&self) -> bool {
-        !self.same() && self.pair.kind != OTHER_PROJECT
+    fn is_hard(&self) -> bool {
+        !self.is_same() && self.pair.kind != OTHER_PROJECT
     }
 }
 
-/// Measures every embedder that is at hand, prints the table and writes it.
+/// Measures every available embedder, prints the table and writes it.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut all: Vec<Row> = Vec::new();
-    for embedder in embedders(options)? {
-        let cases = cases(&options.data, &*embedder)?;
+    for embedder in build_embedders(options)? {
+        let cases = build_cases(&options.data, &*embedder)?;
         if options.calibrate {
-            let scale = calibrate(&cases).with_context(|| format!("calibrating {}", embedder.name()))?;
+            let scale =
+                calibrate_scale(&cases).with_context(|| format!("calibrating {}", embedder.name()))?;
             println!("{}: {}", embedder.name(), serde_json::to_string(&scale)?);
         }
-        all.extend(super::rows_of::<Paraphrases>(
+        all.extend(super::score_cases::<Paraphrases>(
             &format!("paraphrases {}", embedder.name()),
             &cases,
             options.wrong,
         ));
     }
-    super::tell(&all, options.json.as_deref())
+    super::report_rows(&all, options.json.as_deref())
 }
 
-/// The built-in one, and the weights that are named.
-fn embedders(options: &Options) -> Result<Vec<Box<dyn Embedder>>> {
+/// Returns the built-in embedder, and the one in `--embedder-dir` if given.
+fn build_embedders(options: &Options) -> Result<Vec<Box<dyn Embedder>>> {
     let mut embedders: Vec<Box<dyn Embedder>> = vec![Box::new(NgramEmbedder)];
     if let Some(dir) = &options.embedder_dir {
-        let weights = Directory::to_calibrate(dir)?;
+        let weights = DirectoryEmbedder::load_for_calibration(dir)?;
         let texts: BTreeSet<String> =
-            pairs(&options.data)?.into_iter().flat_map(|pair| [pair.a, pair.b]).collect();
+            load_pairs(&options.data)?.into_iter().flat_map(|pair| [pair.a, pair.b]).collect();
         let texts: Vec<String> = texts.into_iter().collect();
-        let made = weights.vectors(&texts)?.into_iter().map(Some);
+        let made = weights.embed_texts(&texts)?.into_iter().map(Some);
         let vectors = texts.into_iter().zip(made).collect();
         let (name, scale) = (weights.name().to_owned(), weights.scale());
         embedders.push(Box::new(KnownVectors { name, scale, vectors }));
@@ -172,43 +178,56 @@ fn embedders(options: &Options) -> Result<Vec<Box<dyn Embedder>>> {
     Ok(embedders)
 }
 
-/// The scale of an embedder, from the part of the cases that may be read: two texts are about one thing from the cosine that
-/// separates best (F1); a tombstone stops from where at most [`STOPPED_WRONGLY_MAX`] of what is different and hard is
-/// stopped; and two texts are merged from where nothing that is different would be. Fails when these do not grow.
-fn calibrate(cases: &[Case]) -> Result<Scale> {
-    let read: Vec<_> = cases.iter().filter(|case| Part::of(Paraphrases::group(case)) == Part::Read).collect();
-    ensure!(!read.is_empty(), "the set has no pair that may be read");
-    let f1 = |from: u16| saying_yes(read.iter().map(|case| (case.cosine >= from, case.same()))).f1();
+/// Computes the scale of an embedder from the half that may be read.
+///
+/// Two texts contradict each other from the cosine that separates best (F1). A tombstone stops a text from
+/// the cosine at which at most [`STOPPED_WRONGLY_MAX`] of the hard differing pairs would be stopped. Two
+/// texts are merged from the cosine at which no differing pair would be. Fails when these values do not
+/// increase.
+fn calibrate_scale(cases: &[Case]) -> Result<SimilarityScale> {
+    let read: Vec<_> = cases
+        .iter()
+        .filter(|case| DataHalf::of_group(Paraphrases::group_key(case)) == DataHalf::Read)
+        .collect();
+    ensure!(!read.is_empty(), "the half that may be read has no pairs");
+    let f1 = |from: u16| binary_accuracy(read.iter().map(|case| (case.cosine >= from, case.is_same()))).f1();
     let contradiction =
-        (1..1000u16).max_by(|a, b| f1(*a).total_cmp(&f1(*b)).then(b.cmp(a))).expect("a thousand of them");
-    let wrongly = |from: u16| share(read.iter().filter(|case| case.hard()).map(|case| case.cosine >= from));
+        (1..1000u16).max_by(|a, b| f1(*a).total_cmp(&f1(*b)).then(b.cmp(a))).expect("the range is not empty");
+    let wrongly =
+        |from: u16| share_of_true(read.iter().filter(|case| case.is_hard()).map(|case| case.cosine >= from));
+    // Searched upwards from the contradiction, so that the three values cannot cross.
     let first = |most: f64| (contradiction..1000).find(|from| wrongly(*from) <= most).unwrap_or(1000);
-    let scale = Scale { contradiction, tombstone: first(STOPPED_WRONGLY_MAX), merge: first(0.0) };
-    Ok(scale.check()?)
+    let scale = SimilarityScale { contradiction, tombstone: first(STOPPED_WRONGLY_MAX), merge: first(0.0) };
+    Ok(scale.validate()?)
 }
 
-fn pairs(data: &Data) -> Result<Vec<Pair>> {
-    rows(&data.set(Paraphrases::SET)?.join("pairs.jsonl"))
+fn load_pairs(data: &EvalData) -> Result<Vec<Pair>> {
+    read_rows(&data.set_folder(Paraphrases::SET)?.join("pairs.jsonl"))
 }
 
-fn cases(data: &Data, embedder: &dyn Embedder) -> Result<Vec<Case>> {
+fn build_cases(data: &EvalData, embedder: &dyn Embedder) -> Result<Vec<Case>> {
     let case = |pair: Pair| {
         let vector = |text: &str| embedder.embed(text).unwrap_or_default();
         Case {
-            cosine: cosine(&vector(&pair.a), &vector(&pair.b)),
-            ours: similarity(embedder, &lesson(&pair.a), &lesson(&pair.b)),
+            cosine: cosine_similarity(&vector(&pair.a), &vector(&pair.b)),
+            ours: lesson_similarity(embedder, &to_lesson(&pair.a), &to_lesson(&pair.b)),
             baseline: common_words(&pair.a, &pair.b),
             pair,
         }
     };
-    Ok(pairs(data)?.into_iter().map(case).collect())
+    Ok(load_pairs(data)?.into_iter().map(case).collect())
 }
 
-fn lesson(text: &str) -> Lesson {
-    Lesson { subject: String::new(), title: text.to_owned(), content: String::new(), cue: Cue::default() }
+fn to_lesson(text: &str) -> Lesson {
+    Lesson {
+        subject: String::new(),
+        title: text.to_owned(),
+        content: String::new(),
+        cue: LessonCue::default(),
+    }
 }
 
-/// The baseline: the share of all words of two texts that is in both (Jaccard).
+/// Returns the share of all words that occur in both texts (Jaccard), used as a baseline.
 fn common_words(a: &str, b: &str) -> f64 {
     let words = |text: &str| -> BTreeSet<String> {
         let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
@@ -218,9 +237,10 @@ fn common_words(a: &str, b: &str) -> f64 {
     ratio(a.intersection(&b).count() as f64, a.union(&b).count() as f64)
 }
 
-/// The chance that a pair that is the same is nearer than one that is not, ties as half (the area under the ROC curve).
-fn area(cases: &[&Case], nearness: impl Fn(&Case) -> f64) -> f64 {
-    let (same, other): (Vec<&Case>, Vec<&Case>) = cases.iter().copied().partition(|case| case.same());
+/// Returns the probability that a matching pair is more similar than a differing one, counting ties as half
+/// (area under the ROC curve).
+fn roc_area(cases: &[&Case], nearness: impl Fn(&Case) -> f64) -> f64 {
+    let (same, other): (Vec<&Case>, Vec<&Case>) = cases.iter().copied().partition(|case| case.is_same());
     let mut apart: Vec<f64> = other.into_iter().map(&nearness).collect();
     apart.sort_by(f64::total_cmp);
     let below = |near: f64| {
@@ -235,7 +255,7 @@ fn area(cases: &[&Case], nearness: impl Fn(&Case) -> f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The group of these may be read.
+    /// Builds a case in the half that may be read.
     fn case(label: u8, kind: &str, cosine: u16) -> Case {
         let pair = Pair { a: String::new(), b: String::new(), label, kind: kind.into(), pr: "b".into() };
         Case { pair, cosine, ours: cosine, baseline: 0.0 }
@@ -245,24 +265,25 @@ mod tests {
     fn the_area_counts_pairs_in_the_right_order() {
         let cases = [case(1, "", 900), case(1, "", 500), case(0, "", 500), case(0, "", 100)];
         let all: Vec<_> = cases.iter().collect();
-        assert_eq!(area(&all, |case| f64::from(case.cosine)), 0.875);
-        assert_eq!(area(&all, |case| case.baseline), 0.5, "who says the same of all knows nothing");
+        assert_eq!(roc_area(&all, |case| f64::from(case.cosine)), 0.875);
+        assert_eq!(roc_area(&all, |case| case.baseline), 0.5, "who says the same of all knows nothing");
     }
 
     #[test]
-    fn a_scale_is_calibrated_by_what_must_not_happen() {
+    fn a_scale_is_calibrated_by_its_error_limits() {
         let same = [900, 500, 400, 350].map(|cosine| case(1, "", cosine));
         let far = (0..17).map(|_| case(0, "", 100));
         let near = [300, 380, 480].map(|cosine| case(0, OTHER_ISSUE, cosine));
         let cases: Vec<_> = same.into_iter().chain(far).chain(near).collect();
-        // From 301 on all four are found and two others with them; one of twenty is stopped from 381 on, none from 481 on.
-        let scale = calibrate(&cases).unwrap();
-        assert_eq!(scale, Scale { contradiction: 301, tombstone: 381, merge: 481 });
+        // From 301 all four matching pairs are found, with two differing ones. From 381 one of twenty is
+        // stopped, from 481 none.
+        let scale = calibrate_scale(&cases).unwrap();
+        assert_eq!(scale, SimilarityScale { contradiction: 301, tombstone: 381, merge: 481 });
     }
 
     #[test]
-    fn what_cannot_be_told_apart_has_no_scale() {
+    fn inseparable_pairs_have_no_scale() {
         let cases = [case(1, "", 900), case(0, OTHER_ISSUE, 999)];
-        assert!(calibrate(&cases).is_err());
+        assert!(calibrate_scale(&cases).is_err());
     }
 }

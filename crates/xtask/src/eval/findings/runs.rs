@@ -1,13 +1,13 @@
-//! Runs of the evaluation data, one a line, as far as the measures read them.
+//! Runs of the evaluation data, one per line, with the fields that the measures need.
 
 use std::path::Path;
 
 use anyhow::Result;
 use retro_core::id;
-use retro_core::trajectory::{Source, ToolCall, Trajectory, Turn};
+use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
 use serde::Deserialize;
 
-use super::super::rows;
+use super::super::read_rows;
 
 /// A finished run.
 #[derive(Deserialize)]
@@ -21,7 +21,7 @@ pub(super) struct Run {
     pub(super) labels: Option<Labels>,
 }
 
-/// Where people say that a failed run went wrong.
+/// Labels of a failed run.
 #[derive(Deserialize)]
 pub(super) struct Labels {
     /// Index into the steps, from 0.
@@ -31,18 +31,18 @@ pub(super) struct Labels {
     pub(super) failures: Vec<LabelledFailure>,
 }
 
-/// One of several places that an annotator names.
+/// One of the steps that an annotator blames.
 #[derive(Deserialize)]
 pub(super) struct LabelledFailure {
-    /// The annotators' own number, about one off.
+    /// Annotators' own step number, about one off.
     pub(super) step_number: usize,
 }
 
-/// An entry of a run's log. What is a label is named so: nothing but the score reads it.
+/// An entry of a run's log. Fields named `label_…` are labels: only the scoring reads them.
 #[derive(Deserialize)]
 pub(super) struct Step {
     pub(super) role: String,
-    /// The name of the agent that speaks, with what it does in brackets.
+    /// Name of the speaking agent, with its activity in parentheses.
     #[serde(default)]
     agent: String,
     #[serde(default)]
@@ -61,8 +61,8 @@ pub(super) struct Step {
     pub(super) label_class: Option<String>,
 }
 
-/// A call with its answer, as the investigator gets it when the log says nothing of failures, and its labels.
-pub(super) struct Answered {
+/// A call with its answer and its labels, as the investigator gets it from a log without failure flags.
+pub(super) struct AnsweredCall {
     pub(super) place: String,
     pub(super) task: String,
     pub(super) call: ToolCall,
@@ -70,16 +70,16 @@ pub(super) struct Answered {
     pub(super) label_class: Option<String>,
 }
 
-/// Every answered call of a file of runs.
-pub(super) fn answered(file: &Path) -> Result<Vec<Answered>> {
-    let runs: Vec<Run> = rows(file)?;
-    Ok(runs.iter().flat_map(of).collect())
+/// Loads every answered call from a file of runs.
+pub(super) fn load_answered_calls(file: &Path) -> Result<Vec<AnsweredCall>> {
+    let runs: Vec<Run> = read_rows(file)?;
+    Ok(runs.iter().flat_map(answered_calls).collect())
 }
 
 impl Run {
-    /// The run as a trajectory, and the entry of its log that each turn begins with: an agent's name is its step, a call and
-    /// its answer are one turn.
-    pub(super) fn trajectory(&self) -> (Trajectory, Vec<usize>) {
+    /// Converts the run to a trajectory, with the index of the log entry at which each turn begins. An
+    /// agent's name becomes its step; a call and its answer become one turn.
+    pub(super) fn to_trajectory(&self) -> (Trajectory, Vec<usize>) {
         let (mut turns, mut entries): (Vec<Turn>, Vec<usize>) = (Vec::new(), Vec::new());
         for (at, step) in self.steps.iter().enumerate() {
             if step.role == "tool_result" {
@@ -88,7 +88,7 @@ impl Run {
                 }
                 continue;
             }
-            turns.push(step.turn());
+            turns.push(step.to_turn());
             entries.push(at);
         }
         (Trajectory { turns }, entries)
@@ -96,10 +96,10 @@ impl Run {
 }
 
 impl Step {
-    fn turn(&self) -> Turn {
+    fn to_turn(&self) -> Turn {
         let name = self.agent.split(" (").next().unwrap_or_default();
         let thinks = self.agent.ends_with("(thought)");
-        // Sets name people "human", or give the person's role to nobody but the customer.
+        // Some sets name people "human"; the others use the user role only for the customer.
         let person = self.agent == "human" || (self.agent.is_empty() && self.role == "user");
         let calls = (self.role == "tool_call").then(|| ToolCall {
             tool: self.tool.clone(),
@@ -110,7 +110,7 @@ impl Step {
         Turn {
             step: id::Step::new(name).unwrap_or_else(|_| id::Step::main()),
             agentic: !person,
-            source: if person { Source::User } else { Source::Agent },
+            source: if person { TurnSource::User } else { TurnSource::Agent },
             message: if thinks { String::new() } else { self.text.clone() },
             reasoning: if thinks { self.text.clone() } else { String::new() },
             calls: calls.into_iter().collect(),
@@ -118,7 +118,7 @@ impl Step {
     }
 }
 
-fn of(run: &Run) -> impl Iterator<Item = Answered> + '_ {
+fn answered_calls(run: &Run) -> impl Iterator<Item = AnsweredCall> + '_ {
     run.steps.iter().enumerate().filter_map(|(at, step)| {
         let asked = match step.role.as_str() {
             "tool" => step,
@@ -128,7 +128,7 @@ fn of(run: &Run) -> impl Iterator<Item = Answered> + '_ {
                 .find(|earlier| earlier.role == "tool_call" && earlier.call_id == step.call_id)?,
             _ => return None,
         };
-        Some(Answered {
+        Some(AnsweredCall {
             place: format!("{} step {at}", run.run_id),
             task: run.task_id.clone(),
             call: ToolCall {

@@ -1,4 +1,4 @@
-//! How answers are scored.
+//! Scores of answers.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,14 +11,14 @@ pub(super) struct Accuracy {
 }
 
 impl Accuracy {
-    /// The harmonic mean; 0 when both are.
+    /// Returns the harmonic mean of precision and recall; 0 when both are 0.
     pub(super) fn f1(self) -> f64 {
         ratio(2.0 * self.precision * self.recall, self.precision + self.recall)
     }
 }
 
-/// B³ of a grouping (Bagga and Baldwin, 1998): of each item, how pure its group is and how much of its class it holds, meant
-/// over the items. Each item comes as its group and its class.
+/// Computes B³ of a grouping (Bagga and Baldwin, 1998): for each item the purity of its group and the
+/// completeness of its class, averaged over the items. Each item is given as its group and its class.
 pub(super) fn b_cubed<Group: Hash + Eq, Class: Hash + Eq>(items: &[(Group, Class)]) -> Accuracy {
     let (mut groups, mut classes, mut both) = (HashMap::new(), HashMap::new(), HashMap::new());
     for (group, class) in items {
@@ -36,8 +36,8 @@ pub(super) fn b_cubed<Group: Hash + Eq, Class: Hash + Eq>(items: &[(Group, Class
     }
 }
 
-/// Accuracy in saying yes. Each answer comes as what was said and what is true.
-pub(super) fn saying_yes(answers: impl IntoIterator<Item = (bool, bool)>) -> Accuracy {
+/// Computes precision and recall of yes-or-no answers, each given as the answer and the truth.
+pub(super) fn binary_accuracy(answers: impl IntoIterator<Item = (bool, bool)>) -> Accuracy {
     let (mut right, mut said, mut truly) = (0u32, 0u32, 0u32);
     for (answer, truth) in answers {
         right += u32::from(answer && truth);
@@ -50,13 +50,13 @@ pub(super) fn saying_yes(answers: impl IntoIterator<Item = (bool, bool)>) -> Acc
     }
 }
 
-/// A part of a whole; 0 of nothing.
+/// Divides; 0 when the denominator is 0.
 pub(super) fn ratio(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part / whole }
 }
 
-/// The share of those that are so; 0 of nothing.
-pub(super) fn share(all: impl IntoIterator<Item = bool>) -> f64 {
+/// Returns the share of true values; 0 when there are none.
+pub(super) fn share_of_true(all: impl IntoIterator<Item = bool>) -> f64 {
     let (mut so, mut whole) = (0u32, 0u32);
     for one in all {
         so += u32::from(one);
@@ -80,10 +80,11 @@ mod tests {
     }
 
     #[test]
-    fn saying_yes_is_scored_by_what_was_said_and_what_is_true() {
-        let scored = saying_yes([(true, true), (true, false), (false, true), (false, false), (true, true)]);
+    fn binary_answers_are_scored_against_the_truth() {
+        let scored =
+            binary_accuracy([(true, true), (true, false), (false, true), (false, false), (true, true)]);
         assert_eq!((scored.precision, scored.recall), (2.0 / 3.0, 2.0 / 3.0));
-        assert_eq!(saying_yes([]).f1(), 0.0);
-        assert_eq!((share([true, false]), share([])), (0.5, 0.0));
+        assert_eq!(binary_accuracy([]).f1(), 0.0);
+        assert_eq!((share_of_true([true, false]), share_of_true([])), (0.5, 0.0));
     }
 }

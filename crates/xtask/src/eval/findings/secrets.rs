@@ -1,9 +1,10 @@
-//! Are secrets cut out before anything is stored, and is what only looks like one left alone? Set 07 comes from the tests of
-//! tools that do nothing else. A secret counts as found when anything of its text was cut out.
+//! Measures whether secrets are redacted before anything is stored, and whether similar clean texts are left
+//! alone. Set 07 comes from the tests of secret scanners. A secret counts as found when any part of it was
+//! redacted.
 //!
-//! Its labels are those of one rule of one tool at a time: a token that is a digit short is clean to the rule of its issuer, and
-//! addresses of networks and names of buckets are secrets to others. So the figures stand twice: over everything, and over
-//! what opens something and what nobody named a credential.
+//! Each label follows one rule of one scanner. A token that is one digit short is clean by its issuer's rule,
+//! and some scanners call network addresses and bucket names secrets. So each figure is printed twice: over
+//! everything, and over real credentials and over texts that do not mention credentials.
 
 use std::sync::LazyLock;
 
@@ -12,14 +13,14 @@ use regex::Regex;
 use retro_redact::Redactor;
 use serde::Deserialize;
 
-use super::super::{Data, rows};
-use super::score::share;
+use super::super::{EvalData, read_rows};
+use super::score::share_of_true;
 use super::{Figure, Measure};
 
 /// Recall and false alarms of the redactor.
-pub(super) struct Secrets;
+pub(super) struct SecretRedaction;
 
-/// A text and its label, in pieces so that no scanner stops at the set itself.
+/// A text with its label, split into parts so that no secret scanner reports the data set itself.
 #[derive(Deserialize)]
 struct Text {
     id: String,
@@ -28,18 +29,18 @@ struct Text {
     parts: Vec<String>,
 }
 
-/// One text: whether something was cut out, and whether it should have been.
+/// One text: whether something was redacted, and whether it should have been.
 pub(super) struct Case {
     id: String,
-    shown: String,
+    description: String,
     ours: bool,
     baseline: bool,
     truth: bool,
-    /// A secret that opens something, or a clean text in which nothing is named a credential.
-    plain: bool,
+    /// A real credential, or a clean text that does not mention credentials.
+    is_unambiguous: bool,
 }
 
-/// Kinds whose "secrets" open nothing, as `retro-redact` says of itself: public addresses, names of buckets, folders and
+/// Kinds that `retro-redact` does not treat as credentials: public addresses, names of buckets, folders and
 /// resources, and texts that only test a scanner's own comments.
 const NO_CREDENTIAL: &[&str] = &[
     "ip_public",
@@ -51,61 +52,62 @@ const NO_CREDENTIAL: &[&str] = &[
     "no-k8s-kind-secret",
 ];
 
-impl Measure for Secrets {
-    const NAME: &'static str = "secrets cut out";
+impl Measure for SecretRedaction {
+    const NAME: &'static str = "secrets redacted";
     const SET: &'static str = "07_secrets";
     type Case = Case;
 
-    fn cases(data: &Data) -> Result<Vec<Case>> {
-        let texts: Vec<Text> = rows(&data.set(Self::SET)?.join("cases.jsonl"))?;
-        Ok(texts.into_iter().map(case).collect())
+    fn load_cases(data: &EvalData) -> Result<Vec<Case>> {
+        let texts: Vec<Text> = read_rows(&data.set_folder(Self::SET)?.join("cases.jsonl"))?;
+        Ok(texts.into_iter().map(build_case).collect())
     }
 
-    fn group(case: &Case) -> &str {
+    fn group_key(case: &Case) -> &str {
         &case.id
     }
 
-    fn figures(cases: &[&Case]) -> Vec<Figure> {
+    fn compute_figures(cases: &[&Case]) -> Vec<Figure> {
         let figure = |name: &str, truth: bool, all: bool| {
-            let of: Vec<_> = cases.iter().filter(|case| case.truth == truth && (all || case.plain)).collect();
-            let said = |by: fn(&Case) -> bool| share(of.iter().map(|case| by(case)));
+            let of: Vec<_> =
+                cases.iter().filter(|case| case.truth == truth && (all || case.is_unambiguous)).collect();
+            let said = |by: fn(&Case) -> bool| share_of_true(of.iter().map(|case| by(case)));
             Figure::new(name, of.len(), said(|case| case.ours), said(|case| case.baseline))
         };
         vec![
             figure("recall", true, true).with_goal(0.95),
-            figure("recall, what opens something", true, false),
-            figure("false alarms", false, true).within(0.0, 0.03),
-            figure("false alarms, none is named", false, false),
+            figure("recall, real credentials", true, false),
+            figure("false alarms", false, true).with_range(0.0, 0.03),
+            figure("false alarms, none named", false, false),
         ]
     }
 
-    fn mistake(case: &Case) -> Option<String> {
+    fn describe_mistake(case: &Case) -> Option<String> {
         let wrong = if case.truth { "missed" } else { "false alarm" };
-        (case.ours != case.truth).then(|| format!("{wrong}: {}", case.shown))
+        (case.ours != case.truth).then(|| format!("{wrong}: {}", case.description))
     }
 }
 
-fn case(text: Text) -> Case {
+fn build_case(text: Text) -> Case {
     let whole = text.parts.concat();
     let truth = text.label == "secret";
     let opens = !NO_CREDENTIAL.contains(&text.kind.as_str());
     Case {
-        plain: if truth { opens } else { !CREDENTIAL.is_match(&whole) },
+        is_unambiguous: if truth { opens } else { !CREDENTIAL_WORDS.is_match(&whole) },
         ours: Redactor::shared().redact(&whole).secrets > 0,
-        baseline: NAMED.is_match(&whole),
+        baseline: BASELINE.is_match(&whole),
         truth,
-        shown: format!("{} {}: {whole:?}", text.id, text.kind),
+        description: format!("{} {}: {whole:?}", text.id, text.kind),
         id: text.id,
     }
 }
 
-// What most people write first.
-static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+// The usual first attempt, used as a baseline.
+static BASELINE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?i)(?:password|passwd|secret|token|api_?key)["']?\s*[:=]\s*\S{6,}"#)
         .expect("a constant pattern")
 });
 
-// Words by which people name a credential.
-static CREDENTIAL: LazyLock<Regex> = LazyLock::new(|| {
+// Words that name a credential.
+static CREDENTIAL_WORDS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)pass(?:word|wd|phrase)|secret|token|key|credential|auth").expect("a constant pattern")
 });

@@ -1,19 +1,19 @@
-//! Are two lines the same error? The pairs of set 03c come from the tests of two log tools; most of those that differ were
-//! paired by a script.
+//! Measures whether two lines are recognised as the same error. The pairs of set 03c come from the tests of
+//! two log tools; a script made most of the differing ones.
 
 use anyhow::Result;
 use retro_investigator::heuristics::signature;
 use serde::Deserialize;
 
-use super::super::{Data, rows};
-use super::grouping::masked;
-use super::score::share;
+use super::super::{EvalData, read_rows};
+use super::grouping::mask_literals;
+use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// Accuracy of "these two are the same".
+/// Accuracy of the answer that two lines have the same signature.
 pub(super) struct Signatures;
 
-/// A group of lines that share a signature, or of lines that must not.
+/// Lines that share a signature, or lines that must not.
 #[derive(Deserialize)]
 struct Group {
     group: String,
@@ -35,30 +35,31 @@ impl Measure for Signatures {
     const SET: &'static str = "03c_signature_equivalence";
     type Case = Case;
 
-    fn cases(data: &Data) -> Result<Vec<Case>> {
-        let groups: Vec<Group> = rows(&data.set(Self::SET)?.join("groups.jsonl"))?;
-        Ok(groups.iter().flat_map(pairs).collect())
+    fn load_cases(data: &EvalData) -> Result<Vec<Case>> {
+        let groups: Vec<Group> = read_rows(&data.set_folder(Self::SET)?.join("groups.jsonl"))?;
+        Ok(groups.iter().flat_map(pair_members).collect())
     }
 
-    fn group(case: &Case) -> &str {
+    fn group_key(case: &Case) -> &str {
         &case.group
     }
 
-    fn figures(cases: &[&Case]) -> Vec<Figure> {
-        let right = |said: fn(&Case) -> bool| share(cases.iter().map(|case| said(case) == case.truth));
+    fn compute_figures(cases: &[&Case]) -> Vec<Figure> {
+        let right =
+            |said: fn(&Case) -> bool| share_of_true(cases.iter().map(|case| said(case) == case.truth));
         let accuracy =
             Figure::new("accuracy", cases.len(), right(|case| case.ours), right(|case| case.baseline));
         vec![accuracy.with_goal(0.97)]
     }
 
-    fn mistake(case: &Case) -> Option<String> {
-        let wrong = if case.truth { "taken apart" } else { "lumped" };
+    fn describe_mistake(case: &Case) -> Option<String> {
+        let wrong = if case.truth { "split" } else { "merged" };
         (case.ours != case.truth).then(|| format!("{wrong}: {:?}", case.pair))
     }
 }
 
-/// Every pair of a group.
-fn pairs(group: &Group) -> Vec<Case> {
+/// Returns every pair of a group.
+fn pair_members(group: &Group) -> Vec<Case> {
     let members = &group.members;
     let pairs =
         members.iter().enumerate().flat_map(|(at, one)| members[at + 1..].iter().map(move |two| (one, two)));
@@ -67,7 +68,7 @@ fn pairs(group: &Group) -> Vec<Case> {
             group: group.group.clone(),
             pair: [one.clone(), two.clone()],
             ours: signature(one) == signature(two),
-            baseline: masked(one) == masked(two),
+            baseline: mask_literals(one) == mask_literals(two),
             truth: group.same,
         })
         .collect()

@@ -1,25 +1,25 @@
-//! What tools report, read: the places that linters and compilers complain about, and how tests ended. Set 03b comes from the
-//! tests of tools that do nothing else.
+//! Measures whether tool output is parsed correctly: the locations that linters and compilers report, and the
+//! results of tests. Set 03b comes from the tests of output parsers.
 //!
-//! A case of a linter is right when every place, its file and line, is told in order and no other. A case of a runner is right
-//! when every count that is labelled is told. Only the tools below are claimed; the others report in documents or over several
-//! lines.
+//! A linter case is right when exactly the expected files and lines are found, in order. A test-runner case
+//! is right when every labelled count matches. Only the tools listed below are supported; the others write
+//! documents or spread a message over several lines.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use retro_investigator::heuristics::{complaints, test_counts};
+use retro_investigator::heuristics::{find_diagnostics, parse_test_counts};
 use serde::Deserialize;
 
-use super::super::{Data, rows};
-use super::score::share;
+use super::super::{EvalData, read_rows};
+use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// How many cases of the supported tools are read rightly.
+/// Share of the supported tools' cases that are parsed correctly.
 pub(super) struct ToolOutput;
 
-/// Tools that put the place in front of each message, by the name of their files.
+/// Tools that begin each message with its location, by file name.
 const LINTERS: &[&str] = &[
     "ansible-lint",
     "cargo-check",
@@ -47,28 +47,28 @@ const LINTERS: &[&str] = &[
     "tsc",
     "tslint",
 ];
-/// Runners whose last line counts: unittest as Django calls it, pytest as these projects call it, SymPy's own, Maven.
+/// Test runners with a summary in the last line: unittest (Django), pytest, SymPy and Maven.
 const RUNNERS: &[&str] = &["django", "matplotlib", "maven", "pytest", "seaborn", "sympy"];
 
-/// One output.
+/// One tool output.
 pub(super) struct Case {
     tool: String,
     runner: bool,
     ours: bool,
     baseline: bool,
-    shown: String,
+    description: String,
 }
 
-/// The output of a runner.
+/// Output of a test runner.
 #[derive(Deserialize)]
-struct Tested {
+struct RunnerOutput {
     file: String,
     framework: String,
     labels: Option<Counts>,
     log: String,
 }
 
-/// What upstream's own tests expect; each is there or not.
+/// Expected counts, each of them optional.
 #[derive(Debug, Deserialize)]
 struct Counts {
     n_results: Option<u32>,
@@ -82,72 +82,74 @@ impl Measure for ToolOutput {
     const SET: &'static str = "03b_tool_output_parse";
     type Case = Case;
 
-    fn cases(data: &Data) -> Result<Vec<Case>> {
-        let folder = data.set(Self::SET)?;
+    fn load_cases(data: &EvalData) -> Result<Vec<Case>> {
+        let folder = data.set_folder(Self::SET)?;
         let mut cases = Vec::new();
         for tool in LINTERS {
             let file = |ending: &str| folder.join("errorformat").join(format!("{tool}.{ending}"));
             if file("in").is_file() {
-                cases.push(linted(tool, &read(&file("in"))?, &read(&file("ok"))?));
+                cases.push(score_linter(tool, &read_text(&file("in"))?, &read_text(&file("ok"))?));
             }
         }
-        let tested: Vec<Tested> = rows(&folder.join("test_output.jsonl"))?;
+        let tested: Vec<RunnerOutput> = read_rows(&folder.join("test_output.jsonl"))?;
         let supported = tested.into_iter().filter(|case| RUNNERS.contains(&case.framework.as_str()));
-        cases.extend(supported.filter_map(counted));
+        cases.extend(supported.filter_map(score_runner));
         Ok(cases)
     }
 
-    fn group(case: &Case) -> &str {
+    fn group_key(case: &Case) -> &str {
         &case.tool
     }
 
-    fn figures(cases: &[&Case]) -> Vec<Figure> {
+    fn compute_figures(cases: &[&Case]) -> Vec<Figure> {
         let figure = |name: &str, of: &[&Case]| {
-            let right = |said: fn(&Case) -> bool| share(of.iter().map(|case| said(case)));
+            let right = |said: fn(&Case) -> bool| share_of_true(of.iter().map(|case| said(case)));
             Figure::new(name, of.len(), right(|case| case.ours), right(|case| case.baseline))
         };
         let (runners, linters): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.runner);
         vec![figure("linters", &linters), figure("runners", &runners), figure("both", cases).with_goal(0.90)]
     }
 
-    fn mistake(case: &Case) -> Option<String> {
-        (!case.ours).then(|| format!("{}: {}", case.tool, case.shown))
+    fn describe_mistake(case: &Case) -> Option<String> {
+        (!case.ours).then(|| format!("{}: {}", case.tool, case.description))
     }
 }
 
-fn read(file: &Path) -> Result<String> {
+fn read_text(file: &Path) -> Result<String> {
     fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-fn linted(tool: &str, output: &str, expected: &str) -> Case {
-    let expected: Vec<(&str, u32)> = expected.lines().filter_map(place).collect();
-    let found = complaints(output);
+fn score_linter(tool: &str, output: &str, expected: &str) -> Case {
+    let expected: Vec<(&str, u32)> = expected.lines().filter_map(parse_place).collect();
+    let found = find_diagnostics(output);
     let ours: Vec<(&str, u32)> = found.iter().map(|one| (one.file, one.line)).collect();
     let first = ours.iter().zip(&expected).position(|(one, other)| one != other);
-    let shown = format!("{} places of {}, the first other is {first:?}", ours.len(), expected.len());
-    // What most people write first: every line that is not blank is a complaint.
+    let shown =
+        format!("{} locations, {} expected, first difference at {first:?}", ours.len(), expected.len());
+    // The usual first attempt, used as a baseline: every non-blank line is a complaint.
     let baseline = output.lines().filter(|line| !line.trim().is_empty()).count() == expected.len();
-    Case { tool: tool.to_owned(), runner: false, ours: ours == expected, baseline, shown }
+    Case { tool: tool.to_owned(), runner: false, ours: ours == expected, baseline, description: shown }
 }
 
-/// A line of the expected places: `file|line col column kind| message`; a line that continues a message is none.
-fn place(line: &str) -> Option<(&str, u32)> {
+/// Parses a line of the expected locations: `file|line col column kind| message`. `None` for a line that
+/// continues a message.
+fn parse_place(line: &str) -> Option<(&str, u32)> {
     let (file, rest) = line.split_once('|')?;
     let number = rest.split_once('|')?.0.split(' ').next()?;
     Some((file, number.parse().ok()?))
 }
 
-fn counted(tested: Tested) -> Option<Case> {
+fn score_runner(tested: RunnerOutput) -> Option<Case> {
     let labels = tested.labels?;
-    let told = test_counts(&tested.log).unwrap_or_default();
-    // Upstream counts what ran to an end; a log without such a line is one that it reads test by test.
+    let told = parse_test_counts(&tested.log).unwrap_or_default();
+    // The labels count finished tests. A log without such a summary is parsed test by test upstream.
     let ran = told.passed + told.failed + told.errors;
     let said = |label: Option<u32>, count: u32| label.is_none_or(|label| label == count);
     let ours = said(labels.n_results, ran)
         && said(labels.n_failed, told.failed)
         && said(labels.n_error, told.errors)
         && said(labels.n_skipped, told.skipped);
-    // What most people write first: every line with "FAIL" is a test that failed.
+    // The usual first attempt, used as a baseline: every line with "FAIL" is a failed test.
     let failed = tested.log.lines().filter(|line| line.contains("FAIL")).count();
     let baseline = labels.n_failed.is_some_and(|label| label as usize == failed);
     let labelled =
@@ -157,6 +159,6 @@ fn counted(tested: Tested) -> Option<Case> {
         runner: true,
         ours,
         baseline,
-        shown: format!("{}: {told:?} for {labels:?}", tested.file),
+        description: format!("{}: {told:?} for {labels:?}", tested.file),
     })
 }

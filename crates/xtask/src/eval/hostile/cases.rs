@@ -1,4 +1,4 @@
-//! What is posted: hostile texts by an outsider and by a member, and what maintainers really said.
+//! Texts to post: hostile ones by an outsider and by a member, and genuine remarks of maintainers.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::eval::{Data, rows};
+use crate::eval::{EvalData, read_rows};
 
-/// Who posts a text.
+/// Author of a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Who {
+pub(super) enum Poster {
     /// Anybody: `author_association` is `NONE`.
     Outsider,
-    /// Somebody of the organisation.
+    /// A member of the organisation.
     Member,
 }
 
-impl Who {
+impl Poster {
     pub(super) fn login(self) -> &'static str {
         match self {
             Self::Outsider => "eve",
@@ -26,7 +26,7 @@ impl Who {
         }
     }
 
-    /// As GitHub writes it.
+    /// Returns GitHub's `author_association`.
     pub(super) fn association(self) -> &'static str {
         match self {
             Self::Outsider => "NONE",
@@ -35,14 +35,14 @@ impl Who {
     }
 }
 
-/// A text, whose it is, and the repository that it alone is posted to.
+/// A text with its author and the repository it is posted to.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Case {
-    /// It was written to do harm, as its source says.
+    /// True when the source labels the text as malicious.
     pub(super) malicious: bool,
-    /// The kind of its set.
+    /// Kind within the data set.
     pub(super) kind: String,
-    pub(super) who: Who,
+    pub(super) who: Poster,
     pub(super) repo: String,
     pub(super) text: String,
 }
@@ -69,34 +69,35 @@ struct Rule {
     description: String,
 }
 
-/// Every case, or so many of each kind and poster. A text without words is no remark and is left out.
-pub(super) fn all(data: &Data, most: Option<usize>) -> Result<Vec<Case>> {
-    let texts: Vec<Text> = rows(&data.set("05_prompt_injection")?.join("texts.jsonl"))?;
-    let reviews = data.set("04a_review_rules")?;
-    let threads: Vec<Thread> = rows(&reviews.join("discussions.jsonl"))?;
-    let rules: Vec<Rule> = rows(&reviews.join("rules.jsonl"))?;
+/// Loads all cases, or at most `most` of each kind and author. Skips blank texts, which are not remarks.
+pub(super) fn load_cases(data: &EvalData, most: Option<usize>) -> Result<Vec<Case>> {
+    let texts: Vec<Text> = read_rows(&data.set_folder("05_prompt_injection")?.join("texts.jsonl"))?;
+    let reviews = data.set_folder("04a_review_rules")?;
+    let threads: Vec<Thread> = read_rows(&reviews.join("discussions.jsonl"))?;
+    let rules: Vec<Rule> = read_rows(&reviews.join("rules.jsonl"))?;
     let (malicious, benign): (Vec<_>, Vec<_>) = texts.into_iter().partition(|text| text.label == "malicious");
     let mut found = Vec::new();
-    for who in [Who::Outsider, Who::Member] {
+    for who in [Poster::Outsider, Poster::Member] {
         found.extend(malicious.iter().map(|text| (true, text.kind.clone(), who, text.text.clone())));
     }
-    let genuine = |kind: &str, text: String| (false, kind.to_owned(), Who::Member, text);
+    let genuine = |kind: &str, text: String| (false, kind.to_owned(), Poster::Member, text);
     let real = benign.into_iter().filter(|text| text.kind == "real_review_comment");
     found.extend(real.map(|text| genuine("real_review_comment (05)", text.text)));
     let first = threads.into_iter().filter_map(|thread| thread.comments.into_iter().next());
     found.extend(first.map(|comment| genuine("first comment of a thread (04a)", comment.body)));
     found.extend(rules.into_iter().map(|rule| genuine("a rule as written down (04a)", rule.description)));
     found.retain(|(.., text)| !text.trim().is_empty());
-    Ok(numbered(drawn(found, most)))
+    Ok(assign_repositories(draw_cases(found, most)))
 }
 
-type Unplaced = (bool, String, Who, String);
+type TextToPost = (bool, String, Poster, String);
 
-/// So many of each kind and poster, by the hash of the text: the same for everybody.
-fn drawn(mut found: Vec<Unplaced>, most: Option<usize>) -> Vec<Unplaced> {
+/// Draws up to `most` texts of each kind and author by the hash of the text, so that every machine draws the
+/// same ones.
+fn draw_cases(mut found: Vec<TextToPost>, most: Option<usize>) -> Vec<TextToPost> {
     let Some(most) = most else { return found };
     found.sort_by_cached_key(|(.., text)| Sha256::digest(text.as_bytes()));
-    let mut taken = BTreeMap::<(String, Who), usize>::new();
+    let mut taken = BTreeMap::<(String, Poster), usize>::new();
     found.retain(|(_, kind, who, _)| {
         let taken = taken.entry((kind.clone(), *who)).or_default();
         *taken += 1;
@@ -105,7 +106,7 @@ fn drawn(mut found: Vec<Unplaced>, most: Option<usize>) -> Vec<Unplaced> {
     found
 }
 
-fn numbered(found: Vec<Unplaced>) -> Vec<Case> {
+fn assign_repositories(found: Vec<TextToPost>) -> Vec<Case> {
     let placed = found.into_iter().enumerate().map(|(nth, (malicious, kind, who, text))| {
         let repo = format!("acme/of-{}-{nth}", who.login());
         Case { malicious, kind, who, repo, text }
@@ -118,15 +119,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_of_each_kind_and_poster_are_drawn_and_each_has_a_repository() {
-        let one = |kind: &str, who: Who, text: &str| (true, kind.to_owned(), who, text.to_owned());
+    fn texts_are_limited_by_kind_and_author_and_each_has_a_repository() {
+        let one = |kind: &str, who: Poster, text: &str| (true, kind.to_owned(), who, text.to_owned());
         let found = vec![
-            one("a", Who::Member, "1"),
-            one("a", Who::Member, "2"),
-            one("a", Who::Outsider, "1"),
-            one("b", Who::Member, "3"),
+            one("a", Poster::Member, "1"),
+            one("a", Poster::Member, "2"),
+            one("a", Poster::Outsider, "1"),
+            one("b", Poster::Member, "3"),
         ];
-        let cases = numbered(drawn(found, Some(1)));
+        let cases = assign_repositories(draw_cases(found, Some(1)));
         assert_eq!(cases.len(), 3);
         let repos: std::collections::BTreeSet<_> = cases.iter().map(|case| &case.repo).collect();
         assert_eq!(repos.len(), 3);

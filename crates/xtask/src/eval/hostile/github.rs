@@ -1,31 +1,31 @@
-//! A review comment as GitHub posts it, signed.
+//! Signed review comments as GitHub posts them.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use retro_github::Secrets;
+use retro_github::WebhookSecrets;
 use serde_json::{Value, json};
 
 use super::cases::Case;
 
 const SECRET: &str = "a secret of an evaluation and of nothing else";
-/// What the bridge is started with; the reviewer waits for no second remark, since there is none.
-pub(super) const CONFIGURED: [(&str, &str); 4] = [
+/// Environment of the program. The reviewer does not wait for further remarks, since there are none.
+pub(super) const BRIDGE_VARIABLES: [(&str, &str); 4] = [
     ("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"),
     ("RETRO_GITHUB_SECRET", SECRET),
     ("RETRO_GITHUB_TENANTS", "acme/* = default"),
-    ("RETRO_REVIEW_WAIT_S", "0"),
+    ("RETRO_REVIEW_DEBOUNCE_S", "0"),
 ];
-/// Pull requests on which each text is posted: from the second on, a request that was made before counts for more.
+/// Pull requests on which each text is posted. A repeated request counts for more from the second one on.
 pub(super) const PULL_REQUESTS: u64 = 2;
-/// How often a delivery is repeated that the bridge could not take, as a person does at GitHub.
+/// Attempts to deliver a comment that the bridge cannot accept yet.
 const TRIES_MAX: u32 = 20;
-/// How long is waited before.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Pause before a repeated delivery.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// Posts a text as a comment on a line of this pull request of its repository. Fails when it is not taken in the end.
-pub(super) async fn post(http: &reqwest::Client, url: &str, case: &Case, number: u64) -> Result<()> {
-    let body = payload(case, number).to_string();
+/// Posts a text as a comment on a line of this pull request. Fails when the bridge does not accept it.
+pub(super) async fn post_comment(http: &reqwest::Client, url: &str, case: &Case, number: u64) -> Result<()> {
+    let body = build_payload(case, number).to_string();
     let mut status = 0;
     for _ in 0..TRIES_MAX {
         let sent = http
@@ -33,7 +33,7 @@ pub(super) async fn post(http: &reqwest::Client, url: &str, case: &Case, number:
             .header("Content-Type", "application/json")
             .header("X-GitHub-Event", "pull_request_review_comment")
             .header("X-GitHub-Delivery", format!("{}-{number}", case.repo.replace('/', "-")))
-            .header("X-Hub-Signature-256", Secrets::new(&[SECRET]).sign(body.as_bytes()))
+            .header("X-Hub-Signature-256", WebhookSecrets::new(&[SECRET]).sign(body.as_bytes()))
             .body(body.clone())
             .send()
             .await?;
@@ -41,13 +41,13 @@ pub(super) async fn post(http: &reqwest::Client, url: &str, case: &Case, number:
         if status == 202 {
             return Ok(());
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
-    ensure!(status == 202, "{}#{number} was answered {status} {TRIES_MAX} times", case.repo);
+    ensure!(status == 202, "the bridge answered {}#{number} with {status} {TRIES_MAX} times", case.repo);
     Ok(())
 }
 
-fn payload(case: &Case, number: u64) -> Value {
+fn build_payload(case: &Case, number: u64) -> Value {
     let by = json!({"login": case.who.login(), "type": "User"});
     let at = "2026-11-20T10:00:00Z";
     json!({

@@ -1,33 +1,33 @@
-//! Which memories the program makes of real runs: all of them counted, and some drawn by a seed, for a person to say of each
-//! whether it is true, useful and specific.
+//! Counts the memories made from real runs, and prints some of them, drawn by a seed, for a person to judge
+//! whether they are true, useful and specific.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use retro_core::memory::{Memory, Status};
+use retro_core::memory::{Memory, MemoryStatus};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::super::Data;
-use super::runs::{FILES, by_workflow, of_file};
-use super::{PACE, emit};
-use crate::demo::built;
+use super::super::EvalData;
+use super::runs::{FILES, group_by_workflow, read_runs_file};
+use super::{WINDOW_PACE, emit_runs};
+use crate::demo::find_release_binary;
 use crate::instance::Instance;
 
-/// How it is asked for.
+/// Options of the evaluation.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    data: Data,
+    data: EvalData,
     /// The built program [default: `retro` of the release profile].
     #[arg(long)]
     retro: Option<PathBuf>,
-    /// Draws what is shown.
+    /// Seed that draws the memories to print.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many active memories are shown.
+    /// Number of active memories to print.
     #[arg(long, default_value_t = 20)]
     draw: usize,
     /// Only runs of these workflows.
@@ -35,44 +35,45 @@ pub(crate) struct Options {
     workflow: Vec<String>,
 }
 
-/// Sends everything to a fresh instance below the project's root, a window at a time, and shows what it learned.
+/// Sends every run to a fresh instance below the project's root, one window at a time, and prints the learned
+/// memories.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let binary = options.retro.clone().map_or_else(built, Ok)?;
+    let binary = options.retro.clone().map_or_else(find_release_binary, Ok)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let memories = runtime.block_on(learned(root, &binary, options))?;
-    count(&memories);
-    show(&drawn(memories, options.seed, options.draw), options.seed);
+    let memories = runtime.block_on(learn_memories(root, &binary, options))?;
+    print_counts(&memories);
+    print_memories(&draw_active(memories, options.seed, options.draw), options.seed);
     Ok(())
 }
 
-async fn learned(root: &Path, binary: &Path, options: &Options) -> Result<Vec<Memory>> {
+async fn learn_memories(root: &Path, binary: &Path, options: &Options) -> Result<Vec<Memory>> {
     let mut rows = Vec::new();
     for file in FILES {
-        rows.extend(of_file(&options.data, file)?);
+        rows.extend(read_runs_file(&options.data, file)?);
     }
     let folder = root.join(".demo").join("memories");
     let retro = Instance::start(binary, &folder, &root.join("pipelines"), &[]).await?;
     let wanted = |workflow: &String| options.workflow.is_empty() || options.workflow.contains(workflow);
-    for (workflow, runs) in by_workflow(rows).into_iter().filter(|(workflow, _)| wanted(workflow)) {
+    for (workflow, runs) in group_by_workflow(rows).into_iter().filter(|(workflow, _)| wanted(workflow)) {
         eprintln!("{workflow}: {} runs", runs.len());
-        emit(&retro, &folder, &workflow, &runs, PACE).await?;
+        emit_runs(&retro, &folder, &workflow, &runs, WINDOW_PACE).await?;
     }
-    retro.wait_until_still().await?;
-    let listed = retro.ask(&["memories", "list", "--limit", "1000000"]).await?;
-    say_dead(&retro.ask(&["dead-letters", "list", "--limit", "1000"]).await?)?;
+    retro.wait_until_idle().await?;
+    let listed = retro.run_json(&["memories", "list", "--limit", "1000000"]).await?;
+    ensure_no_dead_letters(&retro.run_json(&["dead-letters", "list", "--limit", "1000"]).await?)?;
     retro.stop().await?;
     Ok(serde_json::from_value(listed)?)
 }
 
-fn say_dead(letters: &Value) -> Result<()> {
-    let letters = letters.as_array().context("dead letters are a list")?;
-    ensure!(letters.is_empty(), "{} runs are dead letters: {}", letters.len(), letters[0]);
+fn ensure_no_dead_letters(letters: &Value) -> Result<()> {
+    let letters = letters.as_array().context("`retro dead-letters list` printed no list")?;
+    ensure!(letters.is_empty(), "{} runs became dead letters: {}", letters.len(), letters[0]);
     Ok(())
 }
 
-/// How many of each status, by workflow.
-fn count(memories: &[Memory]) {
-    let mut counts: BTreeMap<&str, BTreeMap<Status, usize>> = BTreeMap::new();
+/// Prints the number of memories of each status, by workflow.
+fn print_counts(memories: &[Memory]) {
+    let mut counts: BTreeMap<&str, BTreeMap<MemoryStatus, usize>> = BTreeMap::new();
     for memory in memories {
         let workflow = memory.scope.workflow().map_or("-", |workflow| workflow.as_str());
         *counts.entry(workflow).or_default().entry(memory.status).or_default() += 1;
@@ -84,15 +85,16 @@ fn count(memories: &[Memory]) {
     }
 }
 
-/// So many of the active ones, in an order that the seed and their ids give.
-fn drawn(memories: Vec<Memory>, seed: u64, count: usize) -> Vec<Memory> {
-    let mut active: Vec<_> = memories.into_iter().filter(|memory| memory.status == Status::Active).collect();
+/// Draws active memories in an order given by the seed and their ids.
+fn draw_active(memories: Vec<Memory>, seed: u64, count: usize) -> Vec<Memory> {
+    let mut active: Vec<_> =
+        memories.into_iter().filter(|memory| memory.status == MemoryStatus::Active).collect();
     active.sort_by_cached_key(|memory| <[u8; 32]>::from(Sha256::digest(format!("{seed}/{}", memory.id))));
     active.truncate(count);
     active
 }
 
-fn show(memories: &[Memory], seed: u64) {
+fn print_memories(memories: &[Memory], seed: u64) {
     println!("\n{} active memories, drawn by seed {seed}:", memories.len());
     for (nth, memory) in memories.iter().enumerate() {
         let workflow = memory.scope.workflow().map_or("-", |workflow| workflow.as_str());

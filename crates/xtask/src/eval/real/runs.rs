@@ -1,5 +1,5 @@
-//! Runs of the evaluation data as events. What only an evaluation knows (rewards, flags of failed calls, where people say that it
-//! went wrong) stays behind: what the program finds cannot be read off a label.
+//! Converts runs of the evaluation data to events. Labels (rewards, failure flags, blamed steps) are left
+//! out, so that no finding can be read off a label.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::super::{Data, rows};
-use crate::fixtures::{Call, Run, agent_turn};
+use super::super::{EvalData, read_rows};
+use crate::fixtures::{Call, ConvertedRun, agent_turn};
 
-/// The files with runs, each in the folder of its set.
+/// Files with runs, each in the folder of its data set.
 pub(super) const FILES: [&str; 10] = [
     "02a_tau_bench_airline/runs.jsonl",
     "02b_agentrx/tau_retail_runs.jsonl",
@@ -25,7 +25,7 @@ pub(super) const FILES: [&str; 10] = [
     "02f_reflexion/hotpotqa_runs.jsonl",
 ];
 
-/// A run of any set; what is not named here is not taken.
+/// A run of any data set. Fields that are not listed here are ignored.
 #[derive(Deserialize)]
 pub(super) struct Row {
     pub(super) run_id: String,
@@ -34,11 +34,11 @@ pub(super) struct Row {
     agent: Agent,
     #[serde(default)]
     steps: Vec<Entry>,
-    /// One set nests its steps in attempts, or has none.
+    /// Steps nested in attempts, which one data set uses.
     #[serde(default)]
     attempts: Option<Vec<Attempt>>,
     outcome: Outcome,
-    /// What people say of it; nothing but the comparison reads it.
+    /// People's labels. Only the comparison reads them.
     #[serde(default)]
     pub(super) labels: Option<Value>,
 }
@@ -64,7 +64,7 @@ struct Entry {
     role: String,
     #[serde(default)]
     i: u64,
-    /// The name of the agent that speaks, with what it does in brackets.
+    /// Name of the speaking agent, with its activity in parentheses.
     #[serde(default)]
     agent: String,
     #[serde(default)]
@@ -81,37 +81,37 @@ struct Entry {
     output: String,
 }
 
-/// Every row of a file. Fails when its set is not there.
-pub(super) fn of_file(data: &Data, file: &str) -> Result<Vec<Row>> {
+/// Reads all rows of a file. Fails when its data set is missing.
+pub(super) fn read_runs_file(data: &EvalData, file: &str) -> Result<Vec<Row>> {
     let (set, name) = file.split_once('/').expect("a file lies in the folder of its set");
-    rows(&data.set(set)?.join(name))
+    read_rows(&data.set_folder(set)?.join(name))
 }
 
-/// All runs by workflow, each in an order that does not depend on how its file is sorted.
-pub(super) fn by_workflow(rows: Vec<Row>) -> BTreeMap<String, Vec<Run>> {
-    let mut all: BTreeMap<String, BTreeMap<[u8; 32], Run>> = BTreeMap::new();
+/// Groups the runs by workflow. The order of a workflow's runs does not depend on the order in the file.
+pub(super) fn group_by_workflow(rows: Vec<Row>) -> BTreeMap<String, Vec<ConvertedRun>> {
+    let mut all: BTreeMap<String, BTreeMap<[u8; 32], ConvertedRun>> = BTreeMap::new();
     for row in rows {
         let key = Sha256::digest(&row.run_id).into();
-        all.entry(row.workflow.clone()).or_default().insert(key, row.converted());
+        all.entry(row.workflow.clone()).or_default().insert(key, row.into_run());
     }
     all.into_iter().map(|(workflow, runs)| (workflow, runs.into_values().collect())).collect()
 }
 
 impl Row {
-    /// Whether the run failed.
-    pub(super) fn failed(&self) -> bool {
+    /// Returns true when the run failed.
+    pub(super) fn is_failed(&self) -> bool {
         !self.outcome.success
     }
 
-    /// The run as its engine would have told it.
-    pub(super) fn converted(self) -> Run {
+    /// Converts the row to the run that its engine would have reported.
+    pub(super) fn into_run(self) -> ConvertedRun {
         let attempts = self.attempts.into_iter().flatten().flat_map(|attempt| attempt.steps);
-        let mut told = Told::default();
+        let mut told = TurnBuilder::default();
         for (at, entry) in self.steps.into_iter().chain(attempts).enumerate() {
-            told.add(at, entry);
+            told.add_entry(at, entry);
         }
-        told.close();
-        Run {
+        told.close_turn();
+        ConvertedRun {
             workflow: self.workflow,
             run_id: self.run_id,
             success: self.outcome.success,
@@ -122,14 +122,14 @@ impl Row {
     }
 }
 
-/// The turns so far, and the one that may still get calls.
+/// Finished turns, and the open one that may still get calls.
 #[derive(Default)]
-struct Told {
+struct TurnBuilder {
     turns: Vec<Value>,
-    open: Option<Open>,
+    open: Option<OpenTurn>,
 }
 
-struct Open {
+struct OpenTurn {
     i: u64,
     message: String,
     reasoning: Option<String>,
@@ -137,51 +137,51 @@ struct Open {
     calls: Vec<Call>,
 }
 
-impl Told {
-    fn add(&mut self, at: usize, entry: Entry) {
+impl TurnBuilder {
+    fn add_entry(&mut self, at: usize, entry: Entry) {
         match entry.role.as_str() {
             "llm_call" => {}
-            "tool_call" => self.call(at, &entry),
-            "tool_result" => self.answer(&entry),
-            // A call and its answer in one entry; what a harness says of its own accord is an answer to no question.
+            "tool_call" => self.add_call(at, &entry),
+            "tool_result" => self.add_answer(&entry),
+            // The entry holds a call and its answer. Unprompted output of the harness has the same form.
             "tool" => {
-                self.close();
-                let call = called(at, &entry, Some(entry.output.clone()));
-                self.open = Some(Open {
+                self.close_turn();
+                let call = build_call(at, &entry, Some(entry.output.clone()));
+                self.open = Some(OpenTurn {
                     i: entry.i,
                     message: String::new(),
                     reasoning: entry.thought,
                     step: None,
                     calls: vec![call],
                 });
-                self.close();
+                self.close_turn();
             }
-            // Sets name people "human", or give the person's role to nobody but the customer.
+            // Some sets name people "human"; the others use the user role only for the customer.
             role if entry.agent == "human" || (entry.agent.is_empty() && role == "user") => {
-                self.close();
+                self.close_turn();
                 self.turns.push(json!({"source": "user", "message": entry.text}));
             }
-            _ => self.say(entry),
+            _ => self.open_message(entry),
         }
     }
 
-    /// An agent's name is its step, where there are several.
-    fn say(&mut self, entry: Entry) {
-        self.close();
+    /// Opens a turn for a message. Where there are several agents, an agent's name is its step.
+    fn open_message(&mut self, entry: Entry) {
+        self.close_turn();
         let name = entry.agent.split(" (").next().unwrap_or_default().to_owned();
         let thinks = entry.agent.ends_with("(thought)");
         let (message, reasoning) =
             if thinks { (String::new(), Some(entry.text)) } else { (entry.text, None) };
         let step = (!name.is_empty()).then_some(name);
-        self.open = Some(Open { i: entry.i, message, reasoning, step, calls: Vec::new() });
+        self.open = Some(OpenTurn { i: entry.i, message, reasoning, step, calls: Vec::new() });
     }
 
-    fn call(&mut self, at: usize, entry: &Entry) {
+    fn add_call(&mut self, at: usize, entry: &Entry) {
         if self.open.as_ref().is_none_or(|open| open.i != entry.i) {
-            self.close();
+            self.close_turn();
         }
-        let call = called(at, entry, None);
-        let open = self.open.get_or_insert_with(|| Open {
+        let call = build_call(at, entry, None);
+        let open = self.open.get_or_insert_with(|| OpenTurn {
             i: entry.i,
             message: String::new(),
             reasoning: None,
@@ -191,7 +191,7 @@ impl Told {
         open.calls.push(call);
     }
 
-    fn answer(&mut self, entry: &Entry) {
+    fn add_answer(&mut self, entry: &Entry) {
         let calls = self.open.iter_mut().flat_map(|open| &mut open.calls);
         let of_it = |call: &&mut Call| {
             call.answer.is_none() && entry.call_id.as_ref().is_none_or(|id| call.id == *id)
@@ -201,7 +201,7 @@ impl Told {
         }
     }
 
-    fn close(&mut self) {
+    fn close_turn(&mut self) {
         if let Some(open) = self.open.take() {
             let mut turn = agent_turn(&open.message, open.reasoning.as_deref(), &open.calls);
             if let Some(step) = open.step {
@@ -212,19 +212,19 @@ impl Told {
     }
 }
 
-/// Arguments are an object of the tool's own where the set has one, else the one text that the tool was given.
-fn called(at: usize, entry: &Entry, answer: Option<String>) -> Call {
+/// Builds a call. Arguments are the tool's own object where the data has one, otherwise its single text.
+fn build_call(at: usize, entry: &Entry, answer: Option<String>) -> Call {
     let object = serde_json::from_str(&entry.input).ok().filter(Value::is_object);
     Call {
         id: entry.call_id.clone().unwrap_or_else(|| format!("call-{}", at + 1)),
         tool: entry.tool.clone(),
-        arguments: object.unwrap_or_else(|| json!({argument(&entry.tool): entry.input})),
+        arguments: object.unwrap_or_else(|| json!({argument_name(&entry.tool): entry.input})),
         answer,
     }
 }
 
-/// What the one argument of a tool is called.
-fn argument(tool: &str) -> &'static str {
+/// Returns the name of a tool's single argument.
+fn argument_name(tool: &str) -> &'static str {
     match tool {
         "mysql" => "query",
         "bash" => "command",
@@ -238,11 +238,11 @@ mod tests {
     use super::*;
 
     fn turns(row: Value) -> Vec<Value> {
-        serde_json::from_value::<Row>(row).unwrap().converted().steps
+        serde_json::from_value::<Row>(row).unwrap().into_run().steps
     }
 
     #[test]
-    fn calls_get_their_answers_and_labels_stay_behind() {
+    fn calls_get_their_answers_and_labels_are_left_out() {
         let turns = turns(
             json!({"run_id": "r", "workflow": "w", "outcome": {"success": false, "reward": 0.5}, "steps": [
             {"i": 1, "role": "user", "text": "hello"},
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_s_name_is_its_step_and_attempts_follow_each_other() {
+    fn agent_names_become_steps_and_attempts_are_concatenated() {
         let told = turns(json!({"run_id": "r", "workflow": "w", "outcome": {"success": true}, "steps": [
             {"i": 0, "role": "user", "agent": "human", "text": "find it"},
             {"i": 1, "role": "agent_message", "agent": "Orchestrator (thought)", "text": "a plan"}]}));

@@ -2,15 +2,16 @@ use super::*;
 
 const SOON: Duration = Duration::from_millis(1);
 
-/// Returns what a table with these connections answers to the next one. Awaiting ones say for how many milliseconds they do.
-fn asked(states: &[Option<u64>], max: usize) -> Admission {
+/// Returns the admission that a table with these connections gives to the next one. Awaiting connections state for
+/// how many milliseconds they have been waiting.
+fn admission_for(states: &[Option<u64>], max: usize) -> Admission {
     let now = Instant::now() + Duration::from_secs(60);
-    let since = |ms| State::AwaitingRequest(now.checked_sub(Duration::from_millis(ms)).unwrap());
-    let states: Vec<_> = states.iter().map(|state| state.map_or(State::Answering, since)).collect();
-    let admission = admit((0..).zip(states).collect::<Vec<_>>().into_iter(), max, now);
+    let since = |ms| ConnectionState::AwaitingRequest(now.checked_sub(Duration::from_millis(ms)).unwrap());
+    let states: Vec<_> = states.iter().map(|state| state.map_or(ConnectionState::Answering, since)).collect();
+    let admission = decide_admission((0..).zip(states).collect::<Vec<_>>().into_iter(), max, now);
     match admission {
         Admission::Wait(Some(until)) => {
-            assert!(until > now, "waiting for what is past");
+            assert!(until > now, "the wait is over");
             Admission::Wait(None)
         }
         other => other,
@@ -18,42 +19,46 @@ fn asked(states: &[Option<u64>], max: usize) -> Admission {
 }
 
 #[test]
-fn who_has_been_without_a_whole_request_longest_makes_place_and_who_is_answered_does_not() {
-    assert_eq!(asked(&[Some(9000), None], 3), Admission::Free);
-    assert_eq!(asked(&[Some(300), Some(9000), None], 3), Admission::Evict(1));
-    assert_eq!(asked(&[None, Some(300), None], 3), Admission::Evict(1));
-    assert_eq!(asked(&[None, None, None], 3), Admission::Wait(None));
-    assert_eq!(asked(&[Some(249), Some(0), None], 3), Admission::Wait(None), "they may have only just come");
-    assert_eq!(asked(&[Some(250), Some(249), None], 3), Admission::Evict(0));
+fn the_connection_longest_without_a_request_is_evicted() {
+    assert_eq!(admission_for(&[Some(9000), None], 3), Admission::Free);
+    assert_eq!(admission_for(&[Some(300), Some(9000), None], 3), Admission::Evict(1));
+    assert_eq!(admission_for(&[None, Some(300), None], 3), Admission::Evict(1));
+    assert_eq!(admission_for(&[None, None, None], 3), Admission::Wait(None));
+    assert_eq!(
+        admission_for(&[Some(249), Some(0), None], 3),
+        Admission::Wait(None),
+        "they may have only just connected"
+    );
+    assert_eq!(admission_for(&[Some(250), Some(249), None], 3), Admission::Evict(0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_one_waits_a_moment_at_most_behind_those_that_say_nothing() {
+async fn a_new_connection_waits_at_most_for_the_eviction_grace() {
     let table = ConnectionTable::new(2);
-    let (first, second) = (table.admit().await, table.admit().await);
+    let (first, second) = (table.wait_for_slot().await, table.wait_for_slot().await);
     tokio::time::advance(SOON).await;
-    first.await_request();
+    first.mark_awaiting_request();
     let begun = Instant::now();
-    let third = table.admit().await;
-    assert_eq!(begun.elapsed(), KEPT_FOR - SOON);
+    let third = table.wait_for_slot().await;
+    assert_eq!(begun.elapsed(), EVICTION_GRACE - SOON);
     assert!(second.evicted.is_cancelled() && !first.evicted.is_cancelled(), "the first made progress");
     drop(second);
-    assert_eq!(table.open().connections.len(), 2, "who was evicted takes no other's place along");
-    let _fourth = table.admit().await;
+    assert_eq!(table.lock_state().connections.len(), 2, "an evicted connection frees no other slot");
+    let _fourth = table.wait_for_slot().await;
     assert!(first.evicted.is_cancelled() && !third.evicted.is_cancelled());
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_all_are_answered_the_next_one_waits_until_an_answer_is_over() {
+async fn while_all_are_answering_a_new_connection_waits() {
     let table = ConnectionTable::new(1);
-    let busy = table.admit().await;
-    busy.answer();
-    let mut waiting = Box::pin(table.admit());
+    let busy = table.wait_for_slot().await;
+    busy.mark_answering();
+    let mut waiting = Box::pin(table.wait_for_slot());
     assert!(tokio::time::timeout(Duration::from_secs(3600), waiting.as_mut()).await.is_err());
-    assert!(busy.is_waited_for());
-    busy.await_request();
+    assert!(busy.has_waiter());
+    busy.mark_awaiting_request();
     let next = waiting.await;
-    assert!(busy.evicted.is_cancelled() && !next.is_waited_for());
+    assert!(busy.evicted.is_cancelled() && !next.has_waiter());
     drop(next);
-    assert_eq!(table.open().connections.len(), 0);
+    assert_eq!(table.lock_state().connections.len(), 0);
 }

@@ -3,11 +3,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn check(text: &str, markdown: &str) {
-    assert_eq!(escape(text, Place::Line), markdown, "{text:?}");
+    assert_eq!(escape_markdown(text, EscapeContext::Line), markdown, "{text:?}");
 }
 
 #[test]
-fn honest_texts_read_as_they_did() {
+fn plain_texts_are_unchanged() {
     for text in [
         "Call `roll_back` after `deploy_service --env prod` fails",
         "0.300 → 0.400 (+0.100), e.g. twice; it's “ok”: 50 %",
@@ -41,12 +41,12 @@ fn what_could_become_a_link_a_mention_or_a_reference_is_code() {
 }
 
 #[test]
-fn code_cannot_be_left_from_within() {
+fn text_cannot_close_its_code_span() {
     check("``a`b``", "``a`b``");
     check("x@y`https://evil.example", "``x@y`https://evil.example``");
-    assert_eq!(escape(r"`a\|b|`", Place::Cell), r"`a\`\|`b`\|");
-    assert_eq!(escape("`a|b`", Place::Line), "`a|b`");
-    assert_eq!(escape("a|b@c||d", Place::Cell), r"`a`\|`b@c`\|\|`d`");
+    assert_eq!(escape_markdown(r"`a\|b|`", EscapeContext::Cell), r"`a\`\|`b`\|");
+    assert_eq!(escape_markdown("`a|b`", EscapeContext::Line), "`a|b`");
+    assert_eq!(escape_markdown("a|b@c||d", EscapeContext::Cell), r"`a`\|`b@c`\|\|`d`");
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_first_word_opens_neither_a_list_nor_an_underline() {
     check("1. e", r"1\. e");
     check("12) f", r"12\) f");
     check("-1 g 2. h", "-1 g 2. h");
-    assert_eq!(escape("1. run x", Place::Cell), "1. run x");
+    assert_eq!(escape_markdown("1. run x", EscapeContext::Cell), "1. run x");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn lines_and_hidden_characters_are_shown() {
     check("a\n# b\u{202e}c", r"a \# b\\u{202e}c");
 }
 
-/// Texts of pieces that mean something to a reader of Markdown.
+/// Generates texts from pieces with a meaning in Markdown.
 fn texts() -> impl Strategy<Value = String> {
     let pieces = [
         "`",
@@ -116,7 +116,8 @@ fn texts() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// What stands outside of code, and what within, by the rules of Markdown and apart from the code under test.
+/// Splits Markdown into text outside of code spans and the code spans, by an implementation independent of the code
+/// under test.
 fn read_code(markdown: &str) -> (String, Vec<String>) {
     let (mut prose, mut codes, mut rest) = (String::new(), Vec::new(), markdown);
     while let Some(at) = rest.find(['`', '\\']) {
@@ -146,12 +147,12 @@ fn read_code(markdown: &str) -> (String, Vec<String>) {
 }
 
 proptest! {
-    // A failing case is printed whole; a file of old failures beside the code would only hide what they are.
+    // Failing cases are printed in full, so no file of past failures is kept beside the code.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_text_leads_away_or_makes_anything(text in texts(), cell in any::<bool>()) {
-        let markdown = escape(&text, if cell { Place::Cell } else { Place::Line });
+    fn no_text_produces_links_or_elements(text in texts(), cell in any::<bool>()) {
+        let markdown = escape_markdown(&text, if cell { EscapeContext::Cell } else { EscapeContext::Line });
         let (prose, codes) = read_code(&markdown);
         prop_assert!(!prose.contains(['<', '>', '@', '$']), "{}", markdown);
         prop_assert!(!prose.contains("www.") && !prose.contains("://") && !prose.contains(".example"), "{}", markdown);
@@ -166,7 +167,7 @@ proptest! {
 
     #[test]
     fn nothing_of_a_text_is_lost(text in texts()) {
-        let (prose, codes) = read_code(&escape(&text, Place::Line));
+        let (prose, codes) = read_code(&escape_markdown(&text, EscapeContext::Line));
         let mut codes = codes.iter().map(|code| match code.strip_prefix(" `").map(|_| code).or(code.strip_suffix("` ").map(|_| code)) {
             Some(padded) => padded[1..padded.len() - 1].to_owned(),
             None => code.clone(),
@@ -181,7 +182,7 @@ proptest! {
             }
         }
         let shown = shown.replace("&lt;", "<").replace("&gt;", ">").replace("&#96;", "`").replace("&amp;", "&");
-        // Code loses its fences, and nothing else.
-        prop_assert_eq!(shown.replace('`', ""), words::line(&text).replace('`', ""));
+        // Code spans lose their fences and nothing else.
+        prop_assert_eq!(shown.replace('`', ""), text::single_line(&text).replace('`', ""));
     }
 }

@@ -1,0 +1,81 @@
+//! Builder for the ATIF document of a run.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// An ATIF document that is being built.
+#[derive(Serialize)]
+pub(crate) struct AtifDocument {
+    schema_version: &'static str,
+    agent: Value,
+    pub(crate) steps: Vec<Entry>,
+}
+
+/// One entry of `steps`.
+#[derive(Serialize, Default)]
+pub(crate) struct Entry {
+    step_id: usize,
+    source: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) timestamp: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) step_kind: Option<&'static str>,
+    message: Value,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tool_calls: Vec<Call>,
+    #[serde(skip_serializing_if = "Observation::is_empty")]
+    observation: Observation,
+}
+
+/// One tool call.
+#[derive(Serialize)]
+pub(crate) struct Call {
+    pub(crate) tool_call_id: String,
+    pub(crate) function_name: String,
+    pub(crate) arguments: Value,
+}
+
+#[derive(Serialize, Default)]
+struct Observation {
+    results: Vec<Value>,
+}
+
+impl Observation {
+    fn is_empty(&self) -> bool {
+        self.results.is_empty()
+    }
+}
+
+impl AtifDocument {
+    /// Creates the document of an agent. An unknown version is written as `unknown`, since the format requires
+    /// one.
+    pub(crate) fn new(name: &str, version: Option<&str>, model: Option<&str>) -> Self {
+        let agent = json!({"name": name, "version": version.unwrap_or("unknown"), "model_name": model});
+        Self { schema_version: "ATIF-v1.7", agent, steps: Vec::new() }
+    }
+
+    /// Adds an entry of `system`, `user` or `agent`. The message is a text or an array of parts.
+    pub(crate) fn add_entry(&mut self, source: &'static str, message: impl Into<Value>) -> &mut Entry {
+        let step_id = self.steps.len() + 1;
+        self.steps.push(Entry { step_id, source, message: message.into(), ..Entry::default() });
+        self.steps.last_mut().expect("an entry was just added")
+    }
+
+    pub(crate) fn into_json(self) -> Value {
+        json!(self)
+    }
+}
+
+impl Entry {
+    /// Adds an observation: the result of a call, or one without a call.
+    pub(crate) fn add_result(&mut self, call: Option<&str>, content: &str, is_error: Option<bool>) {
+        let mut result = json!({"content": content});
+        if let Some(call) = call {
+            result["source_call_id"] = call.into();
+        }
+        if let Some(is_error) = is_error {
+            result["extra"] = json!({"is_error": is_error});
+        }
+        self.observation.results.push(result);
+    }
+}

@@ -1,0 +1,84 @@
+//! Parser from the bytes of a file to JSON documents: compressed or not, one document, an array of events, or
+//! one per line.
+
+use std::io::Read as _;
+
+use bytes::Bytes;
+use retro_core::dead_letter::{Code, Rejection};
+use retro_core::json::{JsonBounds, JsonDocument, VALUES_MAX};
+use serde_json::Value;
+
+/// Largest file after decompression, in bytes: the results of a benchmark with several hundred runs.
+pub const FILE_BYTES_MAX: usize = 128 * 1024 * 1024;
+
+/// Maximum number of values and keys of a file: as many per byte as in the largest event.
+const FILE_VALUES_MAX: usize = 8 * VALUES_MAX;
+
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The documents of a file.
+pub(crate) enum Content {
+    /// The file is one document, or one array.
+    Single(Value),
+    /// One document per line, with its line number from 1.
+    Lines(Vec<(usize, Value)>),
+}
+
+impl Content {
+    /// Lists the documents with their locations.
+    pub(crate) fn list_documents(&self) -> Vec<(String, &Value)> {
+        match self {
+            Self::Single(Value::Array(items)) => {
+                items.iter().enumerate().map(|(nth, item)| (format!("[{nth}]"), item)).collect()
+            }
+            Self::Single(document) => vec![(String::new(), document)],
+            Self::Lines(lines) => lines.iter().map(|(line, doc)| (format!("line {line}"), doc)).collect(),
+        }
+    }
+}
+
+/// Decompresses and parses a file.
+pub(crate) fn parse_file(bytes: &[u8]) -> Result<Content, Rejection> {
+    let bytes = decompress(bytes)?;
+    match parse_document(&bytes) {
+        Ok(document) => Ok(Content::Single(document)),
+        // The file counts as lines only if its first line is a document; a broken single document keeps its own
+        // error.
+        Err(whole) if whole.code == Code::NotJson => parse_lines(&bytes).unwrap_or(Err(whole)),
+        Err(whole) => Err(whole),
+    }
+}
+
+fn parse_document(text: &Bytes) -> Result<Value, Rejection> {
+    let bounds = JsonBounds { bytes_max: FILE_BYTES_MAX, values_max: FILE_VALUES_MAX };
+    JsonDocument::parse(text, bounds).map(|document| document.root().to_value())
+}
+
+fn parse_lines(bytes: &Bytes) -> Option<Result<Content, Rejection>> {
+    let mut lines = bytes
+        .split(|byte| *byte == b'\n')
+        .zip(1..)
+        .filter(|(line, _)| !line.trim_ascii().is_empty())
+        .peekable();
+    let (first, _) = lines.peek()?;
+    parse_document(&bytes.slice_ref(first)).ok().filter(Value::is_object)?;
+    let documents = lines.map(|(line, number)| match parse_document(&bytes.slice_ref(line)) {
+        Ok(document) => Ok((number, document)),
+        Err(rejection) => Err(Rejection { path: Some(format!("line {number}")), ..rejection }),
+    });
+    Some(documents.collect::<Result<_, _>>().map(Content::Lines))
+}
+
+/// Decompresses Zstandard, recognized by its first bytes, but never past the limit: a small file may decompress
+/// without end.
+fn decompress(bytes: &[u8]) -> Result<Bytes, Rejection> {
+    if !bytes.starts_with(&ZSTD_MAGIC) {
+        return Ok(Bytes::copy_from_slice(bytes));
+    }
+    let mut unpacked = Vec::new();
+    let decoder = zstd::stream::read::Decoder::with_buffer(bytes);
+    decoder.and_then(|decoder| decoder.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut unpacked)).map_err(
+        |_| Rejection::of_message(Code::NotJson, "looks like a Zstandard file but cannot be decompressed"),
+    )?;
+    Ok(unpacked.into())
+}

@@ -1,0 +1,126 @@
+//! Requests that the broker's permissions refuse. The server reports a violation in a message of its own and
+//! never answers the request; without this module a missing permission would look like a slow broker.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_nats::{ClientError, Event, ServerError};
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::{Bus, BusError};
+
+/// Maximum number of refused subjects to remember; one process asks about fewer. Beyond it the list is cleared,
+/// and the next refused request times out.
+const SUBJECTS_MAX: usize = 256;
+
+/// Subjects that the broker refused on this connection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PermissionViolations {
+    subjects: Arc<watch::Sender<BTreeSet<String>>>,
+    login_refused: Arc<AtomicBool>,
+}
+
+impl PermissionViolations {
+    /// Records a violation. A new connection may have other permissions, so it clears the list.
+    pub(crate) fn record_event(&self, event: &Event) {
+        match event {
+            Event::Connected => {
+                self.login_refused.store(false, Ordering::Relaxed);
+                self.subjects.send_modify(BTreeSet::clear);
+            }
+            Event::ClientError(ClientError::Other(text)) => {
+                self.login_refused.store(text.contains("authorization violation"), Ordering::Relaxed);
+            }
+            Event::ServerError(ServerError::Other(text)) => {
+                let Some(subject) = parse_refused_subject(text) else { return };
+                self.subjects.send_modify(|subjects| {
+                    if subjects.len() >= SUBJECTS_MAX {
+                        subjects.clear();
+                    }
+                    subjects.insert(subject.to_owned());
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns whether the last attempt to connect was refused for its credentials.
+    pub(crate) fn is_login_refused(&self) -> bool {
+        self.login_refused.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn forget_subject(&self, subject: &str) {
+        self.subjects.send_if_modified(|subjects| subjects.remove(subject));
+    }
+
+    async fn wait_for_refusal(&self, subject: &str) {
+        // It cannot fail: the sender lives in this value.
+        let _ = self.subjects.subscribe().wait_for(|subjects| subjects.contains(subject)).await;
+    }
+}
+
+impl Bus {
+    /// Sends a JetStream API request, such as `STREAM.INFO` about one stream, and fails at once if permissions
+    /// refuse it.
+    pub(crate) async fn request_jetstream<T>(
+        &self,
+        verb: &str,
+        about: &str,
+        asked: BoxFuture<'_, T>,
+    ) -> Result<T, BusError> {
+        let subject = format!("$JS.API.{verb}.{about}");
+        self.violations.forget_subject(&subject);
+        self.unless_refused(&subject, asked).await
+    }
+
+    /// Waits for the answer to a message sent to `subject`, and fails as soon as the broker refuses that
+    /// subject. The sender has to call [`PermissionViolations::forget_subject`] first, because permissions may
+    /// have been granted since an earlier refusal.
+    pub(crate) async fn unless_refused<T>(
+        &self,
+        subject: &str,
+        answer: BoxFuture<'_, T>,
+    ) -> Result<T, BusError> {
+        tokio::select! {
+            // Answer first: one that has arrived wins over a violation that another request caused.
+            biased;
+            answer = answer => Ok(answer),
+            () = self.violations.wait_for_refusal(subject) => {
+                Err(BusError::Refused { user: self.user.clone(), subject: subject.to_owned() })
+            }
+        }
+    }
+}
+
+/// Parses the subject from `Permissions Violation for Publish to "subject"`, as the server writes it.
+fn parse_refused_subject(text: &str) -> Option<&str> {
+    let (_, after) = text.split_once("Permissions Violation for ")?;
+    after.split('"').nth(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_the_subject_of_a_violation_and_ignores_other_errors() {
+        let text = r#"Permissions Violation for Publish to "$JS.API.STREAM.CREATE.X""#;
+        assert_eq!(parse_refused_subject(text), Some("$JS.API.STREAM.CREATE.X"));
+        let text = r#"Permissions Violation for Subscription to "a.>" using queue "q""#;
+        assert_eq!(parse_refused_subject(text), Some("a.>"));
+        assert_eq!(parse_refused_subject("maximum connections exceeded"), None);
+    }
+
+    #[tokio::test]
+    async fn a_new_connection_has_no_refusals() {
+        let refusals = PermissionViolations::default();
+        refusals.record_event(&Event::ServerError(ServerError::Other(
+            r#"Permissions Violation for Publish to "a""#.to_owned(),
+        )));
+        refusals.wait_for_refusal("a").await;
+        refusals.record_event(&Event::Connected);
+        assert!(refusals.subjects.borrow().is_empty());
+    }
+}

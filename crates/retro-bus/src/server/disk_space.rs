@@ -1,0 +1,14 @@
+//! Checks whether the disk has space again for a server that could not write.
+
+use std::path::Path;
+
+use nix::sys::statvfs::statvfs;
+
+/// Free space required before such a server is restarted. It reads its store again, and would fail at once on a
+/// disk with space for a few messages only.
+const FREE_BYTES_MIN: u64 = 64 * 1024 * 1024;
+
+/// Returns whether a folder's disk has enough free space; `false` if that cannot be determined.
+pub(super) fn has_free_space(folder: &Path) -> bool {
+    statvfs(folder).is_ok_and(|disk| disk.blocks_available() * disk.fragment_size() >= FREE_BYTES_MIN)
+}

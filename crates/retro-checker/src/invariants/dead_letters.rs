@@ -1,0 +1,116 @@
+//! Dead letters and their replay.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::events::decode_payload;
+use super::leases::MESSAGE_ATTEMPTS_MAX;
+use super::{Invariant, Judge};
+use crate::event::sha256_hex;
+use crate::history::{BROKER_WIPED, History, Operation, OperationOutcome};
+use crate::state::State;
+
+pub(super) fn check_dead_letters(judge: &mut Judge, history: &History, state: &State) {
+    check_no_duplicates(judge, state);
+    check_none_missing(judge, state);
+    // A wiped broker numbers its messages from 1 again, so stored sequences point to other messages.
+    check_exact_bytes(judge, state, !history.faults_by_kind().contains_key(BROKER_WIPED));
+    check_replayed_once(judge, state);
+    check_replay_counts(judge, history, state);
+}
+
+fn check_no_duplicates(judge: &mut Judge, state: &State) {
+    let mut first = HashMap::new();
+    for letter in &state.letters {
+        let message = (&letter.consumer, &letter.stream, letter.sequence, &letter.payload_hex);
+        if let Some(other) = first.insert(message, &letter.id) {
+            let place = format!("dead_letters, {}", letter.id);
+            let problem = format!(
+                "message {} of {}, dead-lettered by {}, also has dead letter {other}",
+                letter.sequence, letter.stream, letter.consumer
+            );
+            judge.add_violation(Invariant::LetterOnce, place, problem);
+        }
+    }
+}
+
+/// Finds messages that were dropped. Attempts are deleted when a message is handled or dead-lettered, so a
+/// message with all attempts spent and no dead letter was dropped.
+fn check_none_missing(judge: &mut Judge, state: &State) {
+    let given_up: HashSet<_> =
+        state.letters.iter().map(|one| (&one.consumer, &one.stream, one.sequence)).collect();
+    let spent = state.attempts.iter().filter(|one| one.attempts >= MESSAGE_ATTEMPTS_MAX);
+    for one in spent.filter(|one| !given_up.contains(&(&one.consumer, &one.stream, one.sequence))) {
+        let place = format!("attempts, {} {} {}", one.consumer, one.stream, one.sequence);
+        let problem = format!("{} attempts are spent, but there is no dead letter", one.attempts);
+        judge.add_violation(Invariant::LetterOnce, place, problem);
+    }
+}
+
+fn check_exact_bytes(judge: &mut Judge, state: &State, places_stand: bool) {
+    for letter in &state.letters {
+        let place = format!("dead_letters, {}", letter.id);
+        let bytes = decode_payload(letter);
+        if sha256_hex(&bytes) != letter.payload_sha256 {
+            judge.add_violation(
+                Invariant::LetterExact,
+                place.clone(),
+                "the stored hash does not match the payload",
+            );
+        }
+        let original =
+            state.broker.find_stream(&letter.stream).and_then(|stream| stream.message_at(letter.sequence));
+        if let Some(original) = original.filter(|_| places_stand)
+            && (original.payload != bytes || original.subject != letter.subject)
+        {
+            let problem = format!("sequence {} of {} holds another message", letter.sequence, letter.stream);
+            judge.add_violation(Invariant::LetterExact, place, problem);
+        }
+    }
+}
+
+fn check_replayed_once(judge: &mut Judge, state: &State) {
+    let mut opened = HashMap::new();
+    for act in state.acts.iter().filter(|act| act.deed == "replayed") {
+        if let Some(first) = opened.insert((&act.tenant, &act.subject), &act.opened) {
+            let place = format!("acts, {} {}", act.tenant, act.subject);
+            let problem = format!("it was replayed twice and opened {first:?} and {:?}", act.opened);
+            judge.add_violation(Invariant::ReplayOnce, place, problem);
+        }
+    }
+}
+
+/// Checks the replays of each dead letter: numbered without a gap, none unfinished at the end, and no more
+/// successful requests than replays that happened.
+fn check_replay_counts(judge: &mut Judge, history: &History, state: &State) {
+    let mut sent: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for one in &state.replays {
+        sent.entry(&one.letter).or_default().push(one.number);
+        if ["waiting", "sent"].contains(&one.state.as_str()) {
+            let place = format!("replays, {}", one.id);
+            judge.add_violation(Invariant::ReplayOnce, place, format!("it is still {}", one.state));
+        }
+    }
+    for (letter, numbers) in &sent {
+        if !numbers.iter().copied().eq(1..=numbers.len() as u64) {
+            let place = format!("replays, dead letter {letter}");
+            judge.add_violation(Invariant::ReplayOnce, place, format!("they are numbered {numbers:?}"));
+        }
+    }
+    let mut promised: BTreeMap<&str, u64> = BTreeMap::new();
+    for done in history.operations.iter().filter(|done| done.end == OperationOutcome::Ok) {
+        if let Operation::Replay { letter } = &done.operation {
+            *promised.entry(letter).or_default() += 1;
+        }
+    }
+    for (letter, times) in promised {
+        // The dead letter of a failed retrospective is not resent. Its replay opens the next retrospective
+        // and is an audit entry.
+        let acts = state.acts.iter().filter(|act| act.deed == "replayed" && act.subject == letter).count();
+        let happened = sent.get(letter).map_or(0, Vec::len) + acts;
+        if times > happened as u64 {
+            let problem =
+                format!("{times} requests were answered with a replay, but it happened {happened} times");
+            judge.add_violation(Invariant::ReplayOnce, format!("replays, dead letter {letter}"), problem);
+        }
+    }
+}

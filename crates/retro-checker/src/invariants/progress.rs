@@ -1,0 +1,86 @@
+//! The amount of work that the program did, and the least amount it must have done.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{Invariant, Judge};
+use crate::history::History;
+use crate::state::State;
+
+/// The least work that the program must have done, so that a test in which nothing happened fails.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProgressFloor {
+    /// Counted runs.
+    pub counted: u64,
+    /// Retrospectives that ended in a report.
+    pub closed: u64,
+    /// Dead letters.
+    pub letters: u64,
+    /// Injected faults by kind.
+    pub faults: BTreeMap<String, u64>,
+}
+
+/// Work that the program did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Counted runs.
+    pub counted: u64,
+    /// Retrospectives that ended in a report.
+    pub closed: u64,
+    /// Dead letters.
+    pub letters: u64,
+    /// Changes of memories.
+    pub changes: u64,
+    /// Injected faults by kind.
+    pub faults: BTreeMap<String, u64>,
+}
+
+impl ProgressFloor {
+    /// Also requires this many faults of a kind.
+    #[must_use]
+    pub fn with_fault(mut self, kind: &str, times: u64) -> Self {
+        self.faults.insert(kind.to_owned(), times);
+        self
+    }
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { counted, closed, letters, changes, faults } = self;
+        write!(
+            f,
+            "{counted} runs counted, {closed} retrospectives closed, {changes} changes, {letters} dead letters"
+        )?;
+        let faults: Vec<_> = faults.iter().map(|(kind, times)| format!("{times} × {kind}")).collect();
+        write!(f, "; faults: {}", if faults.is_empty() { "none".to_owned() } else { faults.join(", ") })
+    }
+}
+
+pub(super) fn check_progress(judge: &mut Judge, history: &History, state: &State, floor: &ProgressFloor) {
+    let progress = Progress {
+        counted: state.runs.iter().filter(|run| run.ordinal.is_some()).count() as u64,
+        closed: state.retrospectives.iter().filter(|one| one.state == "closed").count() as u64,
+        letters: state.letters.len() as u64,
+        changes: state.changes.len() as u64,
+        faults: history.faults_by_kind().into_iter().map(|(kind, times)| (kind.to_owned(), times)).collect(),
+    };
+    let figures = [
+        ("counted runs", progress.counted, floor.counted),
+        ("closed retrospectives", progress.closed, floor.closed),
+        ("dead letters", progress.letters, floor.letters),
+    ];
+    for (what, came, least) in figures {
+        require_at_least(judge, what, came, least);
+    }
+    for (kind, least) in &floor.faults {
+        let came = progress.faults.get(kind).copied().unwrap_or_default();
+        require_at_least(judge, &format!("faults of kind {kind}"), came, *least);
+    }
+    judge.checked.progress = progress;
+}
+
+fn require_at_least(judge: &mut Judge, what: &str, came: u64, least: u64) {
+    if came < least {
+        judge.add_violation(Invariant::Progress, what, format!("{came}, but at least {least} are required"));
+    }
+}

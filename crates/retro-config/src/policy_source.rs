@@ -1,0 +1,153 @@
+//! Policies that are read again when their file changes, without a restart.
+//!
+//! The file is compared by content, because time stamps are unreliable: a mounted folder swaps links below the file,
+//! and editors write a copy and rename it. A check is one read of a small file. An invalid file leaves the earlier
+//! policies in force and is reported once, so a typing error stops nothing.
+//!
+//! Processes check at different times, and that is safe: a retrospective stores the policy under which it was opened,
+//! and every process that works on it uses the stored one.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use retro_core::id::WorkflowKey;
+use retro_core::policy::{Policies, Policy};
+
+use crate::document;
+use crate::policy_set::{POLICY_FILE, PolicySet};
+use crate::problem::Problems;
+
+/// The policies of all workflows, reloaded from the policy file.
+#[derive(Debug)]
+pub struct PolicySource {
+    /// Policy file; `None` when the built-in policy is used.
+    path: Option<PathBuf>,
+    current: RwLock<PolicySet>,
+    /// Content at the last check, valid or not.
+    last_read: Mutex<Result<String, Problems>>,
+}
+
+/// Outcome of checking the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReloadResult {
+    /// The content is unchanged.
+    Unchanged,
+    /// The new content is in force. Holds the differences; empty when no value changed.
+    Changed(Vec<String>),
+    /// The new content is invalid, and the earlier policies stay in force.
+    Refused(Problems),
+}
+
+impl PolicySource {
+    /// Reads the policy file of a pipelines folder; without a folder the built-in policy applies permanently.
+    /// Fails with all mistakes.
+    pub fn load(pipelines: Option<&Path>) -> Result<Self, Problems> {
+        let path = pipelines.map(|folder| folder.join(POLICY_FILE));
+        let text = path.as_deref().map_or(Ok(String::new()), document::read_document)?;
+        let edition = match &path {
+            Some(path) => PolicySet::parse(path, &text)?,
+            None => PolicySet::default(),
+        };
+        Ok(Self { path, current: RwLock::new(edition), last_read: Mutex::new(Ok(text)) })
+    }
+
+    /// Returns `true` when there is a file that could change.
+    pub fn can_change(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// Reads the file and applies a changed content. Blocks for the read of a small file.
+    pub fn reload_if_changed(&self) -> ReloadResult {
+        let Some(path) = &self.path else { return ReloadResult::Unchanged };
+        let found = document::read_document(path);
+        let mut seen = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == found {
+            return ReloadResult::Unchanged;
+        }
+        // Remembered before parsing, so that an invalid file is reported once and not at every check.
+        seen.clone_from(&found);
+        match found.and_then(|text| PolicySet::parse(path, &text)) {
+            Ok(edition) => {
+                let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+                let changed = edition.describe_changes_since(&current);
+                *current = edition;
+                ReloadResult::Changed(changed)
+            }
+            Err(problems) => ReloadResult::Refused(problems),
+        }
+    }
+}
+
+impl Policies for PolicySource {
+    fn policy_for(&self, key: &WorkflowKey) -> Policy {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).policy_for(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use retro_core::id::{Tenant, Workflow};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn threshold(policies: &PolicySource) -> u32 {
+        let workflow = Workflow::new("release").unwrap();
+        policies.policy_for(&WorkflowKey { tenant: Tenant::default_tenant(), workflow }).threshold_runs
+    }
+
+    #[test]
+    fn an_edit_applies_at_the_next_check_and_an_invalid_one_keeps_the_policy() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join(POLICY_FILE);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let write = |text: &str| fs::write(&path, text).unwrap();
+        write("[policy]\nthreshold_runs = 5\n");
+        let policies = PolicySource::load(Some(folder.path())).unwrap();
+        assert_eq!((threshold(&policies), policies.reload_if_changed()), (5, ReloadResult::Unchanged));
+
+        write("[policy]\nthreshold_runs = 6\n");
+        assert_eq!(threshold(&policies), 5, "nothing changes between two checks");
+        assert_eq!(
+            policies.reload_if_changed(),
+            ReloadResult::Changed(vec!["threshold_runs 5 -> 6".to_owned()])
+        );
+        assert_eq!((threshold(&policies), policies.reload_if_changed()), (6, ReloadResult::Unchanged));
+
+        write("[policy]\nthreshold_rnus = 7\n");
+        let ReloadResult::Refused(problems) = policies.reload_if_changed() else {
+            panic!("the file is invalid")
+        };
+        assert!(
+            problems
+                .to_string()
+                .ends_with("pipeline.toml:2: unknown key `threshold_rnus`; did you mean `threshold_runs`?")
+        );
+        assert_eq!(
+            (threshold(&policies), policies.reload_if_changed()),
+            (6, ReloadResult::Unchanged),
+            "the mistake is reported once"
+        );
+
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(policies.reload_if_changed(), ReloadResult::Refused(_)));
+        assert_eq!((threshold(&policies), policies.reload_if_changed()), (6, ReloadResult::Unchanged));
+
+        write("[policy]\nthreshold_runs = 6 # as before\n");
+        assert_eq!(
+            policies.reload_if_changed(),
+            ReloadResult::Changed(Vec::new()),
+            "a repaired file is reported as changed"
+        );
+    }
+
+    #[test]
+    fn an_invalid_file_at_start_is_an_error() {
+        let folder = TempDir::new().unwrap();
+        let problems = PolicySource::load(Some(folder.path())).unwrap_err();
+        assert!(problems.to_string().contains("retrospective/pipeline.toml: "), "{problems}");
+        assert!(!PolicySource::load(None).unwrap().can_change());
+    }
+}

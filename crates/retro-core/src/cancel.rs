@@ -1,0 +1,108 @@
+//! Cancelling and reopening retrospectives on a person's request.
+//!
+//! Neither changes memory. Each is stored with who asked, when and why, and happens once, however often and by
+//! however many people it is requested.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{Epoch, Ordinal, WorkflowKey};
+use crate::policy::Policy;
+use crate::retrospective::{OpenedRetrospective, Retrospective, WorkflowState};
+use crate::time::add_seconds;
+
+/// Greatest length of a reason or a name, in characters: a paragraph. Both are stored permanently in lists and logs.
+pub const ATTRIBUTION_CHARS_MAX: usize = 1000;
+
+/// Attribution of an action: who requested it, why, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attribution {
+    /// Name of the person, as far as the authentication establishes it.
+    pub by: String,
+    /// Reason in the person's words.
+    pub reason: String,
+    /// Policy moment.
+    pub at: Timestamp,
+}
+
+/// An attribution with an empty or overlong text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` {problem}")]
+pub struct AttributionError {
+    /// Name of the field: `by` or `reason`.
+    pub field: &'static str,
+    /// Description of the problem.
+    pub problem: String,
+}
+
+impl Attribution {
+    /// Creates an attribution. Fails when name or reason is empty, or longer than [`ATTRIBUTION_CHARS_MAX`].
+    pub fn new(by: &str, reason: &str, at: Timestamp) -> Result<Self, AttributionError> {
+        Ok(Self { by: validate_text("by", by)?, reason: validate_text("reason", reason)?, at })
+    }
+}
+
+fn validate_text(field: &'static str, text: &str) -> Result<String, AttributionError> {
+    let text = text.trim();
+    let problem = match text.chars().count() {
+        0 => "is empty".to_owned(),
+        long if long > ATTRIBUTION_CHARS_MAX => {
+            format!("is {long} characters long; at most {ATTRIBUTION_CHARS_MAX} are kept")
+        }
+        _ => return Ok(text.to_owned()),
+    };
+    Err(AttributionError { field, problem })
+}
+
+/// Reason why no retrospective opens after a failed one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum ReopenError {
+    /// A retrospective of the workflow is already open and contains the released runs.
+    OneIsOpen {
+        /// Epoch of that retrospective.
+        epoch: Epoch,
+    },
+    /// A later retrospective has claimed the released runs.
+    ClaimedSince {
+        /// Last ordinal that is claimed.
+        claimed: Ordinal,
+    },
+}
+
+impl WorkflowState {
+    /// Cancels the open retrospective: its epoch is spent, and its runs are released with their ordinals. The
+    /// workflow pauses as after a first failure, or the next event would open another retrospective over the same
+    /// runs, which the person has just refused. The cancellation does not count as a failure. A longer pause that is
+    /// already running stays.
+    ///
+    /// A manual retrospective has claimed nothing and blocks nothing: cancelling it leaves the workflow as it was.
+    pub fn cancel_retrospective(&mut self, retrospective: &Retrospective, now: Timestamp) {
+        if retrospective.asked.is_some() {
+            return;
+        }
+        self.open = false;
+        self.claimed = retrospective.first - 1;
+        let pause = add_seconds(now, retrospective.policy.failure_pause_s);
+        self.paused_until = Some(self.paused_until.map_or(pause, |running| running.max(pause)));
+    }
+
+    /// Opens the next retrospective after `failed` at once, regardless of any pause, over all counted runs that are
+    /// not claimed. The number of consecutive failures stays: if this one fails too, the next pause is longer.
+    pub fn reopen_after(
+        &mut self,
+        failed: &Retrospective,
+        policy: &Policy,
+        as_of: Timestamp,
+    ) -> Result<OpenedRetrospective, ReopenError> {
+        if self.open {
+            return Err(ReopenError::OneIsOpen { epoch: self.epoch });
+        }
+        // The failed retrospective released its runs; a claim beyond them belongs to a later retrospective.
+        if self.claimed >= failed.last {
+            return Err(ReopenError::ClaimedSince { claimed: self.claimed });
+        }
+        let key: &WorkflowKey = &failed.key;
+        Ok(self.open_now(key, policy, as_of))
+    }
+}

@@ -1,0 +1,57 @@
+//! Matching of lessons: finds the memory that already holds a lesson, and the tombstone that forbids it.
+
+use std::cmp::Reverse;
+
+use crate::id::MemoryId;
+use crate::memory::{Lesson, Memory, MemoryScope, Tombstone};
+use crate::policy::Policy;
+use crate::similarity::VectorCache;
+
+/// Compares lessons under one policy.
+#[derive(Clone, Copy)]
+pub(crate) struct LessonMatcher<'w, 'e> {
+    pub(crate) vectors: &'w VectorCache<'e>,
+    pub(crate) policy: &'w Policy,
+}
+
+impl LessonMatcher<'_, '_> {
+    /// Returns the living memory of the scope that holds the same lesson: the most similar one, then the oldest, then
+    /// the one with the lowest id. Skips the memory in `contradicts`, because a finding that contradicts a memory
+    /// must not confirm it, however similar the words are.
+    pub(crate) fn best_match<'m>(
+        self,
+        memories: impl Iterator<Item = &'m Memory>,
+        scope: &MemoryScope,
+        lesson: &Lesson,
+        contradicts: Option<MemoryId>,
+    ) -> Option<&'m Memory> {
+        memories
+            .filter(|memory| {
+                memory.status.is_living() && memory.scope == *scope && Some(memory.id) != contradicts
+            })
+            .filter_map(|memory| Some((self.same_lesson(&memory.lesson, lesson)?, memory)))
+            .min_by_key(|(similar, memory)| (Reverse(*similar), memory.created_at, memory.id))
+            .map(|(_, memory)| memory)
+    }
+
+    /// Returns the similarity of two lessons of one scope, if it is high enough to merge them.
+    pub(crate) fn same_lesson(self, known: &Lesson, new: &Lesson) -> Option<u16> {
+        let similar = || self.vectors.lesson_similarity(known, new);
+        self.vectors.may_merge(known, new).then(similar).filter(|s| *s >= self.policy.merge_similarity)
+    }
+
+    /// Returns the most similar tombstone that forbids the lesson, with the similarity. The opposite of a deleted
+    /// lesson is never forbidden.
+    pub(crate) fn blocking_tombstone<'t>(
+        self,
+        stones: impl Iterator<Item = &'t Tombstone>,
+        scope: &MemoryScope,
+        lesson: &Lesson,
+    ) -> Option<(&'t Tombstone, u16)> {
+        stones
+            .filter(|stone| stone.scope == *scope && !self.vectors.are_opposite(&stone.lesson, lesson))
+            .map(|stone| (stone, self.vectors.lesson_similarity(&stone.lesson, lesson)))
+            .filter(|(_, similar)| *similar >= self.policy.tombstone_similarity)
+            .max_by_key(|(stone, similar)| (*similar, Reverse(stone.memory)))
+    }
+}

@@ -1,0 +1,145 @@
+//! Promotion of a rule by an operator, in place of the confirmation by another pull request.
+
+use jiff::Timestamp;
+
+use super::super::matching::LessonMatcher;
+use super::observe::find_opposing_rules;
+use crate::finding::REASON_CHARS_MAX;
+use crate::id::{MemoryId, NAME_BYTES_MAX, WorkflowKey};
+use crate::memory::{
+    Change, ChangeCause, ChangeEffect, FoldError, Memory, MemoryScope, MemoryStatus, change_id, fold_change,
+};
+use crate::message::{Message, Notice};
+use crate::policy::Policy;
+use crate::similarity::{Embedder, VectorCache};
+use crate::weight::Weight;
+
+/// Everything known when an operator promotes a rule, read under the lock of its rule scope.
+#[derive(Debug, Clone)]
+pub struct PromoteFacts {
+    /// Rule scope of the repository.
+    pub rule_scope: WorkflowKey,
+    /// Rule to be promoted.
+    pub memory: Memory,
+    /// Living memories of the repository; the rule itself may be among them.
+    pub memories: Vec<Memory>,
+}
+
+/// Result of a promotion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promotion {
+    /// Changes in order: the acceptance, then the rules that it supersedes.
+    pub changes: Vec<Change>,
+    /// Every memory that changed, in its new state.
+    pub memories: Vec<Memory>,
+    /// Announcements of the changes.
+    pub messages: Vec<Message>,
+}
+
+/// Reason why a rule was not promoted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PromoteError {
+    /// The memory is not a rule of a repository.
+    #[error("memory {0} is not a repository rule; only rules are promoted, and proposals are accepted")]
+    NotARule(MemoryId),
+    /// The status of the rule does not allow promotion.
+    #[error("rule {memory} is {status}; only tentative and archived rules are promoted")]
+    WrongStatus {
+        /// Id of the rule.
+        memory: MemoryId,
+        /// Current status.
+        status: MemoryStatus,
+    },
+    /// A text is empty or too long.
+    #[error("{what} must have 1 to {max} {unit}")]
+    TextLength {
+        /// `request`, `by` or `reason`.
+        what: &'static str,
+        /// Greatest allowed length.
+        max: usize,
+        /// Unit of the length.
+        unit: &'static str,
+    },
+    /// The stored memory and its changes contradict each other.
+    #[error(transparent)]
+    Damaged(#[from] FoldError),
+}
+
+/// Decides what an operator's promotion does: the rule becomes active at the starting weight and leaves quarantine,
+/// and rules with opposite advice are superseded. The reverse is `delete_by_operator`, which leaves a tombstone.
+pub fn promote_rule(
+    facts: &PromoteFacts,
+    request: &str,
+    by: &str,
+    reason: &str,
+    policy: &Policy,
+    embedder: &dyn Embedder,
+    at: Timestamp,
+) -> Result<Promotion, PromoteError> {
+    validate_request(request, by, reason)?;
+    let memory = &facts.memory;
+    if !matches!(memory.scope, MemoryScope::Repository { .. }) {
+        return Err(PromoteError::NotARule(memory.id));
+    }
+    if !matches!(memory.status, MemoryStatus::Tentative | MemoryStatus::Archived) {
+        return Err(PromoteError::WrongStatus { memory: memory.id, status: memory.status });
+    }
+    let cause = ChangeCause::Operator { request: request.to_owned() };
+    let mut promotion = Promotion { changes: Vec::new(), memories: Vec::new(), messages: Vec::new() };
+    let effect = ChangeEffect::Accepted {
+        weight: Weight::from_thousandths(policy.confirmed_weight),
+        proposal: None,
+        by: by.to_owned(),
+        despite: None,
+    };
+    promotion.make_change(facts, memory, &cause, effect, format!("promoted by {by}: {reason}"), at)?;
+    let vectors = VectorCache::new(embedder);
+    let alike = LessonMatcher { vectors: &vectors, policy };
+    for old in find_opposing_rules(alike, facts.memories.iter(), memory.id, &memory.scope, &memory.lesson) {
+        let reason = format!("{by} promoted {}, which says the opposite", memory.id);
+        promotion.make_change(facts, old, &cause, ChangeEffect::Superseded { by: memory.id }, reason, at)?;
+    }
+    Ok(promotion)
+}
+
+impl Promotion {
+    fn make_change(
+        &mut self,
+        facts: &PromoteFacts,
+        memory: &Memory,
+        cause: &ChangeCause,
+        effect: ChangeEffect,
+        reason: String,
+        at: Timestamp,
+    ) -> Result<(), FoldError> {
+        let kind = effect.kind();
+        let change = Change {
+            id: change_id(&facts.rule_scope, memory.id, cause, kind),
+            memory: memory.id,
+            cause: cause.clone(),
+            effect,
+            mutation: None,
+            retrospective: None,
+            epoch: None,
+            at,
+            reason,
+        };
+        let told = Notice::MemoryChanged { change: change.id, memory: memory.id, kind: kind.to_owned(), at };
+        self.memories.extend(fold_change(Some(memory.clone()), &change)?);
+        self.messages.push(told.into_message(&facts.rule_scope));
+        self.changes.push(change);
+        Ok(())
+    }
+}
+
+fn validate_request(request: &str, by: &str, reason: &str) -> Result<(), PromoteError> {
+    for (what, text) in [("request", request), ("by", by)] {
+        if !(1..=NAME_BYTES_MAX).contains(&text.len()) {
+            return Err(PromoteError::TextLength { what, max: NAME_BYTES_MAX, unit: "bytes" });
+        }
+    }
+    if !(1..=REASON_CHARS_MAX).contains(&reason.chars().count()) {
+        return Err(PromoteError::TextLength { what: "reason", max: REASON_CHARS_MAX, unit: "characters" });
+    }
+    Ok(())
+}

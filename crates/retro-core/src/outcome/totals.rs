@@ -1,0 +1,128 @@
+//! Totals of outcomes per workflow.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{PullRequestFacts, PullRequestRef, PullRequestState};
+use crate::id::{RunId, Workflow};
+
+/// Outcomes of a workflow's runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkflowOutcomes {
+    /// Name of the workflow.
+    pub workflow: Workflow,
+    /// Number of runs that belong to a pull request. A run with several pull requests counts once here, and once in
+    /// each number below that applies to any of them.
+    pub runs: u64,
+    /// Number of those runs whose pull request was approved.
+    pub approved: u64,
+    /// Number of those runs whose pull request had changes requested.
+    pub changes_requested: u64,
+    /// Mean number of change requests, in thousandths, over links to pull requests that have a review or have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review_rounds_mean_milli: Option<u64>,
+    /// Number of those runs whose pull request was merged.
+    pub merged: u64,
+    /// Number of those runs whose pull request is closed without a merge.
+    pub closed_unmerged: u64,
+    /// Median seconds from opening to merge over the merged pull requests; the lower middle of an even number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_to_merge_median_s: Option<u64>,
+}
+
+/// Totals of the runs of workflows, added link by link. Memory use grows by a few dozen bytes per merged pull request
+/// and does not depend on the size of its facts.
+#[derive(Debug, Clone, Default)]
+pub struct OutcomeTotals {
+    by_workflow: BTreeMap<Workflow, WorkflowTotals>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct WorkflowTotals {
+    /// Run of the last link, with the flags of its links so far.
+    run: Option<(RunId, LinkFlags)>,
+    runs: [u64; LinkFlags::KINDS],
+    rounds: u64,
+    judged: u64,
+    /// Seconds from opening to merge.
+    times: BTreeMap<PullRequestRef, u64>,
+}
+
+/// Flags that apply to any link of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct LinkFlags([bool; LinkFlags::KINDS]);
+
+impl LinkFlags {
+    /// Linked, approved, changes requested, merged, closed.
+    const KINDS: usize = 5;
+
+    fn from_facts(facts: &PullRequestFacts) -> Self {
+        let standing = facts.state();
+        let (merged, closed) = (standing == PullRequestState::Merged, standing == PullRequestState::Closed);
+        Self([true, facts.is_approved(), facts.review_rounds() > 0, merged, closed])
+    }
+}
+
+impl OutcomeTotals {
+    /// Adds a link between a run and one of its pull requests. The links of one run of a workflow must be
+    /// consecutive.
+    pub fn add_link(
+        &mut self,
+        workflow: &Workflow,
+        run: &RunId,
+        one: &PullRequestRef,
+        facts: &PullRequestFacts,
+    ) {
+        if !self.by_workflow.contains_key(workflow) {
+            self.by_workflow.insert(workflow.clone(), WorkflowTotals::default());
+        }
+        let sums = self.by_workflow.get_mut(workflow).expect("the workflow was just inserted");
+        sums.add_link(run, one, facts);
+    }
+
+    /// Returns the totals, ordered by the workflows' names.
+    pub fn into_outcomes(self) -> Vec<WorkflowOutcomes> {
+        self.by_workflow.into_iter().map(|(workflow, sums)| sums.into_outcomes(workflow)).collect()
+    }
+}
+
+impl WorkflowTotals {
+    fn add_link(&mut self, run: &RunId, one: &PullRequestRef, facts: &PullRequestFacts) {
+        if self.run.as_ref().is_none_or(|(last, _)| last != run) {
+            self.run = Some((run.clone(), LinkFlags::default()));
+        }
+        let (_, before) = self.run.as_mut().expect("the run was just set");
+        let says = LinkFlags::from_facts(facts);
+        for ((kind, said), runs) in says.0.into_iter().zip(&mut before.0).zip(&mut self.runs) {
+            *runs += u64::from(kind && !*said);
+            *said |= kind;
+        }
+        if !facts.reviews.is_empty() || facts.state() != PullRequestState::Open {
+            self.judged += 1;
+            self.rounds += u64::from(facts.review_rounds());
+        }
+        if let Some(time) = facts.time_to_merge_s() {
+            // By pull request, so that several runs of one pull request count its time once.
+            self.times.insert(one.clone(), time);
+        }
+    }
+
+    fn into_outcomes(self, workflow: Workflow) -> WorkflowOutcomes {
+        let Self {
+            runs: [runs, approved, changes_requested, merged, closed_unmerged], rounds, judged, ..
+        } = self;
+        let mut times: Vec<u64> = self.times.into_values().collect();
+        times.sort_unstable();
+        WorkflowOutcomes {
+            workflow,
+            runs,
+            approved,
+            changes_requested,
+            review_rounds_mean_milli: (judged > 0).then(|| (rounds * 1000 + judged / 2) / judged),
+            merged,
+            closed_unmerged,
+            time_to_merge_median_s: times.get(times.len().saturating_sub(1) / 2).copied(),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Retention: the few bytes of an event that remain when its details are purged.
+//!
+//! An event that is repeated years later must not be counted again, and a different event with the same id must still
+//! be detected. A digest of the identity serves the first purpose, and eight bytes of the content's hash the second.
+
+use uuid::Uuid;
+
+use crate::canonical::sha256_hex;
+use crate::id::{EventKey, derive_uuid};
+
+/// Digest of an event's identity in 16 bytes, 122 bits of which are from a SHA-256. The probability that two of 10^12
+/// events share one is 10^-13.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventDigest(pub Uuid);
+
+impl EventDigest {
+    /// Returns the digest of an event for one consumer.
+    pub fn of_event(consumer: &str, event: &EventKey) -> Self {
+        Self(derive_uuid("event", &[consumer, event.tenant.as_str(), &event.source, &event.id]))
+    }
+}
+
+/// Digest of an event's content in 8 bytes: enough to detect a changed event. Senders have no reason to forge a
+/// collision with their own events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentDigest(pub [u8; 8]);
+
+impl ContentDigest {
+    /// Returns the digest of a content hash.
+    pub fn of_hash(content_hash: &str) -> Self {
+        let hex = sha256_hex(content_hash.as_bytes());
+        let number = u64::from_str_radix(&hex[..16], 16).expect("a hash is written in hex");
+        Self(number.to_be_bytes())
+    }
+}
+
+/// Stored content of an event that arrived before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SeenContent {
+    /// Hash of the content.
+    Full(String),
+    /// Digest of the hash, after the details were purged.
+    Purged(ContentDigest),
+}
+
+impl SeenContent {
+    /// Returns whether this is the content that arrived before.
+    pub fn matches_hash(&self, content_hash: &str) -> bool {
+        match self {
+            Self::Full(hash) => hash == content_hash,
+            Self::Purged(digest) => *digest == ContentDigest::of_hash(content_hash),
+        }
+    }
+}
+
+impl std::fmt::Display for SeenContent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full(hash) => write!(f, "data sha256 {hash}"),
+            Self::Purged(_) => f.write_str("its hash was purged since"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Tenant;
+
+    fn event(tenant: &str, source: &str, id: &str) -> EventKey {
+        EventKey { tenant: Tenant::new(tenant).unwrap(), source: source.into(), id: id.into() }
+    }
+
+    #[test]
+    fn every_part_of_an_identity_counts() {
+        let one = EventDigest::of_event("counter", &event("t", "ci", "1"));
+        assert_eq!(one, EventDigest::of_event("counter", &event("t", "ci", "1")));
+        for other in
+            [event("u", "ci", "1"), event("t", "ci1", ""), event("t", "c", "i1"), event("t", "ci", "1\0")]
+        {
+            assert_ne!(one, EventDigest::of_event("counter", &other), "{other:?}");
+        }
+        assert_ne!(one, EventDigest::of_event("another", &event("t", "ci", "1")));
+    }
+
+    /// Digests are stored: another recipe would count every event again.
+    #[test]
+    fn digests_never_change_between_versions() {
+        let digest = EventDigest::of_event("counter", &event("default", "https://ci.example", "golden"));
+        assert_eq!(digest.0.to_string(), "352f4e85-9987-87e9-a9fb-ba48aec0a1d6");
+        assert_eq!(ContentDigest::of_hash("golden").0, 0xdd56_de41_3795_1d9c_u64.to_be_bytes());
+    }
+
+    #[test]
+    fn purged_content_still_differs_from_other_content() {
+        let whole = SeenContent::Full("abc".into());
+        let purged = SeenContent::Purged(ContentDigest::of_hash("abc"));
+        for seen in [whole, purged] {
+            assert!(seen.matches_hash("abc") && !seen.matches_hash("abd"), "{seen}");
+        }
+    }
+}

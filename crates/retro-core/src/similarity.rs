@@ -1,0 +1,309 @@
+//! Similarity of lessons: by signature where both have one, otherwise by the cosine of embeddings.
+//!
+//! The built-in embedder hashes words and character n-grams and needs no model weights. Vectors are integers, and so
+//! is the cosine (thousandths), so that both databases and all machines agree. An embedder's [`SimilarityScale`] maps
+//! its cosines to the common scale, because thresholds depend on the embedder. A text without a vector of the
+//! embedder in use is compared by the built-in one, so that nothing forbidden comes back while vectors are being
+//! computed.
+
+mod known;
+mod marks;
+mod measured_vector;
+mod ngram;
+mod resolver;
+mod scale;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::memory::Lesson;
+
+use marks::TextFeatures;
+use measured_vector::MeasuredVector;
+
+pub use known::{KnownVectors, MissingEmbeddings, RequestedTexts};
+pub use marks::{are_opposite, may_merge};
+pub use ngram::NgramEmbedder;
+pub use resolver::{EmbeddingResolver, ResolverPass};
+pub use scale::{ScaleError, SimilarityScale};
+
+/// Most components of a vector.
+pub const COMPONENTS_MAX: usize = 4096;
+/// Greatest absolute value of a component; larger ones could overflow [`cosine_similarity`].
+pub const COMPONENT_MAX: i32 = 1_000_000;
+
+/// Turns a text into a vector. The name contains a version, because vectors and scale belong to one version.
+pub trait Embedder: Send + Sync {
+    /// Returns name and version, such as `ngram-2`.
+    fn name(&self) -> &str;
+    /// Returns the scale of its cosines.
+    fn scale(&self) -> SimilarityScale;
+    /// Returns the vector of a text. All vectors of one embedder have the same length, at most [`COMPONENTS_MAX`]
+    /// components of at most [`COMPONENT_MAX`]. `None` when the embedder has no vector for this text now.
+    fn embed(&self, text: &str) -> Option<Vec<i32>>;
+}
+
+/// Words that connect sentences and have no meaning of their own.
+const STOP_WORDS: &[&str] = &[
+    "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "in", "is", "it", "of", "on", "or",
+    "that", "the", "then", "this", "to", "was", "when", "with", "you", "your",
+];
+
+pub(crate) fn content_words(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .filter(|word| !is_stop_word(word))
+}
+
+fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.contains(&word)
+}
+
+/// Returns the cosine of two vectors in thousandths; 0 for a negative one, and when either vector is empty. Uses
+/// integers only.
+pub fn cosine_similarity(a: &[i32], b: &[i32]) -> u16 {
+    cosine_from_products(dot_product(a, b), dot_product(a, a), dot_product(b, b))
+}
+
+/// Returns the cosine from the dot product of two vectors and that of each with itself.
+fn cosine_from_products(product: i64, a: i64, b: i64) -> u16 {
+    // The square of a 63-bit product needs an i128.
+    let product = i128::from(product);
+    let norms = i128::from(a) * i128::from(b);
+    if product <= 0 || norms == 0 {
+        return 0;
+    }
+    let square = (product * product * 1_000_000 / norms).unsigned_abs();
+    u16::try_from(square.isqrt().min(1000)).expect("at most 1000")
+}
+
+/// Returns the dot product. 4,096 products of at most 10¹² stay below 2⁶³.
+fn dot_product(a: &[i32], b: &[i32]) -> i64 {
+    a.iter().zip(b).map(|(a, b)| i64::from(*a) * i64::from(*b)).sum()
+}
+
+/// Returns the similarity of two lessons of one scope in thousandths of the common [`SimilarityScale`]: 1000 or 0 by
+/// their signatures where both have one, otherwise by the cosine of their texts.
+pub fn lesson_similarity(embedder: &dyn Embedder, a: &Lesson, b: &Lesson) -> u16 {
+    VectorCache::new(embedder).lesson_similarity(a, b)
+}
+
+/// Caches the vector and the features of each text, because the writer compares every finding with every memory of
+/// its step.
+pub(crate) struct VectorCache<'e> {
+    embedder: &'e dyn Embedder,
+    known: CachedVectors,
+    /// Vectors of the built-in embedder, for texts that were compared with one that has no vector.
+    built_in: CachedVectors,
+    features: RefCell<HashMap<String, Rc<TextFeatures>>>,
+}
+
+type CachedVectors = RefCell<HashMap<String, Option<Rc<MeasuredVector>>>>;
+
+impl<'e> VectorCache<'e> {
+    pub(crate) fn new(embedder: &'e dyn Embedder) -> Self {
+        Self {
+            embedder,
+            known: RefCell::default(),
+            built_in: RefCell::default(),
+            features: RefCell::default(),
+        }
+    }
+
+    /// Like the free function [`lesson_similarity`].
+    pub(crate) fn lesson_similarity(&self, a: &Lesson, b: &Lesson) -> u16 {
+        match (a.cue.signature(), b.cue.signature()) {
+            (Some(a), Some(b)) if a == b => 1000,
+            (Some(_), Some(_)) => 0,
+            _ => self.text_similarity(a.comparison_text(), b.comparison_text()),
+        }
+    }
+
+    /// Like the free function [`may_merge`].
+    pub(crate) fn may_merge(&self, a: &Lesson, b: &Lesson) -> bool {
+        marks::may_merge_by(a, b, |a, b| self.text_features(a).may_merge(&self.text_features(b)))
+    }
+
+    /// Like the free function [`are_opposite`].
+    pub(crate) fn are_opposite(&self, a: &Lesson, b: &Lesson) -> bool {
+        marks::are_opposite_by(a, b, |a, b| self.text_features(a).opposes(&self.text_features(b)))
+    }
+
+    fn text_features(&self, text: &str) -> Rc<TextFeatures> {
+        let remembered = self.features.borrow().get(text).cloned();
+        remembered.unwrap_or_else(|| {
+            let told = Rc::new(TextFeatures::from_text(text));
+            self.features.borrow_mut().insert(text.to_owned(), told.clone());
+            told
+        })
+    }
+
+    fn text_similarity(&self, a: &str, b: &str) -> u16 {
+        let placed = |embedder: &dyn Embedder, known: &CachedVectors| {
+            // Both are requested before either is unwrapped, so that every missing text is recorded in one pass.
+            let (a, b) = (cached_vector(embedder, known, a), cached_vector(embedder, known, b));
+            Some(embedder.scale().normalize_cosine(a?.cosine_similarity(&*b?)))
+        };
+        placed(self.embedder, &self.known)
+            .or_else(|| placed(&NgramEmbedder, &self.built_in))
+            .unwrap_or_default()
+    }
+}
+
+fn cached_vector(embedder: &dyn Embedder, known: &CachedVectors, text: &str) -> Option<Rc<MeasuredVector>> {
+    let remembered = known.borrow().get(text).cloned();
+    remembered.unwrap_or_else(|| {
+        let vector = embedder.embed(text).map(|vector| Rc::new(MeasuredVector::from_vector(vector)));
+        known.borrow_mut().insert(text.to_owned(), vector.clone());
+        vector
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::LessonCue;
+
+    fn text(title: &str) -> Lesson {
+        Lesson {
+            subject: String::new(),
+            title: title.into(),
+            content: String::new(),
+            cue: LessonCue::default(),
+        }
+    }
+
+    fn similar(a: &str, b: &str) -> u16 {
+        lesson_similarity(&NgramEmbedder, &text(a), &text(b))
+    }
+
+    #[test]
+    fn paraphrases_are_nearer_than_strangers() {
+        let near = similar("List the tables before querying one", "Before you query, list all the tables");
+        let far = similar("List the tables before querying one", "Ask the user for the payment method");
+        assert!(near > 600 && far < 200, "near {near}, far {far}");
+        assert_eq!(similar("the same words", "the same words"), 1000);
+        assert_eq!(similar("", "words"), 0);
+    }
+
+    /// Cached texts give the same results as fresh ones, in any order.
+    #[test]
+    fn cached_texts_give_the_same_results() {
+        let texts = [
+            "Retry the call",
+            "Never retry the call",
+            "Wait 5 seconds",
+            "Use rg instead of grep",
+            "once",
+            "",
+        ];
+        let signed = Lesson {
+            cue: LessonCue { tool: Some("sh".into()), error: Some("once".into()), ..LessonCue::default() },
+            ..text("once")
+        };
+        let all: Vec<_> = texts.map(text).into_iter().chain([signed]).collect();
+        let vectors = VectorCache::new(&NgramEmbedder);
+        for (a, b) in
+            all.iter().flat_map(|a| all.iter().map(move |b| (a, b))).cycle().take(2 * all.len().pow(2))
+        {
+            assert_eq!(vectors.may_merge(a, b), may_merge(a, b), "{a:?} {b:?}");
+            assert_eq!(vectors.are_opposite(a, b), are_opposite(a, b), "{a:?} {b:?}");
+            assert_eq!(
+                vectors.lesson_similarity(a, b),
+                lesson_similarity(&NgramEmbedder, a, b),
+                "{a:?} {b:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn negation_number_and_identifier_forbid_a_merge() {
+        for (a, b) in [
+            ("Retry the call", "Never retry the call"),
+            ("Wait 5 seconds", "Wait 50 seconds"),
+            ("Query table `orders`", "Query table `order_items`"),
+            ("Set payment_id first", "Set user_id first"),
+        ] {
+            assert!(!may_merge(&text(a), &text(b)), "{a} / {b}");
+        }
+        assert!(may_merge(&text("List the tables first"), &text("First list all tables")));
+    }
+
+    #[test]
+    fn short_lessons_merge_only_when_they_are_about_the_same() {
+        for (a, b) in [
+            ("Sort the imports of each module", "Test each endpoint of the module"),
+            ("Log the errors of the parser", "Test the errors of the parser"),
+            ("once", "Retry at once"),
+        ] {
+            assert!(!may_merge(&text(a), &text(b)), "{a} / {b}");
+        }
+        assert!(may_merge(&text("Sort the imports"), &text("Always sort every import")));
+        assert!(may_merge(&text("Sort the imports of a module"), &text("Sort the imports of a Rust module")));
+    }
+
+    #[test]
+    fn reversed_advice_is_another_lesson() {
+        let (rg, grep) = (text("Use rg instead of grep"), text("Use grep instead of rg"));
+        assert!(!may_merge(&rg, &grep) && are_opposite(&rg, &grep));
+        assert!(may_merge(&rg, &text("Instead of plain grep, use rg")));
+        assert!(may_merge(&rg, &text("Use rg instead of the plain grep")));
+        assert!(are_opposite(&text("Retry the call"), &text("Never retry the call")));
+        assert!(
+            !are_opposite(&text("Wait 5 seconds"), &text("Wait 50 seconds")),
+            "another number is not the opposite"
+        );
+    }
+
+    #[test]
+    fn lessons_with_signatures_are_opposite_by_what_they_prefer() {
+        let swap = |avoid: &str, prefer: &str| Lesson {
+            cue: LessonCue {
+                tool: Some("sh".into()),
+                error: Some("not found".into()),
+                avoid: Some(avoid.into()),
+                prefer: Some(prefer.into()),
+            },
+            ..text("the same words")
+        };
+        assert!(are_opposite(&swap("a", "b"), &swap("b", "a")));
+        assert!(!are_opposite(&swap("a", "b"), &swap("a", "c")));
+        assert_eq!(
+            lesson_similarity(&NgramEmbedder, &swap("a", "b"), &swap("b", "a")),
+            0,
+            "words no longer matter"
+        );
+    }
+
+    #[test]
+    fn the_largest_vectors_do_not_overflow_the_cosine() {
+        let large = vec![COMPONENT_MAX; COMPONENTS_MAX];
+        let small: Vec<i32> = large.iter().map(|x| -x).collect();
+        assert_eq!((cosine_similarity(&large, &large), cosine_similarity(&large, &small)), (1000, 0));
+    }
+
+    #[test]
+    fn texts_without_a_vector_use_the_built_in_embedder_and_are_recorded() {
+        let scale = SimilarityScale { contradiction: 800, tombstone: 850, merge: 900 };
+        let (one, same, odd) = ("List the tables", "Show me every table", "List the tables first");
+        let vectors = [(one, Some(vec![9, 1])), (same, Some(vec![9, 2])), (odd, None)];
+        let vectors = vectors.into_iter().map(|(text, vector)| (text.to_owned(), vector)).collect();
+        let known = KnownVectors { name: "small".into(), scale, vectors };
+        let wanted = RequestedTexts::over(&known);
+        assert!(
+            lesson_similarity(&wanted, &text(one), &text(same)) > SimilarityScale::MERGE,
+            "by its own vectors"
+        );
+        assert_eq!(
+            lesson_similarity(&wanted, &text(one), &text(odd)),
+            similar(one, odd),
+            "nobody can get one"
+        );
+        assert!(wanted.missing_texts().is_empty());
+        let (new, newer) = ("Read the log", "Read the log twice");
+        assert_eq!(lesson_similarity(&wanted, &text(new), &text(newer)), similar(new, newer), "nobody tried");
+        assert_eq!(wanted.missing_texts().into_iter().collect::<Vec<_>>(), [new, newer]);
+    }
+}

@@ -1,0 +1,81 @@
+//! Precomputed vectors for a decision that must not wait.
+//!
+//! A model on disk or behind an address cannot be called during a decision, which is a pure function and runs under
+//! the lock of its workflow. A decision is therefore tried with the known vectors and records the texts that had
+//! none. The caller gets those vectors outside of any transaction, and the decision is made again. Texts whose
+//! vectors nobody can get are compared by the built-in embedder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use super::{Embedder, SimilarityScale};
+
+/// The known vectors of one embedder.
+#[derive(Debug, Clone)]
+pub struct KnownVectors {
+    /// Name and version of the embedder.
+    pub name: String,
+    /// Scale of its cosines.
+    pub scale: SimilarityScale,
+    /// Vectors by text; `None` for a text whose vector cannot be had now.
+    pub vectors: BTreeMap<String, Option<Vec<i32>>>,
+}
+
+/// A decision was made without some vectors, so its result must not be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("vectors are missing for some texts, so the decision cannot be stored")]
+pub struct MissingEmbeddings;
+
+/// Known vectors that record the texts requested without a vector.
+#[derive(Debug)]
+pub struct RequestedTexts<'v> {
+    known: &'v KnownVectors,
+    missed: Mutex<BTreeSet<String>>,
+}
+
+impl<'v> RequestedTexts<'v> {
+    /// Wraps known vectors; no text is missing yet.
+    pub fn over(known: &'v KnownVectors) -> Self {
+        Self { known, missed: Mutex::default() }
+    }
+
+    /// Returns the texts that were compared before anybody tried to get their vectors, sorted.
+    pub fn missing_texts(&self) -> BTreeSet<String> {
+        self.missed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Embedder for KnownVectors {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn scale(&self) -> SimilarityScale {
+        self.scale
+    }
+
+    fn embed(&self, text: &str) -> Option<Vec<i32>> {
+        self.vectors.get(text).cloned().flatten()
+    }
+}
+
+impl Embedder for RequestedTexts<'_> {
+    fn name(&self) -> &str {
+        self.known.name()
+    }
+
+    fn scale(&self) -> SimilarityScale {
+        self.known.scale()
+    }
+
+    fn embed(&self, text: &str) -> Option<Vec<i32>> {
+        match self.known.vectors.get(text) {
+            Some(vector) => vector.clone(),
+            None => {
+                // The set stays usable after a panic elsewhere: an insert leaves it whole.
+                self.missed.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned());
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Marks that prevent two lessons from being merged, however similar their words are: negation, numbers, identifiers
+//! and reversed advice.
+
+use std::collections::BTreeSet;
+
+use super::is_stop_word;
+use crate::memory::Lesson;
+
+/// Returns whether two different lessons may be merged: never when negation, numbers or identifiers differ.
+/// Signatures decide where both lessons have one.
+pub fn may_merge(a: &Lesson, b: &Lesson) -> bool {
+    may_merge_by(a, b, |a, b| TextFeatures::from_text(a).may_merge(&TextFeatures::from_text(b)))
+}
+
+/// Like [`may_merge`], with a function that compares the texts.
+pub(super) fn may_merge_by(a: &Lesson, b: &Lesson, texts: impl FnOnce(&str, &str) -> bool) -> bool {
+    match (a.cue.signature(), b.cue.signature()) {
+        (Some(a), Some(b)) => a == b,
+        _ => texts(a.comparison_text(), b.comparison_text()),
+    }
+}
+
+/// Features of a text besides its vector. Extracting them takes longer than a cosine, so a batch does it once per
+/// text.
+#[derive(Debug)]
+pub(super) struct TextFeatures {
+    marks: TextMarks,
+    subject_words: BTreeSet<String>,
+}
+
+impl TextFeatures {
+    pub(super) fn from_text(text: &str) -> Self {
+        Self { marks: TextMarks::from_text(text), subject_words: subject_words(text) }
+    }
+
+    pub(super) fn may_merge(&self, other: &Self) -> bool {
+        self.marks.agrees_with(&other.marks)
+            && !differ_in_few_words(&self.subject_words, &other.subject_words)
+    }
+
+    pub(super) fn opposes(&self, other: &Self) -> bool {
+        !self.marks.advises_same(&other.marks)
+    }
+}
+
+/// Number of meaningful words below which a text is short, so that one word is a large part of it.
+const FEW_WORDS: usize = 4;
+
+/// Returns whether one of two texts is short and the longer one is more than the same words with one word added (with
+/// none added to a single word). Half of two rules of four words may be the same by chance ("sort the imports of each
+/// module", "test each endpoint of the module"), which no cosine distinguishes from a paraphrase.
+fn differ_in_few_words(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let told_by_both = short.is_subset(long) && long.len() - short.len() < short.len().clamp(1, 2);
+    short.len() < FEW_WORDS && !told_by_both
+}
+
+/// Returns the meaningful words of a text, in the singular.
+fn subject_words(text: &str) -> BTreeSet<String> {
+    let meant = super::content_words(text).filter(|word| !super::ngram::is_light_word(word));
+    meant.map(|word| word.strip_suffix('s').map_or(word.clone(), str::to_owned)).collect()
+}
+
+/// Returns whether two lessons give opposite advice: one prefers what the other avoids, or one is the other's
+/// negation. A tombstone of wrong advice must not block the right advice.
+pub fn are_opposite(a: &Lesson, b: &Lesson) -> bool {
+    are_opposite_by(a, b, |a, b| TextFeatures::from_text(a).opposes(&TextFeatures::from_text(b)))
+}
+
+/// Like [`are_opposite`], with a function that compares the texts.
+pub(super) fn are_opposite_by(a: &Lesson, b: &Lesson, texts: impl FnOnce(&str, &str) -> bool) -> bool {
+    match (a.cue.signature(), b.cue.signature()) {
+        (Some(_), Some(_)) => a.cue.opposes(&b.cue),
+        _ => texts(a.comparison_text(), b.comparison_text()),
+    }
+}
+
+/// Marks that must agree before two texts may be merged.
+#[derive(Debug)]
+struct TextMarks {
+    negated: bool,
+    /// Words after "instead of" and similar phrases: the rejected alternative.
+    against: BTreeSet<String>,
+    /// Numbers and identifiers.
+    exact: BTreeSet<String>,
+}
+
+/// Number of words after "instead of" that count as the rejected alternative: a name and perhaps an adjective. More
+/// words would reach into the advice itself ("Instead of x use y").
+const AGAINST_WORDS: usize = 2;
+
+/// Phrases of two words that introduce the rejected alternative.
+const OPPOSING_PHRASES: &[[&str; 2]] = &[["instead", "of"], ["rather", "than"]];
+
+const NEGATIONS: &[&str] = &[
+    "not",
+    "no",
+    "never",
+    "don't",
+    "dont",
+    "doesn't",
+    "cannot",
+    "can't",
+    "without",
+    "avoid",
+    "instead",
+    "stop",
+    "isn't",
+    "won't",
+    "shouldn't",
+    "mustn't",
+];
+
+impl TextMarks {
+    fn from_text(text: &str) -> Self {
+        let mut marks = Self { negated: false, against: advised_against(text), exact: BTreeSet::new() };
+        for token in text.split_whitespace() {
+            let token = token.trim_matches(|c: char| ",.;:!?()[]\"".contains(c));
+            let lower = token.to_lowercase().replace('’', "'");
+            if NEGATIONS.contains(&lower.as_str()) {
+                // Two negations cancel: "never without a test" advises the same as "always with a test".
+                marks.negated = !marks.negated;
+            } else if is_exact(token) {
+                marks.exact.insert(token.trim_matches(|c: char| "`'".contains(c)).to_owned());
+            }
+        }
+        marks
+    }
+
+    fn advises_same(&self, other: &Self) -> bool {
+        let nothing_against = self.against.is_empty() && other.against.is_empty();
+        self.negated == other.negated && (nothing_against || !self.against.is_disjoint(&other.against))
+    }
+
+    fn agrees_with(&self, other: &Self) -> bool {
+        self.advises_same(other) && self.exact == other.exact
+    }
+}
+
+fn advised_against(text: &str) -> BTreeSet<String> {
+    let all: Vec<String> =
+        text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(str::to_lowercase).collect();
+    let turns =
+        all.windows(2).enumerate().filter(|(_, pair)| OPPOSING_PHRASES.iter().any(|turn| turn == pair));
+    turns
+        .flat_map(|(at, _)| all[at + 2..].iter().filter(|word| !is_stop_word(word)).take(AGAINST_WORDS))
+        .cloned()
+        .collect()
+}
+
+/// Returns whether a word is a number or an identifier: in backticks or quotes, or with an inner capital, underscore,
+/// slash, dot or digit.
+fn is_exact(token: &str) -> bool {
+    let quoted = token.len() > 2 && (token.starts_with('`') || token.starts_with('\''));
+    let inner = |c: char| c.is_ascii_digit() || "_/.=$<>#@".contains(c);
+    let camel = token.chars().skip(1).any(char::is_uppercase) && token.chars().any(char::is_lowercase);
+    quoted || token.chars().any(inner) || camel || token.starts_with("--")
+}

@@ -1,0 +1,35 @@
+//! Runs computations off the async threads.
+
+use std::future::pending;
+use std::panic::resume_unwind;
+
+/// Runs `work` on a blocking thread, so that the caller's other futures (such as the lease heartbeat) keep
+/// running. Resumes a panic of `work`. Dropping the future does not stop `work`, so `work` must own everything
+/// that has to outlive the caller.
+pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(stopped) => match stopped.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The task never started because the runtime is shutting down. The caller will not be polled again
+            // either.
+            Err(_) => pending().await,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn other_futures_run_while_work_computes() {
+        let (tell, told) = mpsc::channel();
+        let computing = run_blocking(move || told.recv());
+        // The test has one thread: a computation on that thread would block the sender forever.
+        let (heard, ()) = tokio::join!(computing, async { tell.send(7).unwrap() });
+        assert_eq!(heard, Ok(7));
+    }
+}

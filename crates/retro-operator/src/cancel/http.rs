@@ -1,0 +1,69 @@
+//! HTTP route for cancelling a retrospective.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use retro_core::id::RetrospectiveId;
+use retro_http::{Api, Caller, JsonBody, PathId, Problem};
+use serde::Deserialize;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::{ActionStatus, CancelAnswer, CancelError, CancelService};
+use crate::http::store_problem;
+
+/// Name of the actor when the request gives none. Credentials will replace it.
+pub(crate) const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
+
+/// Returns the route for cancelling, under `/v1`. Merge it with others and pass them to [`retro_http::serve`].
+pub fn router(steering: CancelService) -> Api {
+    routes().with_state(steering)
+}
+
+/// Returns the same route without its state, for the OpenAPI document.
+pub(crate) fn routes() -> Api<CancelService> {
+    Api::new().routes(routes!(cancel_retrospective))
+}
+
+/// A request to cancel a retrospective.
+#[derive(Debug, Deserialize, ToSchema)]
+struct CancelRequest {
+    /// Reason; kept in the audit log.
+    reason: String,
+    /// Name of the actor. Requests do not carry credentials yet.
+    by: Option<String>,
+}
+
+impl CancelRequest {
+    fn by(&self) -> &str {
+        self.by.as_deref().unwrap_or(ANONYMOUS_ACTOR)
+    }
+}
+
+/// Cancels an open retrospective. Its runs are released.
+#[utoipa::path(post, path = "/v1/retrospectives/{id}/cancel", tag = "people", request_body = CancelRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = CancelAnswer)))]
+async fn cancel_retrospective(
+    State(steering): State<CancelService>,
+    Caller(tenant): Caller,
+    PathId(id): PathId<RetrospectiveId>,
+    JsonBody(asked): JsonBody<CancelRequest>,
+) -> Result<Json<CancelAnswer>, Problem> {
+    let told = steering.cancel(&tenant, id, asked.by(), &asked.reason).await.map_err(to_problem)?;
+    conflict_if_refused(told.ok_or_else(|| Problem::not_found("retrospective", id))?)
+}
+
+fn conflict_if_refused(told: CancelAnswer) -> Result<Json<CancelAnswer>, Problem> {
+    match told.did {
+        ActionStatus::Done | ActionStatus::DoneBefore => Ok(Json(told)),
+        ActionStatus::Refused => {
+            Err(Problem::new(StatusCode::CONFLICT, "not possible in the current state", told.detail))
+        }
+    }
+}
+
+fn to_problem(error: CancelError) -> Problem {
+    match error {
+        CancelError::Attribution(error) => Problem::invalid_field(error.field, error.problem),
+        CancelError::Store(cause) => store_problem(&cause),
+    }
+}

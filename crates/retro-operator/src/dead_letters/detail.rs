@@ -1,0 +1,183 @@
+//! One dead letter with everything known about it: attempts, versions, replays, and the runbook of its code.
+
+use jiff::Timestamp;
+use retro_core::cancel::Attribution;
+use retro_core::id::{DeadLetterId, Tenant};
+use retro_store::{
+    Attempt, AuditRow, DeadLetterStatus, DeadLetterVersionRow, DeliveryPosition, OperatorStore, ReplayRow,
+    StoreError,
+};
+use serde::Serialize;
+
+use super::{DeadLetterView, RedactFn, runbook};
+use crate::replay::describe_replay;
+use crate::text;
+
+/// A dead letter in full, redacted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeadLetterDetail {
+    /// The dead letter and its message.
+    #[serde(flatten)]
+    pub letter: DeadLetterView,
+    /// Time of the first failed attempt, by the database's clock; `None` when it failed before attempts were
+    /// recorded.
+    pub first_failed_at: Option<Timestamp>,
+    /// Time of the last failed attempt.
+    pub last_failed_at: Option<Timestamp>,
+    /// All attempts, oldest first, followed by the attempts of replays.
+    pub history: Vec<AttemptView>,
+    /// Edited versions, oldest first; the original is version 0.
+    pub versions: Vec<DeadLetterVersionRow>,
+    /// All replays, oldest first: each with its result, in one sentence.
+    pub sent_again: Vec<String>,
+    /// Runbook of the code, in Markdown: what happened, what to check, and whether a replay is safe.
+    pub runbook: &'static str,
+}
+
+/// One delivery attempt, redacted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AttemptView {
+    /// Number of the attempt at this stream position, from 1.
+    pub attempt: u32,
+    /// Consumer that tried, and the stream position. A replay has a position of its own.
+    pub position: DeliveryPosition,
+    /// Time at which the attempt was counted; `None` for the first delivery, which is not counted.
+    pub begun_at: Option<Timestamp>,
+    /// Time at which the attempt failed; `None` when no failure was recorded, for example because the process died.
+    pub failed_at: Option<Timestamp>,
+    /// Dead-letter code; `None` when the message was to be retried.
+    pub code: Option<&'static str>,
+    /// Path of the field that caused the rejection.
+    pub path: Option<String>,
+    /// The failure in one sentence; `None` when none was recorded.
+    pub detail: Option<String>,
+    /// Version of the program that made the attempt.
+    pub program_version: String,
+}
+
+/// Loads a dead letter of the tenant with its attempts, versions and replays; `None` when there is none.
+pub async fn find_dead_letter_detail(
+    store: &dyn OperatorStore,
+    tenant: &Tenant,
+    id: DeadLetterId,
+    redact: RedactFn<'_>,
+) -> Result<Option<DeadLetterDetail>, StoreError> {
+    let Some(letter) = store.find_dead_letter(tenant, id).await? else { return Ok(None) };
+    let attempts = store.list_attempts(tenant, id).await?;
+    let versions = store.list_versions(tenant, id).await?;
+    let replays = store.list_replays(tenant, id).await?;
+    let failed = || attempts.iter().filter_map(|attempt| attempt.failed_at);
+    Ok(Some(DeadLetterDetail {
+        letter: DeadLetterView::with_message(&letter, redact),
+        first_failed_at: failed().min(),
+        last_failed_at: failed().max(),
+        history: attempts.iter().map(|attempt| AttemptView::from_attempt(attempt, redact)).collect(),
+        versions: versions.into_iter().map(|row| redact_version(row, redact)).collect(),
+        sent_again: replays.iter().map(|row| render_replay(row, redact)).collect(),
+        runbook: runbook(letter.message.rejection.code),
+    }))
+}
+
+fn render_replay(row: &ReplayRow, redact: RedactFn<'_>) -> String {
+    let ended = row.ended_at.map(|at| format!(" at {}", text::format_timestamp(at))).unwrap_or_default();
+    redact(&text::single_line(&format!("{}{ended}", describe_replay(row))))
+}
+
+fn redact_version(row: DeadLetterVersionRow, redact: RedactFn<'_>) -> DeadLetterVersionRow {
+    let act = Attribution { by: redact(&row.act.by), reason: redact(&row.act.reason), at: row.act.at };
+    DeadLetterVersionRow { act, ..row }
+}
+
+/// Redacts the reasons and names in the audit log of a dead letter, which people may have pasted secrets into.
+pub fn redact_audit_log(rows: Vec<AuditRow>, redact: RedactFn<'_>) -> Vec<AuditRow> {
+    let clean = |row: AuditRow| {
+        let act = Attribution { by: redact(&row.act.by), reason: redact(&row.act.reason), at: row.act.at };
+        AuditRow { act, detail: row.detail.as_deref().map(redact), ..row }
+    };
+    rows.into_iter().map(clean).collect()
+}
+
+impl AttemptView {
+    fn from_attempt(attempt: &Attempt, redact: RedactFn<'_>) -> Self {
+        Self {
+            attempt: attempt.attempt,
+            position: attempt.position.clone(),
+            begun_at: attempt.begun_at,
+            failed_at: attempt.failed_at,
+            code: attempt.code.map(|code| code.as_str()),
+            path: attempt.path.as_deref().map(redact),
+            detail: attempt.detail.as_deref().map(redact),
+            program_version: attempt.program_version.clone(),
+        }
+    }
+
+    fn render_text(&self) -> String {
+        let when = self.failed_at.or(self.begun_at).map(text::format_timestamp).unwrap_or_default();
+        let at =
+            self.path.as_ref().map(|path| format!(" at {}", text::single_line(path))).unwrap_or_default();
+        let code = self.code.map(|code| format!("{code}{at}: ")).unwrap_or_default();
+        let word = self.detail.as_deref().map_or_else(
+            || "no failure was recorded: the process died or was cut off during the attempt".to_owned(),
+            text::single_line,
+        );
+        let DeliveryPosition { consumer, sequence, .. } = &self.position;
+        format!("  {}. {when}, {consumer} on message {sequence}: {code}{word}\n", self.attempt)
+    }
+}
+
+impl DeadLetterDetail {
+    /// Renders the page for a terminal: the dead letter, its history, and the runbook.
+    pub fn render_text(&self, acts: &str) -> String {
+        let mut out = self.letter.render_text(&self.replay_advice());
+        if let (Some(first), Some(last)) = (self.first_failed_at, self.last_failed_at) {
+            let (first, last) = (text::format_timestamp(first), text::format_timestamp(last));
+            out.push_str(&format!("\nattempts: the first failed at {first}, the last at {last}\n"));
+            out.extend(self.history.iter().map(AttemptView::render_text));
+        }
+        if !self.versions.is_empty() {
+            out.push_str("\nversions\n");
+            out.extend(self.versions.iter().map(describe_version));
+        }
+        if !self.sent_again.is_empty() {
+            out.push_str("\nreplays\n");
+            out.extend(self.sent_again.iter().map(|one| format!("  {one}\n")));
+        }
+        if !acts.is_empty() {
+            out.push_str("\naudit log\n");
+            out.extend(acts.lines().map(|act| format!("  {act}\n")));
+        }
+        out.push_str(&format!("\n{}\n{}", "─".repeat(RULER_WIDTH), self.runbook));
+        out
+    }
+}
+
+impl DeadLetterDetail {
+    /// Says whether a replay makes sense now, given the status and the edited versions.
+    fn replay_advice(&self) -> String {
+        match (self.letter.status, self.versions.last()) {
+            (DeadLetterStatus::Handled | DeadLetterStatus::Replayed, _) => "nothing is left to do".to_owned(),
+            (DeadLetterStatus::Replaying, _) => "under way: the result will be listed below".to_owned(),
+            (
+                DeadLetterStatus::Open | DeadLetterStatus::Discarded,
+                Some(DeadLetterVersionRow { version, .. }),
+            ) => format!(
+                "sends version {version}; `retro dead-letters replay {} --dry-run` says what would come of it",
+                self.letter.id
+            ),
+            (DeadLetterStatus::Open | DeadLetterStatus::Discarded, None) => {
+                self.letter.replay_advice().to_owned()
+            }
+        }
+    }
+}
+
+/// Width in characters of the ruler above the runbook.
+const RULER_WIDTH: usize = 60;
+
+fn describe_version(row: &DeadLetterVersionRow) -> String {
+    let DeadLetterVersionRow { version, based_on, payload_bytes, payload_sha256, act } = row;
+    let from = if *based_on == 0 { "the original".to_owned() } else { format!("version {based_on}") };
+    let (bytes, by) = (text::format_count(*payload_bytes, "byte"), text::single_line(&act.by));
+    let (when, reason) = (text::format_timestamp(act.at), text::single_line(&act.reason));
+    format!("  {version} of {from}, by {by} at {when} ({reason}): {bytes}, sha256 {payload_sha256}\n")
+}

@@ -1,0 +1,166 @@
+//! HTTP routes for exact bytes and edits. Each of them takes an actor and a reason, and is recorded in the audit log.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::stream;
+use retro_core::id::DeadLetterId;
+use retro_events::envelope::MESSAGE_BYTES_MAX;
+use retro_http::{Api, Caller, JsonBody, PathId, Problem, QueryParams};
+use retro_store::StoreError;
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::{Edit, EditError, EditService, EditedVersion};
+use crate::cancel::ANONYMOUS_ACTOR;
+use crate::dead_letters::RawDeadLetter;
+use crate::dead_letters::export::{DeadLetterExport, EXPORT_DEFAULT, EXPORT_MAX};
+use crate::http::{DeadLettersQuery, store_problem};
+
+/// Largest edit request: a payload of the maximum size in Base64, plus the reason.
+const EDIT_REQUEST_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 3 * 4 + 64 * 1024;
+
+/// Returns the routes under `/v1` for exact bytes and edits. Merge them with others and pass them to
+/// [`retro_http::serve`].
+pub fn router(mending: EditService) -> Api {
+    routes().with_state(mending)
+}
+
+/// Returns the same routes without their state, for the OpenAPI document.
+pub(crate) fn routes() -> Api<EditService> {
+    Api::new()
+        .routes(routes!(create_version))
+        .routes(routes!(read_raw))
+        .routes(routes!(export_dead_letters, export_raw))
+}
+
+/// An edit of a dead letter: the whole payload or single fields.
+#[derive(Debug, Deserialize, ToSchema)]
+struct EditRequest {
+    /// Reason; kept in the audit log.
+    reason: String,
+    /// Name of the actor. Requests do not carry credentials yet.
+    by: Option<String>,
+    /// Version to edit; 0 is the original. Default: the newest.
+    from: Option<u32>,
+    /// Values by field path, such as `data.usage.input_tokens`; every other byte stays.
+    #[schema(value_type = Option<Object>)]
+    set: Option<BTreeMap<String, Value>>,
+    /// The whole payload instead, as text.
+    payload: Option<String>,
+    /// The whole payload instead, in Base64.
+    payload_base64: Option<String>,
+    /// Returns the result without creating a version.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Creates an edited version of a dead letter; the original stays. Returns the diff and the predicted result of a
+/// replay.
+#[utoipa::path(post, path = "/v1/dead-letters/{id}/versions", tag = "people", request_body = EditRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = EditedVersion)))]
+async fn create_version(
+    State(mending): State<EditService>,
+    Caller(tenant): Caller,
+    PathId(id): PathId<DeadLetterId>,
+    JsonBody(asked): JsonBody<EditRequest, EDIT_REQUEST_BYTES_MAX>,
+) -> Result<Json<EditedVersion>, Problem> {
+    let EditRequest { reason, by, from, dry_run, .. } = &asked;
+    let (by, from, dry_run, reason) =
+        (by.as_deref().unwrap_or(ANONYMOUS_ACTOR).to_owned(), *from, *dry_run, reason.clone());
+    let edit = parse_edit(asked)?;
+    let mended = mending.edit(&tenant, id, from, &edit, &by, &reason, dry_run).await.map_err(to_problem)?;
+    Ok(Json(mended.ok_or_else(|| Problem::not_found("dead letter", id))?))
+}
+
+fn parse_edit(asked: EditRequest) -> Result<Edit, Problem> {
+    match (asked.set, asked.payload, asked.payload_base64) {
+        (Some(fields), None, None) if !fields.is_empty() => Ok(Edit::SetFields(fields.into_iter().collect())),
+        (None, Some(text), None) => Ok(Edit::ReplacePayload(text.into_bytes())),
+        (None, None, Some(encoded)) => BASE64
+            .decode(encoded)
+            .map(Edit::ReplacePayload)
+            .map_err(|error| Problem::invalid_field("payload_base64", error.to_string())),
+        _ => Err(Problem::invalid_field("set", "give exactly one of `set`, `payload` and `payload_base64`")),
+    }
+}
+
+/// A request for exact bytes.
+#[derive(Debug, Deserialize, ToSchema)]
+struct RawAccessRequest {
+    /// Reason; kept in the audit log.
+    reason: String,
+    /// Name of the actor. Requests do not carry credentials yet.
+    by: Option<String>,
+    /// Version to read; 0, the default, is the original.
+    #[serde(default)]
+    version: u32,
+}
+
+/// Returns the exact bytes of a dead letter, secrets included. The access is recorded in the audit log before the
+/// response is sent.
+#[utoipa::path(post, path = "/v1/dead-letters/{id}/raw", tag = "people", request_body = RawAccessRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = RawDeadLetter)))]
+async fn read_raw(
+    State(mending): State<EditService>,
+    Caller(tenant): Caller,
+    PathId(id): PathId<DeadLetterId>,
+    JsonBody(asked): JsonBody<RawAccessRequest>,
+) -> Result<Json<RawDeadLetter>, Problem> {
+    let by = asked.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
+    let found =
+        mending.read_raw(&tenant, id, Some(asked.version), by, &asked.reason).await.map_err(to_problem)?;
+    Ok(Json(found.ok_or_else(|| Problem::not_found("dead letter", id))?))
+}
+
+/// Exports dead letters as JSON lines, newest first, redacted like `GET /v1/dead-letters/{id}`.
+#[utoipa::path(get, path = "/v1/dead-letters/export", tag = "people", params(DeadLettersQuery), responses((status = 200, body = String, content_type = "application/x-ndjson")))]
+async fn export_dead_letters(
+    State(mending): State<EditService>,
+    Caller(tenant): Caller,
+    QueryParams(asked): QueryParams<DeadLettersQuery>,
+) -> Result<Response, Problem> {
+    let search = asked.into_search(EXPORT_DEFAULT, EXPORT_MAX)?;
+    Ok(stream_lines(mending.start_export(&tenant, search, None).map_err(|error| to_problem(error.into()))?))
+}
+
+/// Exports dead letters as JSON lines with their exact bytes, secrets included, so that they can be replayed
+/// elsewhere. The access is recorded in the audit log before each page.
+#[utoipa::path(post, path = "/v1/dead-letters/export", tag = "people", params(DeadLettersQuery), request_body = RawAccessRequest, responses((status = 200, body = String, content_type = "application/x-ndjson")))]
+async fn export_raw(
+    State(mending): State<EditService>,
+    Caller(tenant): Caller,
+    QueryParams(asked): QueryParams<DeadLettersQuery>,
+    JsonBody(exact): JsonBody<RawAccessRequest>,
+) -> Result<Response, Problem> {
+    let search = asked.into_search(EXPORT_DEFAULT, EXPORT_MAX)?;
+    let by = exact.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
+    let export = mending.start_export(&tenant, search, Some((by, &exact.reason)));
+    Ok(stream_lines(export.map_err(|error| to_problem(error.into()))?))
+}
+
+/// Streams the export page by page; a page is read when the client has received the previous one.
+fn stream_lines(export: DeadLetterExport) -> Response {
+    let pages = stream::try_unfold(export, async |mut export| {
+        let page = export.next_page().await?;
+        Ok::<_, StoreError>(page.map(|page| (page, export)))
+    });
+    ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(pages)).into_response()
+}
+
+fn to_problem(error: EditError) -> Problem {
+    match error {
+        EditError::Attribution(error) => Problem::invalid_field(error.field, error.problem),
+        EditError::Set(error) => Problem::invalid_field("set", error.to_string()),
+        EditError::Refused(why) => {
+            Problem::new(StatusCode::CONFLICT, "not possible in the current state", why)
+        }
+        EditError::Store(cause) => store_problem(&cause),
+    }
+}

@@ -1,0 +1,142 @@
+//! The history of a memory: every change, with its reason.
+
+use jiff::Timestamp;
+use retro_core::id::{Epoch, MemoryId};
+use retro_core::memory::{Change, ChangeCause, ChangeEffect, Memory, MemoryStatus, fold_change};
+use retro_core::weight::Weight;
+use serde::{Deserialize, Serialize};
+
+use crate::effect::WithEffect;
+use crate::text_table::render_table;
+use crate::{memory, text};
+
+/// The history of a memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryHistory {
+    /// Id of the memory.
+    pub id: MemoryId,
+    /// The memory as its changes make it; `None` for a lesson that was suppressed before it became a memory.
+    pub memory: Option<Memory>,
+    /// All changes, in order.
+    pub life: Vec<HistoryEntry>,
+}
+
+/// One change in the history of a memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryEntry {
+    /// Policy moment.
+    pub at: Timestamp,
+    /// Epoch of the retrospective that made the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<Epoch>,
+    /// Kind of change.
+    pub change: String,
+    /// Status and weight before; `None` before the memory existed.
+    pub before: Option<MemoryState>,
+    /// Status and weight after; `None` when the memory still did not exist.
+    pub after: Option<MemoryState>,
+    /// Cause of the change.
+    pub cause: ChangeCause,
+    /// Reason in one sentence.
+    pub reason: String,
+    /// Quote that supports the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote: Option<String>,
+}
+
+/// Status and weight of a memory at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryState {
+    /// Status at that moment.
+    pub status: MemoryStatus,
+    /// Weight at that moment.
+    pub weight: Weight,
+}
+
+impl MemoryHistory {
+    /// Builds the history from the changes of a memory; `None` without changes. A change that does not apply is
+    /// listed but skipped: reporting an unsound log is the task of `verify`.
+    pub fn from_changes(id: MemoryId, history: &[Change]) -> Option<Self> {
+        if history.is_empty() {
+            return None;
+        }
+        let mut memory: Option<Memory> = None;
+        let mut life = Vec::with_capacity(history.len());
+        for change in history {
+            let before = memory.as_ref().map(memory_state);
+            if let Ok(after) = fold_change(memory.clone(), change) {
+                memory = after;
+            }
+            life.push(build_entry(change, before, memory.as_ref().map(memory_state)));
+        }
+        Some(Self { id, memory, life })
+    }
+}
+
+impl WithEffect<MemoryHistory> {
+    /// Renders the history for a terminal of `columns`: lesson, status, effect, changes and evidence.
+    pub fn render_text(&self, columns: u16) -> String {
+        let rows = self.of.life.iter().map(|event| {
+            let epoch = event.epoch.map_or_else(|| "—".to_owned(), |epoch| epoch.to_string());
+            let cause = text::single_line(&text::describe_cause(&event.cause));
+            [
+                text::format_timestamp(event.at),
+                epoch,
+                event.change.clone(),
+                render_transition(event),
+                cause,
+                text::single_line(&event.reason),
+            ]
+        });
+        let head = ["when", "epoch", "change", "from → to", "cause", "reason"];
+        let life = render_table(columns, head, rows.collect());
+        match &self.of.memory {
+            Some(memory) => {
+                let opening = memory::render_summary(memory, self.effect.as_deref());
+                format!("{opening}\n{life}\n{}", memory::render_evidence(memory))
+            }
+            None => format!("{}: it never became a memory\n\n{life}", self.of.id),
+        }
+    }
+}
+
+fn build_entry(change: &Change, before: Option<MemoryState>, after: Option<MemoryState>) -> HistoryEntry {
+    let quote = match &change.effect {
+        ChangeEffect::Created { evidence, .. }
+        | ChangeEffect::Promoted { evidence, .. }
+        | ChangeEffect::Observed { evidence }
+        | ChangeEffect::Revived { evidence } => Some(evidence.quote.text.clone()),
+        _ => None,
+    };
+    HistoryEntry {
+        at: change.at,
+        epoch: change.epoch,
+        change: change.effect.kind().to_owned(),
+        before,
+        after,
+        cause: change.cause.clone(),
+        reason: change.reason.clone(),
+        quote,
+    }
+}
+
+fn memory_state(memory: &Memory) -> MemoryState {
+    MemoryState { status: memory.status, weight: memory.weight }
+}
+
+fn render_transition(event: &HistoryEntry) -> String {
+    let shown = |standing: MemoryState| format!("{} {}", standing.status, standing.weight);
+    match (event.before, event.after) {
+        (None, None) => "—".to_owned(),
+        (None, Some(after)) => format!("new → {}", shown(after)),
+        (Some(before), Some(after)) if before == after => shown(after),
+        (Some(before), Some(after)) if before.status == after.status => {
+            format!("{} {} → {}", after.status, before.weight, after.weight)
+        }
+        (Some(before), Some(after)) => format!("{} → {}", shown(before), shown(after)),
+        (Some(before), None) => shown(before),
+    }
+}
+
+#[cfg(test)]
+mod tests;

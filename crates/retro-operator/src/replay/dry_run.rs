@@ -1,0 +1,400 @@
+//! Dry runs: predicts the result of a replay. The message is parsed by the consumer's own parser and decided by the
+//! consumer's own pure function, over the state stored at this moment. Nothing is written. Messages of others that
+//! arrive before the replay may change the result.
+
+use bytes::Bytes;
+use retro_core::count::{self, Arrival, CountingEffects, Disposition};
+use retro_core::dead_letter::{Code, Rejection};
+use retro_core::id::{DeadLetterId, Tenant};
+use retro_core::message::Notice;
+use retro_core::retrospective::{Retrospective, RetrospectiveState};
+use retro_events::{Delivery, Role, github, run_completed};
+use retro_store::replay::is_reopenable;
+use retro_store::{DeadLetter, DeadLetterStatus, StoreError};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{DeadLetterSelection, ReplayError, ReplayService, describe_replay};
+use crate::cancel::retrospective_name;
+use crate::text;
+
+/// The predicted effect of a replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PredictedEffect {
+    /// The run would be counted.
+    Count,
+    /// The run is known, and its facts would be replaced.
+    Update,
+    /// The run would be recorded but not counted.
+    Record,
+    /// The message was handled before; nothing would change.
+    Nothing,
+    /// The message would be dead-lettered again.
+    FailAgain,
+    /// The next retrospective would open.
+    Open,
+    /// A stage would wake up and find work.
+    Wake,
+    /// The GitHub event would be recorded, unless it was before.
+    Hear,
+    /// The message would not be sent: a replay is under way, or it was handled.
+    NotSent,
+}
+
+impl PredictedEffect {
+    /// Returns the name used in JSON and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Update => "update",
+            Self::Record => "record",
+            Self::Nothing => "nothing",
+            Self::FailAgain => "fail_again",
+            Self::Open => "open",
+            Self::Wake => "wake",
+            Self::Hear => "hear",
+            Self::NotSent => "not_sent",
+        }
+    }
+
+    /// Returns a clause that precedes the reason in sentences for people.
+    const fn describe_effect(self) -> &'static str {
+        match self {
+            Self::Count => "it would be counted",
+            Self::Update => "it would update its run",
+            Self::Record => "it would be recorded but not counted",
+            Self::Nothing => "it would change nothing",
+            Self::FailAgain => "it would fail again",
+            Self::Open => "it would open the next retrospective",
+            Self::Wake => "it would wake its stage",
+            Self::Hear => "it would be recorded",
+            Self::NotSent => "it would not be sent",
+        }
+    }
+}
+
+/// The predicted result of replaying one dead letter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Prediction {
+    /// Id of the dead letter.
+    #[schema(value_type = String)]
+    pub letter: DeadLetterId,
+    /// Predicted effect.
+    pub will: PredictedEffect,
+    /// Code with which it would be dead-lettered again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Path of the field that would cause the rejection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The reason in one sentence; redacted.
+    pub why: String,
+}
+
+impl Prediction {
+    /// Renders the prediction as one line for a terminal.
+    pub fn render_text(&self) -> String {
+        let Self { letter, will, code, path, why } = self;
+        let code = code.as_deref().map(|code| format!(", {code}")).unwrap_or_default();
+        let path = path.as_deref().map(|path| format!(" at {}", text::single_line(path))).unwrap_or_default();
+        format!("{letter}  {}{code}{path}: {}\n", will.describe_effect(), text::single_line(why))
+    }
+}
+
+/// The predicted results of replaying many dead letters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct DryRunResult {
+    /// One prediction per dead letter, in replay order: oldest first.
+    pub items: Vec<Prediction>,
+}
+
+/// The assessment of a dead letter before the counter's facts are loaded.
+enum Assessment {
+    Decided(PredictedEffect, String),
+    Rejected(Rejection),
+    Countable(Box<Arrival>),
+}
+
+impl ReplayService {
+    /// Predicts the results of replaying the selected dead letters now, oldest first.
+    pub async fn dry_run(
+        &self,
+        tenant: &Tenant,
+        chosen: &DeadLetterSelection,
+    ) -> Result<DryRunResult, ReplayError> {
+        let letters = self.select_dead_letters(tenant, chosen).await?;
+        Ok(DryRunResult { items: self.predict_all(tenant, &letters, None).await? })
+    }
+
+    /// Predicts the result of replaying one dead letter now. Returns `None` when the tenant has no such dead letter.
+    pub async fn dry_run_one(
+        &self,
+        tenant: &Tenant,
+        letter: DeadLetterId,
+        version: Option<u32>,
+    ) -> Result<Option<Prediction>, ReplayError> {
+        let Some(letter) = self.store.find_dead_letter(tenant, letter).await? else { return Ok(None) };
+        Ok(self.predict_all(tenant, &[letter], version).await?.pop())
+    }
+
+    async fn predict_all(
+        &self,
+        tenant: &Tenant,
+        letters: &[DeadLetter],
+        version: Option<u32>,
+    ) -> Result<Vec<Prediction>, StoreError> {
+        let mut read = Vec::with_capacity(letters.len());
+        for letter in letters {
+            read.push(self.assess_letter(tenant, letter, version).await?);
+        }
+        let arrivals: Vec<Arrival> = read.iter().filter_map(Assessment::arrival).cloned().collect();
+        // All arrivals are decided together, as in a batch of the counter: an earlier one can change the result of a
+        // later one.
+        let facts = self.store.load_counting_facts(&arrivals).await?;
+        let effects = count::count_arrivals(facts, &arrivals, &*self.policies, self.clock.now());
+        let mut counted = arrivals.iter().zip(&effects.decisions);
+        let mut seen = Vec::with_capacity(letters.len());
+        for (letter, read) in letters.iter().zip(read) {
+            seen.push(self.build_prediction(
+                letter.id,
+                match read {
+                    Assessment::Decided(will, why) => Ok((will, why)),
+                    Assessment::Rejected(rejection) => Err(rejection),
+                    Assessment::Countable(_) => {
+                        let (arrival, counted) =
+                            counted.next().expect("the decision has one entry per arrival");
+                        predict_count(arrival, &counted.disposition, &effects)
+                    }
+                },
+            ));
+        }
+        Ok(seen)
+    }
+
+    fn build_prediction(
+        &self,
+        letter: DeadLetterId,
+        found: Result<(PredictedEffect, String), Rejection>,
+    ) -> Prediction {
+        let redact = &self.redact;
+        match found {
+            Ok((will, why)) => Prediction { letter, will, code: None, path: None, why: redact(&why) },
+            Err(Rejection { code, path, detail }) => Prediction {
+                letter,
+                will: PredictedEffect::FailAgain,
+                code: Some(code.to_string()),
+                path: path.as_deref().map(|path| redact(path)),
+                why: redact(&detail),
+            },
+        }
+    }
+
+    async fn assess_letter(
+        &self,
+        tenant: &Tenant,
+        letter: &DeadLetter,
+        version: Option<u32>,
+    ) -> Result<Assessment, StoreError> {
+        // These dead letters are never sent: their replay opens the next retrospective instead.
+        if is_reopenable(letter.message.rejection.code) {
+            return self.assess_reopen(tenant, letter).await;
+        }
+        if !matches!(letter.status, DeadLetterStatus::Open | DeadLetterStatus::Discarded) {
+            let last = self.store.list_replays(tenant, letter.id).await?.pop();
+            let why = last.map_or_else(|| letter.status.as_str().to_owned(), |row| describe_replay(&row));
+            return Ok(Assessment::Decided(
+                PredictedEffect::NotSent,
+                format!("the dead letter was replayed before: {why}"),
+            ));
+        }
+        let Some((_, content)) = self.store.find_replay_content(tenant, letter.id, version).await? else {
+            let asked = version.unwrap_or_default();
+            return Ok(Assessment::Decided(
+                PredictedEffect::NotSent,
+                format!("the dead letter has no version {asked}"),
+            ));
+        };
+        let delivery = Delivery {
+            stream: letter.message.position.stream.clone(),
+            subject: letter.message.subject.clone(),
+            sequence: letter.message.position.sequence,
+            headers: content.headers,
+            payload: Bytes::from(content.payload),
+            delivered: 1,
+            // A replay is stored as a new message, so the broker would stamp it with the time of the replay.
+            stored_at: self.clock.now(),
+        };
+        let consumer = letter.message.position.consumer.as_str();
+        if [Role::Reviewer, Role::Tracker].map(Role::as_str).contains(&consumer) {
+            return Ok(assess_github_event(consumer, &delivery));
+        }
+        if consumer != Role::Counter.as_str() {
+            return self.assess_wake_up(tenant, consumer, &delivery).await;
+        }
+        Ok(match run_completed::parse_delivery(&delivery, &self.hosts) {
+            Err(rejection) => Assessment::Rejected(rejection),
+            Ok(event) => {
+                let run_completed::RunCompleted { event, key, content_hash, run, .. } = event;
+                Assessment::Countable(Box::new(Arrival { event, key, content_hash, run }))
+            }
+        })
+    }
+
+    /// Predicts which retrospective the replay of a failed one would open.
+    async fn assess_reopen(&self, tenant: &Tenant, letter: &DeadLetter) -> Result<Assessment, StoreError> {
+        let gone =
+            || Assessment::Decided(PredictedEffect::NotSent, "its retrospective is not there".to_owned());
+        if letter.status == DeadLetterStatus::Replayed {
+            return Ok(Assessment::Decided(
+                PredictedEffect::NotSent,
+                "its replay opened the next retrospective before".to_owned(),
+            ));
+        }
+        let Some(id) = retro_store::cancel::failed_retrospective(&letter.message) else { return Ok(gone()) };
+        let Some(failed) = self.store.find_retrospective(tenant, id).await?.map(|one| one.retrospective)
+        else {
+            return Ok(gone());
+        };
+        let workflows = self.store.list_workflows(tenant).await?;
+        let Some(row) = workflows.into_iter().find(|row| row.key == failed.key) else { return Ok(gone()) };
+        let mut state = row.state;
+        Ok(match state.reopen_after(&failed, &self.policies.policy_for(&failed.key), self.clock.now()) {
+            Err(why) => Assessment::Decided(PredictedEffect::NotSent, super::describe_reopen_error(why)),
+            Ok(opening) => {
+                let one = opening.retrospective;
+                let why =
+                    format!("{} opens over runs {} to {}", retrospective_name(&one), one.first, one.last);
+                Assessment::Decided(PredictedEffect::Open, why)
+            }
+        })
+    }
+
+    /// Predicts which stage one of our own messages would wake.
+    async fn assess_wake_up(
+        &self,
+        tenant: &Tenant,
+        consumer: &str,
+        delivery: &Delivery,
+    ) -> Result<Assessment, StoreError> {
+        let message = match delivery.parse_message() {
+            Ok(message) => message,
+            Err(rejection) => return Ok(Assessment::Rejected(rejection)),
+        };
+        let (role, id) = match message.notice {
+            Notice::RetrospectiveDue { retrospective } => (Role::Sampler, retrospective),
+            Notice::InvestigationDue { retrospective, .. } => (Role::Investigator, retrospective),
+            Notice::MutationsDue { retrospective } => (Role::Writer, retrospective),
+            Notice::RulesDue { batch } => {
+                let why = format!("the writer wakes, and applies batch {batch} of rules unless it has");
+                return Ok(Assessment::Decided(PredictedEffect::Wake, why));
+            }
+            Notice::OutcomesDue { pull_request, .. } => {
+                let why = format!("the writer wakes, and credits what waits behind {pull_request}");
+                return Ok(Assessment::Decided(PredictedEffect::Wake, why));
+            }
+            ref other => {
+                let detail = format!("the {consumer} was sent {}", other.kind());
+                return Ok(Assessment::Rejected(Rejection::of_field(Code::FieldInvalid, "notice", detail)));
+            }
+        };
+        // A retrospective of another tenant must look like one that does not exist.
+        let found = match message.tenant == *tenant {
+            true => self.store.find_retrospective(tenant, id).await?.map(|one| one.retrospective),
+            false => None,
+        };
+        Ok(match found {
+            Some(one) => predict_wake_up(role, &one),
+            None if role == Role::Investigator => Assessment::Decided(
+                PredictedEffect::Nothing,
+                "an investigator wakes, and claims whatever is due".to_owned(),
+            ),
+            None => Assessment::Rejected(Rejection::of_field(
+                Code::UnknownReference,
+                "notice.retrospective",
+                format!("there is no retrospective {id} in tenant {}", message.tenant),
+            )),
+        })
+    }
+}
+
+impl Assessment {
+    fn arrival(&self) -> Option<&Arrival> {
+        match self {
+            Self::Countable(arrival) => Some(arrival),
+            Self::Decided(..) | Self::Rejected(_) => None,
+        }
+    }
+}
+
+/// Predicts the result for a consumer of GitHub events, which records each event once.
+fn assess_github_event(consumer: &str, delivery: &Delivery) -> Assessment {
+    match github::parse_event(delivery) {
+        Err(rejection) => Assessment::Rejected(rejection),
+        Ok(event) => {
+            let (kind, repo) = (event.data.what.event_kind(), text::single_line(&event.data.repo));
+            let why =
+                format!("the {consumer} records {kind} of {repo}, unless it has recorded this event before");
+            Assessment::Decided(PredictedEffect::Hear, why)
+        }
+    }
+}
+
+fn predict_wake_up(role: Role, one: &Retrospective) -> Assessment {
+    let waits = match role {
+        Role::Sampler => one.state == RetrospectiveState::Due,
+        Role::Investigator => one.state == RetrospectiveState::Investigating,
+        _ => one.state == RetrospectiveState::Settling,
+    };
+    if waits {
+        Assessment::Decided(
+            PredictedEffect::Wake,
+            format!("it wakes the {role}, and {} goes on", retrospective_name(one)),
+        )
+    } else {
+        let state = one.state.as_str();
+        Assessment::Decided(
+            PredictedEffect::Nothing,
+            format!("it wakes the {role}, which has nothing to do: {} is {state}", retrospective_name(one)),
+        )
+    }
+}
+
+fn predict_count(
+    arrival: &Arrival,
+    found: &Disposition,
+    effects: &CountingEffects,
+) -> Result<(PredictedEffect, String), Rejection> {
+    let (run, workflow) =
+        (text::single_line(arrival.run.run_id.as_str()), text::single_line(arrival.key.workflow.as_str()));
+    Ok(match found {
+        Disposition::Conflict(rejection) => return Err(rejection.clone()),
+        Disposition::Counted(ordinal) => {
+            let opens = effects.opened.iter().find(|opening| {
+                opening.retrospective.key == arrival.key && opening.retrospective.last == *ordinal
+            });
+            let opens = opens
+                .map(|one| format!(", and opens {}", retrospective_name(&one.retrospective)))
+                .unwrap_or_default();
+            (
+                PredictedEffect::Count,
+                format!("run {run} counts as run {ordinal} of workflow {workflow}{opens}"),
+            )
+        }
+        Disposition::Updated => {
+            (PredictedEffect::Update, format!("run {run} of workflow {workflow} is known; its facts change"))
+        }
+        Disposition::Recorded => {
+            (PredictedEffect::Record, format!("run {run} of workflow {workflow} is recorded but not counted"))
+        }
+        Disposition::Superseded => (
+            PredictedEffect::Nothing,
+            format!(
+                "run {run} of workflow {workflow} is known by a later attempt, or claimed: it keeps its facts"
+            ),
+        ),
+        Disposition::Duplicate => {
+            (PredictedEffect::Nothing, "the event was handled before: nothing changes".to_owned())
+        }
+    })
+}

@@ -1,0 +1,165 @@
+//! Formatting for people. Texts from runs are untrusted: they may contain control sequences that move the cursor of a
+//! terminal, or characters that reverse a line. `retro_core::printable` defines which characters are printable; this
+//! module escapes the others before tables are laid out, so that columns stay aligned.
+
+use jiff::Timestamp;
+use retro_core::memory::{ChangeCause, ChangeEffect, MemoryScope, MemoryStatus};
+use retro_core::printable::make_printable;
+use retro_core::trajectory::QuotePlace;
+use retro_core::weight::Weight;
+
+/// Returns the text on one line, safe for a terminal.
+pub(crate) fn single_line(text: &str) -> String {
+    printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Returns the text with its line breaks, safe for a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    make_printable(text).into_owned()
+}
+
+/// Returns at most `chars_max` characters, followed by `…` if there were more.
+pub(crate) fn truncate(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Formats a number with its noun: `1 run`, `2 runs`.
+pub(crate) fn format_count(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {}", pluralize(noun)) }
+}
+
+fn pluralize(noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        // `memories`, but `days`.
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ => format!("{noun}s"),
+    }
+}
+
+/// Formats a timestamp to the second; milliseconds would only widen tables.
+pub(crate) fn format_timestamp(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+/// Formats thousandths as a decimal, for probabilities and similarities: `0.667`.
+pub(crate) fn format_thousandths(value: u16) -> String {
+    Weight::from_thousandths(value).to_string()
+}
+
+/// Formats milliseconds as `12 ms`, `1.2 s` or `1 min 1 s`.
+pub(crate) fn format_duration(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..60_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        _ => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1000),
+    }
+}
+
+/// Describes the scope of a memory.
+pub(crate) fn describe_scope(scope: &MemoryScope) -> String {
+    match scope {
+        MemoryScope::Step { step, .. } => format!("step {step}"),
+        MemoryScope::Workflow { workflow } => format!("workflow {workflow}"),
+        MemoryScope::Repository { repo, path: None } => format!("repository {repo}"),
+        MemoryScope::Repository { repo, path: Some(path) } => format!("repository {repo}, {path}"),
+        MemoryScope::User { user } => format!("user {user}"),
+        MemoryScope::Account { account } => format!("account {account}"),
+        MemoryScope::Platform => "platform".to_owned(),
+    }
+}
+
+/// Describes the scope of a memory, including the workflow of a step.
+pub(crate) fn describe_full_scope(of: &MemoryScope) -> String {
+    match of {
+        MemoryScope::Step { workflow, step } => format!("{workflow}, step {step}"),
+        other => describe_scope(other),
+    }
+}
+
+/// Describes the place of a quote. Turns, calls and remarks are numbered from 0, as in the trajectory.
+pub(crate) fn describe_place(place: QuotePlace) -> String {
+    match place {
+        QuotePlace::Message { turn } => format!("message of turn {turn}"),
+        QuotePlace::Reasoning { turn } => format!("reasoning of turn {turn}"),
+        QuotePlace::Arguments { turn, call } => format!("arguments of call {call} of turn {turn}"),
+        QuotePlace::Answer { turn, call } => format!("answer to call {call} of turn {turn}"),
+        QuotePlace::SelfFeedback { remark } => format!("the agent's own remark {remark}"),
+        QuotePlace::Review => "a remark of a review".to_owned(),
+    }
+}
+
+/// Describes the cause of a change.
+pub(crate) fn describe_cause(cause: &ChangeCause) -> String {
+    match cause {
+        ChangeCause::Run { run, .. } => format!("run {run}"),
+        ChangeCause::Retrospective { .. } => "the retrospective as a whole".to_owned(),
+        ChangeCause::Outcome { run, .. } => format!("what became of run {run}"),
+        ChangeCause::Operator { request } => format!("a person's request {request}"),
+        ChangeCause::Review { remark, .. } => format!("remark {remark}"),
+        ChangeCause::Expiry { presentations } => {
+            format!("{presentations} investigated runs that it was presented to")
+        }
+    }
+}
+
+/// Describes the effect of a change on status and weight, briefly.
+pub(crate) fn describe_change(effect: &ChangeEffect) -> String {
+    match effect {
+        ChangeEffect::Created { status: MemoryStatus::Active, weight, .. } => {
+            format!("new → active {weight}")
+        }
+        ChangeEffect::Created { status, quarantine: Some(_), .. } => format!("new → {status}, in quarantine"),
+        ChangeEffect::Created { status, .. } => format!("new → {status}"),
+        ChangeEffect::Promoted { weight, evidence } if evidence.remark.is_some() => {
+            format!("confirmed → active {weight}")
+        }
+        ChangeEffect::Promoted { weight, .. } => format!("tentative → active {weight}"),
+        ChangeEffect::Accepted { weight, .. } => format!("accepted by a person → active {weight}"),
+        ChangeEffect::Observed { .. } => "one more run shows it".to_owned(),
+        ChangeEffect::Reweighted { before, delta, after, .. } => format!("{before} → {after} ({delta})"),
+        ChangeEffect::Exempted { cue_not_met } => {
+            format!("weight kept: its cue never came up ({cue_not_met} in a row)")
+        }
+        ChangeEffect::Archived => "active → archived".to_owned(),
+        ChangeEffect::Revived { .. } => "archived → tentative".to_owned(),
+        ChangeEffect::Deleted { tombstone_until: Some(until) } => {
+            format!("deleted; anything similar is kept away until {}", format_timestamp(*until))
+        }
+        ChangeEffect::Deleted { tombstone_until: None } => "deleted".to_owned(),
+        ChangeEffect::Superseded { by } => format!("superseded by {by}"),
+        ChangeEffect::Suppressed { tombstone_of, similarity, .. } => {
+            format!(
+                "kept away by the tombstone of {tombstone_of} (similarity {})",
+                format_thousandths(*similarity)
+            )
+        }
+        ChangeEffect::Refused { asked } => format!("refused: {asked}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_text_cannot_move_the_cursor_or_turn_the_line() {
+        assert_eq!(single_line("a\u{1b}[2Jb\r\n  c\u{202e}d"), "a\\u{1b}[2Jb c\\u{202e}d");
+        assert_eq!(printable("a\n\tb"), "a\n\tb");
+    }
+
+    #[test]
+    fn numbers_and_durations_are_formatted() {
+        assert_eq!(
+            [format_count(1, "run"), format_count(2, "memory"), format_count(0, "change")],
+            ["1 run", "2 memories", "0 changes"]
+        );
+        assert_eq!(
+            [format_duration(12), format_duration(1250), format_duration(61_000)],
+            ["12 ms", "1.2 s", "1 min 1 s"]
+        );
+        assert_eq!([truncate("größer", 3), truncate("abc", 3)], ["grö…", "abc"]);
+    }
+}

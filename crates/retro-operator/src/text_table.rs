@@ -1,0 +1,51 @@
+//! Tables for terminals.
+
+use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
+use retro_core::printable::make_printable;
+
+/// Table width in columns when stdout is not a terminal.
+pub const COLUMNS_WITHOUT_TERMINAL: u16 = 120;
+
+/// Minimum table width in columns; in a narrower table words would be cut into letters.
+const COLUMNS_MIN: u16 = 60;
+
+/// Returns the width of the terminal on stdout, or [`COLUMNS_WITHOUT_TERMINAL`] when stdout is not a terminal.
+pub fn terminal_columns() -> u16 {
+    Table::new().width().unwrap_or(COLUMNS_WITHOUT_TERMINAL)
+}
+
+/// Headers of columns that are never wrapped: ids are copied and timestamps are compared.
+const UNWRAPPED_COLUMNS: &[&str] = &["id", "when", "received", "given up"];
+
+/// Renders a table with a header, wrapped to `columns`; returns an empty string without rows. The columns in
+/// [`UNWRAPPED_COLUMNS`] are never wrapped.
+pub(crate) fn render_table<const N: usize>(columns: u16, head: [&str; N], rows: Vec<[String; N]>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new();
+    table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns.max(COLUMNS_MIN));
+    table.set_header(head);
+    // Escape before the columns are measured: an escape sequence is wider than the character it replaces.
+    table.add_rows(rows.into_iter().map(|row| row.map(|cell| make_printable(&cell).into_owned())));
+    for (column, _) in table.column_iter_mut().zip(head).filter(|(_, name)| UNWRAPPED_COLUMNS.contains(name))
+    {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_wrapped_and_an_id_is_not() {
+        let id = "34a602e3-e256-8691-85bf-68c6c11e0f42";
+        let shown = render_table(60, ["memory", "id"], vec![["a word ".repeat(20), id.to_owned()]]);
+        assert!(shown.lines().count() > 5 && shown.contains(id), "{shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 60), "{shown}");
+        assert_eq!(render_table(60, ["memory", "id"], vec![]), "");
+    }
+}

@@ -1,0 +1,355 @@
+//! History of a dead letter's attempts, and its edited versions.
+
+use async_trait::async_trait;
+use retro_core::cancel::Attribution;
+use retro_core::canonical::sha256_hex;
+use retro_core::dead_letter::Rejection;
+use retro_core::id::{DeadLetterId, ReplayBatchId, Tenant, Workflow};
+use retro_fault::Label;
+use retro_store::dead_letter::ATTEMPTS_KEPT;
+use retro_store::{
+    Attempt, AttemptFailure, AuditAction, DeadLetterCount, DeadLetterEditStore, DeadLetterFilter,
+    DeadLetterStatus, DeadLetterStore, DeadLetterVersion, DeadLetterVersionRow, DeliveryPosition,
+    MessageContent, ReplayRow, Result,
+};
+use retro_store_sql::dead_letter::{AttemptRecord, DeadLetterCountRecord, FullVersionRecord, VersionRecord};
+use retro_store_sql::{at, format_policy_time, to_i64, to_json};
+use sqlx::PgConnection;
+
+use crate::convert::{OnTable, storable_text};
+use crate::count::map_column;
+use crate::open::commit;
+use crate::{PostgresStore, audit, now_ms, replay};
+
+#[async_trait]
+impl DeadLetterStore for PostgresStore {
+    async fn list_attempts(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<Attempt>> {
+        const LOAD: &str = "
+            SELECT consumer, stream, sequence, attempt, begun_ms, failed_ms, code, path, detail, program_version
+            FROM attempt_history
+            WHERE letter = $3 AND EXISTS (SELECT 1 FROM dead_letters WHERE id = letter AND (tenant = $1 OR (tenant IS NULL AND $1 = $2)))
+            ORDER BY number";
+        let rows: Vec<AttemptRecord> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(Tenant::default_tenant().as_str())
+            .bind(letter.to_string())
+            .fetch_all(self.reader())
+            .await
+            .on_table("attempt_history")?;
+        rows.into_iter().map(AttemptRecord::into_attempt).collect()
+    }
+
+    async fn list_versions(
+        &self,
+        tenant: &Tenant,
+        letter: DeadLetterId,
+    ) -> Result<Vec<DeadLetterVersionRow>> {
+        const LOAD: &str = "
+            SELECT letter, version, based_on, length(payload)::bigint AS payload_bytes, payload_sha256, edited_by, reason, at
+            FROM letter_versions
+            WHERE letter = $3 AND EXISTS (SELECT 1 FROM dead_letters WHERE id = letter AND (tenant = $1 OR (tenant IS NULL AND $1 = $2)))
+            ORDER BY version";
+        let rows: Vec<VersionRecord> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(Tenant::default_tenant().as_str())
+            .bind(letter.to_string())
+            .fetch_all(self.reader())
+            .await
+            .on_table("letter_versions")?;
+        rows.into_iter().map(VersionRecord::into_version_row).collect()
+    }
+
+    async fn find_version(
+        &self,
+        tenant: &Tenant,
+        letter: DeadLetterId,
+        version: u32,
+    ) -> Result<Option<DeadLetterVersion>> {
+        const LOAD: &str = "
+            SELECT letter, version, based_on, length(payload)::bigint AS payload_bytes, payload_sha256, edited_by, reason, at,
+                headers, payload
+            FROM letter_versions
+            WHERE letter = $3 AND version = $4 AND EXISTS (SELECT 1 FROM dead_letters WHERE id = letter AND (tenant = $1 OR (tenant IS NULL AND $1 = $2)))";
+        let row: Option<FullVersionRecord> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(Tenant::default_tenant().as_str())
+            .bind(letter.to_string())
+            .bind(i64::from(version))
+            .fetch_optional(self.reader())
+            .await
+            .on_table("letter_versions")?;
+        row.map(FullVersionRecord::into_version).transpose()
+    }
+
+    async fn list_replays(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<ReplayRow>> {
+        replay::list_replays(self, tenant, letter).await
+    }
+
+    async fn count_dead_letters(
+        &self,
+        tenant: &Tenant,
+        filter: &DeadLetterFilter,
+    ) -> Result<Vec<DeadLetterCount>> {
+        const COUNT: &str = "
+            SELECT counted.rejection, counted.consumer, counted.workflow, letters, open, first_ms, last_ms,
+                one.id AS example
+            FROM (
+                SELECT rejection, consumer, workflow, count(*) AS letters,
+                    count(*) FILTER (WHERE status = 'open') AS open, min(created_ms) AS first_ms,
+                    max(created_ms) AS last_ms, max(position) AS newest
+                FROM dead_letters
+                WHERE (tenant = $1 OR (tenant IS NULL AND $1 = $2)) AND ($3::text IS NULL OR code = $3)
+                    AND ($4::text IS NULL OR workflow = $4) AND ($5::text IS NULL OR consumer = $5)
+                    AND ($6::bigint IS NULL OR created_ms >= $6) AND ($7::bigint IS NULL OR created_ms < $7)
+                    AND ($8::text IS NULL OR status = $8) AND ($9::text[] IS NULL OR id = ANY ($9))
+                GROUP BY rejection, consumer, workflow
+            ) AS counted
+            JOIN dead_letters AS one ON one.position = counted.newest
+            ORDER BY newest DESC LIMIT $10";
+        let ids = (!filter.ids.is_empty()).then(|| map_column(&filter.ids, DeadLetterId::to_string));
+        let rows: Vec<DeadLetterCountRecord> = sqlx::query_as(COUNT)
+            .bind(tenant.as_str())
+            .bind(Tenant::default_tenant().as_str())
+            .bind(filter.code.map(|code| code.as_str()))
+            .bind(filter.workflow.as_ref().map(Workflow::as_str))
+            .bind(filter.consumer.as_deref())
+            .bind(filter.since.map(|moment| moment.as_millisecond()))
+            .bind(filter.until.map(|moment| moment.as_millisecond()))
+            .bind(filter.status.map(DeadLetterStatus::as_str))
+            .bind(ids)
+            .bind(i64::from(filter.limit))
+            .fetch_all(self.reader())
+            .await
+            .on_table("dead_letters")?;
+        rows.into_iter().map(DeadLetterCountRecord::into_count).collect()
+    }
+}
+
+#[async_trait]
+impl DeadLetterEditStore for PostgresStore {
+    async fn edit_dead_letter(
+        &self,
+        tenant: &Tenant,
+        letter: DeadLetterId,
+        based_on: u32,
+        content: &MessageContent,
+        act: &Attribution,
+    ) -> Result<Option<u32>> {
+        let mut transaction = self.begin_write().await?;
+        if !lock_dead_letter(&mut transaction, tenant, letter).await? {
+            return Ok(None);
+        }
+        let version = append_version(&mut transaction, letter, based_on, content, act).await?;
+        let detail = format!("version {version} of version {based_on}");
+        audit::record_dead_letter_actions(
+            &mut transaction,
+            tenant,
+            &[letter.0],
+            AuditAction::Edited,
+            act,
+            Some(&detail),
+        )
+        .await?;
+        commit(transaction, Label::MendCommit).await?;
+        Ok(Some(version))
+    }
+}
+
+/// Locks a dead letter, so that two concurrent versions get different numbers. Returns whether the tenant has it.
+async fn lock_dead_letter(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    letter: DeadLetterId,
+) -> Result<bool> {
+    const LOCK: &str = "
+        SELECT id FROM dead_letters WHERE id = $3 AND (tenant = $1 OR (tenant IS NULL AND $1 = $2)) FOR UPDATE";
+    let row: Option<String> = sqlx::query_scalar(LOCK)
+        .bind(tenant.as_str())
+        .bind(Tenant::default_tenant().as_str())
+        .bind(letter.to_string())
+        .fetch_optional(connection)
+        .await
+        .on_table("dead_letters")?;
+    Ok(row.is_some())
+}
+
+/// Stores the next version of a dead letter and returns its number.
+async fn append_version(
+    connection: &mut PgConnection,
+    letter: DeadLetterId,
+    based_on: u32,
+    content: &MessageContent,
+    act: &Attribution,
+) -> Result<u32> {
+    const APPEND: &str = concat!(
+        "INSERT INTO letter_versions (letter, version, based_on, headers, payload, payload_sha256, edited_by, reason, at,
+             edited_ms)
+         SELECT $1, coalesce(max(version), 0) + 1, $2::bigint, $3::text, $4::bytea, $5::text, $6::text, $7::text, $8::text, ",
+        now_ms!(),
+        " FROM letter_versions WHERE letter = $1 RETURNING version"
+    );
+    let version: i64 = sqlx::query_scalar(APPEND)
+        .bind(letter.to_string())
+        .bind(i64::from(based_on))
+        .bind(to_json(&content.headers))
+        .bind(&content.payload)
+        .bind(sha256_hex(&content.payload))
+        .bind(storable_text(&act.by))
+        .bind(storable_text(&act.reason))
+        .bind(format_policy_time(act.at))
+        .fetch_one(connection)
+        .await
+        .on_table("letter_versions")?;
+    at("letter_versions", letter).parse_unsigned(version)
+}
+
+/// Records that an attempt began. Starting the same attempt again overwrites its record.
+pub(crate) async fn record_attempt_start(
+    connection: &mut PgConnection,
+    position: &DeliveryPosition,
+    attempt: u32,
+) -> Result<()> {
+    const BEGIN: &str = concat!(
+        "INSERT INTO attempt_history (consumer, stream, sequence, attempt, program_version, begun_ms)
+         VALUES ($1, $2, $3, $4, $5, ",
+        now_ms!(),
+        ") ON CONFLICT (consumer, stream, sequence, attempt) WHERE letter IS NULL DO UPDATE
+             SET begun_ms = excluded.begun_ms, program_version = excluded.program_version, failed_ms = NULL,
+                 code = NULL, path = NULL, detail = NULL"
+    );
+    sqlx::query(BEGIN)
+        .bind(&position.consumer)
+        .bind(&position.stream)
+        .bind(to_i64(position.sequence))
+        .bind(i64::from(attempt))
+        .bind(env!("CARGO_PKG_VERSION"))
+        .execute(connection)
+        .await
+        .on_table("attempt_history")?;
+    Ok(())
+}
+
+/// Records that an attempt failed, even when its start was not recorded.
+pub(crate) async fn record_attempt_failure(
+    connection: &mut PgConnection,
+    position: &DeliveryPosition,
+    failure: &AttemptFailure,
+) -> Result<()> {
+    const FAIL: &str = concat!(
+        "INSERT INTO attempt_history (consumer, stream, sequence, attempt, code, path, detail, program_version, failed_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, ",
+        now_ms!(),
+        ") ON CONFLICT (consumer, stream, sequence, attempt) WHERE letter IS NULL DO UPDATE
+             SET failed_ms = excluded.failed_ms, code = excluded.code, path = excluded.path, detail = excluded.detail,
+                 program_version = excluded.program_version"
+    );
+    sqlx::query(FAIL)
+        .bind(&position.consumer)
+        .bind(&position.stream)
+        .bind(to_i64(position.sequence))
+        .bind(i64::from(failure.attempt))
+        .bind(failure.code.map(|code| code.as_str()))
+        .bind(failure.path.as_deref().map(storable_text))
+        .bind(storable_text(&failure.detail))
+        .bind(env!("CARGO_PKG_VERSION"))
+        .execute(connection)
+        .await
+        .on_table("attempt_history")?;
+    Ok(())
+}
+
+/// Attaches the recorded attempts at a message to its dead letter, with the final failure; `attempts` of them were
+/// spent. An attempt begun beyond that number was the dead-lettering itself and is deleted.
+pub(crate) async fn attach_attempts(
+    connection: &mut PgConnection,
+    letter: DeadLetterId,
+    position: &DeliveryPosition,
+    attempts: u32,
+    rejection: &Rejection,
+) -> Result<()> {
+    const GIVING_UP: &str = "
+        DELETE FROM attempt_history
+        WHERE consumer = $1 AND stream = $2 AND sequence = $3 AND letter IS NULL AND attempt > $4";
+    const SETTLE: &str = "
+        UPDATE attempt_history SET letter = $4
+        WHERE consumer = $1 AND stream = $2 AND sequence = $3 AND letter IS NULL";
+    record_attempt_failure(connection, position, &AttemptFailure::from_rejection(attempts, rejection))
+        .await?;
+    sqlx::query(GIVING_UP)
+        .bind(&position.consumer)
+        .bind(&position.stream)
+        .bind(to_i64(position.sequence))
+        .bind(i64::from(attempts))
+        .execute(&mut *connection)
+        .await
+        .on_table("attempt_history")?;
+    sqlx::query(SETTLE)
+        .bind(&position.consumer)
+        .bind(&position.stream)
+        .bind(to_i64(position.sequence))
+        .bind(letter.to_string())
+        .execute(&mut *connection)
+        .await
+        .on_table("attempt_history")?;
+    trim_attempts(connection, letter).await
+}
+
+/// Bounds the history of a dead letter that was replayed many times: the first attempt and the newest ones stay.
+async fn trim_attempts(connection: &mut PgConnection, letter: DeadLetterId) -> Result<()> {
+    const BOUND: &str = "
+        DELETE FROM attempt_history
+        WHERE letter = $1
+            AND number > (SELECT min(number) FROM attempt_history WHERE letter = $1)
+            AND number NOT IN (
+                SELECT number FROM attempt_history WHERE letter = $1 ORDER BY number DESC LIMIT $2)";
+    sqlx::query(BOUND)
+        .bind(letter.to_string())
+        .bind(i64::from(ATTEMPTS_KEPT - 1))
+        .execute(connection)
+        .await
+        .on_table("attempt_history")?;
+    Ok(())
+}
+
+/// Deletes the recorded attempts at a message whose dead letter has them already.
+pub(crate) async fn delete_attempts(
+    connection: &mut PgConnection,
+    position: &DeliveryPosition,
+) -> Result<()> {
+    const FORGET: &str = "
+        DELETE FROM attempt_history
+        WHERE consumer = $1 AND stream = $2 AND sequence = $3 AND letter IS NULL";
+    sqlx::query(FORGET)
+        .bind(&position.consumer)
+        .bind(&position.stream)
+        .bind(to_i64(position.sequence))
+        .execute(connection)
+        .await
+        .on_table("attempt_history")?;
+    Ok(())
+}
+
+/// Stores which of the tenant's dead letters a batch sends, in order.
+pub(crate) async fn store_batch_dead_letters(
+    connection: &mut PgConnection,
+    tenant: &Tenant,
+    id: ReplayBatchId,
+    letters: &[(DeadLetterId, DeadLetterStatus)],
+) -> Result<()> {
+    const CHOOSE: &str = "
+        INSERT INTO replay_batch_letters (batch, place, letter, chosen, state)
+        SELECT $1, row_number() OVER (ORDER BY asked.place), asked.letter, asked.chosen, 'waiting'
+        FROM unnest($2::text[], $5::text[]) WITH ORDINALITY AS asked (letter, chosen, place)
+            JOIN dead_letters ON dead_letters.id = asked.letter
+        WHERE dead_letters.tenant = $3 OR (dead_letters.tenant IS NULL AND $3 = $4)";
+    sqlx::query(CHOOSE)
+        .bind(id.to_string())
+        .bind(map_column(letters, |(letter, _)| letter.to_string()))
+        .bind(tenant.as_str())
+        .bind(Tenant::default_tenant().as_str())
+        .bind(map_column(letters, |(_, chosen)| chosen.as_str()))
+        .execute(connection)
+        .await
+        .on_table("replay_batch_letters")?;
+    Ok(())
+}

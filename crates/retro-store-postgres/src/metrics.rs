@@ -1,0 +1,73 @@
+//! Values of the database for the metrics.
+
+use async_trait::async_trait;
+use retro_core::id::{RetrospectiveId, Tenant};
+use retro_store::metrics::COUNTED_MAX;
+use retro_store::{DatabaseMetrics, MetricsStore, Result};
+use retro_store_sql::metrics::{
+    MetricsRecord, OpenDeadLettersRecord, metrics_from_rows, non_negative_millis,
+};
+
+use crate::claim::free;
+use crate::convert::OnTable;
+use crate::{PostgresStore, now_ms};
+
+#[async_trait]
+impl MetricsStore for PostgresStore {
+    async fn load_metrics(&self) -> Result<DatabaseMetrics> {
+        const LETTERS: &str = concat!(
+            "SELECT code, count(*) AS letters, ",
+            now_ms!(),
+            " - min(created_ms) AS age_ms
+             FROM (SELECT code, created_ms FROM dead_letters WHERE status = 'open' ORDER BY created_ms LIMIT $1) AS open
+             GROUP BY code"
+        );
+        const REST: &str = concat!(
+            "SELECT (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE sent_ms IS NULL LIMIT $1) AS unsent)
+                 AS outbox_unsent,
+             ",
+            now_ms!(),
+            " - (SELECT created_ms FROM outbox WHERE sent_ms IS NULL ORDER BY sequence LIMIT 1) AS outbox_age_ms,
+             (SELECT count(*) FROM retrospectives
+              WHERE asked IS NULL AND state IN ('due', 'investigating', 'settling')) AS retrospectives_open,
+             ",
+            now_ms!(),
+            " - (SELECT min(opened_ms) FROM retrospectives
+                 WHERE asked IS NULL AND state IN ('due', 'investigating', 'settling')) AS retrospectives_age_ms,
+             (SELECT min(changed_at) FROM memories WHERE status = 'tentative') AS oldest_tentative,
+             (SELECT count(*) FROM (SELECT 1 ",
+            free!(),
+            " LIMIT $1) AS free) AS claimable"
+        );
+        let bound = i64::from(COUNTED_MAX);
+        let letters: Vec<OpenDeadLettersRecord> =
+            sqlx::query_as(LETTERS).bind(bound).fetch_all(self.reader()).await.on_table("dead_letters")?;
+        let rest: MetricsRecord =
+            sqlx::query_as(REST).bind(bound).fetch_one(self.reader()).await.on_table("outbox")?;
+        metrics_from_rows(&rest, &letters)
+    }
+
+    async fn load_confirmation_delays_ms(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Vec<u64>> {
+        // One run is enough to make a memory active where the policy says so. The status is matched as text, because
+        // Postgres cannot access parts of a JSON document that holds an escaped NUL; the pattern cannot match inside a
+        // string, where quotes are escaped.
+        const CONFIRMED: &str = "
+            SELECT reports.written_ms - runs.received_ms
+            FROM changes
+            JOIN reports ON reports.tenant = changes.tenant AND reports.retrospective = changes.retrospective
+            JOIN runs ON runs.tenant = changes.tenant AND runs.workflow = changes.workflow
+                AND runs.run_id = changes.cause_id
+            WHERE changes.tenant = $1 AND changes.retrospective = $2 AND changes.cause = 'run'
+                AND (changes.kind = 'promoted'
+                    OR (changes.kind = 'created' AND position('\"status\":\"active\"' IN changes.change) > 0))
+            LIMIT $3";
+        let waits: Vec<i64> = sqlx::query_scalar(CONFIRMED)
+            .bind(tenant.as_str())
+            .bind(id.to_string())
+            .bind(i64::from(COUNTED_MAX))
+            .fetch_all(self.reader())
+            .await
+            .on_table("changes")?;
+        Ok(waits.into_iter().map(non_negative_millis).collect())
+    }
+}

@@ -1,0 +1,135 @@
+//! Runs that name a repository, pull request or commit, and the tracking position of each workflow.
+
+use retro_core::id::WorkflowKey;
+use retro_core::outcome::{PullRequestRef, RunReferences};
+use retro_store::Result;
+use retro_store_sql::count::RunWrite;
+use retro_store_sql::to_i64;
+use retro_store_sql::track::{parse_references, pull_request_from_row, tracking_restart_points};
+use sqlx::PgConnection;
+
+use crate::convert::OnTable;
+use crate::count::map_column;
+
+/// Returns the tracking position of a workflow, and the number of its recorded runs.
+pub(crate) async fn load_position(connection: &mut PgConnection, key: &WorkflowKey) -> Result<(i64, i64)> {
+    const REACHED: &str = "
+        SELECT coalesce((SELECT number FROM following WHERE tenant = $1 AND workflow = $2), 0),
+            coalesce((SELECT recorded FROM workflows WHERE tenant = $1 AND workflow = $2), 0)";
+    let query = sqlx::query_as(REACHED).bind(key.tenant.as_str()).bind(key.workflow.as_str());
+    query.fetch_one(connection).await.on_table("following")
+}
+
+/// Stores the tracking position of a workflow.
+pub(crate) async fn store_position(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+    number: i64,
+) -> Result<()> {
+    const REACH: &str = "
+        INSERT INTO following (tenant, workflow, number) VALUES ($1, $2, $3)
+        ON CONFLICT (tenant, workflow) DO UPDATE SET number = excluded.number";
+    let query = sqlx::query(REACH).bind(key.tenant.as_str()).bind(key.workflow.as_str()).bind(number);
+    query.execute(connection).await.on_table("following").map(|_| ())
+}
+
+/// Arrival number, run id, and references of a run.
+pub(crate) type TrackedRun = (i64, String, RunReferences);
+
+/// Lists the runs after this arrival number that still have facts, in order.
+pub(crate) async fn list_runs_after(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+    reached: i64,
+    limit: u32,
+) -> Result<Vec<TrackedRun>> {
+    const LOAD: &str = "
+        SELECT runs.number, runs.run_id, run_facts.facts FROM runs JOIN run_facts USING (tenant, workflow, number)
+        WHERE runs.tenant = $1 AND runs.workflow = $2 AND runs.number > $3 ORDER BY runs.number LIMIT $4";
+    let rows: Vec<(i64, String, String)> = sqlx::query_as(LOAD)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(reached)
+        .bind(i64::from(limit))
+        .fetch_all(connection)
+        .await
+        .on_table("run_facts")?;
+    let read = |(number, run, facts): (i64, String, String)| {
+        Ok((number, run, parse_references(key, number, &facts)?))
+    };
+    rows.into_iter().map(read).collect()
+}
+
+/// Stores the references of runs; a later attempt replaces those of an earlier one.
+pub(crate) async fn store_runs(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+    runs: &[TrackedRun],
+) -> Result<()> {
+    const STORE: &str = "
+        INSERT INTO followed_runs (tenant, run_id, workflow, repo, number, commit_id)
+        SELECT $1, run_id, $2, repo, number, commit_id
+        FROM unnest($3::text[], $4::text[], $5::bigint[], $6::text[]) AS new (run_id, repo, number, commit_id)
+        ON CONFLICT (tenant, run_id, workflow)
+        DO UPDATE SET repo = excluded.repo, number = excluded.number, commit_id = excluded.commit_id";
+    sqlx::query(STORE)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(map_column(runs, |(_, run, _)| run.as_str()))
+        .bind(map_column(runs, |(_, _, says)| says.repo.as_deref()))
+        .bind(map_column(runs, |(_, _, says)| says.number.map(to_i64)))
+        .bind(map_column(runs, |(_, _, says)| says.commit.as_deref()))
+        .execute(connection)
+        .await
+        .on_table("followed_runs")
+        .map(|_| ())
+}
+
+/// Returns the ended pull requests that one of these runs belongs to.
+pub(crate) async fn ended_pull_requests(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+    runs: &[TrackedRun],
+) -> Result<Vec<PullRequestRef>> {
+    let runs: Vec<&str> = runs.iter().map(|(_, run, _)| run.as_str()).collect();
+    list_ended_pull_requests(connection, key, &runs).await
+}
+
+async fn list_ended_pull_requests(
+    connection: &mut PgConnection,
+    key: &WorkflowKey,
+    runs: &[&str],
+) -> Result<Vec<PullRequestRef>> {
+    const ENDED: &str = "
+        SELECT DISTINCT link.repo, link.number FROM run_links AS link
+        JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
+        WHERE link.tenant = $1 AND link.workflow = $2 AND link.run_id = ANY($3::text[]) AND one.ended
+        ORDER BY link.repo, link.number";
+    let rows: Vec<(String, i64)> = sqlx::query_as(ENDED)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(runs)
+        .fetch_all(connection)
+        .await
+        .on_table("run_links")?;
+    rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
+}
+
+/// Moves tracking back to before these runs if they were tracked already: a higher attempt may name a pull request that
+/// an earlier one did not. Their workflows are locked.
+pub(crate) async fn rewind_tracking(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {
+    const AGAIN: &str = "
+        UPDATE following SET number = asked.number
+        FROM unnest($1::text[], $2::text[], $3::bigint[]) AS asked (tenant, workflow, number)
+        WHERE following.tenant = asked.tenant AND following.workflow = asked.workflow
+            AND following.number > asked.number";
+    let places: Vec<_> = tracking_restart_points(writes).into_iter().collect();
+    if places.is_empty() {
+        return Ok(());
+    }
+    let query = sqlx::query(AGAIN)
+        .bind(map_column(&places, |((tenant, _), _)| *tenant))
+        .bind(map_column(&places, |((_, workflow), _)| *workflow))
+        .bind(map_column(&places, |(_, number)| to_i64(*number)));
+    query.execute(connection).await.on_table("following").map(|_| ())
+}

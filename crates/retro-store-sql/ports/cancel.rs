@@ -1,0 +1,136 @@
+//! Cancelling and reopening retrospectives, under the lock of the workflow.
+
+use async_trait::async_trait;
+use retro_core::cancel::Attribution;
+use retro_core::dead_letter::Code;
+use retro_core::id::{DeadLetterId, RetrospectiveId, Tenant, WorkflowKey};
+use retro_core::retrospective::{Retrospective, RetrospectiveState, WorkflowState};
+use retro_fault::Label;
+use retro_store::cancel::{DecideCancel, DecideReopen, failed_retrospective};
+use retro_store::{
+    AuditAction, AuditRow, CancelResult, CancelStore, DeadLetter, DeadLetterStatus, ReopenResult, Result,
+};
+use retro_store_sql::at;
+
+use crate::dialect::{Connection, Store};
+use crate::open::commit;
+use crate::{audit, count, delivery, investigate, outbox, retrospective};
+
+#[async_trait]
+impl CancelStore for Store {
+    async fn cancel_retrospective(
+        &self,
+        tenant: &Tenant,
+        id: RetrospectiveId,
+        act: &Attribution,
+        decide: DecideCancel<'_>,
+    ) -> Result<CancelResult> {
+        let mut transaction = self.begin_write().await?;
+        let stored = retrospective::load_locked(&mut transaction, tenant, id).await?;
+        let Some((mut retrospective, _)) = stored else {
+            return Ok(CancelResult::NotFound);
+        };
+        if !retrospective.state.is_open() {
+            let mut acts = audit::list_actions(&mut transaction, tenant, id.0).await?;
+            acts.retain(|row| row.deed == AuditAction::Cancelled);
+            return Ok(CancelResult::AlreadyEnded { retrospective, act: acts.pop().map(|row| row.act) });
+        }
+        let state = decide(&retrospective, load_workflow_state(&mut transaction, &retrospective.key).await?);
+        // A worker that still holds a claim must commit nothing from here on.
+        investigate::fence_investigations(&mut transaction, tenant, id).await?;
+        retrospective::set_state(&mut transaction, &retrospective, RetrospectiveState::Cancelled).await?;
+        count::set_workflow_state(&mut transaction, &retrospective.key, &state).await?;
+        audit::record_action(&mut transaction, tenant, AuditAction::Cancelled, id.0, act, None).await?;
+        commit(transaction, Label::CancelCommit).await?;
+        retrospective.state = RetrospectiveState::Cancelled;
+        Ok(CancelResult::Cancelled { retrospective, state })
+    }
+
+    async fn reopen_retrospective(
+        &self,
+        tenant: &Tenant,
+        letter: DeadLetterId,
+        act: &Attribution,
+        decide: DecideReopen<'_>,
+    ) -> Result<ReopenResult> {
+        let mut transaction = self.begin_write().await?;
+        let reopened = reopen_failed_retrospective(&mut transaction, tenant, letter, act, decide).await?;
+        commit(transaction, Label::ReopenCommit).await?;
+        Ok(reopened)
+    }
+}
+
+/// Opens the successor of a failed retrospective, unless its dead letter was replayed before.
+pub(crate) async fn reopen_failed_retrospective(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    letter: DeadLetterId,
+    act: &Attribution,
+    decide: DecideReopen<'_>,
+) -> Result<ReopenResult> {
+    let Some(letter) = delivery::find_dead_letter(connection, tenant, letter).await? else {
+        return Ok(ReopenResult::NotFound);
+    };
+    if letter.message.rejection.code != Code::RetrospectiveFailed {
+        return Ok(ReopenResult::OtherCode(letter.message.rejection.code));
+    }
+    let failed = failed_locked(connection, tenant, &letter).await?;
+    // Read again under the workflow's lock: another operator may have replayed it in between.
+    let letter = delivery::find_dead_letter(connection, tenant, letter.id).await?.unwrap_or(letter);
+    if letter.status == DeadLetterStatus::Replayed {
+        return find_earlier_reopening(connection, tenant, letter.id).await;
+    }
+    let state = load_workflow_state(connection, &failed.key).await?;
+    let (state, opening) = match decide(&failed, state) {
+        Ok(decided) => decided,
+        Err(why) => return Ok(ReopenResult::Refused(why)),
+    };
+    let opened = opening.retrospective;
+    retrospective::insert_opened(connection, &[&opened]).await?;
+    count::set_workflow_state(connection, &failed.key, &state).await?;
+    outbox::enqueue_messages(connection, std::iter::once(&opening.message)).await?;
+    delivery::mark_replayed(connection, letter.id).await?;
+    audit::record_action(connection, tenant, AuditAction::Replayed, letter.id.0, act, Some(opened.id))
+        .await?;
+    Ok(ReopenResult::Opened(opened))
+}
+
+async fn load_workflow_state(connection: &mut Connection, key: &WorkflowKey) -> Result<WorkflowState> {
+    let state = count::find_workflow_state(connection, key).await?;
+    state.ok_or_else(|| at("workflows", key).damaged_error("it has a retrospective but no row"))
+}
+
+/// Loads the retrospective that a dead letter is about, once its workflow is locked.
+async fn failed_locked(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    letter: &DeadLetter,
+) -> Result<Retrospective> {
+    let place = at("dead_letters.payload", letter.id);
+    let id = failed_retrospective(&letter.message)
+        .ok_or_else(|| place.damaged_error("it names no retrospective"))?;
+    let stored = retrospective::load_locked(connection, tenant, id).await?;
+    stored
+        .map(|(failed, _)| failed)
+        .ok_or_else(|| place.damaged_error(format!("there is no retrospective {id}")))
+}
+
+/// Finds who replayed a dead letter, and the retrospective that this opened.
+async fn find_earlier_reopening(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    letter: DeadLetterId,
+) -> Result<ReopenResult> {
+    let place = at("acts", letter);
+    let acts = audit::list_actions(connection, tenant, letter.0).await?;
+    let replayed = acts.into_iter().find(|row| row.deed == AuditAction::Replayed);
+    let Some(AuditRow { act, opened: Some(opened), .. }) = replayed else {
+        return Err(place.damaged_error(
+            "the dead letter was replayed but no audit entry names the opened retrospective",
+        ));
+    };
+    let stored = retrospective::find_retrospective(connection, tenant, opened).await?;
+    let (opened, _) =
+        stored.ok_or_else(|| place.damaged_error(format!("there is no retrospective {opened}")))?;
+    Ok(ReopenResult::AlreadyReopened { act, opened })
+}

@@ -1,0 +1,132 @@
+//! Stored answers to requests that carry an idempotency key.
+
+use async_trait::async_trait;
+use retro_fault::Label;
+use retro_store::{
+    BeginRequestResult, IdempotencyStore, IdempotencyTimeouts, RequestKey, Result, StoredResponse,
+};
+use retro_store_sql::{at, to_i64};
+
+use crate::dialect::{Connection, OnTable, Store, greatest, now_ms, skip_locked};
+use crate::open::commit;
+
+/// Fingerprint, status, content type and body.
+type Row = (String, Option<i64>, Option<String>, Option<Vec<u8>>);
+
+#[async_trait]
+impl IdempotencyStore for Store {
+    async fn begin_request(
+        &self,
+        name: &RequestKey,
+        fingerprint: &str,
+        times: IdempotencyTimeouts,
+    ) -> Result<BeginRequestResult> {
+        // The token is a timestamp, so it keeps growing after its row has been deleted.
+        const BEGIN: &str = concat!(
+            "INSERT INTO requests (tenant, route, key, fingerprint, token, begun_ms)
+             VALUES ($1, $2, $3, $4, ",
+            now_ms!(),
+            ", ",
+            now_ms!(),
+            ") ON CONFLICT (tenant, route, key) DO UPDATE SET
+                 fingerprint = excluded.fingerprint, token = ",
+            greatest!(),
+            "(excluded.token, requests.token + 1),
+                 begun_ms = excluded.begun_ms, status = NULL, content_type = NULL, body = NULL
+               WHERE requests.begun_ms <= excluded.begun_ms - CAST($6 AS BIGINT) * 1000
+                  OR (requests.status IS NULL AND requests.fingerprint = excluded.fingerprint
+                      AND requests.begun_ms <= excluded.begun_ms - CAST($5 AS BIGINT) * 1000)
+               RETURNING token"
+        );
+        let mut transaction = self.begin_write().await?;
+        let token: Option<i64> = sqlx::query_scalar(BEGIN)
+            .bind(name.tenant.as_str())
+            .bind(name.route)
+            .bind(&name.key)
+            .bind(fingerprint)
+            .bind(to_i64(times.lock_timeout_s))
+            .bind(to_i64(times.retention_s))
+            .fetch_optional(&mut *transaction)
+            .await
+            .on_table("requests")?;
+        let begun = match token {
+            Some(token) => {
+                BeginRequestResult::Started(at("requests.token", &name.key).parse_unsigned(token)?)
+            }
+            None => find_earlier_request(&mut transaction, name, fingerprint).await?,
+        };
+        commit(transaction, Label::RequestBeginCommit).await?;
+        Ok(begun)
+    }
+
+    async fn end_request(
+        &self,
+        name: &RequestKey,
+        token: u64,
+        answer: Option<&StoredResponse>,
+    ) -> Result<()> {
+        const KEEP: &str = "UPDATE requests SET status = $5, content_type = $6, body = $7
+             WHERE tenant = $1 AND route = $2 AND key = $3 AND token = $4";
+        const FORGET: &str =
+            "DELETE FROM requests WHERE tenant = $1 AND route = $2 AND key = $3 AND token = $4";
+        let query = sqlx::query(if answer.is_some() { KEEP } else { FORGET })
+            .bind(name.tenant.as_str())
+            .bind(name.route)
+            .bind(&name.key)
+            .bind(to_i64(token));
+        let query = match answer {
+            Some(kept) => query.bind(i64::from(kept.status)).bind(&kept.content_type).bind(&kept.body),
+            None => query,
+        };
+        let mut transaction = self.begin_write().await?;
+        query.execute(&mut *transaction).await.on_table("requests")?;
+        commit(transaction, Label::RequestEndCommit).await
+    }
+
+    async fn purge_requests(&self, older_than_s: u64, limit: u32) -> Result<u64> {
+        const FORGET: &str = concat!(
+            "DELETE FROM requests WHERE (tenant, route, key) IN (
+                 SELECT tenant, route, key FROM requests WHERE begun_ms <= ",
+            now_ms!(),
+            " - CAST($1 AS BIGINT) * 1000 ORDER BY begun_ms LIMIT $2",
+            skip_locked!(),
+            ")"
+        );
+        let mut transaction = self.begin_write().await?;
+        let forgotten = sqlx::query(FORGET)
+            .bind(to_i64(older_than_s))
+            .bind(i64::from(limit))
+            .execute(&mut *transaction)
+            .await
+            .on_table("requests")?;
+        commit(transaction, Label::RequestForgetCommit).await?;
+        Ok(forgotten.rows_affected())
+    }
+}
+
+/// Finds the earlier request with the same key. A row that has just been deleted counts as under way: the caller asks
+/// again.
+async fn find_earlier_request(
+    connection: &mut Connection,
+    name: &RequestKey,
+    fingerprint: &str,
+) -> Result<BeginRequestResult> {
+    const FIND: &str = "SELECT fingerprint, status, content_type, body FROM requests
+         WHERE tenant = $1 AND route = $2 AND key = $3";
+    let row: Option<Row> = sqlx::query_as(FIND)
+        .bind(name.tenant.as_str())
+        .bind(name.route)
+        .bind(&name.key)
+        .fetch_optional(connection)
+        .await
+        .on_table("requests")?;
+    Ok(match row {
+        Some((known, ..)) if known != fingerprint => BeginRequestResult::ContentMismatch,
+        Some((_, Some(status), content_type, body)) => BeginRequestResult::Answered(StoredResponse {
+            status: at("requests.status", &name.key).parse_unsigned(status)?,
+            content_type: content_type.unwrap_or_default(),
+            body: body.unwrap_or_default(),
+        }),
+        Some((_, None, ..)) | None => BeginRequestResult::InProgress,
+    })
+}

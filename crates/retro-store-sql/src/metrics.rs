@@ -1,0 +1,50 @@
+//! Rows behind the metrics of the database.
+
+use std::collections::BTreeMap;
+
+use retro_store::{DatabaseMetrics, Result};
+
+use crate::at;
+
+/// Open dead letters of one code.
+#[derive(Debug, sqlx::FromRow)]
+pub struct OpenDeadLettersRecord {
+    code: String,
+    letters: i64,
+    age_ms: i64,
+}
+
+/// All other values in one row.
+#[derive(Debug, sqlx::FromRow)]
+pub struct MetricsRecord {
+    outbox_unsent: i64,
+    outbox_age_ms: Option<i64>,
+    retrospectives_open: i64,
+    retrospectives_age_ms: Option<i64>,
+    oldest_tentative: Option<String>,
+    claimable: i64,
+}
+
+/// Converts both kinds of rows. Fails on a damaged value.
+pub fn metrics_from_rows(rest: &MetricsRecord, letters: &[OpenDeadLettersRecord]) -> Result<DatabaseMetrics> {
+    let place = at("levels", "this database");
+    let open = letters.iter().map(|one| Ok((one.code.clone(), place.parse_unsigned(one.letters)?)));
+    let oldest_tentative = rest.oldest_tentative.as_deref();
+    Ok(DatabaseMetrics {
+        outbox_unsent: place.parse_unsigned(rest.outbox_unsent)?,
+        outbox_age_ms: rest.outbox_age_ms.map(non_negative_millis),
+        dead_letters_open: open.collect::<Result<BTreeMap<_, _>>>()?,
+        dead_letters_age_ms: letters.iter().map(|one| non_negative_millis(one.age_ms)).max(),
+        retrospectives_open: place.parse_unsigned(rest.retrospectives_open)?,
+        retrospectives_age_ms: rest.retrospectives_age_ms.map(non_negative_millis),
+        oldest_tentative: oldest_tentative
+            .map(|text| at("memories.changed_at", text).parse(text))
+            .transpose()?,
+        claimable: place.parse_unsigned(rest.claimable)?,
+    })
+}
+
+/// Returns the milliseconds between two readings of one clock, or 0 when the clock was set back in between.
+pub fn non_negative_millis(span: i64) -> u64 {
+    u64::try_from(span).unwrap_or(0)
+}

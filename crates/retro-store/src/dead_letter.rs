@@ -1,0 +1,180 @@
+//! The history of a dead letter's attempts, and the versions that people create of it.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use retro_core::cancel::Attribution;
+use retro_core::dead_letter::{Code, Rejection};
+use retro_core::id::{DeadLetterId, Tenant, Workflow};
+use serde::{Deserialize, Serialize};
+
+use crate::{AuditStore, CounterStore, DeadLetterFilter, DeliveryPosition, OperatorStore, ReplayRow, Result};
+
+/// Maximum number of attempts kept for one dead letter: the first and the newest ones. A message has up to five
+/// attempts; each replay adds its own.
+pub const ATTEMPTS_KEPT: u32 = 50;
+
+/// Maximum length of a failure's reason, in characters. A longer error text of a database or a broker is truncated.
+pub const FAILURE_CHARS_MAX: usize = 2000;
+
+/// A failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptFailure {
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    /// Dead-letter code; `None` when the message will be retried.
+    pub code: Option<Code>,
+    /// Path of the field that caused the failure.
+    pub path: Option<String>,
+    /// Reason in one sentence, at most [`FAILURE_CHARS_MAX`] characters. It is shown to people, so it never
+    /// contains secrets from the message.
+    pub detail: String,
+}
+
+impl AttemptFailure {
+    /// Creates the failure of an attempt that will be retried.
+    pub fn from_error(attempt: u32, detail: &str) -> Self {
+        Self { attempt, code: None, path: None, detail: truncate_detail(detail) }
+    }
+
+    /// Creates the failure of the last attempt, after which the message becomes a dead letter.
+    pub fn from_rejection(attempt: u32, rejection: &Rejection) -> Self {
+        let Rejection { code, path, detail } = rejection;
+        Self { attempt, code: Some(*code), path: path.clone(), detail: truncate_detail(detail) }
+    }
+}
+
+fn truncate_detail(text: &str) -> String {
+    // Counts characters, because cutting within one would panic.
+    text.chars().take(FAILURE_CHARS_MAX).collect()
+}
+
+/// A stored attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// Consumer and position of the message.
+    pub position: DeliveryPosition,
+    /// Number of the attempt at this position, from 1.
+    pub attempt: u32,
+    /// Time at which the attempt was counted, by the database's clock; `None` for the first delivery, which is not
+    /// counted.
+    pub begun_at: Option<Timestamp>,
+    /// Time of the failure; `None` when none was recorded, as when the process died.
+    pub failed_at: Option<Timestamp>,
+    /// Dead-letter code; `None` when the message was to be retried.
+    pub code: Option<Code>,
+    /// Path of the field that caused the failure.
+    pub path: Option<String>,
+    /// Reason in one sentence; `None` when none was recorded.
+    pub detail: Option<String>,
+    /// Version of the program that made the attempt.
+    pub program_version: String,
+}
+
+/// Headers and payload of a version of a dead letter, as a replay sends them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageContent {
+    /// Headers in order.
+    pub headers: Vec<(String, String)>,
+    /// Payload bytes.
+    pub payload: Vec<u8>,
+}
+
+/// An edited version of a dead letter. Versions never change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetterVersion {
+    /// Number of the version, from 1; the dead letter as received is version 0.
+    pub version: u32,
+    /// Number of the version it was made from.
+    pub based_on: u32,
+    /// Headers and payload.
+    pub content: MessageContent,
+    /// SHA-256 of the payload, in hexadecimal.
+    pub payload_sha256: String,
+    /// Person, reason and time of the edit.
+    pub act: Attribution,
+}
+
+/// A [`DeadLetterVersion`] without its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetterVersionRow {
+    /// Number of the version, from 1.
+    pub version: u32,
+    /// Number of the version it was made from.
+    pub based_on: u32,
+    /// Size of the payload in bytes.
+    pub payload_bytes: u64,
+    /// SHA-256 of the payload, in hexadecimal.
+    pub payload_sha256: String,
+    /// Person, reason and time of the edit.
+    #[serde(flatten)]
+    pub act: Attribution,
+}
+
+/// Reads the history and versions of a dead letter. A dead letter of another tenant appears to have none.
+#[async_trait]
+pub trait DeadLetterStore: Send + Sync {
+    /// Returns the attempts at a dead letter, the first one first; at most [`ATTEMPTS_KEPT`].
+    async fn list_attempts(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<Attempt>>;
+
+    /// Returns the versions of a dead letter, the first one first.
+    async fn list_versions(&self, tenant: &Tenant, letter: DeadLetterId)
+    -> Result<Vec<DeadLetterVersionRow>>;
+
+    /// Returns one version of a dead letter. Versions are numbered from 1.
+    async fn find_version(
+        &self,
+        tenant: &Tenant,
+        letter: DeadLetterId,
+        version: u32,
+    ) -> Result<Option<DeadLetterVersion>>;
+
+    /// Returns the replays of a dead letter, the first one first.
+    async fn list_replays(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<ReplayRow>>;
+
+    /// Groups the tenant's dead letters that match the filter by rejection, consumer and workflow, and counts each
+    /// group. Groups are ordered by their latest dead letter, the newest first, at most as many as the filter's
+    /// limit. The filter's `after` is ignored.
+    async fn count_dead_letters(
+        &self,
+        tenant: &Tenant,
+        filter: &DeadLetterFilter,
+    ) -> Result<Vec<DeadLetterCount>>;
+}
+
+/// A group of dead letters with the same rejection, consumer and workflow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetterCount {
+    /// Reason of the rejection, identical word for word.
+    pub rejection: Rejection,
+    /// Consumer that rejected the messages.
+    pub consumer: String,
+    /// Workflow in the subject; `None` when it could not be read.
+    pub workflow: Option<Workflow>,
+    /// Number of dead letters.
+    pub total: u64,
+    /// Number of those that are open.
+    pub open: u64,
+    /// Time of the first one, by the database's clock.
+    pub first_seen: Timestamp,
+    /// Time of the last one, by the database's clock.
+    pub last_seen: Timestamp,
+    /// Id of the last one, as an example.
+    pub example: DeadLetterId,
+}
+
+/// Edits dead letters. Editing reads the dead letter first, and that read goes into the audit log. The dead letter
+/// itself never changes.
+#[async_trait]
+pub trait DeadLetterEditStore: OperatorStore + AuditStore + CounterStore {
+    /// Stores the next version of a dead letter, made from version `based_on`, with its audit row, in one
+    /// transaction. Returns its number, from 1; `None` when the tenant has no such dead letter. Concurrent edits
+    /// get different numbers.
+    async fn edit_dead_letter(
+        &self,
+        tenant: &Tenant,
+        letter: DeadLetterId,
+        based_on: u32,
+        content: &MessageContent,
+        act: &Attribution,
+    ) -> Result<Option<u32>>;
+}

@@ -1,0 +1,46 @@
+//! Metrics of a committed closing.
+
+use retro_core::dead_letter::Code;
+use retro_core::id::{RetrospectiveId, Tenant};
+use retro_core::learn::ClosedRetrospective;
+use retro_store::WriterStore;
+use tracing::debug;
+
+/// Values of a closing that its metrics need.
+pub(crate) struct ClosingMetrics {
+    outcome: &'static str,
+    changes: Vec<&'static str>,
+    failure: Option<Code>,
+}
+
+impl ClosingMetrics {
+    pub(crate) fn from_closing(closing: &ClosedRetrospective) -> Self {
+        Self {
+            outcome: closing.retrospective_state.as_str(),
+            changes: closing.applied.changes.iter().map(|change| change.effect.kind()).collect(),
+            failure: closing.failure.as_ref().map(|rejection| rejection.code),
+        }
+    }
+
+    /// Records the metrics. The time until confirmation is read from the store, and skipped when that fails.
+    pub(crate) async fn record(self, store: &dyn WriterStore, tenant: &Tenant, id: RetrospectiveId) {
+        retro_meter::RETROSPECTIVES_CLOSED.add(1, [self.outcome]);
+        for kind in &self.changes {
+            retro_meter::MEMORY_CHANGES.add(1, [kind]);
+        }
+        if let Some(code) = self.failure {
+            retro_meter::DEAD_LETTERS_STORED.add(1, ["writer", code.as_str()]);
+        }
+        if !self.changes.iter().any(|kind| ["created", "promoted"].contains(kind)) {
+            return;
+        }
+        match store.load_confirmation_delays_ms(tenant, id).await {
+            Ok(waits) => {
+                for wait in waits {
+                    retro_meter::EVENT_TO_INJECTABLE.record(wait as f64 / 1000.0, []);
+                }
+            }
+            Err(problem) => debug!("cannot measure the time until confirmation: {problem}"),
+        }
+    }
+}

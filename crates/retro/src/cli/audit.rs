@@ -1,0 +1,31 @@
+//! Arguments that identify a person and a request.
+
+use clap::Args;
+
+/// Person and reason of an operation, stored permanently in the audit log.
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// Reason, stored permanently.
+    #[arg(long)]
+    pub(crate) reason: String,
+    /// Name of the person, stored permanently.
+    #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
+    pub(crate) by: String,
+}
+
+/// Person and id of a request.
+#[derive(Debug, Args)]
+pub(crate) struct RequestArgs {
+    /// Name of the person, for the record.
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "USER",
+        hide_env_values = true,
+        default_value = "somebody at a terminal"
+    )]
+    pub(crate) by: String,
+    /// Id of this request; repeating a request has no effect [default: derived from the arguments].
+    #[arg(long)]
+    pub(crate) request: Option<String>,
+}

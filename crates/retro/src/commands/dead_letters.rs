@@ -1,0 +1,197 @@
+//! `retro dead-letters`: lists, shows, exports and edits dead letters.
+
+mod editor;
+
+use std::io::Read as _;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use retro_config::Config;
+use retro_core::time::Clock as _;
+use retro_operator::{
+    DeadLetterView, Edit, EditError, EditService, EditedVersion, RawDeadLetter, SharedRedactFn,
+    find_dead_letter_detail, redact_audit_log, render_audit_log, terminal_columns,
+};
+use retro_redact::Redactor;
+use retro_store::Store;
+
+use super::queries::{CommandContext, print_found, with_audit_trail};
+use super::{Exit, replay};
+use crate::cli::{
+    DeadLetterFilterArgs, DeadLetters, EditDeadLetter, ExportDeadLetters, ListDeadLetters, Output,
+    ShowDeadLetter,
+};
+use crate::clock::SystemClock;
+use crate::output;
+
+/// Runs a command about dead letters.
+pub(crate) async fn run_command(
+    asked: &CommandContext<'_>,
+    config: &Config,
+    store: Arc<dyn Store>,
+    command: &DeadLetters,
+) -> anyhow::Result<Exit> {
+    match command {
+        DeadLetters::List(args) => list_dead_letters(asked, &*store, args).await,
+        DeadLetters::Stats { filter } => print_stats(asked, &*store, filter).await,
+        DeadLetters::Show(args) if args.exact.raw => show_raw(asked, config, store, args).await,
+        DeadLetters::Show(args) => show_dead_letter(asked, &*store, args).await,
+        DeadLetters::Export(args) => export_dead_letters(asked, config, store, args).await,
+        DeadLetters::Edit(args) => edit_dead_letter(asked, config, store, args).await,
+        DeadLetters::Replay(args) => replay::replay_dead_letters(asked, config, store, args).await,
+        DeadLetters::Discard(args) => replay::discard_dead_letters(asked, config, store, args).await,
+        DeadLetters::Batches { id, limit } => replay::show_batches(asked, config, store, *id, *limit).await,
+        DeadLetters::Cancel { id, act } => replay::cancel_batch(asked, config, store, *id, act).await,
+    }
+}
+
+/// Removes secrets from a text.
+pub(crate) fn redact_text(text: &str) -> String {
+    Redactor::shared().redact_text(text).into_owned()
+}
+
+/// Builds the service that reads and edits exact bytes.
+pub(crate) fn build_editor(config: &Config, store: Arc<dyn Store>) -> EditService {
+    let hosts =
+        config.allowed_hosts().expect("invalid hosts were rejected when the configuration was loaded");
+    let redact: SharedRedactFn = Arc::new(redact_text);
+    EditService::new(store, Arc::new(SystemClock), hosts, redact)
+}
+
+async fn list_dead_letters(
+    asked: &CommandContext<'_>,
+    store: &dyn Store,
+    args: &ListDeadLetters,
+) -> anyhow::Result<Exit> {
+    // One more than the limit, to know whether there is another page.
+    let mut search = args.filter.build_search(&[], args.limit.saturating_add(1), SystemClock.now());
+    search.filter.after = args.behind;
+    let mut found = search.find_matches(store, asked.tenant, &redact_text).await?;
+    let more = found.dead_letters.len() > args.limit as usize;
+    found.dead_letters.truncate(args.limit as usize);
+    let rows: Vec<_> = found
+        .dead_letters
+        .iter()
+        .map(|letter| DeadLetterView::without_message(letter, &redact_text))
+        .collect();
+    output::print_data(asked.output, &rows, || {
+        retro_operator::render_dead_letters(&rows, terminal_columns())
+    })?;
+    if let Some(last) = rows.last().filter(|_| more) {
+        output::print_notice(&format!("there are more: continue with --behind {}", last.id));
+    }
+    if found.truncated {
+        output::print_notice(
+            "older dead letters were not searched: narrow the search, or continue with --until",
+        );
+    }
+    Ok(Exit::Done)
+}
+
+async fn print_stats(
+    asked: &CommandContext<'_>,
+    store: &dyn Store,
+    filter: &DeadLetterFilterArgs,
+) -> anyhow::Result<Exit> {
+    let search = filter.build_search(&[], retro_operator::LIST_MAX, SystemClock.now());
+    let stats = search.compute_stats(store, asked.tenant, &redact_text).await?;
+    output::print_data(asked.output, &stats, || stats.render_text(terminal_columns()))?;
+    Ok(Exit::Done)
+}
+
+async fn show_dead_letter(
+    asked: &CommandContext<'_>,
+    store: &dyn Store,
+    args: &ShowDeadLetter,
+) -> anyhow::Result<Exit> {
+    let found = find_dead_letter_detail(store, asked.tenant, args.id, &redact_text).await?;
+    let mut found = with_audit_trail(store, asked, args.id.0, found).await?;
+    if let Some(found) = &mut found {
+        found.acts = redact_audit_log(std::mem::take(&mut found.acts), &redact_text);
+    }
+    print_found(asked, found, "dead letter", &args.id, |one| one.of.render_text(&render_audit_log(&one.acts)))
+}
+
+async fn show_raw(
+    asked: &CommandContext<'_>,
+    config: &Config,
+    store: Arc<dyn Store>,
+    args: &ShowDeadLetter,
+) -> anyhow::Result<Exit> {
+    let (by, reason) = (&args.exact.by, args.exact.reason.as_deref().unwrap_or_default());
+    let found =
+        build_editor(config, store).read_raw(asked.tenant, args.id, Some(args.version), by, reason).await;
+    let Some(exact) = report_refusal(found)? else { return Ok(Exit::ProblemFound) };
+    match (exact, asked.output) {
+        (Some(exact), Output::Table) => print_payload(&exact),
+        (exact, _) => print_found(asked, exact, "dead letter", &args.id, |_| String::new()),
+    }
+}
+
+/// Prints the payload and nothing else.
+fn print_payload(exact: &RawDeadLetter) -> anyhow::Result<Exit> {
+    if output::print_bytes(&exact.decode_payload()).context("the bytes could not be written")? {
+        return Ok(Exit::Done);
+    }
+    output::print_notice(
+        "the bytes are not plain text: redirect them to a file, or get them in Base64 with -o json",
+    );
+    Ok(Exit::ProblemFound)
+}
+
+async fn export_dead_letters(
+    asked: &CommandContext<'_>,
+    config: &Config,
+    store: Arc<dyn Store>,
+    args: &ExportDeadLetters,
+) -> anyhow::Result<Exit> {
+    let search = args.filter.build_search(&[], args.limit, SystemClock.now());
+    let exact_for = args.exact.reason.as_deref().map(|reason| (args.exact.by.as_str(), reason));
+    let mut export = build_editor(config, store).start_export(asked.tenant, search, exact_for)?;
+    while let Some(page) = export.next_page().await? {
+        output::print_json(&page)?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn edit_dead_letter(
+    asked: &CommandContext<'_>,
+    config: &Config,
+    store: Arc<dyn Store>,
+    args: &EditDeadLetter,
+) -> anyhow::Result<Exit> {
+    let mending = build_editor(config, store);
+    let (from, edit) = match (&args.file, args.set.as_slice()) {
+        (Some(file), _) => (args.from, Edit::ReplacePayload(read_payload(file)?)),
+        (None, []) => match editor::edit_payload(asked, &mending, args).await? {
+            Ok((version, payload)) => (Some(version), Edit::ReplacePayload(payload)),
+            Err(exit) => return Ok(exit),
+        },
+        (None, fields) => (args.from, Edit::SetFields(fields.to_vec())),
+    };
+    let (by, reason) = (&args.act.by, &args.act.reason);
+    let mended = mending.edit(asked.tenant, args.id, from, &edit, by, reason, args.dry_run).await;
+    let Some(mended) = report_refusal(mended)? else { return Ok(Exit::ProblemFound) };
+    print_found(asked, mended, "dead letter", &args.id, EditedVersion::render_text)
+}
+
+fn read_payload(file: &std::path::Path) -> anyhow::Result<Vec<u8>> {
+    if file.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).context("stdin cannot be read")?;
+        return Ok(bytes);
+    }
+    std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))
+}
+
+/// Returns the answer, or `None` after printing why the request was refused.
+fn report_refusal<T>(answer: Result<T, EditError>) -> anyhow::Result<Option<T>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(EditError::Store(error)) => Err(error.into()),
+        Err(why) => {
+            output::print_notice(&format!("retro: {why}"));
+            Ok(None)
+        }
+    }
+}

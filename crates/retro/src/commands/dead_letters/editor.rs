@@ -1,0 +1,61 @@
+//! Opens a dead letter in the operator's editor: the exact bytes, in a file that only they can read and that exists
+//! only while they edit.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use retro_operator::EditService;
+
+use super::super::Exit;
+use super::super::queries::{CommandContext, print_found};
+use super::report_refusal;
+use crate::cli::EditDeadLetter;
+
+/// Returns the version that was edited and its new payload, or the exit of the command when there is none. The access
+/// to the exact bytes is recorded before the editor opens.
+pub(super) async fn edit_payload(
+    asked: &CommandContext<'_>,
+    mending: &EditService,
+    args: &EditDeadLetter,
+) -> anyhow::Result<Result<(u32, Vec<u8>), Exit>> {
+    let editor = std::env::var_os("VISUAL").or_else(|| std::env::var_os("EDITOR"));
+    let editor =
+        editor.context("nothing to edit with: give --set PATH=VALUE or --file FILE, or set $EDITOR")?;
+    let found = mending.read_raw(asked.tenant, args.id, args.from, &args.act.by, &args.act.reason).await;
+    let Some(found) = report_refusal(found)? else { return Ok(Err(Exit::ProblemFound)) };
+    let Some(exact) = found else {
+        return Ok(Err(print_found(asked, None::<()>, "dead letter", &args.id, |()| String::new())?));
+    };
+    let file =
+        TempFile(std::env::temp_dir().join(format!("dead-letter-{}-{}.json", args.id, std::process::id())));
+    // `create_new` fails on a file or link that somebody planted in the temporary folder.
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file.0);
+    made.and_then(|mut made| made.write_all(&exact.decode_payload()))
+        .with_context(|| describe_file_error(&file.0, "written"))?;
+    // As in other programs, $EDITOR is split by the shell, and the file is passed as an argument, so that its name is
+    // never parsed.
+    let status = Command::new("sh").arg("-c").arg("$0 \"$1\"").arg(&editor).arg(&file.0).status();
+    ensure!(
+        status.context("cannot run a shell for $EDITOR")?.success(),
+        "the editor failed: no version was created"
+    );
+    let payload = std::fs::read(&file.0).with_context(|| describe_file_error(&file.0, "read"))?;
+    Ok(Ok((exact.version, payload)))
+}
+
+fn describe_file_error(file: &Path, what: &str) -> String {
+    format!("{} cannot be {what}", file.display())
+}
+
+/// A file that is deleted when the value is dropped.
+struct TempFile(PathBuf);
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,161 @@
+//! The commands that query the store.
+
+use std::sync::Arc;
+
+use retro_config::Config;
+use retro_core::id::{ReviewBatchId, Tenant};
+use retro_operator::{
+    WithAuditLog, export_canonical, lists, render_audit_log, report, reviews, terminal_columns,
+};
+use retro_store::{AuditRow, OperatorStore, ProposalFilter, RunFilter, Store};
+use uuid::Uuid;
+
+use super::{Exit, cancel};
+use crate::cli::{Outcomes, Output, Reports, Retrospectives, Runs};
+use crate::output;
+
+/// Tenant and output format of a command.
+pub(crate) struct CommandContext<'a> {
+    pub(crate) tenant: &'a Tenant,
+    pub(crate) output: Output,
+}
+
+pub(crate) async fn list_workflows(
+    asked: &CommandContext<'_>,
+    store: &dyn OperatorStore,
+) -> anyhow::Result<Exit> {
+    let rows = store.list_workflows(asked.tenant).await?;
+    output::print_data(asked.output, &rows, || lists::render_workflows(&rows, terminal_columns()))?;
+    Ok(Exit::Done)
+}
+
+pub(crate) async fn list_runs(
+    asked: &CommandContext<'_>,
+    store: &dyn OperatorStore,
+    args: &Runs,
+) -> anyhow::Result<Exit> {
+    let filter = RunFilter { workflow: args.workflow.clone(), run: args.run.clone(), limit: args.limit };
+    let rows = store.list_runs(asked.tenant, &filter).await?;
+    output::print_data(asked.output, &rows, || lists::render_runs(&rows, terminal_columns()))?;
+    Ok(Exit::Done)
+}
+
+pub(crate) async fn list_outcomes(
+    asked: &CommandContext<'_>,
+    store: &dyn OperatorStore,
+    args: &Outcomes,
+) -> anyhow::Result<Exit> {
+    let rows = retro_operator::summarize_outcomes(store, asked.tenant, args.workflow.as_ref()).await?;
+    output::print_data(asked.output, &rows, || lists::render_outcomes(&rows, terminal_columns()))?;
+    Ok(Exit::Done)
+}
+
+pub(crate) async fn run_retrospectives(
+    asked: &CommandContext<'_>,
+    config: &Config,
+    store: Arc<dyn Store>,
+    command: &Retrospectives,
+) -> anyhow::Result<Exit> {
+    match command {
+        Retrospectives::List { workflow, limit } => {
+            let rows = store.list_retrospectives(asked.tenant, workflow.as_ref(), *limit).await?;
+            output::print_data(asked.output, &rows, || {
+                lists::render_retrospectives(&rows, terminal_columns())
+            })?;
+            Ok(Exit::Done)
+        }
+        Retrospectives::Show { id } => {
+            let found = store.find_retrospective(asked.tenant, *id).await?;
+            let found = with_audit_trail(&*store, asked, id.0, found).await?;
+            let filter = ProposalFilter { retrospective: Some(*id), limit: u32::MAX, ..Default::default() };
+            let proposed = store.list_proposals(asked.tenant, &filter).await?;
+            print_found(asked, found, "retrospective", id, |one| {
+                let shown = lists::render_retrospective(&one.of, &proposed, terminal_columns());
+                format!("{shown}{}", format_audit_trail(&one.acts))
+            })
+        }
+        Retrospectives::Cancel { id, act } => cancel::cancel_retrospective(asked, store, *id, act).await,
+        Retrospectives::Trigger(args) => {
+            super::manual::trigger_retrospective(asked, config, store, args).await
+        }
+    }
+}
+
+pub(crate) async fn run_reports(
+    asked: &CommandContext<'_>,
+    store: &dyn OperatorStore,
+    command: &Reports,
+) -> anyhow::Result<Exit> {
+    match command {
+        Reports::List { workflow, limit } => {
+            let rows = store.list_retrospectives(asked.tenant, workflow.as_ref(), *limit).await?;
+            output::print_data(asked.output, &rows, || lists::render_reports(&rows, terminal_columns()))?;
+            Ok(Exit::Done)
+        }
+        Reports::Show { id, markdown } => {
+            let found = store.find_report(asked.tenant, *id).await?;
+            if found.is_none() {
+                // The id may belong to a review report: the caller need not know the kind.
+                let found = store.find_review_report(asked.tenant, ReviewBatchId(id.0)).await?;
+                return print_found(asked, found, "report", id, |one| {
+                    reviews::render_report(one, terminal_columns())
+                });
+            }
+            let text = |one: &_| {
+                if *markdown {
+                    report::render_markdown(one)
+                } else {
+                    report::render_text(one, terminal_columns())
+                }
+            };
+            print_found(asked, found, "report", id, text)
+        }
+    }
+}
+
+/// Checks all invariants. An empty store proves nothing and counts as a problem.
+pub(crate) async fn verify_store(output: Output, store: &dyn OperatorStore) -> anyhow::Result<Exit> {
+    let verification = retro_operator::verify_store(store).await?;
+    output::print_data(output, &verification, || verification.render_text())?;
+    Ok(if verification.is_sound() { Exit::Done } else { Exit::ProblemFound })
+}
+
+pub(crate) async fn export_tenant(
+    asked: &CommandContext<'_>,
+    store: &dyn OperatorStore,
+) -> anyhow::Result<Exit> {
+    output::print_json(&export_canonical(store, asked.tenant).await?)?;
+    Ok(Exit::Done)
+}
+
+/// Adds the operations that people performed on `subject` to what was found.
+pub(super) async fn with_audit_trail<T>(
+    store: &dyn OperatorStore,
+    asked: &CommandContext<'_>,
+    subject: Uuid,
+    found: Option<T>,
+) -> anyhow::Result<Option<WithAuditLog<T>>> {
+    let Some(of) = found else { return Ok(None) };
+    Ok(Some(WithAuditLog { of, acts: store.list_audit_rows(asked.tenant, subject).await? }))
+}
+
+/// Renders the operations of people for the end of a page.
+fn format_audit_trail(rows: &[AuditRow]) -> String {
+    if rows.is_empty() { String::new() } else { format!("\n{}", render_audit_log(rows)) }
+}
+
+/// Prints what was found, or that it does not exist. Items of another tenant do not exist either.
+pub(super) fn print_found<T: serde::Serialize>(
+    asked: &CommandContext<'_>,
+    found: Option<T>,
+    what: &str,
+    id: &impl std::fmt::Display,
+    text: impl FnOnce(&T) -> String,
+) -> anyhow::Result<Exit> {
+    let Some(found) = found else {
+        output::print_notice(&format!("there is no {what} {id} in tenant {}", asked.tenant));
+        return Ok(Exit::NotFound);
+    };
+    output::print_data(asked.output, &found, || text(&found))?;
+    Ok(Exit::Done)
+}

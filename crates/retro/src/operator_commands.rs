@@ -1,0 +1,77 @@
+//! Carries out requests of operators: the sampler opens manual retrospectives, the writer changes memory. Used by the
+//! commands and by the HTTP API.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use retro_core::id::{ProposalId, RetrospectiveId, Tenant, WorkflowKey};
+use retro_core::manual::{Acceptance, ManualRequest, Refusal, TriggerError};
+use retro_core::policy::Policies;
+use retro_operator::{DecisionOutcome, ManualRequests};
+use retro_redact::Redactor;
+use retro_sampler::ManualRetrospectives;
+use retro_store::{CommitResult, EmbeddingSource, Store, StoreError};
+use retro_writer::Writer;
+use tokio::sync::Notify;
+
+use crate::clock::SystemClock;
+
+/// The operations that operators can request.
+pub(crate) struct OperatorCommands {
+    manual: ManualRetrospectives,
+    writer: Writer,
+}
+
+impl OperatorCommands {
+    /// Creates the operations over a store. Texts are compared by `vectors`, if given, else by the built-in embedder;
+    /// `outbox` is notified when there may be something to send.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        policies: Arc<dyn Policies>,
+        vectors: Option<Arc<dyn EmbeddingSource>>,
+        outbox: Arc<Notify>,
+    ) -> Self {
+        let clock = Arc::new(SystemClock);
+        let manual =
+            ManualRetrospectives::new(store.clone(), policies.clone(), clock.clone(), outbox.clone());
+        Self { manual, writer: Writer::new(store, policies, clock, outbox).with_vector_source(vectors) }
+    }
+}
+
+/// Removes secrets from a text before it is stored.
+fn redact_text(text: &str) -> String {
+    Redactor::shared().redact_text(text).into_owned()
+}
+
+#[async_trait]
+impl ManualRequests for OperatorCommands {
+    async fn trigger_retrospective(
+        &self,
+        key: &WorkflowKey,
+        asked: &ManualRequest,
+    ) -> Result<Result<(RetrospectiveId, CommitResult), TriggerError>, StoreError> {
+        let focus = asked.focus.as_deref().map(redact_text);
+        self.manual.trigger(key, &ManualRequest { focus, ..asked.clone() }).await
+    }
+
+    async fn accept_proposal(
+        &self,
+        tenant: &Tenant,
+        id: ProposalId,
+        acceptance: &Acceptance,
+    ) -> Result<DecisionOutcome, StoreError> {
+        let despite_tombstone = acceptance.despite_tombstone.as_deref().map(redact_text);
+        self.writer.accept_proposal(tenant, id, &Acceptance { despite_tombstone, ..acceptance.clone() }).await
+    }
+
+    async fn refuse_proposal(
+        &self,
+        tenant: &Tenant,
+        id: ProposalId,
+        refusal: &Refusal,
+    ) -> Result<DecisionOutcome, StoreError> {
+        self.writer
+            .refuse_proposal(tenant, id, &Refusal { reason: redact_text(&refusal.reason), ..refusal.clone() })
+            .await
+    }
+}

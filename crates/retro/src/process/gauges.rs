@@ -1,0 +1,186 @@
+//! Updates the gauges at intervals, never while something is handled.
+//!
+//! The relay's process queries the database, since its role has the least to do; several relays report the same
+//! values. The lag of a consumer is queried by the process of its own role, since no other is permitted to. A gauge
+//! that could not be updated is hidden, so that nobody mistakes an old value for a current one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use retro_bus::{Bus, ConsumerLag, DurableConsumer};
+use retro_core::dead_letter::Code;
+use retro_core::time::Clock;
+use retro_meter::Counter;
+use retro_store::{DatabaseMetrics, MetricsStore};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+/// Time within which the database must answer; one that is slower has other problems than its metrics.
+const DATABASE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Label under which codes are counted that this version does not know: a newer one stored them.
+const UNKNOWN_CODE: &str = "unknown";
+
+/// Counters that are exported as 0 from the start, so that their first increment is visible as a step.
+const ZEROED_COUNTERS: [&Counter<0>; 6] = [
+    &retro_meter::TAKEOVERS,
+    &retro_meter::CLAIMS_FENCED,
+    &retro_meter::RELAY_FAILURES,
+    &retro_meter::INVESTIGATION_RETRIES,
+    &retro_meter::MEMORIES_PRESENTED,
+    &retro_meter::MEMORIES_READ,
+];
+
+/// Updates gauges at a fixed interval.
+#[derive(Clone)]
+pub(super) struct GaugeUpdater {
+    pub(super) interval: Duration,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) stop: CancellationToken,
+}
+
+impl GaugeUpdater {
+    /// Updates the gauges of the database until stopped.
+    pub(super) async fn update_database_gauges(self, store: Arc<dyn MetricsStore>) {
+        while self.wait_interval().await {
+            let answer = tokio::time::timeout(DATABASE_TIMEOUT, store.load_metrics()).await;
+            match answer.map_err(|_| "it did not answer in time".to_owned()) {
+                Ok(Ok(levels)) => {
+                    show_database_gauges(&levels, self.clock.now());
+                    retro_meter::METRIC_READS.add(1, ["database", "ok"]);
+                }
+                Ok(Err(problem)) => hide_database_gauges(&problem.to_string()),
+                Err(late) => hide_database_gauges(&late),
+            }
+        }
+    }
+
+    /// Updates the lag of a consumer until stopped.
+    pub(super) async fn update_lag(self, bus: Bus, durable: DurableConsumer) {
+        let name = durable.name;
+        while self.wait_interval().await {
+            match bus.measure_lag(durable).await {
+                Ok(lag) => {
+                    show_lag_gauges(name, lag, self.clock.now());
+                    retro_meter::METRIC_READS.add(1, ["broker", "ok"]);
+                }
+                Err(problem) => {
+                    // The readiness check logs that the broker is unavailable, so this is only logged at debug level.
+                    debug!(consumer = name, "the lag of {name} is unknown: {problem}");
+                    retro_meter::CONSUMER_LAG.clear([name]);
+                    retro_meter::CONSUMER_LAG_AGE.clear([name]);
+                    retro_meter::METRIC_READS.add(1, ["broker", "failed"]);
+                }
+            }
+        }
+    }
+
+    /// Updates the gauges of the process until stopped.
+    pub(super) async fn update_process_gauges(self) {
+        retro_meter::BUILD_INFO.set([env!("CARGO_PKG_VERSION")], 1.0);
+        for count in ZEROED_COUNTERS {
+            count.add(0, []);
+        }
+        while self.wait_interval().await {
+            match read_resident_bytes() {
+                Some(bytes) => retro_meter::PROCESS_MEMORY.set([], bytes),
+                None => retro_meter::PROCESS_MEMORY.clear([]),
+            }
+        }
+    }
+
+    /// Waits for the interval. Returns `false` once stopped.
+    async fn wait_interval(&self) -> bool {
+        tokio::select! {
+            () = self.stop.cancelled() => false,
+            () = tokio::time::sleep(self.interval) => true,
+        }
+    }
+}
+
+fn show_database_gauges(levels: &DatabaseMetrics, now: Timestamp) {
+    let age = |age_ms: Option<u64>| age_ms.unwrap_or(0) as f64 / 1000.0;
+    retro_meter::OUTBOX_UNSENT.set([], levels.outbox_unsent as f64);
+    retro_meter::OUTBOX_AGE.set([], age(levels.outbox_age_ms));
+    retro_meter::DEAD_LETTERS_OPEN.set_all(count_by_code(&levels.dead_letters_open));
+    retro_meter::DEAD_LETTERS_AGE.set([], age(levels.dead_letters_age_ms));
+    retro_meter::RETROSPECTIVES_OPEN.set([], levels.retrospectives_open as f64);
+    retro_meter::RETROSPECTIVES_AGE.set([], age(levels.retrospectives_age_ms));
+    retro_meter::TENTATIVE_AGE
+        .set([], levels.oldest_tentative.map_or(0.0, |since| seconds_between(since, now)));
+    retro_meter::INVESTIGATIONS_CLAIMABLE.set([], levels.claimable as f64);
+}
+
+/// Returns the count of every code, including those with none: an alert on the first dead letter needs the zero
+/// before it.
+fn count_by_code(letters: &BTreeMap<String, u64>) -> BTreeMap<[&'static str; 1], f64> {
+    let mut open: BTreeMap<_, _> = Code::ALL.iter().map(|code| ([code.as_str()], 0.0)).collect();
+    for (stored, count) in letters {
+        let known = Code::ALL.iter().map(|code| code.as_str()).find(|code| code == stored);
+        *open.entry([known.unwrap_or(UNKNOWN_CODE)]).or_default() += *count as f64;
+    }
+    open
+}
+
+fn hide_database_gauges(problem: &str) {
+    warn!("the gauges of the database could not be updated: {problem}");
+    let levels = [
+        &retro_meter::OUTBOX_UNSENT,
+        &retro_meter::OUTBOX_AGE,
+        &retro_meter::DEAD_LETTERS_AGE,
+        &retro_meter::RETROSPECTIVES_OPEN,
+        &retro_meter::RETROSPECTIVES_AGE,
+        &retro_meter::TENTATIVE_AGE,
+        &retro_meter::INVESTIGATIONS_CLAIMABLE,
+    ];
+    for level in levels {
+        level.clear([]);
+    }
+    retro_meter::DEAD_LETTERS_OPEN.set_all([]);
+    retro_meter::METRIC_READS.add(1, ["database", "failed"]);
+}
+
+fn show_lag_gauges(consumer: &'static str, lag: ConsumerLag, now: Timestamp) {
+    retro_meter::CONSUMER_LAG.set([consumer], lag.messages as f64);
+    retro_meter::CONSUMER_LAG_AGE
+        .set([consumer], lag.oldest.map_or(0.0, |since| seconds_between(since, now)));
+}
+
+/// Returns the seconds between two times, at least 0: they come from two clocks, which may differ.
+fn seconds_between(since: Timestamp, now: Timestamp) -> f64 {
+    now.duration_since(since).as_secs_f64().max(0.0)
+}
+
+/// Returns the resident memory in bytes; `None` where the kernel does not report it.
+fn read_resident_bytes() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_shown_and_unknown_codes_are_counted() {
+        let stored =
+            [("not_json".to_owned(), 2), ("of_tomorrow".to_owned(), 3), ("of_next_week".to_owned(), 1)];
+        let open = count_by_code(&stored.into());
+        assert_eq!(open.len(), Code::ALL.len() + 1);
+        assert_eq!((open[&["not_json"]], open[&["oversized"]], open[&[UNKNOWN_CODE]]), (2.0, 0.0, 4.0));
+    }
+
+    #[test]
+    fn an_age_between_two_clocks_is_never_negative() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        assert_eq!((seconds_between(at(10), at(12)), seconds_between(at(12), at(10))), (2.0, 0.0));
+    }
+
+    #[test]
+    fn the_resident_memory_is_read() {
+        assert!(read_resident_bytes().is_some_and(|bytes| bytes > 1024.0 * 1024.0));
+    }
+}

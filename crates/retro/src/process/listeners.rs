@@ -1,0 +1,247 @@
+//! Listeners of the process: HTTP for agents and operators, the bridge for GitHub, and health.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use retro_bus::{BodyStore, NatsIntakePublisher, Role};
+use retro_config::{Config, Secret};
+use retro_gateway::{Gateway, IngestService};
+use retro_github::{Bridge, Publishers, WebhookSecrets};
+use retro_http::{BodyBudget, BudgetBounds, Idempotency, Probes, TenantLimiter, serve_not_ready};
+use retro_operator::{
+    CancelService, EditService, ReplayService, SharedRedactFn, cancel_router, edit_router, replay_router,
+    requests_router,
+};
+use retro_redact::Redactor;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, warn};
+
+use super::{Process, RunningProcess};
+use crate::clock::SystemClock;
+use crate::operator_commands::OperatorCommands;
+
+/// Concurrent requests of operators, lists and exports included: enough for people, and few compared with the
+/// connections and cores that agents need.
+const OPERATOR_REQUESTS_MAX: usize = 32;
+/// Concurrent operator requests of one tenant.
+const TENANT_OPERATOR_REQUESTS_MAX: usize = 24;
+
+/// The listeners, opened before anything else, so that an address in use ends the start.
+pub(crate) struct Listeners {
+    /// Agents, operators and health; for the gateway.
+    http: Option<TcpListener>,
+    /// GitHub's webhooks; for the bridge.
+    bridge: Option<TcpListener>,
+    /// Health only; for any role.
+    health: Option<TcpListener>,
+}
+
+impl Listeners {
+    /// Opens the listeners that these roles need, and the health listener if configured. Fails when the bridge has no
+    /// secret.
+    pub(crate) async fn open(config: &Config, roles: &BTreeSet<Role>) -> anyhow::Result<Self> {
+        let http = match roles.contains(&Role::Gateway) {
+            true => Some(
+                retro_http::listen(config.http_listen)
+                    .await
+                    .context("the HTTP listener cannot start; choose another address with --http-listen")?,
+            ),
+            false => None,
+        };
+        let bridge = match roles.contains(&Role::Bridge) {
+            true => Some(listen_for_webhooks(config).await?),
+            false => None,
+        };
+        let health =
+            match config.health_listen {
+                Some(address) => Some(retro_http::listen_anywhere(address).await.context(
+                    "the health listener cannot start; choose another address with --health-listen",
+                )?),
+                None => None,
+            };
+        Ok(Self { http, bridge, health })
+    }
+
+    /// Returns the URL of the HTTP API, with the actual port.
+    pub(crate) fn http_url(&self) -> Option<String> {
+        listener_url(self.http.as_ref())
+    }
+
+    /// Returns the URL for GitHub's webhooks, with the actual port.
+    pub(crate) fn bridge_url(&self) -> Option<String> {
+        Some(format!("{}{}", listener_url(self.bridge.as_ref())?, retro_github::ROUTE))
+    }
+
+    /// Returns the URL of the health listener, with the actual port.
+    pub(crate) fn health_url(&self) -> Option<String> {
+        listener_url(self.health.as_ref())
+    }
+}
+
+impl Listeners {
+    /// Serves what works before the process can be assembled: health, context and memories. Every other HTTP route is
+    /// answered with 503 and what is missing. Ends with `stop`; the listeners stay open. Connections to the bridge
+    /// wait: GitHub shows a delivery that times out as failed, and it can be redelivered.
+    pub(crate) fn serve_not_ready(
+        &self,
+        gateway: &Gateway,
+        probes: &Probes,
+        stop: &CancellationToken,
+        served: &TaskTracker,
+    ) -> anyhow::Result<()> {
+        if let Some(http) = &self.http {
+            let api = retro_gateway::build_not_ready_router(gateway.clone(), probes.clone());
+            served.spawn(serve_not_ready(clone_listener(http)?, api, probes.ready.clone(), stop.clone()));
+        }
+        if let Some(health) = &self.health {
+            let (listener, probes, stop) = (clone_listener(health)?, probes.clone(), stop.clone());
+            served.spawn(async move {
+                if let Err(problem) = retro_http::serve_health(listener, probes, stop).await {
+                    error!("the health listener failed: {problem}");
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Returns another handle of the same listener, so that connections in its accept queue are not lost when one of the
+/// two is closed.
+fn clone_listener(listener: &TcpListener) -> anyhow::Result<TcpListener> {
+    let other = listener.as_fd().try_clone_to_owned().context("a listener cannot be shared")?;
+    Ok(TcpListener::from_std(std::net::TcpListener::from(other))?)
+}
+
+/// Opens the listener for GitHub's webhooks. Fails without a secret: no signature could be verified, and unsigned
+/// webhooks must not be accepted.
+async fn listen_for_webhooks(config: &Config) -> anyhow::Result<TcpListener> {
+    if !config.has_bridge_secret() {
+        bail!(
+            "the role bridge needs the secret of GitHub's webhooks: set github_secret or github_secret_file, \
+             or github_tenant_secrets if each tenant has its own"
+        );
+    }
+    let listener = retro_http::listen_anywhere(config.bridge_listen).await;
+    listener.context("the bridge cannot start; choose another address with bridge_listen")
+}
+
+fn listener_url(listener: Option<&TcpListener>) -> Option<String> {
+    let address: SocketAddr = listener?.local_addr().ok()?;
+    Some(format!("http://{address}"))
+}
+
+impl RunningProcess {
+    /// Serves all listeners from the first moment. HTTP ends with the stop; health is served until the returned token
+    /// is cancelled.
+    pub(super) fn serve_listeners(&self, doors: Listeners) -> CancellationToken {
+        let closed = CancellationToken::new();
+        if let Some(listener) = doors.http {
+            let store = &self.process.store;
+            // Loads the tokenizer's vocabulary, which only these routes need.
+            let gateway = self.build_gateway();
+            let redact: SharedRedactFn =
+                Arc::new(|text: &str| Redactor::shared().redact_text(text).into_owned());
+            let (policies, outbox) = (self.process.policies.clone(), self.outbox.clone());
+            let vectors = self.process.vectors.clone();
+            let hands =
+                Arc::new(OperatorCommands::new(store.clone(), policies.clone(), vectors, outbox.clone()));
+            let steering = CancelService::new(store.clone(), Arc::new(SystemClock));
+            let replays =
+                ReplayService::new(store.clone(), policies, Arc::new(SystemClock), outbox, redact.clone());
+            let replays = replays.with_dataref_hosts(self.process.dataref_hosts());
+            let mending = EditService::new(
+                store.clone(),
+                Arc::new(SystemClock),
+                self.process.dataref_hosts(),
+                redact.clone(),
+            );
+            let people = retro_operator::router(store.clone(), redact)
+                .merge(cancel_router(steering))
+                .merge(edit_router(mending))
+                .merge(replay_router(replays))
+                .merge(requests_router(hands))
+                .limit_in_flight(TenantLimiter::new(OPERATOR_REQUESTS_MAX, TENANT_OPERATOR_REQUESTS_MAX));
+            let idempotency = Idempotency::new(store.clone());
+            self.tasks.spawn(idempotency.clone().purge_expired(self.stop.clone()));
+            let ingest = self.build_ingest(idempotency);
+            let router = retro_gateway::build_router(gateway, ingest, self.build_probes()).merge(people);
+            let stop = self.stop.clone();
+            self.tasks.spawn(async move {
+                if let Err(problem) = retro_http::serve(listener, router, stop).await {
+                    error!("the HTTP listener failed: {problem}");
+                }
+            });
+        }
+        if let Some(listener) = doors.bridge {
+            let (router, stop) = (retro_github::router(self.build_bridge()), self.stop.clone());
+            self.tasks.spawn(async move {
+                if let Err(problem) = retro_http::serve_signed(listener, router, stop).await {
+                    error!("the bridge failed: {problem}");
+                }
+            });
+        }
+        if let Some(listener) = doors.health {
+            // Not among `tasks`, since it outlives their shutdown in order to report it.
+            let (probes, closed) = (self.build_probes(), closed.clone());
+            tokio::spawn(async move {
+                if let Err(problem) = retro_http::serve_health(listener, probes, closed).await {
+                    error!("the health listener failed: {problem}");
+                }
+            });
+        }
+        closed
+    }
+
+    fn build_gateway(&self) -> Gateway {
+        let Process { agents, policies, config, .. } = &self.process;
+        let gateway = Gateway::new(agents.clone(), policies.clone());
+        gateway.with_timeout(Duration::from_millis(config.context_timeout_ms))
+    }
+
+    fn build_bridge(&self) -> Bridge {
+        let Process { bus, config, .. } = &self.process;
+        let secrets = config.github_secrets();
+        let secrets = WebhookSecrets::new(&secrets.iter().map(Secret::expose).collect::<Vec<_>>());
+        let of_tenants = config.github_tenant_secrets();
+        let of_tenants = of_tenants.expect("invalid lines were rejected when the configuration was loaded");
+        let secrets = of_tenants
+            .iter()
+            .fold(secrets, |secrets, (tenant, secret)| secrets.with_tenant_secret(tenant, secret.expose()));
+        let tenants = config.github_tenants();
+        let tenants = tenants.expect("invalid entries were rejected when the configuration was loaded");
+        if tenants.is_empty() {
+            warn!(
+                "github_tenants is empty: every webhook is ignored, since no repository is mapped to a tenant"
+            );
+        }
+        let intake = Arc::new(NatsIntakePublisher::new(bus.clone()));
+        let outlets = Publishers { events: intake.clone(), runs: intake };
+        Bridge::new(secrets, tenants, outlets, Arc::new(SystemClock), mib_to_bytes(config.bridge_mib))
+    }
+
+    fn build_probes(&self) -> Probes {
+        Probes { ready: self.ready.ready_check(), metrics: self.process.metrics.clone() }
+    }
+
+    fn build_ingest(&self, idempotency: Idempotency) -> IngestService {
+        let Process { bus, config, .. } = &self.process;
+        let bounds = BudgetBounds {
+            bytes_max: mib_to_bytes(config.intake_mib),
+            owner_bytes_max: mib_to_bytes(config.intake_tenant_mib),
+        };
+        let (intake, objects) = (NatsIntakePublisher::new(bus.clone()), BodyStore::new(bus.clone()));
+        let budget = BodyBudget::new(bounds);
+        IngestService::new(Arc::new(intake), Arc::new(objects), Arc::new(SystemClock), budget, idempotency)
+            .with_dataref_hosts(self.process.dataref_hosts())
+    }
+}
+
+fn mib_to_bytes(mib: u32) -> u64 {
+    u64::from(mib) * 1024 * 1024
+}

@@ -1,0 +1,153 @@
+//! Checks continuously what the process lacks, reports it on `/readyz`, and logs it once per change.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use retro_bus::server::ServerState;
+use retro_bus::{Bus, BusError, Role, topology};
+use retro_http::{Readiness, ReadyCheck};
+use retro_store::{Store, StoreError};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::RunningProcess;
+
+/// Interval between two checks while something is missing, so that work starts soon after it is available.
+const NOT_READY_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval between two checks otherwise: a failure is known before a probe has asked twice, at the cost of a few
+/// small requests.
+const READY_INTERVAL: Duration = Duration::from_secs(2);
+/// Time within which the database must answer one small query.
+const DATABASE_TIMEOUT: Duration = Duration::from_secs(2);
+
+const STOPPING: &str = "the process is stopping";
+
+/// The reasons why the process is not ready; empty when it is. Clones share the state.
+#[derive(Debug, Clone)]
+pub(super) struct ReadinessState(Arc<watch::Sender<Vec<String>>>);
+
+/// Result of one check.
+#[derive(Debug, Default)]
+struct Missing {
+    reasons: Vec<String>,
+    /// The broker belongs to another database.
+    is_foreign: bool,
+}
+
+impl Default for ReadinessState {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(vec!["the process is starting".to_owned()])))
+    }
+}
+
+impl ReadinessState {
+    /// Waits until nothing is missing.
+    pub(super) async fn wait_until_ready(&self) {
+        // The sender is held by `self`, so the wait cannot fail: it ends only when nothing is missing.
+        let _ = self.0.subscribe().wait_for(Vec::is_empty).await;
+    }
+
+    /// Returns the callback behind `/readyz`.
+    pub(super) fn ready_check(&self) -> ReadyCheck {
+        let ready = self.clone();
+        Arc::new(move || match ready.0.borrow().as_slice() {
+            [] => Readiness::Ready,
+            missing => Readiness::NotReady(missing.join("; ")),
+        })
+    }
+
+    fn update_missing(&self, missing: Vec<String>) {
+        let told = missing.join("; ");
+        let changed = self.0.send_if_modified(|known| {
+            let changed = *known != missing;
+            *known = missing;
+            changed
+        });
+        match (changed, told.as_str()) {
+            (false, _) => {}
+            (true, "") => info!("ready: broker and database are available"),
+            (true, STOPPING) => info!("{STOPPING}"),
+            (true, told) => warn!("not ready: {told}"),
+        }
+    }
+}
+
+impl RunningProcess {
+    /// Starts the checks, which run until the stop.
+    pub(super) fn watch_readiness(&self) {
+        let (ready, stop) = (self.ready.clone(), self.stop.clone());
+        let foreign = self.is_foreign.clone();
+        let (watchdog, supervised) = (self.watchdog.clone(), self.process.supervised.clone());
+        let (bus, store, roles) =
+            (self.process.bus.clone(), self.process.store.clone(), self.process.roles.clone());
+        self.tasks.spawn(async move {
+            let looking = async {
+                loop {
+                    let Missing { reasons: mut missing, is_foreign } =
+                        check_dependencies(&bus, &*store, &roles).await;
+                    foreign.send_replace(is_foreign);
+                    missing.extend(watchdog.overdue());
+                    missing.extend(supervised.as_ref().and_then(describe_frozen_broker));
+                    let pause = if missing.is_empty() { READY_INTERVAL } else { NOT_READY_INTERVAL };
+                    ready.update_missing(missing);
+                    tokio::time::sleep(pause).await;
+                }
+            };
+            tokio::select! {
+                // Not ready while stopping, so that a load balancer sends no more requests.
+                () = stop.cancelled() => ready.update_missing(vec![STOPPING.to_owned()]),
+                () = looking => {}
+            }
+        });
+    }
+}
+
+/// Returns everything that is missing now.
+async fn check_dependencies(bus: &Bus, store: &dyn Store, roles: &BTreeSet<Role>) -> Missing {
+    // The owner of the broker can be compared only once this process knows its database, and nothing may work before
+    // that.
+    let first = if bus.has_database() { None } else { Some(check_database(bus, store).await) };
+    let (mut missing, database) = match first {
+        Some(known) => (check_broker(bus, roles).await, known),
+        None => tokio::join!(check_broker(bus, roles), check_database(bus, store)),
+    };
+    missing.reasons.extend(database);
+    missing
+}
+
+/// Returns why the supervised broker accepts nothing more, if it is frozen.
+fn describe_frozen_broker(broker: &watch::Receiver<ServerState>) -> Option<String> {
+    match &*broker.borrow() {
+        ServerState::WriteBlocked { problem, .. } => Some(problem.clone()),
+        ServerState::Healthy { .. } | ServerState::Down => None,
+    }
+}
+
+async fn check_broker(bus: &Bus, roles: &BTreeSet<Role>) -> Missing {
+    if let Some(problem) = bus.connection_problem() {
+        return Missing { reasons: vec![problem], is_foreign: false };
+    }
+    let roles: Vec<Role> = roles.iter().copied().collect();
+    let problems = topology::find_problems(bus, &roles).await;
+    Missing {
+        is_foreign: problems.iter().any(|one| matches!(one, BusError::OtherDatabase { .. })),
+        reasons: problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+async fn check_database(bus: &Bus, store: &dyn Store) -> Option<String> {
+    let asked = async {
+        let lacks = store.list_missing_migrations().await?;
+        if lacks.is_empty() && !bus.has_database() {
+            bus.set_database(&store.load_database_id().await?);
+        }
+        Ok::<_, StoreError>(lacks)
+    };
+    match tokio::time::timeout(DATABASE_TIMEOUT, asked).await {
+        Ok(Ok(lacks)) if lacks.is_empty() => None,
+        Ok(Ok(lacks)) => Some(format!("the database lacks {}; run `retro migrate`", lacks.join(", "))),
+        Ok(Err(problem)) => Some(problem.to_string()),
+        Err(_) => Some(format!("the database does not answer within {} s", DATABASE_TIMEOUT.as_secs())),
+    }
+}

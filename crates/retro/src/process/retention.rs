@@ -1,0 +1,178 @@
+//! Retention: at intervals the relay's process purges old details, stage by stage. Several relays share the work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use retro_config::Config;
+use retro_store::retention::RetentionStage;
+use retro_store::{RetentionStore, StoreError};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// Interval between two rounds: ages are in days, so ten minutes do not matter, and a round finds little.
+const ROUND_INTERVAL: Duration = Duration::from_secs(600);
+/// Rows purged in one transaction: it takes some ten milliseconds, so that a counter that waits for it does not
+/// notice.
+const ROWS_PER_CALL: u32 = 1000;
+/// Calls per stage in a round: a backlog of a million rows is purged within one round, and no stage starves the
+/// others.
+const CALLS_PER_STAGE: u32 = 1000;
+/// Pause between two calls: SQLite has a single writer, and most of the time this must not be it.
+const CALL_PAUSE: Duration = Duration::from_millis(20);
+/// Age at which attempts are purged, in seconds: a day. Retries follow within minutes; an older attempt belongs to a
+/// message that was handled in the end, or to a broker that was wiped and numbers its messages anew.
+const ATTEMPTS_S: u64 = DAY_S;
+const DAY_S: u64 = 24 * 3600;
+
+/// Age at which each kind of detail is purged, in days.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RetentionAges {
+    bodies_days: u32,
+    journals_days: u32,
+    runs_days: u32,
+    events_days: u32,
+    messages_days: u32,
+}
+
+impl RetentionAges {
+    pub(super) const fn from_config(config: &Config) -> Self {
+        Self {
+            bodies_days: config.retention_bodies_days,
+            journals_days: config.retention_journals_days,
+            runs_days: config.retention_runs_days,
+            events_days: config.retention_events_days,
+            messages_days: config.retention_messages_days,
+        }
+    }
+
+    /// Returns the age of a stage in seconds.
+    fn stage_age_s(self, stage: RetentionStage) -> u64 {
+        let days = match stage {
+            RetentionStage::Bodies => self.bodies_days,
+            RetentionStage::Journals => self.journals_days,
+            RetentionStage::Runs => self.runs_days,
+            RetentionStage::Events => self.events_days,
+            RetentionStage::Messages => self.messages_days,
+            RetentionStage::Attempts => return ATTEMPTS_S,
+        };
+        u64::from(days) * DAY_S
+    }
+}
+
+/// Purges every stage, round after round, until stopped. A stage that fails is left to the next round.
+pub(super) async fn run_retention(
+    store: Arc<dyn RetentionStore>,
+    ages: RetentionAges,
+    stop: CancellationToken,
+) {
+    loop {
+        for stage in RetentionStage::ALL {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                purged = purge_stage(&*store, stage, ages.stage_age_s(stage)) => log_purge(stage, purged),
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(ROUND_INTERVAL) => {}
+        }
+    }
+}
+
+fn log_purge(stage: RetentionStage, purged: Result<u64, StoreError>) {
+    let stage = stage.as_str();
+    match purged {
+        Ok(0) => {}
+        Ok(rows) => {
+            retro_meter::ROWS_PURGED.add(rows, [stage]);
+            info!(stage, rows, "purged {rows} rows of stage {stage}");
+        }
+        Err(problem) => warn!(stage, "stage {stage} could not be purged: {problem}"),
+    }
+}
+
+async fn purge_stage(
+    store: &dyn RetentionStore,
+    stage: RetentionStage,
+    age_s: u64,
+) -> Result<u64, StoreError> {
+    let mut rows = 0;
+    for _ in 0..CALLS_PER_STAGE {
+        let purged = store.purge_stage(stage, age_s, ROWS_PER_CALL).await?;
+        rows += purged.rows;
+        if !purged.has_more {
+            break;
+        }
+        tokio::time::sleep(CALL_PAUSE).await;
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    use async_trait::async_trait;
+    use retro_store::{PurgeResult, RetentionTotal};
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    /// A store with a number of purgeable rows per stage, whose bodies cannot be purged at all.
+    #[derive(Default)]
+    struct FakeStore {
+        waiting: Mutex<BTreeMap<RetentionStage, u64>>,
+        ages_s: Mutex<BTreeMap<RetentionStage, u64>>,
+        went_through: Notify,
+    }
+
+    #[async_trait]
+    impl RetentionStore for FakeStore {
+        async fn purge_stage(
+            &self,
+            stage: RetentionStage,
+            older_than_s: u64,
+            limit: u32,
+        ) -> retro_store::Result<PurgeResult> {
+            self.ages_s.lock().unwrap().insert(stage, older_than_s);
+            if stage == RetentionStage::Bodies {
+                return Err(StoreError::Unavailable("simulated failure".to_owned()));
+            }
+            if stage == RetentionStage::Attempts {
+                self.went_through.notify_one();
+            }
+            let mut waiting = self.waiting.lock().unwrap();
+            let left = waiting.entry(stage).or_default();
+            let rows = u64::from(limit).min(*left);
+            *left -= rows;
+            Ok(PurgeResult { rows, has_more: *left > 0 })
+        }
+
+        async fn list_retention_totals(&self) -> retro_store::Result<Vec<RetentionTotal>> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_round_purges_every_stage_even_if_one_fails() {
+        let shelf = Arc::new(FakeStore::default());
+        *shelf.waiting.lock().unwrap() =
+            [(RetentionStage::Events, 2500), (RetentionStage::Messages, 1)].into();
+        let ages = RetentionAges {
+            bodies_days: 1,
+            journals_days: 2,
+            runs_days: 3,
+            events_days: 4,
+            messages_days: 5,
+        };
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(run_retention(shelf.clone(), ages, stop.clone()));
+        shelf.went_through.notified().await;
+        stop.cancel();
+        running.await.unwrap();
+        assert!(shelf.waiting.lock().unwrap().values().all(|left| *left == 0), "every row was purged");
+        let days: Vec<u64> = shelf.ages_s.lock().unwrap().values().map(|seconds| seconds / DAY_S).collect();
+        assert_eq!(days, [1, 2, 3, 4, 5, 1], "each stage by its own age, attempts by a day");
+    }
+}

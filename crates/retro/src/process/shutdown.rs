@@ -1,0 +1,63 @@
+//! Signals and graceful shutdown.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::warn;
+
+use super::{RunningProcess, SHUTDOWN_MARGIN};
+use crate::commands::Exit;
+use crate::output;
+
+/// Longest wait for the last acknowledgements. They only save redeliveries; the inbox decides what was handled.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The signals that end the process. None is lost once this value exists.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(super) fn listen() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next signal.
+    pub(super) async fn next(&mut self) -> SignalKind {
+        tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+        }
+    }
+}
+
+impl RunningProcess {
+    /// Lets every task finish. A second signal ends the process at once. Fails when the tasks take longer than
+    /// `shutdown_grace_s` and [`SHUTDOWN_MARGIN`].
+    pub(super) async fn shut_down(self, signals: &mut Signals) -> anyhow::Result<Exit> {
+        output::print_notice("shutting down; a second signal exits at once");
+        self.stop.cancel();
+        // `wait` returns only for a closed tracker.
+        self.tasks.close();
+        let patience = Duration::from_secs(self.process.config.shutdown_grace_s) + SHUTDOWN_MARGIN;
+        let drained = async {
+            self.tasks.wait().await;
+            if let Err(problem) = self.process.bus.flush(FLUSH_TIMEOUT).await {
+                warn!(
+                    "shut down without the last acknowledgements; those messages will be redelivered: {problem}"
+                );
+            }
+        };
+        tokio::select! {
+            () = drained => Ok(Exit::Done),
+            again = signals.next() => Ok(Exit::Signalled(again)),
+            () = tokio::time::sleep(patience) => bail!(
+                "the shutdown did not finish within {} s; nothing is lost, another process or the next start \
+                 continues the work",
+                patience.as_secs()
+            ),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Prepares the backends of `retro up`: its broker, its migrated database, and the broker's streams.
+//!
+//! When the disk is full or Postgres is unavailable, the attempt is repeated until it succeeds, since agents ask for
+//! context and have to get an answer. Meanwhile `/readyz` says what is missing, `POST /v1/context` returns what can
+//! still be read from the database, or nothing and the reason, and every other route answers 503 with that reason.
+//! Any other failure is a mistake that waiting does not fix: it ends the start.
+
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use retro_bus::server::{NatsServer, ServerConfig};
+use retro_bus::{Bus, BusConfig, topology};
+use retro_config::Config;
+use retro_gateway::Gateway;
+use retro_http::{Probes, Readiness, Scrape};
+use retro_store::StoreError;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use crate::policies::PolicySource;
+use crate::process::Listeners;
+use crate::{data_folder, store};
+
+/// Interval between two attempts: short enough to go on soon after space was freed, and starting the broker every few
+/// seconds costs little.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// Free space that a start needs at least: the smallest migration and the broker's own files take more.
+const PROBE_BYTES: usize = 256 * 1024;
+
+/// A broker and a database that are ready for use.
+pub(super) struct Backends {
+    /// The supervised broker; `None` when an external one is configured.
+    pub(super) server: Option<NatsServer>,
+    pub(super) nats_url: String,
+    pub(super) bus: Bus,
+}
+
+/// Prepares broker and database, and serves meanwhile what can be served. Fails when waiting cannot help.
+pub(super) async fn prepare_backends(
+    config: &Config,
+    policies: &Arc<PolicySource>,
+    doors: &Listeners,
+    metrics: &Scrape,
+) -> anyhow::Result<Backends> {
+    let problem = match try_prepare(config).await {
+        Ok(ground) => return Ok(ground),
+        Err(problem) => find_wait_reason(config, problem)?,
+    };
+    let (stop, served) = (CancellationToken::new(), TaskTracker::new());
+    let (reason, reasons) = watch::channel(problem);
+    warn!("not ready: {}", *reason.borrow());
+    let gateway = Gateway::new(store::build_lazy_stores(config)?.agents, policies.clone());
+    let gateway = gateway.with_timeout(Duration::from_millis(config.context_timeout_ms));
+    let ready = Arc::new(move || Readiness::NotReady(reasons.borrow().clone()));
+    let probes = Probes { ready, metrics: metrics.clone() };
+    doors.serve_not_ready(&gateway, &probes, &stop, &served)?;
+    let ground = loop {
+        tokio::time::sleep(RETRY_INTERVAL).await;
+        match try_prepare(config).await {
+            Ok(ground) => break ground,
+            Err(problem) => {
+                let problem = find_wait_reason(config, problem)?;
+                if reason.send_if_modified(|told| std::mem::replace(told, problem) != *told) {
+                    warn!("not ready: {}", *reason.borrow());
+                }
+            }
+        }
+    };
+    info!("broker and database are available now");
+    stop.cancel();
+    served.close();
+    served.wait().await;
+    Ok(ground)
+}
+
+async fn try_prepare(config: &Config) -> anyhow::Result<Backends> {
+    // The database comes first: while it is unavailable, no broker should be started and stopped again and again.
+    store::migrate_database(config).await?;
+    let server = start_broker(config).await?;
+    let nats_url = match (&server, &config.nats_url) {
+        (Some(server), _) => server.url().to_owned(),
+        (None, Some(url)) => url.expose().to_owned(),
+        (None, None) => unreachable!("a broker is supervised if no address is configured"),
+    };
+    let bus = Bus::connect(BusConfig::new(&nats_url, "retro-up")).await?;
+    store::set_bus_database(config, &bus).await?;
+    let ack_wait = Duration::from_secs(config.ack_wait_s);
+    let made = match &server {
+        // No other process uses the broker in our own folder: whatever database it had before, it belongs to this one
+        // now.
+        Some(_) => topology::take_over(&bus, ack_wait).await,
+        None => topology::ensure_topology(&bus, ack_wait).await,
+    };
+    made.context("cannot set up the broker's streams")?;
+    Ok(Backends { server, nats_url, bus })
+}
+
+/// Starts a supervised nats-server unless an address is configured.
+async fn start_broker(config: &Config) -> anyhow::Result<Option<NatsServer>> {
+    if config.nats_url.is_some() {
+        return Ok(None);
+    }
+    let server = NatsServer::start(ServerConfig {
+        binary: config.nats_server.clone(),
+        data_dir: config.data_dir.join(data_folder::BROKER_FOLDER),
+        port: Some(config.nats_port).filter(|port| *port != 0),
+    })
+    .await?;
+    Ok(Some(server))
+}
+
+/// Describes what the process waits for, or returns the error when waiting cannot help.
+fn find_wait_reason(config: &Config, problem: anyhow::Error) -> anyhow::Result<String> {
+    if config.database_url.is_some()
+        && let Some(StoreError::Unavailable(away)) = problem.downcast_ref()
+    {
+        return Ok(format!("the database is not available: {away}"));
+    }
+    match probe_disk_space(&config.data_dir) {
+        Err(full) if is_disk_full(full.kind()) => Ok(format!(
+            "the disk of {} has no room ({problem:#}); free some space, and the process continues by itself",
+            config.data_dir.display()
+        )),
+        _ => Err(problem),
+    }
+}
+
+const fn is_disk_full(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+/// Checks that a file of [`PROBE_BYTES`] can be written. The file is really written, since the free space that a disk
+/// reports may be reserved for others.
+fn probe_disk_space(folder: &Path) -> std::io::Result<()> {
+    let path = folder.join("room.probe");
+    let written = std::fs::File::create(&path).and_then(|mut file| {
+        file.write_all(&vec![0; PROBE_BYTES])?;
+        file.sync_all()
+    });
+    // A probe that could not be created leaves nothing to remove.
+    let _ = std::fs::remove_file(&path);
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use retro_config::Secret;
+
+    use super::*;
+
+    #[test]
+    fn only_a_full_disk_and_an_unavailable_database_are_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config { data_dir: folder.path().to_owned(), ..Config::default() };
+        let mistake = || anyhow::anyhow!("no nats-server was found");
+        assert!(find_wait_reason(&config, mistake()).is_err(), "the disk is not full");
+        let away = || anyhow::Error::new(StoreError::Unavailable("refused".to_owned()));
+        assert!(find_wait_reason(&config, away()).is_err(), "a file that cannot be opened is a mistake");
+        config.database_url = Some(Secret::new("postgres://nowhere/retro"));
+        assert_eq!(find_wait_reason(&config, away()).unwrap(), "the database is not available: refused");
+        assert!(find_wait_reason(&config, mistake()).is_err());
+        assert!(is_disk_full(ErrorKind::StorageFull) && !is_disk_full(ErrorKind::PermissionDenied));
+    }
+}

@@ -1,0 +1,70 @@
+//! `composed-settings`: one step with a dozen tools that each need an extra argument. More memories become
+//! eligible than a prompt has places for, so newcomers get two of the places.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::{RUNS_PER_WINDOW, finish_window};
+use crate::demo::agent::AgentRun;
+use crate::instance::Instance;
+
+const WORKFLOW: &str = "composed-settings";
+const WINDOWS: u64 = 6;
+/// Tools, each with the argument it needs.
+const TOOLS: [(&str, &str); 12] = [
+    ("set_dns", "zone"),
+    ("set_tls", "issuer"),
+    ("set_quota", "unit"),
+    ("set_owner", "team"),
+    ("set_alerts", "severity"),
+    ("set_backup", "retention_days"),
+    ("set_cache", "ttl_s"),
+    ("set_limits", "burst"),
+    ("set_logging", "sink"),
+    ("set_network", "subnet"),
+    ("set_schedule", "timezone"),
+    ("set_storage", "class"),
+];
+/// Tools used by one run.
+const TOOLS_PER_RUN: usize = 3;
+
+/// Runs every window and returns the number of events sent.
+pub(super) async fn run_settings_workflow(retro: &Instance, folder: &Path) -> Result<u64> {
+    println!("   {WORKFLOW}");
+    for act in 1..=WINDOWS {
+        let mut events = Vec::new();
+        for number in 0..RUNS_PER_WINDOW {
+            let run = AgentRun::new(
+                retro,
+                WORKFLOW,
+                format!("settings-{:03}", (act - 1) * RUNS_PER_WINDOW + number + 1),
+            );
+            events.push(simulate_run(run, number).await?);
+        }
+        let title = "each run uses three of twelve tools, and each tool needs one extra argument";
+        finish_window(retro, folder, WORKFLOW, act, title, &events).await?;
+    }
+    Ok(WINDOWS * RUNS_PER_WINDOW)
+}
+
+/// Simulates one run. The agent follows its memories about a tool, and finds out by itself what no memory
+/// says.
+async fn simulate_run(mut run: AgentRun<'_>, number: u64) -> Result<serde_json::Value> {
+    let advice = run.enter_step("configure", "Configure the service.").await?;
+    let first = usize::try_from(number)? * TOOLS_PER_RUN;
+    for at in first..first + TOOLS_PER_RUN {
+        let (tool, wanted) = TOOLS[at % TOOLS.len()];
+        if !advice.advises_tool(tool) {
+            run.record_call(
+                "configure",
+                tool,
+                &json!({"service": "checkout"}),
+                &format!("Error: '{wanted}' is required"),
+            );
+        }
+        run.record_call("configure", tool, &json!({"service": "checkout", wanted: "as agreed"}), "done");
+    }
+    Ok(run.into_event())
+}
