@@ -34,7 +34,7 @@ pub fn read_document(path: &Path) -> Result<String, Problems> {
 /// Returns the entries of the file in the order of their lines, with tables expanded down to `depth`. Fails with the
 /// line when the text is not TOML.
 pub fn parse_entries(path: &Path, text: &str, depth: usize) -> Result<Vec<TomlEntry>, Problems> {
-    let told = |error: toml::de::Error| {
+    let to_problem = |error: toml::de::Error| {
         // Only the message is used: the full error quotes the line, which may contain a secret.
         let line = error.span().map_or(1, |span| line_of(text, span.start));
         Problems::from_sentence(format!(
@@ -43,8 +43,8 @@ pub fn parse_entries(path: &Path, text: &str, depth: usize) -> Result<Vec<TomlEn
             error.message().replace('\n', ", ")
         ))
     };
-    let spans = DeTable::parse(text).map_err(told)?;
-    let values: Table = text.parse().map_err(told)?;
+    let spans = DeTable::parse(text).map_err(to_problem)?;
+    let values: Table = text.parse().map_err(to_problem)?;
     let mut entries = Vec::new();
     collect_entries(text, spans.get_ref(), &values, depth, &mut Vec::new(), &mut entries);
     entries.sort_by_key(|entry| entry.line);

@@ -139,17 +139,20 @@ mod tests {
 
     #[test]
     fn missing_or_wrong_values_are_reported_by_key() {
-        let told = |config: Config| config.embedder().unwrap_err().0;
-        assert_eq!(told(Config { embedder_model: None, ..endpoint() }), "embedder_model");
-        assert_eq!(told(Config { embedder_dimensions: 0, ..endpoint() }), "embedder_dimensions");
-        assert_eq!(told(Config { embedder_scale: None, ..endpoint() }), "embedder_scale");
-        assert_eq!(told(Config { embedder_url: Some("ftp://x".into()), ..endpoint() }), "embedder_url");
-        assert_eq!(told(Config { embedder_url: Some("http://a:b@x".into()), ..endpoint() }), "embedder_url");
-        assert_eq!(told(Config { embedder_url: None, ..endpoint() }), "embedder_model");
-        assert_eq!(told(Config { embedder_dir: Some("x".into()), ..endpoint() }), "embedder_url");
+        let wrong_key = |config: Config| config.embedder().unwrap_err().0;
+        assert_eq!(wrong_key(Config { embedder_model: None, ..endpoint() }), "embedder_model");
+        assert_eq!(wrong_key(Config { embedder_dimensions: 0, ..endpoint() }), "embedder_dimensions");
+        assert_eq!(wrong_key(Config { embedder_scale: None, ..endpoint() }), "embedder_scale");
+        assert_eq!(wrong_key(Config { embedder_url: Some("ftp://x".into()), ..endpoint() }), "embedder_url");
+        assert_eq!(
+            wrong_key(Config { embedder_url: Some("http://a:b@x".into()), ..endpoint() }),
+            "embedder_url"
+        );
+        assert_eq!(wrong_key(Config { embedder_url: None, ..endpoint() }), "embedder_model");
+        assert_eq!(wrong_key(Config { embedder_dir: Some("x".into()), ..endpoint() }), "embedder_url");
         for wrong in ["", "1, 2", "1, 2, 3, 4", "700, 600, 500", "a, b, c"] {
             assert_eq!(
-                told(Config { embedder_scale: Some(wrong.into()), ..endpoint() }),
+                wrong_key(Config { embedder_scale: Some(wrong.into()), ..endpoint() }),
                 "embedder_scale",
                 "{wrong}"
             );

@@ -95,7 +95,7 @@ impl PolicySet {
     /// Describes the differences from an earlier policy set, such as `threshold_runs 10 -> 20`, with the
     /// workflow's name where only that workflow is concerned.
     pub fn describe_changes_since(&self, earlier: &Self) -> Vec<String> {
-        let mut told = describe_differences("", &earlier.common.policy, &self.common.policy);
+        let mut changes = describe_differences("", &earlier.common.policy, &self.common.policy);
         let names = self
             .workflows
             .keys()
@@ -103,9 +103,9 @@ impl PolicySet {
         for name in names {
             let of = |book: &Self| book.workflows.get(name).unwrap_or(&book.common).policy.clone();
             let own = describe_differences(&format!("workflow {name}: "), &of(earlier), &of(self));
-            told.extend(own);
+            changes.extend(own);
         }
-        told
+        changes
     }
 
     fn effective_policy(&self, workflow: &Workflow) -> &EffectivePolicy {
@@ -193,10 +193,10 @@ impl PolicyReader {
             .collect();
         for effective in [&common].into_iter().chain(workflows.values()) {
             for error in effective.policy.validate().err().unwrap_or_default() {
-                let told = format!("{}{error}", self.format_place(effective, &error));
+                let changes = format!("{}{error}", self.format_place(effective, &error));
                 // A mistake in a common value is reported once, not for each workflow.
-                if !self.problems.contains(&told) {
-                    self.problems.push(told);
+                if !self.problems.contains(&changes) {
+                    self.problems.push(changes);
                 }
             }
         }

@@ -44,11 +44,11 @@ impl PolicySource {
     pub fn load(pipelines: Option<&Path>) -> Result<Self, Problems> {
         let path = pipelines.map(|folder| folder.join(POLICY_FILE));
         let text = path.as_deref().map_or(Ok(String::new()), document::read_document)?;
-        let edition = match &path {
+        let policy_set = match &path {
             Some(path) => PolicySet::parse(path, &text)?,
             None => PolicySet::default(),
         };
-        Ok(Self { path, current: RwLock::new(edition), last_read: Mutex::new(Ok(text)) })
+        Ok(Self { path, current: RwLock::new(policy_set), last_read: Mutex::new(Ok(text)) })
     }
 
     /// Returns `true` when there is a file that could change.
@@ -67,10 +67,10 @@ impl PolicySource {
         // Remembered before parsing, so that an invalid file is reported once and not at every check.
         seen.clone_from(&found);
         match found.and_then(|text| PolicySet::parse(path, &text)) {
-            Ok(edition) => {
+            Ok(policy_set) => {
                 let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-                let changed = edition.describe_changes_since(&current);
-                *current = edition;
+                let changed = policy_set.describe_changes_since(&current);
+                *current = policy_set;
                 ReloadResult::Changed(changed)
             }
             Err(problems) => ReloadResult::Refused(problems),

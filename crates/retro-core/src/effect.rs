@@ -269,9 +269,9 @@ fn wilson_interval(share: f64, n: f64) -> (f64, f64) {
 
 /// Returns Student's 0.95 quantile by Fisher's expansion in the degrees of freedom (Abramowitz and Stegun 26.7.5, two
 /// terms). The error is below 0.002 from nine degrees of freedom on.
-fn student_quantile(freedom: f64) -> f64 {
+fn student_quantile(degrees: f64) -> f64 {
     let (z3, z5) = (Z.powi(3), Z.powi(5));
-    Z + (z3 + Z) / (4.0 * freedom) + (5.0 * z5 + 16.0 * z3 + 3.0 * Z) / (96.0 * freedom * freedom)
+    Z + (z3 + Z) / (4.0 * degrees) + (5.0 * z5 + 16.0 * z3 + 3.0 * Z) / (96.0 * degrees * degrees)
 }
 
 impl Estimate {

@@ -241,8 +241,8 @@ impl ReviewBatchId {
 
 impl ReplayId {
     /// Returns the id of the replay with this number of a dead letter, from 1.
-    pub fn of_dead_letter(letter: DeadLetterId, number: u32) -> Self {
-        Self(derive_uuid("replay", &[&letter.to_string(), &number.to_string()]))
+    pub fn of_dead_letter(dead_letter: DeadLetterId, number: u32) -> Self {
+        Self(derive_uuid("replay", &[&dead_letter.to_string(), &number.to_string()]))
     }
 }
 
@@ -250,12 +250,15 @@ impl ReplayBatchId {
     /// Returns the id of a batch of replays of these dead letters with this attribution.
     pub fn of_dead_letters<'a>(
         tenant: &Tenant,
-        act: &Attribution,
-        letters: impl Iterator<Item = &'a DeadLetterId>,
+        attribution: &Attribution,
+        dead_letters: impl Iterator<Item = &'a DeadLetterId>,
     ) -> Self {
-        let letters: Vec<String> = letters.map(ToString::to_string).collect();
-        let at = act.at.to_string();
-        Self(derive_uuid("replay_batch", &[tenant.as_str(), &act.by, &act.reason, &at, &letters.join(",")]))
+        let dead_letters: Vec<String> = dead_letters.map(ToString::to_string).collect();
+        let at = attribution.at.to_string();
+        Self(derive_uuid(
+            "replay_batch",
+            &[tenant.as_str(), &attribution.by, &attribution.reason, &at, &dead_letters.join(",")],
+        ))
     }
 }
 

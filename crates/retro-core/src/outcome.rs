@@ -122,10 +122,10 @@ impl PullRequestFacts {
         }
         // The tuple compares the time first, then open (`true`) before closed, so the order of events does not matter.
         self.heard = self.heard.max(other.heard);
-        for (id, said) in &other.reviews {
+        for (id, review) in &other.reviews {
             let known = self.reviews.entry(*id).or_default();
-            known.verdict = known.verdict.max(said.verdict);
-            known.dismissed |= said.dismissed;
+            known.verdict = known.verdict.max(review.verdict);
+            known.dismissed |= review.dismissed;
         }
         while self.reviews.len() > REVIEWS_KEPT_MAX {
             self.reviews.pop_last();
@@ -300,9 +300,10 @@ pub fn list_memory_applications(report: &Report) -> Vec<MemoryApplication> {
     if report.asked.is_some() || report.ended != RetrospectiveState::Closed {
         return Vec::new();
     }
-    let acted = |one: &crate::finding::VerdictRecord| one.verdict <= crate::finding::MemoryVerdict::Applied;
+    let was_applied =
+        |one: &crate::finding::VerdictRecord| one.verdict <= crate::finding::MemoryVerdict::Applied;
     let of = report.investigations.iter().flat_map(|one| {
-        one.verdicts.iter().filter(|said| acted(said)).map(|said| (one.run.clone(), said.memory))
+        one.verdicts.iter().filter(|said| was_applied(said)).map(|said| (one.run.clone(), said.memory))
     });
     let all: BTreeSet<(RunId, MemoryId)> = of.collect();
     all.into_iter().map(|(run, memory)| MemoryApplication { run, memory }).collect()

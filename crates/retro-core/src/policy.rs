@@ -231,15 +231,15 @@ impl Policy {
             // Below the injection weight, a confirmed memory would begin in limbo and never be presented.
             ("confirmed_weight", self.confirmed_weight.into(), weight_min, 1000, "inject_weight_min"),
         ];
-        let odd = |(_, value, low, high, _): &(_, i64, i64, i64, _)| !(low..=high).contains(&value);
-        let told = |(key, value, low, high, other): (&str, _, _, _, _)| PolicyError {
+        let violates = |(_, value, low, high, _): &(_, i64, i64, i64, _)| !(low..=high).contains(&value);
+        let to_error = |(key, value, low, high, other): (&str, _, _, _, _)| PolicyError {
             key: key.to_owned(),
             value,
             low,
             high,
             because_of: Some(other),
         };
-        rules.into_iter().filter(odd).map(told).collect()
+        rules.into_iter().filter(violates).map(to_error).collect()
     }
 
     /// Returns the SHA-256 of the policy in canonical JSON. Two policies are equal if and only if their hashes are.

@@ -226,9 +226,9 @@ pub fn decide_batch_action(
         return if under_way == 0 { BatchAction::Done } else { BatchAction::Wait };
     }
     // Nothing but the canary is released until all of it was handled.
-    let room = if handled < first { first.saturating_sub(sent + under_way) } else { waiting };
-    let room = room.min(waiting).min(BATCH_IN_FLIGHT_MAX.saturating_sub(under_way));
-    match room.min(count_due(pace, due, now)) {
+    let free_slots = if handled < first { first.saturating_sub(sent + under_way) } else { waiting };
+    let free_slots = free_slots.min(waiting).min(BATCH_IN_FLIGHT_MAX.saturating_sub(under_way));
+    match free_slots.min(count_due(pace, due, now)) {
         0 => BatchAction::Wait,
         letters => BatchAction::Release(letters),
     }

@@ -200,7 +200,7 @@ pub(crate) struct ReportInputs<'a> {
 /// Builds the report.
 pub(crate) fn build_report(inputs: ReportInputs<'_>) -> Report {
     let ReportInputs { retrospective, sample, window, investigations, applied, .. } = inputs;
-    let looked_at = |run: &&WindowRun| investigations.iter().any(|one| one.ordinal == run.ordinal);
+    let is_investigated = |run: &&WindowRun| investigations.iter().any(|one| one.ordinal == run.ordinal);
     let sampled =
         investigations.iter().filter_map(|one| window.iter().find(|run| run.ordinal == one.ordinal));
     let timing = |at: usize| inputs.timings.get(at).copied().unwrap_or_default();
@@ -215,7 +215,7 @@ pub(crate) fn build_report(inputs: ReportInputs<'_>) -> Report {
         last: retrospective.last,
         sample: sample.clone(),
         sampled: sampled.cloned().collect(),
-        unsampled: window.iter().filter(|run| !looked_at(run)).cloned().collect(),
+        unsampled: window.iter().filter(|run| !is_investigated(run)).cloned().collect(),
         // The runs of a manual retrospective were named and not drawn.
         power: match retrospective.asked {
             None => sampling_power(retrospective.window_runs(), sample.size),
@@ -256,10 +256,10 @@ fn collect_investigated_runs(inputs: ReportInputs<'_>) -> Vec<InvestigatedRun> {
 }
 
 fn report_investigation(one: &Investigation, timing: InvestigationTiming) -> ReportedInvestigation {
-    let looked =
+    let answer =
         one.result.as_ref().and_then(|result| result.checked_answer()).map(|(checked, _)| checked.clone());
     let CheckedAnswer { findings, verdicts, fault, transients, contradictions: _, dropped } =
-        looked.unwrap_or_default();
+        answer.unwrap_or_default();
     ReportedInvestigation {
         number: one.number,
         ordinal: one.ordinal,

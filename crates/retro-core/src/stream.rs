@@ -72,8 +72,8 @@ pub enum StreamVerdict {
 /// A stream is another one when its creation time differs, when it ends earlier than before, or when the message at
 /// its former end was stored at another time. The last case is a broker that was restored from an older copy and has
 /// grown since.
-pub fn judge_observation(stored: Option<&KnownStream>, sight: &StreamObservation) -> StreamVerdict {
-    let (stored, before) = match (stored, &sight.known_before) {
+pub fn judge_observation(stored: Option<&KnownStream>, observation: &StreamObservation) -> StreamVerdict {
+    let (stored, before) = match (stored, &observation.known_before) {
         (None, None) => return StreamVerdict::FirstSeen,
         (Some(stored), Some(before)) => (stored, before),
         (Some(_), None) | (None, Some(_)) => return StreamVerdict::Stale,
@@ -82,11 +82,11 @@ pub fn judge_observation(stored: Option<&KnownStream>, sight: &StreamObservation
     if (stored.number, stored.suspected) != (before.number, before.suspected) {
         return StreamVerdict::Stale;
     }
-    match (sight.shows_another(before), before.suspected) {
+    match (observation.shows_another(before), before.suspected) {
         (true, None) => StreamVerdict::Suspected,
         (true, Some(_)) => StreamVerdict::Replaced,
         // The same race in the other direction: an older answer must not undo what a faster process has stored.
-        (false, _) if sight.last < stored.seen_to => StreamVerdict::Stale,
+        (false, _) if observation.last < stored.seen_to => StreamVerdict::Stale,
         (false, _) => StreamVerdict::Recognized,
     }
 }
@@ -124,15 +124,15 @@ impl StreamObservation {
 impl KnownStream {
     /// Returns the row after an observation that recognised the stream. No sequence decreases.
     #[must_use]
-    pub fn advance(&self, sight: &StreamObservation) -> Self {
-        let kept = || self.anchor.clone().filter(|_| sight.last == self.seen_to);
+    pub fn advance(&self, observation: &StreamObservation) -> Self {
+        let kept = || self.anchor.clone().filter(|_| observation.last == self.seen_to);
         Self {
             number: self.number,
             created: self.created.clone(),
-            first: self.first.max(sight.first),
-            seen_to: self.seen_to.max(sight.last),
-            anchor: sight.anchor.clone().or_else(kept),
-            handled_to: self.handled_to.max(sight.handled),
+            first: self.first.max(observation.first),
+            seen_to: self.seen_to.max(observation.last),
+            anchor: observation.anchor.clone().or_else(kept),
+            handled_to: self.handled_to.max(observation.handled),
             suspected: None,
         }
     }

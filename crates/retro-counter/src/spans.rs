@@ -18,8 +18,8 @@ impl BatchSpans {
     /// Begins the spans and sets the trace context that each run continues. At most [`LINKS_MAX`] runs of a batch get a
     /// span; the others continue the context that they came with.
     pub(crate) fn begin(batch: &[Delivery], read: &mut [Result<IncomingRun, Rejection>]) -> Self {
-        let whole = retro_trace::start_batch_span(batch.len(), "counter", subject::RUN_COMPLETED);
-        let whole_trace = whole.trace_context();
+        let batch_span = retro_trace::start_batch_span(batch.len(), "counter", subject::RUN_COMPLETED);
+        let batch_trace = batch_span.trace_context();
         let mut runs: Vec<Option<Span>> = Vec::with_capacity(batch.len());
         let mut begun = 0;
         for (delivery, run) in batch.iter().zip(read) {
@@ -29,18 +29,18 @@ impl BatchSpans {
             };
             let work =
                 run.trace.as_ref().filter(|trace| trace.is_sampled() && begun < LINKS_MAX).map(|trace| {
-                    whole.add_link(trace, "message");
+                    batch_span.add_link(trace, "message");
                     let work =
                         begin_run_span(run, SpanParent::from_trace(Some(trace), delivery.is_repeated()));
-                    whole_trace.iter().for_each(|whole| work.add_link(whole, "batch"));
+                    batch_trace.iter().for_each(|batch_span| work.add_link(batch_span, "batch"));
                     work
                 });
             begun += usize::from(work.is_some());
             let own = work.as_ref().and_then(Span::trace_context);
-            run.trace = own.or_else(|| run.trace.take()).or_else(|| whole_trace.clone());
+            run.trace = own.or_else(|| run.trace.take()).or_else(|| batch_trace.clone());
             runs.push(work);
         }
-        Self { batch: whole, runs }
+        Self { batch: batch_span, runs }
     }
 
     /// Ends the span of the run at this index with its outcome.

@@ -52,13 +52,13 @@ impl CircuitBreaker {
     /// Returns whether a call is allowed. Of all callers after a waiting time, one gets a probe.
     pub(crate) fn request_permission(&self, now: Instant) -> CallPermission {
         let mut state = self.lock_state();
-        let Some(left_alone) = &mut state.open else { return CallPermission::Allowed };
-        let left = left_alone.until.saturating_duration_since(now);
-        if !left.is_zero() {
-            return CallPermission::Denied(left);
+        let Some(circuit) = &mut state.open else { return CallPermission::Allowed };
+        let remaining = circuit.until.saturating_duration_since(now);
+        if !remaining.is_zero() {
+            return CallPermission::Denied(remaining);
         }
         // Set before the probe reports back, so that a cancelled probe cannot keep the circuit open forever.
-        left_alone.until = now + left_alone.wait;
+        circuit.until = now + circuit.wait;
         CallPermission::Probe
     }
 
@@ -74,7 +74,7 @@ impl CircuitBreaker {
         state.failures = state.failures.saturating_add(1);
         let wait = match (turn, state.open) {
             (CallPermission::Allowed, None) if state.failures >= FAILURES_MAX => FIRST_WAIT,
-            (CallPermission::Probe, Some(left_alone)) => (left_alone.wait * 2).min(LONGEST_WAIT),
+            (CallPermission::Probe, Some(circuit)) => (circuit.wait * 2).min(LONGEST_WAIT),
             _ => return None,
         };
         state.open = Some(OpenCircuit { until: now + wait, wait });

@@ -121,10 +121,10 @@ impl DirectoryEmbedder {
 
 fn encode_texts(model: &StaticModel, texts: &[String]) -> Result<Vec<Vec<i32>>, EmbeddingSourceError> {
     let made = model.encode_with_args(texts, Some(TOKENS_MAX), TEXTS_MAX);
-    let whole = |vector: &Vec<f32>| to_integers(&vector.iter().map(|x| f64::from(*x)).collect::<Vec<_>>());
+    let convert = |vector: &Vec<f32>| to_integers(&vector.iter().map(|x| f64::from(*x)).collect::<Vec<_>>());
     made.iter()
         .map(|vector| {
-            whole(vector).ok_or_else(|| {
+            convert(vector).ok_or_else(|| {
                 EmbeddingSourceError::Failed("the weights produce a component that is not finite".to_owned())
             })
         })

@@ -148,20 +148,20 @@ impl EndpointEmbedder {
         texts: &[String],
         turn: CallPermission,
     ) -> Result<Vec<Vec<i32>>, CallError> {
-        let whole = tokio::time::timeout(self.bounds.total_timeout, self.embed_batches(texts, turn)).await;
+        let result = tokio::time::timeout(self.bounds.total_timeout, self.embed_batches(texts, turn)).await;
         let late = || {
             CallError::transient(format!(
                 "no complete response within {} ms",
                 self.bounds.total_timeout.as_millis()
             ))
         };
-        whole.unwrap_or_else(|_| Err(late()))
+        result.unwrap_or_else(|_| Err(late()))
     }
 
     /// Reports the result of a call to the circuit breaker, and logs when that opens or closes the circuit.
-    fn record_outcome(&self, turn: CallPermission, refused: Option<&CallError>) {
+    fn record_outcome(&self, turn: CallPermission, error: Option<&CallError>) {
         let (embedder, host) = (&self.name, self.host());
-        let Some(refused) = refused.filter(|refused| refused.fault != FaultKind::Input) else {
+        let Some(error) = error.filter(|error| error.fault != FaultKind::Input) else {
             if self.breaker.record_success() {
                 info!(embedder, "the embedder at {host} is available again");
             }
@@ -170,7 +170,7 @@ impl EndpointEmbedder {
         };
         let Some(wait) = self.breaker.record_failure(turn, Instant::now()) else { return };
         retro_meter::EMBEDDER_CIRCUIT_OPEN.set([], wait.as_secs_f64());
-        let (wait_s, problem) = (wait.as_secs(), &refused.problem);
+        let (wait_s, problem) = (wait.as_secs(), &error.problem);
         if turn == CallPermission::Allowed {
             warn!(
                 embedder,
@@ -310,12 +310,12 @@ impl EmbeddingSource for EndpointEmbedder {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, EmbeddingSourceError> {
         let host = self.host();
         let turn = self.breaker.request_permission(Instant::now());
-        if let CallPermission::Denied(left) = turn {
-            let told = format!(
+        if let CallPermission::Denied(remaining) = turn {
+            let message = format!(
                 "the embedder at {host} failed repeatedly and is not called for another {} s",
-                left.as_secs().max(1)
+                remaining.as_secs().max(1)
             );
-            return Err(EmbeddingSourceError::CircuitOpen(told));
+            return Err(EmbeddingSourceError::CircuitOpen(message));
         }
         let made = self.embed_in_time(texts, turn).await;
         self.record_outcome(turn, made.as_ref().err());

@@ -41,10 +41,10 @@ pub(crate) fn cross_point(label: Label, side: Side) {
     }
 }
 
-fn is_triggered(armed: &OnceLock<Option<TriggerSource>>, name: &str, label: Label, side: Side) -> bool {
-    match armed.get_or_init(|| read_variable(name).map(|text| TriggerSource::parse_source(name, &text))) {
+fn is_triggered(source: &OnceLock<Option<TriggerSource>>, name: &str, label: Label, side: Side) -> bool {
+    match source.get_or_init(|| read_variable(name).map(|text| TriggerSource::parse_source(name, &text))) {
         None => false,
-        Some(TriggerSource::Variable(moment)) => moment.is_at(label, side),
+        Some(TriggerSource::Variable(trigger)) => trigger.is_at(label, side),
         Some(TriggerSource::File(file)) => {
             // Read at each crossing, so that a test can arm a running process. Each read starts a new
             // count, so a file triggers at the next crossing and can name no later one.
@@ -73,13 +73,13 @@ struct PoisonRule {
 /// limit only address space is used.
 const HOG_BYTES: usize = 64 * 1024 * 1024;
 
-pub(crate) fn apply_poison(who: &str, what: &[u8]) {
+pub(crate) fn apply_poison(who: &str, payload: &[u8]) {
     static POISONED: OnceLock<Vec<PoisonRule>> = OnceLock::new();
     let all = POISONED.get_or_init(|| {
         let text = read_variable("FAULT_POISON").unwrap_or_default();
-        text.split(',').filter(|one| !one.is_empty()).map(PoisonRule::parse_rule).collect()
+        text.split(',').filter(|rule| !rule.is_empty()).map(PoisonRule::parse_rule).collect()
     });
-    match all.iter().find(|one| one.handler == who && one.is_in(what)).map(|one| one.poison) {
+    match all.iter().find(|rule| rule.handler == who && rule.is_in(payload)).map(|rule| rule.poison) {
         None => {}
         Some(Poison::Panic) => panic!("a test poisoned this message"),
         Some(Poison::Abort) => std::process::abort(),
@@ -96,18 +96,18 @@ pub(crate) fn apply_poison(who: &str, what: &[u8]) {
 impl PoisonRule {
     /// Parses `handler:poison:text`; the text must not contain a comma. Panics on anything else, because a test
     /// that misspells its fault must fail.
-    fn parse_rule(one: &str) -> Self {
-        let mut parts = one.splitn(3, ':');
+    fn parse_rule(rule: &str) -> Self {
+        let mut parts = rule.splitn(3, ':');
         let mut part = || parts.next().filter(|part| !part.is_empty());
         let (Some(who), Some(poison), Some(text)) = (part(), part(), part()) else {
-            panic!("FAULT_POISON must be handler:poison:text, not {one:?}");
+            panic!("FAULT_POISON must be handler:poison:text, not {rule:?}");
         };
         let poison = find_by_word(Poison::ALL, Poison::as_str, poison, "FAULT_POISON");
         Self { handler: who.to_owned(), poison, text: text.to_owned() }
     }
 
-    fn is_in(&self, what: &[u8]) -> bool {
-        what.windows(self.text.len()).any(|part| part == self.text.as_bytes())
+    fn is_in(&self, payload: &[u8]) -> bool {
+        payload.windows(self.text.len()).any(|part| part == self.text.as_bytes())
     }
 }
 
@@ -156,6 +156,6 @@ fn read_variable(name: &str) -> Option<String> {
 }
 
 fn find_by_word<T: Copy>(all: &[T], word: fn(T) -> &'static str, text: &str, variable: &str) -> T {
-    let found = all.iter().copied().find(|one| word(*one) == text);
+    let found = all.iter().copied().find(|rule| word(*rule) == text);
     found.unwrap_or_else(|| panic!("{variable} contains the unknown word {text:?}"))
 }

@@ -256,11 +256,11 @@ pub async fn run_step<T, E>(label: Label, step: impl Future<Output = Result<T, E
 
 /// Marks that a handler (a consumer's name, or `engine`) begins to handle a message, which a test may have poisoned.
 #[inline]
-pub fn apply_poison(who: &str, what: &[u8]) {
+pub fn apply_poison(handler: &str, payload: &[u8]) {
     #[cfg(feature = "armed")]
-    armed::apply_poison(who, what);
+    armed::apply_poison(handler, payload);
     #[cfg(not(feature = "armed"))]
-    let _ = (who, what);
+    let _ = (handler, payload);
 }
 
 /// Returns the seconds by which a test shifted this process's clock; always 0 without the feature `armed`.

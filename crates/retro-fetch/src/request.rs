@@ -55,10 +55,10 @@ impl Fetcher {
         let addresses =
             addresses.map_err(|error| FetchError::Unavailable(format!("its host is not found: {error}")))?;
         // One internal address refuses the host, because a later attempt could connect to it.
-        if let Some(inner) = addresses.iter().find(|address| !is_public(address.ip())) {
+        if let Some(internal) = addresses.iter().find(|address| !is_public(address.ip())) {
             return Err(FetchError::gone(format!(
                 "its host is at {}, which is not of the open internet",
-                inner.ip()
+                internal.ip()
             )));
         }
         let mut problem = FetchError::unavailable("its host has no address");
@@ -115,11 +115,11 @@ impl Fetcher {
         let bytes_max = self.bounds.body_bytes_max;
         let too_large =
             || FetchError::gone(format!("it is larger than the {bytes_max} bytes that are taken"));
-        let said = answer
+        let announced = answer
             .headers()
             .get(header::CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-        if said.is_some_and(|said| said > bytes_max as u64) {
+        if announced.is_some_and(|announced| announced > bytes_max as u64) {
             return Err(too_large());
         }
         // A chunked body announces no length, so the bytes are counted as they arrive.

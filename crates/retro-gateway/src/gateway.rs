@@ -60,9 +60,9 @@ impl Gateway {
     /// is empty and gives the reason. With a run id, the memories are recorded as presented to that run, once however
     /// often it asks.
     pub async fn context(&self, tenant: &Tenant, request: ContextRequest) -> ContextAnswer {
-        let began = Instant::now();
+        let started = Instant::now();
         let answer = self.select_context(tenant, request).await;
-        retro_meter::CONTEXT_DURATION.record(began.elapsed().as_secs_f64(), []);
+        retro_meter::CONTEXT_DURATION.record(started.elapsed().as_secs_f64(), []);
         answer
     }
 
@@ -94,8 +94,8 @@ impl Gateway {
                 }
             }
         };
-        let handed = recall.memories.iter().chain(rules.iter().flat_map(|rules| &rules.rules));
-        let ids: Vec<MemoryId> = handed.map(|memory| memory.id).collect();
+        let presented = recall.memories.iter().chain(rules.iter().flat_map(|rules| &rules.rules));
+        let ids: Vec<MemoryId> = presented.map(|memory| memory.id).collect();
         let found = if ids.is_empty() { "nothing_eligible" } else { "given" };
         retro_meter::CONTEXT_ANSWERS.add(1, [found]);
         let (recorded, reason) = self.record_presentation(deadline, &key, run, &ids).await;

@@ -58,7 +58,7 @@ pub(crate) fn select_rules(
         true
     });
     let withheld = found - candidates.len();
-    retro_meter::RULES_WITHHELD.add(withheld as u64, []);
+    retro_meter::RULES_BLOCKED.add(withheld as u64, []);
     // Paths beyond the maximum are ignored instead of refused: context never fails.
     let paths = &paths[..paths.len().min(PATHS_MAX)];
     let Recall { memories, text, tokens, left_out } =

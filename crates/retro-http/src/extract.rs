@@ -113,10 +113,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T>
         match Query::from_request_parts(parts, state).await {
             Ok(Query(params)) => Ok(Self(params)),
             Err(rejection) => {
-                let told = rejection.source().map_or_else(|| rejection.body_text(), ToString::to_string);
-                Err(match told.split_once(": ") {
+                let message = rejection.source().map_or_else(|| rejection.body_text(), ToString::to_string);
+                Err(match message.split_once(": ") {
                     Some((path, detail)) => Problem::invalid_field(path, detail),
-                    None => Problem::unreadable_request(format!("the query cannot be read: {told}")),
+                    None => Problem::unreadable_request(format!("the query cannot be read: {message}")),
                 })
             }
         }

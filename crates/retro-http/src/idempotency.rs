@@ -91,11 +91,11 @@ impl Idempotency {
     /// Runs `work`, unless it was done under this key before: then the stored answer is returned with
     /// `Idempotency-Replayed: true`. The same key with different content is refused with 422, a key whose request is
     /// in progress with 409. Without a key the work runs and the database is not asked.
-    pub async fn run_once<W>(&self, asked: IdempotentRequest<'_>, work: W) -> Response
+    pub async fn run_once<W>(&self, request: IdempotentRequest<'_>, work: W) -> Response
     where
         W: Future<Output = Response> + Send + 'static,
     {
-        let IdempotentRequest { tenant, route, key, content } = asked;
+        let IdempotentRequest { tenant, route, key, content } = request;
         let Some(key) = key.0 else { return work.await };
         let name = RequestKey { tenant: tenant.clone(), route, key };
         let times = IdempotencyTimeouts { lock_timeout_s: IN_PROGRESS_S_MAX, retention_s: ANSWER_TTL_S };
@@ -110,11 +110,11 @@ impl Idempotency {
 
     /// Deletes expired requests until `stop`. May run in any number of processes at once.
     pub async fn purge_expired(self, stop: CancellationToken) {
-        let mut looks = tokio::time::interval(PURGE_INTERVAL);
+        let mut ticks = tokio::time::interval(PURGE_INTERVAL);
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                _ = looks.tick() => {}
+                _ = ticks.tick() => {}
             }
             match self.store.purge_requests(ANSWER_TTL_S, PURGE_BATCH_MAX).await {
                 Ok(0) => {}
@@ -129,14 +129,14 @@ impl Idempotency {
         W: Future<Output = Response> + Send + 'static,
     {
         // A task of its own, so that the work and its answer survive a caller that hangs up.
-        let working = tokio::spawn(async move {
-            let (answer, kept) = buffer_answer(work.await).await;
-            if let Err(cause) = self.store.end_request(&name, token, kept.as_ref()).await {
+        let task = tokio::spawn(async move {
+            let (answer, stored) = buffer_answer(work.await).await;
+            if let Err(cause) = self.store.end_request(&name, token, stored.as_ref()).await {
                 warn!(cause = %cause, "the answer to {} could not be stored: {cause}", name.route);
             }
             answer
         });
-        working.await.unwrap_or_else(|panicked| {
+        task.await.unwrap_or_else(|panicked| {
             error!("a request panicked: {panicked}");
             let detail = "an internal error; the server's log has the details";
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the request was not finished", detail)
@@ -170,12 +170,12 @@ async fn buffer_answer(answer: Response) -> (Response, Option<StoredResponse>) {
         return (problem.into_response(), None);
     };
     let content_type = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kept = StoredResponse {
+    let stored = StoredResponse {
         status: status.as_u16(),
         content_type: content_type.unwrap_or("application/octet-stream").to_owned(),
         body: body.to_vec(),
     };
-    (Response::from_parts(head, Body::from(body)), Some(kept))
+    (Response::from_parts(head, Body::from(body)), Some(stored))
 }
 
 fn replay_answer(answer: StoredResponse) -> Response {

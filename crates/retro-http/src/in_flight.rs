@@ -33,7 +33,7 @@ async fn limit_requests(
 ) -> Response {
     match limiter.try_acquire(&tenant) {
         // The body carries the permit, which is released once the answer is written.
-        Some(turn) => next.run(request).await.map(|body| Body::new(GuardedBody { body, guard: turn })),
+        Some(permit) => next.run(request).await.map(|body| Body::new(GuardedBody { body, guard: permit })),
         None => busy_problem().into_response(),
     }
 }

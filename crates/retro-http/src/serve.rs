@@ -91,7 +91,7 @@ pub async fn serve_health(
 /// Serves the routes of `api` until `stop` and answers every other address with 503 and what `ready` reports as
 /// missing: for a process that is not assembled yet.
 pub async fn serve_not_ready(listener: TcpListener, api: Api, ready: ReadyCheck, stop: CancellationToken) {
-    let waiting = move || {
+    let respond = move || {
         let missing = match ready() {
             Readiness::NotReady(missing) => missing,
             Readiness::Ready => "the process is starting".to_owned(),
@@ -99,7 +99,7 @@ pub async fn serve_not_ready(listener: TcpListener, api: Api, ready: ReadyCheck,
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not ready", missing);
         std::future::ready(problem.with_retry_after(NOT_READY_RETRY_S))
     };
-    let router = api.into_bare_router().fallback(waiting);
+    let router = api.into_bare_router().fallback(respond);
     let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(reject_foreign_hosts));
     serve_until_stopped(listener, router, ConnectionLimits::HTTP, stop).await;
 }

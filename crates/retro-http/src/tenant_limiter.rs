@@ -34,12 +34,13 @@ impl TenantLimiter {
     /// Returns a permit, or `None` when the tenant has used its share or all permits are taken.
     pub fn try_acquire(&self, tenant: &Tenant) -> Option<TenantPermit> {
         let of_tenant = self.tenant_semaphore(tenant).try_acquire_owned().ok();
-        let turn = of_tenant.zip(self.all.clone().try_acquire_owned().ok());
-        let turn = turn.map(|(of_tenant, of_all)| self.build_permit(tenant, of_tenant, of_all));
-        if turn.is_none() {
+        let permit = of_tenant.zip(self.all.clone().try_acquire_owned().ok());
+        let permit =
+            permit.map(|(of_tenant, total_permit)| self.build_permit(tenant, of_tenant, total_permit));
+        if permit.is_none() {
             self.remove_idle(tenant);
         }
-        turn
+        permit
     }
 
     /// Waits for a permit. A tenant that has used its share waits for one of its own.
@@ -47,18 +48,18 @@ impl TenantLimiter {
         // The tenant's permit comes first: a waiting tenant must not hold a permit that others could use.
         let of_tenant =
             self.tenant_semaphore(tenant).acquire_owned().await.expect("the semaphore is never closed");
-        let of_all = self.all.clone().acquire_owned().await.expect("the semaphore is never closed");
-        self.build_permit(tenant, of_tenant, of_all)
+        let total_permit = self.all.clone().acquire_owned().await.expect("the semaphore is never closed");
+        self.build_permit(tenant, of_tenant, total_permit)
     }
 
     fn build_permit(
         &self,
         tenant: &Tenant,
         of_tenant: OwnedSemaphorePermit,
-        of_all: OwnedSemaphorePermit,
+        total_permit: OwnedSemaphorePermit,
     ) -> TenantPermit {
         let of_tenant = Some(of_tenant);
-        TenantPermit { limiter: self.clone(), tenant: tenant.clone(), of_tenant, _of_all: of_all }
+        TenantPermit { limiter: self.clone(), tenant: tenant.clone(), of_tenant, _of_all: total_permit }
     }
 
     fn tenant_semaphore(&self, tenant: &Tenant) -> Arc<Semaphore> {
@@ -71,7 +72,7 @@ impl TenantLimiter {
         let mut tenants = self.lock_tenants();
         // Holders and waiters have a clone, and clones are only made under this lock: a count of one means that
         // nobody uses the semaphore.
-        if tenants.get(tenant).is_some_and(|places| Arc::strong_count(places) == 1) {
+        if tenants.get(tenant).is_some_and(|semaphore| Arc::strong_count(semaphore) == 1) {
             tenants.remove(tenant);
         }
     }

@@ -26,10 +26,10 @@ mod tests {
 
     #[tokio::test]
     async fn other_futures_run_while_work_computes() {
-        let (tell, told) = mpsc::channel();
-        let computing = run_blocking(move || told.recv());
+        let (sender, receiver) = mpsc::channel();
+        let computing = run_blocking(move || receiver.recv());
         // The test has one thread: a computation on that thread would block the sender forever.
-        let (heard, ()) = tokio::join!(computing, async { tell.send(7).unwrap() });
-        assert_eq!(heard, Ok(7));
+        let (received, ()) = tokio::join!(computing, async { sender.send(7).unwrap() });
+        assert_eq!(received, Ok(7));
     }
 }

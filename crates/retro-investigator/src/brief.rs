@@ -79,12 +79,12 @@ fn parse_atif(bytes: &Bytes) -> Result<Trajectory, String> {
 /// linear in the body, so call it off the async threads.
 pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<InvestigationBrief, String> {
     let trajectory = fetched.parse_trajectory()?;
-    let met = |memory: &&Memory| claim.presented.iter().any(|shown| shown.memory == memory.id);
-    let met: Vec<_> = claim.memories.iter().filter(met).collect();
+    let was_presented = |memory: &&Memory| claim.presented.iter().any(|shown| shown.memory == memory.id);
+    let was_presented: Vec<_> = claim.memories.iter().filter(was_presented).collect();
     Ok(InvestigationBrief {
         // Otherwise the memory's own words in the trace would count as evidence for the memory.
         run: claim.run.clone().without_injected_blocks(),
-        trajectory: trajectory.without_injected_blocks().without_memory_content(&met),
+        trajectory: trajectory.without_injected_blocks().without_memory_content(&was_presented),
         memories: claim
             .memories
             .iter()
@@ -99,9 +99,9 @@ pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<Investi
 /// Returns the memory as the investigator sees it: memories of the run's steps, and rules that the run was
 /// presented with. Returns `None` for any other memory.
 fn to_known_memory(memory: &Memory, presented: &[PresentedMemory]) -> Option<BriefMemory> {
-    let shown = presented.iter().find(|shown| shown.memory == memory.id);
+    let presentation = presented.iter().find(|presentation| presentation.memory == memory.id);
     let step: Option<&Step> = memory.scope.step();
-    let is_rule = shown.is_some_and(|shown| shown.repo.is_some());
+    let is_rule = presentation.is_some_and(|presentation| presentation.repo.is_some());
     (step.is_some() || is_rule).then(|| BriefMemory {
         id: memory.id,
         step: step.cloned(),
@@ -109,8 +109,8 @@ fn to_known_memory(memory: &Memory, presented: &[PresentedMemory]) -> Option<Bri
         title: memory.lesson.title.clone(),
         cue: memory.lesson.cue.clone(),
         weight: memory.weight,
-        presented: shown.is_some(),
-        read: shown.is_some_and(|shown| shown.read),
+        presented: presentation.is_some(),
+        read: presentation.is_some_and(|presentation| presentation.read),
     })
 }
 

@@ -33,12 +33,12 @@ impl Engine for HeuristicEngine {
 
     /// Runs on a blocking thread: a long run takes a while and the computation never awaits.
     async fn investigate(&self, brief: Arc<InvestigationBrief>, watch: Watch) -> InvestigatorAnswer {
-        let look = move || {
+        let compute = move || {
             let _watch = watch;
             retro_fault::apply_poison("engine", brief.run.run_id.as_str().as_bytes());
             heuristics::investigate_run(&brief)
         };
-        match tokio::task::spawn_blocking(look).await {
+        match tokio::task::spawn_blocking(compute).await {
             Ok(answer) => answer,
             Err(problem) => {
                 InvestigatorAnswer::Failed { reason: format!("the heuristics stopped: {problem}") }

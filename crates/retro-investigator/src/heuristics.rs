@@ -66,7 +66,7 @@ mod tests;
 pub use blame::{Blame, BlameSign};
 pub use failing_line::{FailingLine, failing_lines};
 pub use outcome::{CallFailure, CallOutcome};
-pub use signature::error_signature as signature;
+pub use signature::error_signature;
 pub use tool_output::{Diagnostic, TestCounts, find_diagnostics, parse_test_counts};
 
 use retro_core::finding::{Finding, InvestigationBrief, InvestigatorAnswer, RawAnswer};
@@ -121,12 +121,12 @@ fn has_failed(brief: &InvestigationBrief) -> bool {
 fn collect_call_findings(steps: &[StepCalls<'_>], mut errors: HandledErrors) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     // The order matters: each pass marks the errors that it handled, and the later ones skip these.
-    let looks: [fn(&StepCalls<'_>, &mut HandledErrors) -> Vec<Finding>; 3] =
+    let passes: [fn(&StepCalls<'_>, &mut HandledErrors) -> Vec<Finding>; 3] =
         [repair::find_repairs, retry_loop::find_retry_loops, failure::find_failures];
-    for look in looks {
+    for pass in passes {
         for step in steps {
-            let left = CALL_FINDINGS_MAX.saturating_sub(findings.len());
-            findings.extend(look(step, &mut errors).into_iter().take(left));
+            let remaining = CALL_FINDINGS_MAX.saturating_sub(findings.len());
+            findings.extend(pass(step, &mut errors).into_iter().take(remaining));
         }
     }
     findings

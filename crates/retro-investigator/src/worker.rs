@@ -262,9 +262,9 @@ impl Worker {
                 return Ok(AttemptOutcome::Retryable(InvestigationResult::Failed { reason }));
             }
         };
-        let of = claim.clone();
+        let claimed = claim.clone();
         // The watch moves along, so that a parse that outlives this future is still watched.
-        let (brief, watch) = run_blocking(move || (build_brief(&of, fetched), watch)).await;
+        let (brief, watch) = run_blocking(move || (build_brief(&claimed, fetched), watch)).await;
         let brief = match brief {
             Ok(brief) => Arc::new(brief),
             Err(reason) => return Ok(AttemptOutcome::Final(InvestigationResult::BodyGone { reason })),
@@ -303,9 +303,9 @@ impl Worker {
         &self,
         claim: &Claim,
         stage: JournalStage,
-        left: &impl serde::Serialize,
+        entry: &impl serde::Serialize,
     ) -> Result<(), StoreError> {
-        let body = serde_json::to_value(left).expect("a journal entry serialises to JSON");
+        let body = serde_json::to_value(entry).expect("a journal entry serialises to JSON");
         self.store.append_journal(claim, &JournalEntry { stage, body }).await
     }
 }

@@ -136,7 +136,7 @@ instruments! {
     /// Memories presented to runs, previews not included.
     MEMORIES_PRESENTED: Counter[] = "retro.memories.presented", "{memory}";
     /// Rules blocked from agents because their text is suspected to be hostile.
-    RULES_WITHHELD: Counter[] = "retro.rules.blocked", "{rule}";
+    RULES_BLOCKED: Counter[] = "retro.rules.blocked", "{rule}";
     /// Memories that runs opened.
     MEMORIES_READ: Counter[] = "retro.memories.read", "{memory}";
 

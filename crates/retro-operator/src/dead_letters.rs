@@ -151,30 +151,36 @@ impl DeadLetterView {
 }
 
 /// Renders dead letters as a table for a terminal of `columns`.
-pub fn render_dead_letters(letters: &[DeadLetterView], columns: u16) -> String {
-    if letters.is_empty() {
+pub fn render_dead_letters(dead_letters: &[DeadLetterView], columns: u16) -> String {
+    if dead_letters.is_empty() {
         return "no dead letters\n".to_owned();
     }
-    let row = |letter: &DeadLetterView| {
-        let workflow =
-            letter.workflow.as_ref().map_or_else(|| "—".to_owned(), |name| text::single_line(name.as_str()));
-        let path =
-            letter.path.as_deref().map(|path| format!("{}: ", text::single_line(path))).unwrap_or_default();
-        let why = format!("{path}{}", text::truncate(&text::single_line(&letter.detail), DETAIL_CHARS_MAX));
-        let when = text::format_timestamp(letter.created_at);
+    let row = |dead_letter: &DeadLetterView| {
+        let workflow = dead_letter
+            .workflow
+            .as_ref()
+            .map_or_else(|| "—".to_owned(), |name| text::single_line(name.as_str()));
+        let path = dead_letter
+            .path
+            .as_deref()
+            .map(|path| format!("{}: ", text::single_line(path)))
+            .unwrap_or_default();
+        let why =
+            format!("{path}{}", text::truncate(&text::single_line(&dead_letter.detail), DETAIL_CHARS_MAX));
+        let when = text::format_timestamp(dead_letter.created_at);
         [
             when,
-            letter.code.to_owned(),
+            dead_letter.code.to_owned(),
             workflow,
-            letter.status.as_str().to_owned(),
+            dead_letter.status.as_str().to_owned(),
             why,
-            letter.id.to_string(),
+            dead_letter.id.to_string(),
         ]
     };
     render_table(
         columns,
         ["given up", "code", "workflow", "status", "why", "id"],
-        letters.iter().map(row).collect(),
+        dead_letters.iter().map(row).collect(),
     )
 }
 

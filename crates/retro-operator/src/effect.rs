@@ -134,13 +134,13 @@ fn memory_workflow(tenant: &Tenant, memory: &Memory) -> Option<WorkflowKey> {
 
 async fn load_trials(store: &dyn OperatorStore, key: &WorkflowKey, id: MemoryId) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
-    let mut behind: Option<Ordinal> = None;
+    let mut after: Option<Ordinal> = None;
     while trials.len() < RUNS_MAX {
-        let runs = store.list_run_exposures(key, id, behind, RUNS_PER_PAGE).await?;
-        let whole = runs.len() == RUNS_PER_PAGE as usize;
-        behind = runs.last().map(|run| run.ordinal);
+        let runs = store.list_run_exposures(key, id, after, RUNS_PER_PAGE).await?;
+        let is_full = runs.len() == RUNS_PER_PAGE as usize;
+        after = runs.last().map(|run| run.ordinal);
         trials.extend(runs.into_iter().map(|run| run.trial));
-        if !whole {
+        if !is_full {
             break;
         }
     }

@@ -91,8 +91,8 @@ struct ListResponse<T> {
 struct Limit(usize);
 
 impl Limit {
-    fn from_query(asked: Option<u32>) -> Result<Self, Problem> {
-        match asked.unwrap_or(LIST_DEFAULT) {
+    fn from_query(query: Option<u32>) -> Result<Self, Problem> {
+        match query.unwrap_or(LIST_DEFAULT) {
             wanted @ 1..=LIST_MAX => Ok(Self(wanted as usize)),
             other => Err(Problem::invalid_field("limit", format!("{other} is not between 1 and {LIST_MAX}"))),
         }
@@ -132,10 +132,10 @@ struct MemoriesQuery {
 async fn list_memories(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    QueryParams(asked): QueryParams<MemoriesQuery>,
+    QueryParams(query): QueryParams<MemoriesQuery>,
 ) -> Result<Json<ListResponse<Memory>>, Problem> {
-    let limit = Limit::from_query(asked.limit)?;
-    let MemoriesQuery { workflow, step, status, .. } = asked;
+    let limit = Limit::from_query(query.limit)?;
+    let MemoriesQuery { workflow, step, status, .. } = query;
     let filter = MemoryFilter { workflow, step, status, limit: limit.fetch_limit(), rules_only: false };
     Ok(limit.truncate_list(
         operator.store.list_memories(&tenant, &filter).await.map_err(|cause| store_problem(&cause))?,
@@ -205,13 +205,13 @@ struct RulesQuery {
 async fn list_rules(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    QueryParams(asked): QueryParams<RulesQuery>,
+    QueryParams(query): QueryParams<RulesQuery>,
 ) -> Result<Json<ListResponse<Memory>>, Problem> {
-    let limit = Limit::from_query(asked.limit)?;
-    let workflow = asked.repo.map(|repo| repo.rule_scope(&tenant).workflow);
+    let limit = Limit::from_query(query.limit)?;
+    let workflow = query.repo.map(|repo| repo.rule_scope(&tenant).workflow);
     let filter = MemoryFilter {
         workflow,
-        status: asked.status,
+        status: query.status,
         rules_only: true,
         limit: limit.fetch_limit(),
         ..Default::default()
@@ -237,11 +237,11 @@ struct RetrospectivesQuery {
 async fn list_retrospectives(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    QueryParams(asked): QueryParams<RetrospectivesQuery>,
+    QueryParams(query): QueryParams<RetrospectivesQuery>,
 ) -> Result<Json<ListResponse<RetrospectiveRow>>, Problem> {
-    let limit = Limit::from_query(asked.limit)?;
+    let limit = Limit::from_query(query.limit)?;
     let found =
-        operator.store.list_retrospectives(&tenant, asked.workflow.as_ref(), limit.fetch_limit()).await;
+        operator.store.list_retrospectives(&tenant, query.workflow.as_ref(), limit.fetch_limit()).await;
     Ok(limit.truncate_list(found.map_err(|cause| store_problem(&cause))?))
 }
 
@@ -281,10 +281,10 @@ struct ProposalsQuery {
 async fn list_proposals(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    QueryParams(asked): QueryParams<ProposalsQuery>,
+    QueryParams(query): QueryParams<ProposalsQuery>,
 ) -> Result<Json<ListResponse<ProposalRow>>, Problem> {
-    let limit = Limit::from_query(asked.limit)?;
-    let ProposalsQuery { workflow, retrospective, status, .. } = asked;
+    let limit = Limit::from_query(query.limit)?;
+    let ProposalsQuery { workflow, retrospective, status, .. } = query;
     let filter = ProposalFilter { workflow, retrospective, status, limit: limit.fetch_limit() };
     let found =
         operator.store.list_proposals(&tenant, &filter).await.map_err(|cause| store_problem(&cause))?;
@@ -345,10 +345,10 @@ struct RunsQuery {
 async fn list_runs(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    QueryParams(asked): QueryParams<RunsQuery>,
+    QueryParams(query): QueryParams<RunsQuery>,
 ) -> Result<Json<ListResponse<RunRow>>, Problem> {
-    let limit = Limit::from_query(asked.limit)?;
-    let filter = RunFilter { workflow: asked.workflow, run: asked.run, limit: limit.fetch_limit() };
+    let limit = Limit::from_query(query.limit)?;
+    let filter = RunFilter { workflow: query.workflow, run: query.run, limit: limit.fetch_limit() };
     Ok(limit.truncate_list(
         operator.store.list_runs(&tenant, &filter).await.map_err(|cause| store_problem(&cause))?,
     ))
@@ -368,9 +368,9 @@ struct OutcomesQuery {
 async fn list_outcomes(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    QueryParams(asked): QueryParams<OutcomesQuery>,
+    QueryParams(query): QueryParams<OutcomesQuery>,
 ) -> Result<Json<ListResponse<WorkflowOutcomes>>, Problem> {
-    let items = crate::summarize_outcomes(&*operator.store, &tenant, asked.workflow.as_ref()).await;
+    let items = crate::summarize_outcomes(&*operator.store, &tenant, query.workflow.as_ref()).await;
     Ok(Json(ListResponse { items: items.map_err(|cause| store_problem(&cause))?, more: false }))
 }
 

@@ -159,15 +159,15 @@ pub fn render_retrospectives(rows: &[RetrospectiveRow], columns: u16) -> String 
     render_table(columns, head, rows.iter().map(row).collect())
 }
 
-fn epoch_label(one: &Retrospective) -> String {
-    one.asked.as_ref().map_or_else(|| one.epoch.to_string(), |_| "manual".to_owned())
+fn epoch_label(retrospective: &Retrospective) -> String {
+    retrospective.asked.as_ref().map_or_else(|| retrospective.epoch.to_string(), |_| "manual".to_owned())
 }
 
 /// Describes the runs of a retrospective: a range of ordinals, or a number of named runs.
-fn describe_runs(one: &Retrospective) -> String {
-    match &one.asked {
+fn describe_runs(retrospective: &Retrospective) -> String {
+    match &retrospective.asked {
         Some(asked) => format!("{} named", asked.runs.len()),
-        None => format!("{} to {}", one.first, one.last),
+        None => format!("{} to {}", retrospective.first, retrospective.last),
     }
 }
 

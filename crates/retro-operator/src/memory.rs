@@ -6,8 +6,8 @@ use crate::effect::WithEffect;
 use crate::text;
 
 /// Renders a memory for a terminal: lesson, status, effect, cue and evidence.
-pub fn render_memory(shown: &WithEffect<Memory>) -> String {
-    let WithEffect { of: memory, effect } = shown;
+pub fn render_memory(memory_with_effect: &WithEffect<Memory>) -> String {
+    let WithEffect { of: memory, effect } = memory_with_effect;
     format!(
         "{}{}\n{}",
         render_summary(memory, effect.as_deref()),
@@ -18,7 +18,7 @@ pub fn render_memory(shown: &WithEffect<Memory>) -> String {
 
 /// Renders lesson, status and, when there is one, the effect.
 pub(crate) fn render_summary(memory: &Memory, effect: Option<&str>) -> String {
-    let effect = effect.map(|told| format!("effect: {told}\n")).unwrap_or_default();
+    let effect = effect.map(|line| format!("effect: {line}\n")).unwrap_or_default();
     format!(
         "{}\n{} · {} · weight {} · {} · seen in {}\ncreated {} · changed {}\n{effect}{}\n",
         text::single_line(&memory.lesson.title),
@@ -40,19 +40,19 @@ fn render_cue(memory: &Memory) -> String {
     let line = |(name, part): (&str, &Option<String>)| {
         part.as_ref().map(|part| format!("{name:<8}{}\n", text::single_line(part)))
     };
-    let told: String = parts.into_iter().filter_map(line).collect();
-    if told.is_empty() { told } else { format!("\n{told}") }
+    let lines: String = parts.into_iter().filter_map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 /// Renders the most recent quotes that support the memory.
 pub(crate) fn render_evidence(memory: &Memory) -> String {
-    let told = memory.evidence.iter().map(|evidence| {
+    let quotes = memory.evidence.iter().map(|evidence| {
         let (run, place) =
             (text::single_line(evidence.run.as_str()), text::describe_place(evidence.quote.place));
         format!("  {}\n    — run {run}, {place}\n", text::single_line(&evidence.quote.text))
     });
-    let told: String = told.collect();
-    if told.is_empty() { told } else { format!("evidence\n{told}") }
+    let quotes: String = quotes.collect();
+    if quotes.is_empty() { quotes } else { format!("evidence\n{quotes}") }
 }
 
 #[cfg(test)]

@@ -21,12 +21,12 @@ pub async fn summarize_outcomes(
     loop {
         let links = store.list_run_links(tenant, workflow, after.as_ref(), LINKS_PER_PAGE).await?;
         // A full page may be the last one; the next read then returns none and ends the loop.
-        let whole = links.len() == LINKS_PER_PAGE as usize;
+        let is_full = links.len() == LINKS_PER_PAGE as usize;
         for (workflow, run, one, facts) in &links {
             sums.add_link(workflow, run, one, facts);
         }
         match links.into_iter().next_back() {
-            Some((workflow, run, one, _)) if whole => after = Some((run, workflow, one)),
+            Some((workflow, run, one, _)) if is_full => after = Some((run, workflow, one)),
             _ => return Ok(sums.into_outcomes()),
         }
     }

@@ -66,9 +66,9 @@ fn render_decision(row: &ProposalRow) -> String {
 
 /// Renders the quotes that support a proposal, with their runs.
 pub(crate) fn render_evidence(proposal: &Proposal) -> String {
-    let told = proposal.evidence.iter().map(|shown| {
+    let quotes = proposal.evidence.iter().map(|shown| {
         let (run, place) = (text::single_line(shown.run.as_str()), text::describe_place(shown.quote.place));
         format!("  {}\n    — run {run}, {place}\n", text::single_line(&shown.quote.text))
     });
-    told.collect()
+    quotes.collect()
 }

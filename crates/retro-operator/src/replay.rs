@@ -117,31 +117,33 @@ impl ReplayService {
     pub async fn replay_one(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         version: Option<u32>,
         by: &str,
         reason: &str,
     ) -> Result<Option<ActionResult>, ReplayError> {
         let act = self.build_attribution(by, reason)?;
-        let told = match self.store.replay_dead_letter(tenant, letter, version, &act).await? {
-            RequestReplayResult::ReopenInstead => self.reopen_retrospective(tenant, letter, &act).await?,
+        let result = match self.store.replay_dead_letter(tenant, dead_letter, version, &act).await? {
+            RequestReplayResult::ReopenInstead => {
+                self.reopen_retrospective(tenant, dead_letter, &act).await?
+            }
             other => replay_result(&other, version),
         };
         // The replay is committed by now; the notification only saves the relay's polling interval.
         self.outbox.notify_one();
-        Ok(told)
+        Ok(result)
     }
 
     /// Discards one dead letter. Returns `None` when the tenant has no such dead letter.
     pub async fn discard_one(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         by: &str,
         reason: &str,
     ) -> Result<Option<ActionResult>, ReplayError> {
         let act = self.build_attribution(by, reason)?;
-        let mut answers = self.store.discard_dead_letters(tenant, &[letter], &act).await?;
+        let mut answers = self.store.discard_dead_letters(tenant, &[dead_letter], &act).await?;
         Ok(answers.pop().and_then(|answer| discard_result(&answer)))
     }
 
@@ -149,14 +151,14 @@ impl ReplayService {
     async fn reopen_retrospective(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         act: &Attribution,
     ) -> Result<Option<ActionResult>, StoreError> {
         let decide = |failed: &Retrospective, mut state: WorkflowState| {
             let opening = state.reopen_after(failed, &self.policies.policy_for(&failed.key), act.at)?;
             Ok((state, opening))
         };
-        Ok(reopen_result(self.store.reopen_retrospective(tenant, letter, act, &decide).await?))
+        Ok(reopen_result(self.store.reopen_retrospective(tenant, dead_letter, act, &decide).await?))
     }
 
     /// Builds the attribution for the audit log. Secrets in the actor's name or reason are redacted before they are

@@ -15,8 +15,8 @@ use retro_core::report::Report;
 
 /// Renders the report in one line: workflow, tenant and result.
 pub fn render_headline(report: &Report) -> String {
-    let story = view::ReportView::from_report(report);
-    format!("{}: {}", story.heading(), story.headline())
+    let report_view = view::ReportView::from_report(report);
+    format!("{}: {}", report_view.heading(), report_view.headline())
 }
 
 #[cfg(test)]

@@ -212,10 +212,10 @@ pub async fn verify_store(store: &dyn OperatorStore) -> Result<Verification> {
     let mut tenants = TenantCounter::default();
     let mut page = Some(PageCursor::Workflows(None));
     while let Some(at) = page {
-        let look = confirm_page(store, &at, &mut tenants).await?;
-        all.checked.add_counts(&look.checked);
-        all.add_violations(look.violations);
-        page = look.next;
+        let page_check = confirm_page(store, &at, &mut tenants).await?;
+        all.checked.add_counts(&page_check.checked);
+        all.add_violations(page_check.violations);
+        page = page_check.next;
     }
     all.checked.tenants = tenants.counted;
     all.violations.sort();
@@ -291,22 +291,22 @@ async fn confirm_page(
 }
 
 async fn check_page(store: &dyn OperatorStore, page: &PageCursor) -> Result<PageCheck> {
-    let mut look = PageCheck::default();
+    let mut page_check = PageCheck::default();
     match page {
         PageCursor::Workflows(behind) => {
             let books = store.list_workflow_records(behind.as_ref(), WORKFLOWS_PER_PAGE).await?;
-            windows::check_workflows(&books, &mut look);
+            windows::check_workflows(&books, &mut page_check);
             let full = books.len() as u64 == u64::from(WORKFLOWS_PER_PAGE);
             let last = books.into_iter().next_back().filter(|_| full).map(|one| one.key);
-            look.next =
+            page_check.next =
                 Some(last.map_or(PageCursor::Retrospectives(None), |key| PageCursor::Workflows(Some(key))));
         }
         PageCursor::Retrospectives(behind) => {
             let page = store.list_retrospective_records(behind.as_ref(), RETROSPECTIVES_PER_PAGE).await?;
             for books in &page.items {
-                reports::check_retrospective(store, books, &mut look).await?;
+                reports::check_retrospective(store, books, &mut page_check).await?;
             }
-            look.next = Some(
+            page_check.next = Some(
                 page.next.map_or(PageCursor::Memories(None), |next| PageCursor::Retrospectives(Some(next))),
             );
         }
@@ -314,14 +314,14 @@ async fn check_page(store: &dyn OperatorStore, page: &PageCursor) -> Result<Page
             let behind = behind.as_ref().map(|(tenant, id)| (tenant, *id));
             let books = store.list_memory_records(behind, MEMORIES_PER_PAGE).await?;
             for one in &books {
-                memories::check_memory(store, one, &mut look).await?;
+                memories::check_memory(store, one, &mut page_check).await?;
             }
             let full = books.len() as u64 == u64::from(MEMORIES_PER_PAGE);
             let last = books.into_iter().next_back().filter(|_| full);
-            look.next = last.map(|one| PageCursor::Memories(Some((one.tenant, one.id))));
+            page_check.next = last.map(|one| PageCursor::Memories(Some((one.tenant, one.id))));
         }
     }
-    Ok(look)
+    Ok(page_check)
 }
 
 #[cfg(test)]

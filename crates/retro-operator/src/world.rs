@@ -150,7 +150,8 @@ impl World {
         self.workflows[at].state = closing.workflow_state;
         self.retrospectives.last_mut().unwrap().state = closing.retrospective_state;
         self.changes.extend(closing.applied.changes.into_iter().map(|change| (key.clone(), change)));
-        self.tombstones.extend(closing.applied.tombstones.into_iter().map(|stone| (key.clone(), stone)));
+        self.tombstones
+            .extend(closing.applied.tombstones.into_iter().map(|tombstone| (key.clone(), tombstone)));
         for memory in closing.applied.memories {
             self.put_memory(&key, memory);
         }
@@ -196,7 +197,7 @@ impl World {
                 .tombstones
                 .iter()
                 .filter(|(owner, _)| ours(owner))
-                .map(|(_, stone)| stone.clone())
+                .map(|(_, tombstone)| tombstone.clone())
                 .collect(),
             applied: changes
                 .filter(|(_, change)| change.retrospective == Some(retrospective.id))
@@ -208,10 +209,10 @@ impl World {
     /// Deletes a memory as an operator.
     pub(crate) fn delete_memory(&mut self, key: &WorkflowKey, id: MemoryId, reason: &str) {
         let memory = self.memory(id).clone();
-        let (change, memory, stone) =
+        let (change, memory, tombstone) =
             delete_by_operator(key, &memory, "request-1", reason, at_hour(1), &Policy::default()).unwrap();
         self.changes.push((key.clone(), change));
-        self.tombstones.push((key.clone(), stone));
+        self.tombstones.push((key.clone(), tombstone));
         self.put_memory(key, memory);
     }
 
@@ -283,7 +284,7 @@ pub(crate) fn investigation_result(
     verdicts: Vec<VerdictRecord>,
 ) -> InvestigationResult {
     let presented =
-        verdicts.iter().map(|said| PresentedMemory::from_own_workflow(said.memory, false)).collect();
+        verdicts.iter().map(|judged| PresentedMemory::from_own_workflow(judged.memory, false)).collect();
     let nothing = findings.is_empty();
     let checked =
         CheckedAnswer { findings, verdicts, dropped: u32::from(nothing), ..CheckedAnswer::default() };

@@ -105,14 +105,14 @@ impl Redactor {
 
     fn write_field(&self, name: &str, value: JsonNode<'_>, out: &mut String) -> usize {
         let text = value.as_str();
-        let whole = match &text {
+        let is_secret = match &text {
             // A marker is not a secret: redacting twice must change and count nothing.
             Some(text) => {
                 !text.starts_with(MARKER_PREFIX) && is_secret_name(name) && !PLACEHOLDER.is_match(text)
             }
             None => value.as_number().is_some() && is_secret_name(name),
         };
-        if whole {
+        if is_secret {
             push_string(&format_marker(NAMED_FIELD_RULE), out);
             return 1;
         }

@@ -15,9 +15,9 @@ impl Redactor {
             .turns
             .iter_mut()
             .map(|turn| {
-                let said =
+                let secrets =
                     self.redact_in_place(&mut turn.message) + self.redact_in_place(&mut turn.reasoning);
-                said + turn.calls.iter_mut().map(|call| self.redact_call(call)).sum::<usize>()
+                secrets + turn.calls.iter_mut().map(|call| self.redact_call(call)).sum::<usize>()
             })
             .sum()
     }

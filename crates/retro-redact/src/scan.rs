@@ -40,10 +40,10 @@ pub(crate) fn scan_text(rules: &RuleSet, text: &str) -> Vec<Hit> {
             search_window(rules, rule, text, window, &mut hits);
         }
     }
-    let marks = find_markers(text);
+    let markers = find_markers(text);
     hits.retain(|hit| {
-        let after = marks.partition_point(|mark| mark.end <= hit.range.start);
-        marks.get(after).is_none_or(|mark| hit.range.end <= mark.start)
+        let after = markers.partition_point(|mark| mark.end <= hit.range.start);
+        markers.get(after).is_none_or(|mark| hit.range.end <= mark.start)
     });
     merge_hits(rules, hits)
 }
@@ -100,17 +100,17 @@ fn search_window(rules: &RuleSet, index: usize, text: &str, window: Range<usize>
     let mut from = window.start;
     while from <= haystack.len() {
         let Some(found) = rule.regex().captures_at(haystack, from) else { break };
-        let whole = found.get(0).expect("group 0 is the match").range();
+        let match_range = found.get(0).expect("group 0 is the match").range();
         let secret = match rule.group {
             Some(group) => found.get(group),
             None => found.iter().skip(1).flatten().find(|group| !group.is_empty()),
         };
-        let secret = trim_range(bytes, secret.map_or(whole.clone(), |group| group.range()));
-        if is_secret(rules, rule, bytes, &whole, &secret) {
+        let secret = trim_range(bytes, secret.map_or(match_range.clone(), |group| group.range()));
+        if is_secret(rules, rule, bytes, &match_range, &secret) {
             hits.push(Hit { rule: index, range: widen_to_characters(text, secret) });
         }
         // An empty match must advance too, or the loop would never end.
-        from = whole.end.max(from + 1);
+        from = match_range.end.max(from + 1);
     }
 }
 
@@ -125,11 +125,17 @@ fn trim_range(text: &[u8], range: Range<usize>) -> Range<usize> {
     start..start + bytes.trim_ascii().len()
 }
 
-fn is_secret(rules: &RuleSet, rule: &Rule, text: &[u8], whole: &Range<usize>, secret: &Range<usize>) -> bool {
+fn is_secret(
+    rules: &RuleSet,
+    rule: &Rule,
+    text: &[u8],
+    match_range: &Range<usize>,
+    secret: &Range<usize>,
+) -> bool {
     let candidate = Candidate {
         secret: &text[secret.clone()],
-        full_match: &text[whole.clone()],
-        line: line_of(text, whole),
+        full_match: &text[match_range.clone()],
+        line: line_of(text, match_range),
     };
     !candidate.secret.is_empty()
         && (rule.entropy == 0.0 || shannon_entropy(candidate.secret) > rule.entropy)
@@ -137,13 +143,13 @@ fn is_secret(rules: &RuleSet, rule: &Rule, text: &[u8], whole: &Range<usize>, se
         && !rule.allowlists.iter().any(|allow| allow.allows(candidate))
 }
 
-fn line_of<'t>(text: &'t [u8], whole: &Range<usize>) -> &'t [u8] {
-    let before = &text[whole.start.saturating_sub(LINE_SIDE_BYTES_MAX)..whole.start];
-    let after = &text[whole.end..text.len().min(whole.end + LINE_SIDE_BYTES_MAX)];
+fn line_of<'t>(text: &'t [u8], match_range: &Range<usize>) -> &'t [u8] {
+    let before = &text[match_range.start.saturating_sub(LINE_SIDE_BYTES_MAX)..match_range.start];
+    let after = &text[match_range.end..text.len().min(match_range.end + LINE_SIDE_BYTES_MAX)];
     let start =
         before.iter().rposition(|&byte| byte == b'\n').map_or(before.len(), |at| before.len() - at - 1);
     let end = after.iter().position(|&byte| byte == b'\n').unwrap_or(after.len());
-    &text[whole.start - start..whole.end + end]
+    &text[match_range.start - start..match_range.end + end]
 }
 
 /// Returns the Shannon entropy in bits a byte.

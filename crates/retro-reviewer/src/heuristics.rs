@@ -98,11 +98,11 @@ impl RemarkReader for HeuristicReader {
 impl HeuristicReader {
     /// Reads a remark synchronously; [`RemarkReader::read_remark`] returns the same.
     pub fn read_now(&self, remark: &Remark) -> RemarkReading {
-        let said = RemarkText::parse(&remark.body);
-        let whole = remark_features(remark, &said);
-        let weighed = said.sentences.iter().filter_map(|sentence| weigh_sentence(sentence, &whole));
+        let text = RemarkText::parse(&remark.body);
+        let features = remark_features(remark, &text);
+        let weighed = text.sentences.iter().filter_map(|sentence| weigh_sentence(sentence, &features));
         let best = weighed.reduce(|best, next| if next.certainty > best.certainty { next } else { best });
-        let quiet = classify_non_request(&said);
+        let quiet = classify_non_request(&text);
         match best {
             Some(best)
                 if best.certainty >= RULE_CERTAINTY
@@ -111,9 +111,9 @@ impl HeuristicReader {
                 best.into_reading(ReadingKind::Rule, remark)
             }
             best => match (quiet, best) {
-                (Some(kind), _) => reading_without_rule(kind, &said),
+                (Some(kind), _) => reading_without_rule(kind, &text),
                 (None, Some(best)) => best.into_reading(ReadingKind::OneOff, remark),
-                (None, None) => reading_without_rule(ReadingKind::OneOff, &said),
+                (None, None) => reading_without_rule(ReadingKind::OneOff, &text),
             },
         }
     }
@@ -129,7 +129,7 @@ struct RuleCandidate {
 
 impl RuleCandidate {
     fn into_reading(self, kind: ReadingKind, remark: &Remark) -> RemarkReading {
-        let told = |counts: fn(i32) -> bool| {
+        let names_of = |counts: fn(i32) -> bool| {
             let names = self
                 .features
                 .iter()
@@ -137,8 +137,9 @@ impl RuleCandidate {
                 .map(|feature| feature.name.as_str());
             names.collect::<Vec<_>>().join(", ")
         };
-        let (spoke, against) = (told(|counts| counts > 0), told(|counts| counts < 0));
-        let mut why = format!("for a rule speaks: {}", if spoke.is_empty() { "nothing" } else { &spoke });
+        let (in_favour, against) = (names_of(|counts| counts > 0), names_of(|counts| counts < 0));
+        let mut why =
+            format!("for a rule speaks: {}", if in_favour.is_empty() { "nothing" } else { &in_favour });
         if !against.is_empty() {
             why.push_str(&format!("; against it: {against}"));
         }
@@ -154,39 +155,39 @@ impl RuleCandidate {
 }
 
 /// Returns the features of the whole text that count for or against each of its sentences.
-fn remark_features(remark: &Remark, said: &RemarkText) -> Vec<ReadingFeature> {
+fn remark_features(remark: &Remark, text: &RemarkText) -> Vec<ReadingFeature> {
     let mut features = Vec::new();
     let mut add = |is: bool, name: &str, counts: i32| {
         if is {
             features.push(signs::build_feature(name, counts, ""));
         }
     };
-    add(said.has_suggestion, "suggestion block", -150);
-    add(said.is_nit, "calls itself a trifle", -60);
-    add(said.chars > LONG_CHARS, "long text", -150);
-    add(said.has_bot_marks, "a program's marks", -200);
+    add(text.has_suggestion, "suggestion block", -150);
+    add(text.is_nit, "calls itself a trifle", -60);
+    add(text.chars > LONG_CHARS, "long text", -150);
+    add(text.has_bot_marks, "a program's marks", -200);
     add(remark.reply_to.is_some(), "an answer in a thread", -60);
     features
 }
 
 /// Weighs a sentence; `None` when it cannot be phrased as an instruction.
-fn weigh_sentence(sentence: &str, whole: &[ReadingFeature]) -> Option<RuleCandidate> {
+fn weigh_sentence(sentence: &str, text_features: &[ReadingFeature]) -> Option<RuleCandidate> {
     let sentence = if sentence.ends_with('?') { sentence } else { main_clause(sentence) };
     let title = phrase::phrase_imperative(sentence)?;
     let features: Vec<_> =
-        signs::sentence_features(sentence).into_iter().chain(whole.iter().cloned()).collect();
+        signs::sentence_features(sentence).into_iter().chain(text_features.iter().cloned()).collect();
     let certainty = signs::BASE_CERTAINTY + features.iter().map(|feature| feature.counts).sum::<i32>();
     Some(RuleCandidate { certainty, features, sentence: sentence.to_owned(), title })
 }
 
 /// Classifies a remark that asks for nothing; `None` when it may ask for something.
-fn classify_non_request(said: &RemarkText) -> Option<ReadingKind> {
-    let Some(first) = said.sentences.first() else {
-        return (!said.has_suggestion && !said.has_code).then_some(ReadingKind::Noise);
+fn classify_non_request(text: &RemarkText) -> Option<ReadingKind> {
+    let Some(first) = text.sentences.first() else {
+        return (!text.has_suggestion && !text.has_code).then_some(ReadingKind::Noise);
     };
-    let all: Vec<String> = said.sentences.iter().flat_map(|sentence| lowercase_words(sentence)).collect();
-    let asks = said.sentences.iter().any(|sentence| sentence.ends_with('?'));
-    let demands = said.has_suggestion || said.sentences.iter().any(|sentence| signs::is_imperative(sentence));
+    let all: Vec<String> = text.sentences.iter().flat_map(|sentence| lowercase_words(sentence)).collect();
+    let asks = text.sentences.iter().any(|sentence| sentence.ends_with('?'));
+    let demands = text.has_suggestion || text.sentences.iter().any(|sentence| signs::is_imperative(sentence));
     if asks && !demands {
         return Some(ReadingKind::Question);
     }
@@ -199,7 +200,7 @@ fn classify_non_request(said: &RemarkText) -> Option<ReadingKind> {
     (status && short).then_some(ReadingKind::Noise)
 }
 
-fn reading_without_rule(kind: ReadingKind, said: &RemarkText) -> RemarkReading {
+fn reading_without_rule(kind: ReadingKind, text: &RemarkText) -> RemarkReading {
     let why = match kind {
         ReadingKind::Question => "it asks, and asks for nothing",
         ReadingKind::Praise => "it likes what it sees",
@@ -207,7 +208,7 @@ fn reading_without_rule(kind: ReadingKind, said: &RemarkText) -> RemarkReading {
         ReadingKind::Rule | ReadingKind::OneOff => "no sentence of it can be phrased as one instruction",
     };
     let mut features = Vec::new();
-    if said.has_suggestion {
+    if text.has_suggestion {
         features.push(signs::build_feature("suggestion block", -150, ""));
     }
     RemarkReading { kind, certainty: 0, features, rule: None, why: why.to_owned() }

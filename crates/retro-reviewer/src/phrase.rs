@@ -107,12 +107,13 @@ pub(crate) fn phrase_imperative(sentence: &str) -> Option<String> {
     while let Some(after) = LEADS.iter().find_map(|lead| strip_lead(rest, lead)) {
         rest = after;
     }
-    let said = rephrase_habit(rest).or_else(|| crate::signs::is_imperative(rest).then(|| rest.to_owned()))?;
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said = capitalize_first(said.trim());
-    let balanced =
-        said.matches('`').count().is_multiple_of(2) && said.matches('(').count() == said.matches(')').count();
-    (balanced && said.chars().count() <= TITLE_CHARS_MAX && !said.contains("://")).then_some(said)
+    let phrased =
+        rephrase_habit(rest).or_else(|| crate::signs::is_imperative(rest).then(|| rest.to_owned()))?;
+    let phrased = phrased.split_whitespace().collect::<Vec<_>>().join(" ");
+    let phrased = capitalize_first(phrased.trim());
+    let balanced = phrased.matches('`').count().is_multiple_of(2)
+        && phrased.matches('(').count() == phrased.matches(')').count();
+    (balanced && phrased.chars().count() <= TITLE_CHARS_MAX && !phrased.contains("://")).then_some(phrased)
 }
 
 /// Returns the folder to which a sentence is limited, such as `src/api`.

@@ -68,9 +68,9 @@ fn remark_from_review(
     pull_request: &ReviewedPullRequest,
     review: Review,
     edited: bool,
-    told_at: Timestamp,
+    event_at: Timestamp,
 ) -> ReviewEventKind {
-    let at = review.at.unwrap_or(told_at);
+    let at = review.at.unwrap_or(event_at);
     let key = RemarkKey { pull_request: pull_request.clone(), kind: RemarkKind::ReviewBody, id: review.id };
     let (by, bot) = login_and_bot(review.by);
     let remark = Remark {
@@ -91,7 +91,7 @@ fn remark_from_review(
         deleted: false,
     };
     // A review has no modification time of its own, so the event's time is used.
-    ReviewEventKind::Remark { remark, thumbs_up: 0, changed_at: told_at.max(at) }
+    ReviewEventKind::Remark { remark, thumbs_up: 0, changed_at: event_at.max(at) }
 }
 
 fn remark_from_comment(
@@ -99,10 +99,10 @@ fn remark_from_comment(
     kind: RemarkKind,
     action: &str,
     comment: Comment,
-    told_at: Timestamp,
+    event_at: Timestamp,
 ) -> ReviewEventKind {
     let deleted = action == "deleted";
-    let at = comment.at.unwrap_or(told_at);
+    let at = comment.at.unwrap_or(event_at);
     let changed_at = comment.changed_at.unwrap_or(at).max(at);
     let (by, bot) = login_and_bot(comment.by);
     // A deleted text must not be stored.

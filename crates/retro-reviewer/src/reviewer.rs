@@ -153,13 +153,13 @@ impl Consumer for Reviewer {
     async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
         let work = retro_trace::start_batch_span(batch.len(), self.name(), subject::GITHUB);
         batch.iter().filter_map(Delivery::trace_context).for_each(|trace| work.add_link(&trace, "message"));
-        let read: Vec<Result<Option<ReviewEvent>, Rejection>> = batch
+        let parsed: Vec<Result<Option<ReviewEvent>, Rejection>> = batch
             .iter()
             .map(|delivery| github::parse_event(delivery).and_then(review_event_from_github))
             .collect();
-        let said: Vec<ReviewEvent> = read.iter().filter_map(|one| one.as_ref().ok()?.clone()).collect();
-        let mut taken = match work.instrument(self.record_events(&said)).await {
-            Ok(taken) => taken.into_iter(),
+        let events: Vec<ReviewEvent> = parsed.iter().filter_map(|one| one.as_ref().ok()?.clone()).collect();
+        let mut results = match work.instrument(self.record_events(&events)).await {
+            Ok(results) => results.into_iter(),
             Err(problem) => {
                 work.set_error("not_stored");
                 return vec![outcome_for_store_error(&problem); batch.len()];
@@ -170,31 +170,31 @@ impl Consumer for Reviewer {
             Err(rejection) => HandlerOutcome::DeadLetter(rejection),
             // A push belongs to no pull request.
             Ok(None) => HandlerOutcome::Done,
-            Ok(Some(heard)) => outcome_for(&heard, taken.next()),
+            Ok(Some(heard)) => outcome_for(&heard, results.next()),
         };
-        read.into_iter().map(verdict).collect()
+        parsed.into_iter().map(verdict).collect()
     }
 }
 
 impl Reviewer {
-    async fn record_events(&self, said: &[ReviewEvent]) -> Result<Vec<ReviewEventResult>, StoreError> {
-        if said.is_empty() { Ok(Vec::new()) } else { self.store.record_events(said, self.wait_s).await }
+    async fn record_events(&self, events: &[ReviewEvent]) -> Result<Vec<ReviewEventResult>, StoreError> {
+        if events.is_empty() { Ok(Vec::new()) } else { self.store.record_events(events, self.wait_s).await }
     }
 }
 
-fn outcome_for(heard: &ReviewEvent, taken: Option<ReviewEventResult>) -> HandlerOutcome {
-    let pull_request = &heard.pull_request;
-    match taken {
+fn outcome_for(review_event: &ReviewEvent, result: Option<ReviewEventResult>) -> HandlerOutcome {
+    let pull_request = &review_event.pull_request;
+    match result {
         Some(ReviewEventResult::Recorded | ReviewEventResult::Unchanged) => HandlerOutcome::Done,
         Some(ReviewEventResult::Duplicate) => HandlerOutcome::Duplicate,
         Some(ReviewEventResult::LimitReached) => {
-            warn!(tenant = %heard.event.tenant, "{pull_request} has the maximum number of stored remarks: a further one was dropped");
+            warn!(tenant = %review_event.event.tenant, "{pull_request} has the maximum number of stored remarks: a further one was dropped");
             HandlerOutcome::Done
         }
         Some(ReviewEventResult::Conflict(seen)) => {
             let detail = format!(
                 "event {:?} of {:?} came before with other content: {seen}; now it has data sha256 {}",
-                heard.event.id, heard.event.source, heard.content_hash
+                review_event.event.id, review_event.event.source, review_event.content_hash
             );
             HandlerOutcome::DeadLetter(Rejection::of_field(Code::IdentityConflict, "data", detail))
         }

@@ -36,7 +36,7 @@ const NITS: &[&str] =
 impl RemarkText {
     pub(crate) fn parse(body: &str) -> Self {
         let lower = body.to_lowercase();
-        let mut said =
+        let mut parsed =
             Self { has_bot_marks: MACHINE.iter().any(|mark| lower.contains(mark)), ..Self::default() };
         let mut fence: Option<&str> = None;
         let mut paragraph = String::new();
@@ -46,18 +46,18 @@ impl RemarkText {
                 (Some(open), Some(mark)) if open == mark => fence = None,
                 (Some(_), _) => {}
                 (None, Some(mark)) => {
-                    said.has_suggestion |= line.contains("suggestion");
-                    said.has_code |= !line.contains("suggestion");
+                    parsed.has_suggestion |= line.contains("suggestion");
+                    parsed.has_code |= !line.contains("suggestion");
                     fence = Some(mark);
-                    said.push_paragraph(&mut paragraph);
+                    parsed.push_paragraph(&mut paragraph);
                 }
                 (None, None) if line.is_empty() || line.starts_with('>') => {
-                    said.push_paragraph(&mut paragraph)
+                    parsed.push_paragraph(&mut paragraph)
                 }
                 (None, None) => {
                     let item = line.trim_start_matches(['-', '*', '#', '+']);
                     if item.len() < line.len() && item.starts_with(' ') {
-                        said.push_paragraph(&mut paragraph);
+                        parsed.push_paragraph(&mut paragraph);
                     }
                     let words = if item.starts_with(' ') { item } else { line };
                     paragraph.push_str(words.trim());
@@ -65,8 +65,8 @@ impl RemarkText {
                 }
             }
         }
-        said.push_paragraph(&mut paragraph);
-        said
+        parsed.push_paragraph(&mut paragraph);
+        parsed
     }
 
     fn push_paragraph(&mut self, paragraph: &mut String) {

@@ -40,17 +40,17 @@ impl RequestVectors {
         let Some(source) = &self.source else { return BTreeMap::new() };
         // The block releases the lock before the source is awaited.
         let mut found: BTreeMap<_, _> = {
-            let remembered = self.lock_cache();
-            texts.iter().filter_map(|text| Some((text.clone(), remembered.get(text)?.clone()))).collect()
+            let cached = self.lock_cache();
+            texts.iter().filter_map(|text| Some((text.clone(), cached.get(text)?.clone()))).collect()
         };
         let mut unknown: Vec<_> = texts.iter().filter(|text| !found.contains_key(*text)).cloned().collect();
         unknown.truncate(TEXTS_PER_PASS_MAX);
         let made = embed_texts(&**source, unknown).await.unwrap_or_default();
-        let mut remembered = self.lock_cache();
-        if remembered.len() + made.len() > CACHED_TEXTS_MAX {
-            remembered.clear();
+        let mut cached = self.lock_cache();
+        if cached.len() + made.len() > CACHED_TEXTS_MAX {
+            cached.clear();
         }
-        remembered.extend(made.clone());
+        cached.extend(made.clone());
         found.extend(made);
         found
     }

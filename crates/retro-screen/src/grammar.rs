@@ -246,8 +246,8 @@ fn compile_regex(pattern: &str) -> Regex {
 mod tests {
     use super::*;
 
-    fn check(title: &str, said: Result<(), &str>) {
-        assert_eq!(validate_rule_title(title).map_err(|not| not.code()), said, "{title:?}");
+    fn check(title: &str, expected: Result<(), &str>) {
+        assert_eq!(validate_rule_title(title).map_err(|not| not.code()), expected, "{title:?}");
     }
 
     #[test]

@@ -28,11 +28,11 @@ impl BrokerStore for PostgresStore {
 
     async fn record_observation(
         &self,
-        sight: &StreamObservation,
+        observation: &StreamObservation,
         held: &[(u64, WaitingMessage)],
-        feed: RepublishScope,
+        scope: RepublishScope,
     ) -> Result<StreamCheck> {
-        stream::record_observation(self, sight, held, feed).await
+        stream::record_observation(self, observation, held, scope).await
     }
 
     async fn record_waiting_messages(
@@ -155,12 +155,12 @@ pub(crate) async fn handled_events<'a>(
     connection: &mut PgConnection,
     messages: impl Iterator<Item = &'a WaitingMessage>,
 ) -> Result<Vec<bool>> {
-    let mut account = InboxCheck::new(messages);
-    for reader in account.distinct_readers() {
-        let seen = seen_events(connection, reader, &account.events_read_by(reader)).await?;
-        account.record_found(reader, seen.into_iter().map(|(place, _)| place))?;
+    let mut inbox_check = InboxCheck::new(messages);
+    for reader in inbox_check.distinct_readers() {
+        let seen = seen_events(connection, reader, &inbox_check.events_read_by(reader)).await?;
+        inbox_check.record_found(reader, seen.into_iter().map(|(place, _)| place))?;
     }
-    Ok(account.into_handled())
+    Ok(inbox_check.into_handled())
 }
 
 /// Stores losses; those recorded before stay unchanged.
@@ -184,7 +184,7 @@ pub(crate) async fn store_losses(connection: &mut PgConnection, lost: &[Loss]) -
     Ok(())
 }
 
-pub(crate) async fn republish_messages(connection: &mut PgConnection, feed: RepublishScope) -> Result<u64> {
+pub(crate) async fn republish_messages(connection: &mut PgConnection, scope: RepublishScope) -> Result<u64> {
     const WAKE_UPS: &str = "
         UPDATE outbox SET sent_ms = NULL
         WHERE sent_ms IS NOT NULL AND kind = ANY ($1::text[]) AND EXISTS (
@@ -193,7 +193,7 @@ pub(crate) async fn republish_messages(connection: &mut PgConnection, feed: Repu
                 AND one.state IN ('due', 'investigating', 'settling'))";
     const ANNOUNCEMENTS: &str = "
         UPDATE outbox SET sent_ms = NULL WHERE sent_ms IS NOT NULL AND kind = ANY ($1::text[])";
-    let (sql, kinds) = match feed {
+    let (sql, kinds) = match scope {
         RepublishScope::Nothing => return Ok(0),
         RepublishScope::WakeUps => (WAKE_UPS, Notice::WAKE_UPS),
         RepublishScope::Announcements => (ANNOUNCEMENTS, Notice::ANNOUNCEMENTS),

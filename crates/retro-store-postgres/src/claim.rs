@@ -64,21 +64,22 @@ pub(crate) async fn claim_next(
 
 /// Loads everything about a claimed investigation.
 pub(crate) async fn load_claim(connection: &mut PgConnection, record: &ClaimRecord) -> Result<Claim> {
-    let taken = record.to_claimed_investigation()?;
-    let stored = retrospective::find_retrospective(connection, &taken.tenant, taken.retrospective).await?;
-    let gone = || at("investigations", taken.retrospective).damaged_error("its retrospective is missing");
+    let claimed = record.to_claimed_investigation()?;
+    let stored =
+        retrospective::find_retrospective(connection, &claimed.tenant, claimed.retrospective).await?;
+    let gone = || at("investigations", claimed.retrospective).damaged_error("its retrospective is missing");
     let (retrospective, _) = stored.ok_or_else(gone)?;
-    let run = run::load_run_at(connection, &retrospective, taken.ordinal).await?;
-    let met = load_met_memories(connection, &retrospective.key, &taken, &run.0).await?;
+    let run = run::load_run_at(connection, &retrospective, claimed.ordinal).await?;
+    let met = load_met_memories(connection, &retrospective.key, &claimed, &run.0).await?;
     let named: Vec<MemoryId> = met.keys().copied().collect();
     let memories = memory::list_living_and_named(connection, &retrospective.key, &named).await?;
     let rules = memory::list_named_rules(connection, &retrospective.key.tenant, &named).await?;
-    let earlier = investigate::list_ended(connection, &taken.tenant, taken.retrospective).await?;
+    let earlier = investigate::list_ended(connection, &claimed.tenant, claimed.retrospective).await?;
     let earlier = earlier.into_iter().map(|(one, _)| one).collect();
-    let outcomes = outcome::list_outcomes_of(connection, &retrospective.key, taken.run.as_str()).await?;
-    let journal = load_journal(connection, &taken).await?;
+    let outcomes = outcome::list_outcomes_of(connection, &retrospective.key, claimed.run.as_str()).await?;
+    let journal = load_journal(connection, &claimed).await?;
     Ok(build_claim(
-        &taken,
+        &claimed,
         ClaimParts { retrospective, run, met, memories, rules, outcomes, earlier, journal },
     ))
 }
@@ -86,7 +87,7 @@ pub(crate) async fn load_claim(connection: &mut PgConnection, record: &ClaimReco
 async fn load_met_memories(
     connection: &mut PgConnection,
     key: &WorkflowKey,
-    taken: &ClaimedInvestigation,
+    claimed: &ClaimedInvestigation,
     facts: &RunFacts,
 ) -> Result<BTreeMap<MemoryId, bool>> {
     const LOAD: &str = "
@@ -95,26 +96,26 @@ async fn load_met_memories(
     let recorded: Vec<(String, bool)> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(taken.run.as_str())
+        .bind(claimed.run.as_str())
         .fetch_all(connection)
         .await
         .on_table("presentations")?;
-    collect_met_memories(key, &taken.run, &recorded, &facts.memories)
+    collect_met_memories(key, &claimed.run, &recorded, &facts.memories)
 }
 
 async fn load_journal(
     connection: &mut PgConnection,
-    taken: &ClaimedInvestigation,
+    claimed: &ClaimedInvestigation,
 ) -> Result<Vec<JournalEntry>> {
     const LOAD: &str = "
         SELECT stage, body FROM journal WHERE tenant = $1 AND retrospective = $2 AND number = $3
         ORDER BY position";
     let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
-        .bind(taken.tenant.as_str())
-        .bind(taken.retrospective.to_string())
-        .bind(i64::from(taken.number))
+        .bind(claimed.tenant.as_str())
+        .bind(claimed.retrospective.to_string())
+        .bind(i64::from(claimed.number))
         .fetch_all(connection)
         .await
         .on_table("journal")?;
-    rows.iter().map(|(stage, body)| journal_entry_from_row(taken, stage, body)).collect()
+    rows.iter().map(|(stage, body)| journal_entry_from_row(claimed, stage, body)).collect()
 }

@@ -146,16 +146,16 @@ pub(crate) async fn record_evaluations(connection: &mut PgConnection, batch: &Ru
         SELECT $1, memory, workflow, run_id, verdict, $6
         FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS new (memory, workflow, run_id, verdict)
         ON CONFLICT (tenant, memory, workflow, run_id) DO NOTHING";
-    let looks = batch.rule_evaluations();
-    if looks.is_empty() {
+    let evaluations = batch.rule_evaluations();
+    if evaluations.is_empty() {
         return Ok(());
     }
     sqlx::query(LOOK)
         .bind(batch.rule_scope.tenant.as_str())
-        .bind(map_column(&looks, |look| look.memory.to_string()))
-        .bind(map_column(&looks, |look| look.workflow.as_str()))
-        .bind(map_column(&looks, |look| look.run.as_str()))
-        .bind(map_column(&looks, |look| look.verdict))
+        .bind(map_column(&evaluations, |evaluation| evaluation.memory.to_string()))
+        .bind(map_column(&evaluations, |evaluation| evaluation.workflow.as_str()))
+        .bind(map_column(&evaluations, |evaluation| evaluation.run.as_str()))
+        .bind(map_column(&evaluations, |evaluation| evaluation.verdict))
         .bind(format_policy_time(batch.as_of))
         .execute(connection)
         .await
@@ -198,11 +198,11 @@ pub(crate) async fn load_promote_facts(
 /// Stores the results of a promotion.
 pub(crate) async fn store_promotion(
     connection: &mut PgConnection,
-    keeper: &WorkflowKey,
+    rule_scope: &WorkflowKey,
     promotion: &Promotion,
 ) -> Result<()> {
-    append_changes(connection, keeper, &promotion.changes).await?;
-    store_memories(connection, keeper, &promotion.memories).await?;
+    append_changes(connection, rule_scope, &promotion.changes).await?;
+    store_memories(connection, rule_scope, &promotion.memories).await?;
     outbox::enqueue_messages(connection, promotion.messages.iter()).await
 }
 

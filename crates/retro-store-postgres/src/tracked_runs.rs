@@ -40,7 +40,7 @@ pub(crate) type TrackedRun = (i64, String, RunReferences);
 pub(crate) async fn list_runs_after(
     connection: &mut PgConnection,
     key: &WorkflowKey,
-    reached: i64,
+    position: i64,
     limit: u32,
 ) -> Result<Vec<TrackedRun>> {
     const LOAD: &str = "
@@ -49,7 +49,7 @@ pub(crate) async fn list_runs_after(
     let rows: Vec<(i64, String, String)> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(reached)
+        .bind(position)
         .bind(i64::from(limit))
         .fetch_all(connection)
         .await

@@ -111,7 +111,7 @@ async fn handle_dead_letter(
     let stored = stored
         .ok_or_else(|| at("replay_batch_letters", letter).damaged_error("the dead letter is missing"))?;
     // Its status changed since it was chosen: somebody else has acted on it.
-    let (state, told) = if stored.status != chosen {
+    let (state, description) = if stored.status != chosen {
         ("skipped", format!("it was left alone: it is {} since it was chosen", stored.status.as_str()))
     } else if is_reopenable(stored.message.rejection.code) {
         reopen_retrospective(connection, tenant, &stored, &batch.act, reopen).await?
@@ -133,7 +133,8 @@ async fn handle_dead_letter(
             | RequestReplayResult::NotFound => ("skipped", "it was left alone: it cannot be sent".to_owned()),
         }
     };
-    set_dead_letter_state(connection, &batch.id.to_string(), &letter.to_string(), state, &told).await?;
+    set_dead_letter_state(connection, &batch.id.to_string(), &letter.to_string(), state, &description)
+        .await?;
     Ok(state != "skipped")
 }
 
@@ -189,7 +190,7 @@ pub(crate) async fn set_dead_letter_state(
     batch: &str,
     letter: &str,
     state: &str,
-    told: &str,
+    description: &str,
 ) -> Result<()> {
     const TELL: &str =
         "UPDATE replay_batch_letters SET state = $3, told = $4 WHERE batch = $1 AND letter = $2";
@@ -197,7 +198,7 @@ pub(crate) async fn set_dead_letter_state(
         .bind(batch)
         .bind(letter)
         .bind(state)
-        .bind(storable_text(told))
+        .bind(storable_text(description))
         .execute(connection)
         .await
         .on_table("replay_batch_letters")?;

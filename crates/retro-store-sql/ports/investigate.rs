@@ -25,10 +25,11 @@ use crate::{claim, lock, outbox, retrospective};
 impl InvestigatorStore for Store {
     async fn claim_investigation(&self, worker: &str, lease_s: u64) -> Result<Option<Claim>> {
         let mut transaction = self.begin_write().await?;
-        let Some(taken) = claim::claim_next(&mut transaction, worker, bounded_seconds(lease_s)).await? else {
+        let Some(claimed) = claim::claim_next(&mut transaction, worker, bounded_seconds(lease_s)).await?
+        else {
             return Ok(None);
         };
-        let loaded = claim::load_claim(&mut transaction, &taken).await;
+        let loaded = claim::load_claim(&mut transaction, &claimed).await;
         // Commit the claim of a damaged investigation too, or every worker would pick the same one first and never
         // reach the others.
         if !matches!(loaded, Ok(_) | Err(StoreError::Damaged { .. })) {

@@ -30,41 +30,43 @@ pub(crate) async fn load_known(connection: &mut Connection, stream: &str) -> Res
 /// Evaluates an observation of a stream and stores the result, in one transaction.
 pub(crate) async fn record_observation(
     store: &Store,
-    sight: &StreamObservation,
+    observation: &StreamObservation,
     held: &[(u64, WaitingMessage)],
-    feed: RepublishScope,
+    scope: RepublishScope,
 ) -> Result<StreamCheck> {
     const LAST_LOCKED: &str = concat!(last_stream!(), for_update!());
     let mut transaction = store.begin_write().await?;
     let row: Option<StreamRecord> = sqlx::query_as(LAST_LOCKED)
-        .bind(&sight.stream)
+        .bind(&observation.stream)
         .fetch_optional(&mut *transaction)
         .await
         .on_table("streams")?;
     let row = row.map(StreamRecord::into_stream_row).transpose()?;
-    let verdict = judge_observation(row.as_ref().map(|row| &row.known), sight);
-    let look = match (verdict, row) {
+    let verdict = judge_observation(row.as_ref().map(|row| &row.known), observation);
+    let check = match (verdict, row) {
         (StreamVerdict::FirstSeen, _) => {
             // Two processes may see the stream for the first time at once. The insert lets one win; the other's
             // observation is stale.
-            if insert_stream(&mut transaction, &sight.to_known_stream(1), &sight.stream).await? {
+            if insert_stream(&mut transaction, &observation.to_known_stream(1), &observation.stream).await? {
                 StreamCheck::Recognized { number: 1, named_up_to: 0, lost: Vec::new() }
             } else {
                 StreamCheck::Stale
             }
         }
-        (StreamVerdict::Recognized, Some(row)) => recognize_stream(&mut transaction, &row, sight).await?,
+        (StreamVerdict::Recognized, Some(row)) => {
+            recognize_stream(&mut transaction, &row, observation).await?
+        }
         (StreamVerdict::Suspected, Some(row)) => {
-            suspect_stream(&mut transaction, &row, &sight.stream).await?;
+            suspect_stream(&mut transaction, &row, &observation.stream).await?;
             StreamCheck::Suspected
         }
         (StreamVerdict::Replaced, Some(row)) => {
-            replace_stream(&mut transaction, &row, (sight, held), feed).await?
+            replace_stream(&mut transaction, &row, (observation, held), scope).await?
         }
         (StreamVerdict::Stale, _) | (_, None) => StreamCheck::Stale,
     };
     commit(transaction, Label::LookCommit).await?;
-    Ok(look)
+    Ok(check)
 }
 
 /// Inserts a stream. Returns false when another process has just inserted it.
@@ -96,7 +98,7 @@ async fn insert_stream(connection: &mut Connection, known: &KnownStream, stream:
 async fn recognize_stream(
     connection: &mut Connection,
     row: &StreamRow,
-    sight: &StreamObservation,
+    observation: &StreamObservation,
 ) -> Result<StreamCheck> {
     const SEE: &str = concat!(
         "UPDATE streams SET first = $3, seen_to = $4, anchor = $5, handled_to = $6, suspected_ms = NULL, seen_ms = ",
@@ -109,10 +111,10 @@ async fn recognize_stream(
         DELETE FROM waiting WHERE stream = $1 AND number = $2
             AND (sequence < $3 OR (sequence <= $4 AND sequence >= $5))";
     const NAMED: &str = "SELECT coalesce(max(sequence), 0) FROM waiting WHERE stream = $1 AND number = $2";
-    let (stream, number) = (&sight.stream, to_i64(row.known.number));
-    let gone = load_gone(connection, row, sight).await?;
+    let (stream, number) = (&observation.stream, to_i64(row.known.number));
+    let gone = load_gone(connection, row, observation).await?;
     store_losses(connection, &gone).await?;
-    let known = row.known.advance(sight);
+    let known = row.known.advance(observation);
     sqlx::query(SEE)
         .bind(stream)
         .bind(number)
@@ -126,9 +128,9 @@ async fn recognize_stream(
     sqlx::query(FORGET)
         .bind(stream)
         .bind(number)
-        .bind(to_i64(sight.gone_below()))
-        .bind(to_i64(sight.handled))
-        .bind(to_i64(sight.first))
+        .bind(to_i64(observation.gone_below()))
+        .bind(to_i64(observation.handled))
+        .bind(to_i64(observation.first))
         .execute(&mut *connection)
         .await
         .on_table("waiting")?;
@@ -155,8 +157,8 @@ async fn suspect_stream(connection: &mut Connection, row: &StreamRow, stream: &s
 async fn replace_stream(
     connection: &mut Connection,
     row: &StreamRow,
-    (sight, held): (&StreamObservation, &[(u64, WaitingMessage)]),
-    feed: RepublishScope,
+    (observation, held): (&StreamObservation, &[(u64, WaitingMessage)]),
+    scope: RepublishScope,
 ) -> Result<StreamCheck> {
     const END: &str =
         concat!("UPDATE streams SET ended_ms = ", now_ms!(), " WHERE stream = $1 AND number = $2");
@@ -166,7 +168,7 @@ async fn replace_stream(
         "DELETE FROM attempts WHERE stream = $1",
         "DELETE FROM attempt_history WHERE stream = $1 AND letter IS NULL",
     ];
-    let (stream, next) = (&sight.stream, sight.to_known_stream(row.known.number + 1));
+    let (stream, next) = (&observation.stream, observation.to_known_stream(row.known.number + 1));
     if !insert_stream(connection, &next, stream).await? {
         return Ok(StreamCheck::Stale);
     }
@@ -179,7 +181,7 @@ async fn replace_stream(
     }
     store_losses(connection, &lost).await?;
     store_pending(connection, stream, next.number, held).await?;
-    let fed_again = republish_messages(connection, feed).await?;
+    let fed_again = republish_messages(connection, scope).await?;
     let fed = sqlx::query(FED).bind(stream).bind(to_i64(next.number)).bind(to_i64(fed_again));
     fed.execute(connection).await.on_table("streams")?;
     let (before, last_seen) = (row.known.created.clone(), row.last_seen);
@@ -198,14 +200,14 @@ async fn replace_stream(
 async fn load_gone(
     connection: &mut Connection,
     row: &StreamRow,
-    sight: &StreamObservation,
+    observation: &StreamObservation,
 ) -> Result<Vec<Loss>> {
     const GONE: &str = "
         SELECT sequence, message FROM waiting WHERE stream = $1 AND number = $2 AND sequence < $3 ORDER BY sequence";
     let rows: Vec<(i64, String)> = sqlx::query_as(GONE)
-        .bind(&sight.stream)
+        .bind(&observation.stream)
         .bind(to_i64(row.known.number))
-        .bind(to_i64(sight.gone_below()))
+        .bind(to_i64(observation.gone_below()))
         .fetch_all(&mut *connection)
         .await
         .on_table("waiting")?;
@@ -213,9 +215,9 @@ async fn load_gone(
         return Ok(Vec::new());
     }
     let named = rows.iter().map(waiting_from_row).collect::<Result<Vec<_>>>()?;
-    let handled = find_handled(connection, row, &sight.stream, &named).await?;
+    let handled = find_handled(connection, row, &observation.stream, &named).await?;
     let gone = named.into_iter().filter(|(position, _)| !handled.contains(position));
-    let stream = &sight.stream;
+    let stream = &observation.stream;
     Ok(gone.map(|(position, message)| row.build_loss(stream, position..=position, Some(message))).collect())
 }
 

@@ -93,7 +93,7 @@ pub struct ClaimParts {
 
 /// Builds a claim. Drops presented memories that are neither of this workflow nor rules of its tenant, because an event
 /// may name any id.
-pub fn build_claim(taken: &ClaimedInvestigation, parts: ClaimParts) -> Claim {
+pub fn build_claim(claimed: &ClaimedInvestigation, parts: ClaimParts) -> Claim {
     let ClaimParts { retrospective, run: (run, body), met, mut memories, rules, outcomes, earlier, journal } =
         parts;
     let kept = |rule: &Memory| match &rule.scope {
@@ -112,10 +112,10 @@ pub fn build_claim(taken: &ClaimedInvestigation, parts: ClaimParts) -> Claim {
     memories.dedup_by_key(|memory| memory.id);
     Claim {
         retrospective,
-        number: taken.number,
-        token: taken.token,
-        attempt: taken.attempt,
-        taken_over: taken.taken_over,
+        number: claimed.number,
+        token: claimed.token,
+        attempt: claimed.attempt,
+        taken_over: claimed.taken_over,
         run,
         body,
         presented,
@@ -132,24 +132,28 @@ pub fn collect_met_memories(
     key: &WorkflowKey,
     run: &RunId,
     recorded: &[(String, bool)],
-    said: &RunMemories,
+    event_memories: &RunMemories,
 ) -> Result<BTreeMap<MemoryId, bool>> {
     let place = at("presentations.memory", format!("{key}/{run}"));
     let recorded = recorded.iter().map(|(memory, read)| Ok((place.parse(memory)?, *read)));
     let mut met: BTreeMap<MemoryId, bool> = recorded.collect::<Result<_>>()?;
-    for memory in &said.presented {
+    for memory in &event_memories.presented {
         // Keeps `true` where the gateway recorded that the memory was read.
         met.entry(*memory).or_default();
     }
-    for memory in &said.read {
+    for memory in &event_memories.read {
         met.insert(*memory, true);
     }
     Ok(met)
 }
 
 /// Parses a row of `journal`. Fails on an unknown stage.
-pub fn journal_entry_from_row(taken: &ClaimedInvestigation, stage: &str, body: &str) -> Result<JournalEntry> {
-    let place = at("journal.body", format!("{}, number {}, {stage}", taken.retrospective, taken.number));
+pub fn journal_entry_from_row(
+    claimed: &ClaimedInvestigation,
+    stage: &str,
+    body: &str,
+) -> Result<JournalEntry> {
+    let place = at("journal.body", format!("{}, number {}, {stage}", claimed.retrospective, claimed.number));
     let known =
         [JournalStage::Briefed, JournalStage::Answered].into_iter().find(|known| known.as_str() == stage);
     let stage = known.ok_or_else(|| place.damaged_error("there is no such stage"))?;

@@ -11,8 +11,8 @@ use crate::at;
 pub const CONSUMER: &str = "reviewer";
 
 /// Classifies an event that was seen before: the same content is a duplicate, other content a conflict.
-pub fn classify_repeated_event(heard: &ReviewEvent, seen: SeenContent) -> ReviewEventResult {
-    if seen.matches_hash(&heard.content_hash) {
+pub fn classify_repeated_event(review_event: &ReviewEvent, seen: SeenContent) -> ReviewEventResult {
+    if seen.matches_hash(&review_event.content_hash) {
         ReviewEventResult::Duplicate
     } else {
         ReviewEventResult::Conflict(seen)

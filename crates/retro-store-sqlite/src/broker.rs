@@ -28,11 +28,11 @@ impl BrokerStore for SqliteStore {
 
     async fn record_observation(
         &self,
-        sight: &StreamObservation,
+        observation: &StreamObservation,
         held: &[(u64, WaitingMessage)],
-        feed: RepublishScope,
+        scope: RepublishScope,
     ) -> Result<StreamCheck> {
-        stream::record_observation(self, sight, held, feed).await
+        stream::record_observation(self, observation, held, scope).await
     }
 
     async fn record_waiting_messages(
@@ -158,12 +158,12 @@ pub(crate) async fn handled_events<'a>(
     connection: &mut SqliteConnection,
     messages: impl Iterator<Item = &'a WaitingMessage>,
 ) -> Result<Vec<bool>> {
-    let mut account = InboxCheck::new(messages);
-    for reader in account.distinct_readers() {
-        let seen = seen_events(connection, reader, &account.events_read_by(reader)).await?;
-        account.record_found(reader, seen.into_iter().map(|(place, _)| place))?;
+    let mut inbox_check = InboxCheck::new(messages);
+    for reader in inbox_check.distinct_readers() {
+        let seen = seen_events(connection, reader, &inbox_check.events_read_by(reader)).await?;
+        inbox_check.record_found(reader, seen.into_iter().map(|(place, _)| place))?;
     }
-    Ok(account.into_handled())
+    Ok(inbox_check.into_handled())
 }
 
 /// Stores losses; those recorded before stay unchanged.
@@ -186,7 +186,7 @@ pub(crate) async fn store_losses(connection: &mut SqliteConnection, lost: &[Loss
 
 pub(crate) async fn republish_messages(
     connection: &mut SqliteConnection,
-    feed: RepublishScope,
+    scope: RepublishScope,
 ) -> Result<u64> {
     const WAKE_UPS: &str = "
         UPDATE outbox SET sent_ms = NULL
@@ -196,7 +196,7 @@ pub(crate) async fn republish_messages(
     const ANNOUNCEMENTS: &str = "
         UPDATE outbox SET sent_ms = NULL
         WHERE sent_ms IS NOT NULL AND kind IN (SELECT value FROM json_each(?1))";
-    let (sql, kinds) = match feed {
+    let (sql, kinds) = match scope {
         RepublishScope::Nothing => return Ok(0),
         RepublishScope::WakeUps => (WAKE_UPS, Notice::WAKE_UPS),
         RepublishScope::Announcements => (ANNOUNCEMENTS, Notice::ANNOUNCEMENTS),

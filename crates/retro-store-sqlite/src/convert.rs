@@ -14,10 +14,10 @@ pub(crate) trait OnTable<T> {
 impl<T> OnTable<T> for std::result::Result<T, sqlx::Error> {
     fn on_table(self, table: &'static str) -> Result<T> {
         self.map_err(|error| match retro_store_sql::translate_error(table, &error, is_transient) {
-            StoreError::Unavailable(told) if is_full(&error) => StoreError::Unavailable(format!(
-                "{told}: the disk of the database's file has no room; free some, and everything goes on by itself"
+            StoreError::Unavailable(problem) if is_full(&error) => StoreError::Unavailable(format!(
+                "{problem}: the disk of the database's file has no room; free some, and everything goes on by itself"
             )),
-            told => told,
+            problem => problem,
         })
     }
 }

@@ -24,22 +24,26 @@ use crate::{SqliteStore, now_ms, outbox};
 
 #[async_trait]
 impl ReviewerStore for SqliteStore {
-    async fn record_events(&self, heard: &[ReviewEvent], wait_s: u64) -> Result<Vec<ReviewEventResult>> {
+    async fn record_events(
+        &self,
+        review_events: &[ReviewEvent],
+        wait_s: u64,
+    ) -> Result<Vec<ReviewEventResult>> {
         let mut transaction = self.begin_write().await?;
-        let events: Vec<&EventKey> = heard.iter().map(|one| &one.event).collect();
-        let mut seen: Vec<Option<SeenContent>> = vec![None; heard.len()];
+        let events: Vec<&EventKey> = review_events.iter().map(|one| &one.event).collect();
+        let mut seen: Vec<Option<SeenContent>> = vec![None; review_events.len()];
         for (place, one) in seen_events(&mut transaction, CONSUMER, &events).await? {
             seen[at("inbox", place).parse_unsigned::<usize>(place)?] = Some(one);
         }
-        let mut taken = Vec::with_capacity(heard.len());
-        for (one, seen) in heard.iter().zip(seen) {
-            taken.push(match seen {
+        let mut results = Vec::with_capacity(review_events.len());
+        for (one, seen) in review_events.iter().zip(seen) {
+            results.push(match seen {
                 Some(seen) => classify_repeated_event(one, seen),
                 None => record_event(&mut transaction, one, wait_s).await?,
             });
         }
         commit(transaction, Label::HearCommit).await?;
-        Ok(taken)
+        Ok(results)
     }
 
     async fn list_due_reviews(&self, limit: u32) -> Result<Vec<PullRequestKey>> {
@@ -137,7 +141,7 @@ impl ReviewerStore for SqliteStore {
 /// Records one event that was not in the inbox before this batch.
 async fn record_event(
     connection: &mut SqliteConnection,
-    heard: &ReviewEvent,
+    review_event: &ReviewEvent,
     wait_s: u64,
 ) -> Result<ReviewEventResult> {
     const KEEP: &str = concat!(
@@ -147,17 +151,17 @@ async fn record_event(
     );
     const KEPT: &str = "
         SELECT content_hash FROM inbox WHERE consumer = ?1 AND tenant = ?2 AND source = ?3 AND event_id = ?4";
-    let event = &heard.event;
-    let kept = sqlx::query(KEEP)
+    let event = &review_event.event;
+    let inserted = sqlx::query(KEEP)
         .bind(CONSUMER)
         .bind(event.tenant.as_str())
         .bind(&event.source)
         .bind(&event.id)
-        .bind(&heard.content_hash)
+        .bind(&review_event.content_hash)
         .execute(&mut *connection)
         .await
         .on_table("inbox")?;
-    if kept.rows_affected() == 0 {
+    if inserted.rows_affected() == 0 {
         // The same event occurs earlier in this batch.
         let hash: String = sqlx::query_scalar(KEPT)
             .bind(CONSUMER)
@@ -167,27 +171,35 @@ async fn record_event(
             .fetch_one(connection)
             .await
             .on_table("inbox")?;
-        return Ok(classify_repeated_event(heard, SeenContent::Full(hash)));
+        return Ok(classify_repeated_event(review_event, SeenContent::Full(hash)));
     }
-    let told = record_author(connection, heard, wait_s).await?;
-    let taken = match &heard.kind {
+    let author_stored = record_author(connection, review_event, wait_s).await?;
+    let result = match &review_event.kind {
         None => ReviewEventResult::Unchanged,
         Some(ReviewEventKind::Remark { remark, thumbs_up, changed_at }) => {
-            store_remark(connection, heard, remark, *thumbs_up, *changed_at).await?
+            store_remark(connection, review_event, remark, *thumbs_up, *changed_at).await?
         }
         Some(ReviewEventKind::Thread { first_comment: first, resolved, at }) => {
-            store_thread(connection, heard, *first, *resolved, *at).await?
+            store_thread(connection, review_event, *first, *resolved, *at).await?
         }
     };
-    if taken == ReviewEventResult::Recorded {
-        schedule_review(connection, heard, wait_s).await?;
+    if result == ReviewEventResult::Recorded {
+        schedule_review(connection, review_event, wait_s).await?;
     }
-    Ok(if told && taken == ReviewEventResult::Unchanged { ReviewEventResult::Recorded } else { taken })
+    Ok(if author_stored && result == ReviewEventResult::Unchanged {
+        ReviewEventResult::Recorded
+    } else {
+        result
+    })
 }
 
 /// Ensures that the pull request has a row and stores its author. Returns true when the author was unknown and the pull
 /// request has remarks.
-async fn record_author(connection: &mut SqliteConnection, heard: &ReviewEvent, wait_s: u64) -> Result<bool> {
+async fn record_author(
+    connection: &mut SqliteConnection,
+    review_event: &ReviewEvent,
+    wait_s: u64,
+) -> Result<bool> {
     const MAKE: &str = "
         INSERT INTO reviews (tenant, repo, number, revision, rounds) VALUES (?1, ?2, ?3, 0, 0)
         ON CONFLICT (tenant, repo, number) DO NOTHING";
@@ -199,30 +211,30 @@ async fn record_author(connection: &mut SqliteConnection, heard: &ReviewEvent, w
         " + ?5 * 1000) ELSE due_ms END
          WHERE tenant = ?1 AND repo = ?2 AND number = ?3 AND author IS NULL AND ?4 IS NOT NULL"
     );
-    let (repo, number) = (heard.pull_request.repo.as_str(), to_i64(heard.pull_request.number));
+    let (repo, number) = (review_event.pull_request.repo.as_str(), to_i64(review_event.pull_request.number));
     sqlx::query(MAKE)
-        .bind(heard.event.tenant.as_str())
+        .bind(review_event.event.tenant.as_str())
         .bind(repo)
         .bind(number)
         .execute(&mut *connection)
         .await
         .on_table("reviews")?;
-    let told = sqlx::query(TELL)
-        .bind(heard.event.tenant.as_str())
+    let updated = sqlx::query(TELL)
+        .bind(review_event.event.tenant.as_str())
         .bind(repo)
         .bind(number)
-        .bind(&heard.author)
+        .bind(&review_event.author)
         .bind(to_i64(wait_s))
         .execute(connection)
         .await
         .on_table("reviews")?;
-    Ok(told.rows_affected() > 0)
+    Ok(updated.rows_affected() > 0)
 }
 
 /// Stores a remark, unless a newer version of it is known.
 async fn store_remark(
     connection: &mut SqliteConnection,
-    heard: &ReviewEvent,
+    review_event: &ReviewEvent,
     remark: &Remark,
     thumbs_up: u64,
     changed_at: Timestamp,
@@ -242,10 +254,10 @@ async fn store_remark(
     const KNOWN: &str = "
         SELECT count(*) FROM remarks
         WHERE tenant = ?1 AND repo = ?2 AND number = ?3 AND kind = ?4 AND remark_id = ?5";
-    let (tenant, repo) = (heard.event.tenant.as_str(), heard.pull_request.repo.as_str());
+    let (tenant, repo) = (review_event.event.tenant.as_str(), review_event.pull_request.repo.as_str());
     let (number, kind, id) =
-        (to_i64(heard.pull_request.number), remark.key.kind.as_str(), remark.key.id.to_string());
-    let said = sqlx::query(SAY)
+        (to_i64(review_event.pull_request.number), remark.key.kind.as_str(), remark.key.id.to_string());
+    let stored = sqlx::query(SAY)
         .bind(tenant)
         .bind(repo)
         .bind(number)
@@ -259,7 +271,7 @@ async fn store_remark(
         .execute(&mut *connection)
         .await
         .on_table("remarks")?;
-    if said.rows_affected() > 0 {
+    if stored.rows_affected() > 0 {
         return Ok(ReviewEventResult::Recorded);
     }
     let known: i64 = sqlx::query_scalar(KNOWN)
@@ -277,7 +289,7 @@ async fn store_remark(
 /// Stores the state of a thread, unless a newer one is known.
 async fn store_thread(
     connection: &mut SqliteConnection,
-    heard: &ReviewEvent,
+    review_event: &ReviewEvent,
     first: u64,
     resolved: bool,
     at: Timestamp,
@@ -291,9 +303,9 @@ async fn store_thread(
             changed_at = excluded.changed_at
         WHERE (excluded.changed_at, excluded.resolved) > (review_threads.changed_at, review_threads.resolved)";
     let done = sqlx::query(STAND)
-        .bind(heard.event.tenant.as_str())
-        .bind(heard.pull_request.repo.as_str())
-        .bind(to_i64(heard.pull_request.number))
+        .bind(review_event.event.tenant.as_str())
+        .bind(review_event.pull_request.repo.as_str())
+        .bind(to_i64(review_event.pull_request.number))
         .bind(first.to_string())
         .bind(resolved)
         .bind(format_policy_time(at))
@@ -305,21 +317,25 @@ async fn store_thread(
 }
 
 /// Makes the review of a pull request due after the wait, unless it is due already.
-async fn schedule_review(connection: &mut SqliteConnection, heard: &ReviewEvent, wait_s: u64) -> Result<()> {
+async fn schedule_review(
+    connection: &mut SqliteConnection,
+    review_event: &ReviewEvent,
+    wait_s: u64,
+) -> Result<()> {
     const DUE: &str = concat!(
         "UPDATE reviews SET revision = revision + 1, due_ms = coalesce(due_ms, ",
         now_ms!(),
         " + ?4 * 1000) WHERE tenant = ?1 AND repo = ?2 AND number = ?3"
     );
     let done = sqlx::query(DUE)
-        .bind(heard.event.tenant.as_str())
-        .bind(heard.pull_request.repo.as_str())
-        .bind(to_i64(heard.pull_request.number))
+        .bind(review_event.event.tenant.as_str())
+        .bind(review_event.pull_request.repo.as_str())
+        .bind(to_i64(review_event.pull_request.number))
         .bind(to_i64(wait_s))
         .execute(connection)
         .await
         .on_table("reviews")?;
-    at("reviews", &heard.pull_request).check_rows_affected(done.rows_affected(), 1)
+    at("reviews", &review_event.pull_request).check_rows_affected(done.rows_affected(), 1)
 }
 
 async fn store_batch(

@@ -132,12 +132,14 @@ pub(crate) async fn record_evaluations(connection: &mut SqliteConnection, batch:
         INSERT INTO rule_looks (tenant, memory, workflow, run_id, verdict, as_of)
         SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?3 FROM json_each(?2) WHERE true
         ON CONFLICT (tenant, memory, workflow, run_id) DO NOTHING";
-    let looks = batch.rule_evaluations();
-    if looks.is_empty() {
+    let evaluations = batch.rule_evaluations();
+    if evaluations.is_empty() {
         return Ok(());
     }
-    let row = |look: &RuleEvaluation| json!([look.memory, look.workflow, look.run, look.verdict]);
-    let rows: Value = looks.iter().map(row).collect();
+    let row = |evaluation: &RuleEvaluation| {
+        json!([evaluation.memory, evaluation.workflow, evaluation.run, evaluation.verdict])
+    };
+    let rows: Value = evaluations.iter().map(row).collect();
     sqlx::query(LOOK)
         .bind(batch.rule_scope.tenant.as_str())
         .bind(rows.to_string())
@@ -184,11 +186,11 @@ pub(crate) async fn load_promote_facts(
 /// Stores the results of a promotion.
 pub(crate) async fn store_promotion(
     connection: &mut SqliteConnection,
-    keeper: &WorkflowKey,
+    rule_scope: &WorkflowKey,
     promotion: &Promotion,
 ) -> Result<()> {
-    append_changes(connection, keeper, &promotion.changes).await?;
-    store_memories(connection, keeper, &promotion.memories).await?;
+    append_changes(connection, rule_scope, &promotion.changes).await?;
+    store_memories(connection, rule_scope, &promotion.memories).await?;
     outbox::enqueue_messages(connection, promotion.messages.iter()).await
 }
 

@@ -20,29 +20,31 @@ use crate::{SqliteStore, convert, now_ms, outbox, tracked_runs};
 
 #[async_trait]
 impl TrackerStore for SqliteStore {
-    async fn record_pull_request_event(&self, heard: &PullRequestEvent) -> Result<TrackResult> {
+    async fn record_pull_request_event(&self, pull_request_event: &PullRequestEvent) -> Result<TrackResult> {
         let mut transaction = self.begin_write().await?;
-        if let Some(seen) = find_seen_content(&mut transaction, &heard.event).await? {
-            return Ok(if seen.matches_hash(&heard.content_hash) {
+        if let Some(seen) = find_seen_content(&mut transaction, &pull_request_event.event).await? {
+            return Ok(if seen.matches_hash(&pull_request_event.content_hash) {
                 TrackResult::Duplicate
             } else {
                 TrackResult::Conflict(seen)
             });
         }
-        let tenant = &heard.event.tenant;
-        store_event(&mut transaction, heard).await?;
+        let tenant = &pull_request_event.event.tenant;
+        store_event(&mut transaction, pull_request_event).await?;
         track_tenant(&mut transaction, tenant).await?;
         let mut new = false;
         let mut touched = Vec::new();
-        if let Some((pull_request, said)) = &heard.pull_request {
-            new |= merge_facts(&mut transaction, tenant, pull_request, said).await?;
-            new |= store_commits(&mut transaction, tenant, pull_request, &heard.commits).await?;
+        if let Some((pull_request, new_facts)) = &pull_request_event.pull_request {
+            new |= merge_facts(&mut transaction, tenant, pull_request, new_facts).await?;
+            new |= store_commits(&mut transaction, tenant, pull_request, &pull_request_event.commits).await?;
             touched.push(pull_request.clone());
         }
-        new |= store_trailers(&mut transaction, tenant, &heard.trailers).await?;
-        touched.extend(pull_requests_of_commits(&mut transaction, tenant, &heard.trailers).await?);
+        new |= store_trailers(&mut transaction, tenant, &pull_request_event.trailers).await?;
+        touched
+            .extend(pull_requests_of_commits(&mut transaction, tenant, &pull_request_event.trailers).await?);
         if new {
-            let because = format!("event {} of {}", heard.event.id, heard.event.source);
+            let because =
+                format!("event {} of {}", pull_request_event.event.id, pull_request_event.event.source);
             schedule_credits(&mut transaction, tenant, None, &touched, &because).await?;
         }
         commit(transaction, Label::TrackCommit).await?;
@@ -63,12 +65,16 @@ impl TrackerStore for SqliteStore {
         let mut transaction = self.begin_write().await?;
         let (reached, recorded) = tracked_runs::load_position(&mut transaction, key).await?;
         let runs = tracked_runs::list_runs_after(&mut transaction, key, reached, limit).await?;
-        let whole = runs.len() == limit as usize;
+        let page_full = runs.len() == limit as usize;
         let last = runs.last().map_or(reached, |(number, _, _)| *number);
         tracked_runs::store_runs(&mut transaction, key, &runs).await?;
         // Runs whose details were purged are not in the list; move past everything recorded all the same.
-        tracked_runs::store_position(&mut transaction, key, if whole { last } else { recorded.max(last) })
-            .await?;
+        tracked_runs::store_position(
+            &mut transaction,
+            key,
+            if page_full { last } else { recorded.max(last) },
+        )
+        .await?;
         let touched = tracked_runs::ended_pull_requests(&mut transaction, key, &runs).await?;
         if let Some((_, run, _)) = runs.last() {
             let because = format!("runs up to {run} of {key}");
@@ -87,7 +93,7 @@ async fn find_seen_content(
     const WHOLE: &str = "
         SELECT content_hash FROM inbox WHERE consumer = ?1 AND tenant = ?2 AND source = ?3 AND event_id = ?4";
     const PURGED: &str = "SELECT content FROM seen_events WHERE digest = ?1";
-    let whole: Option<String> = sqlx::query_scalar(WHOLE)
+    let full_hash: Option<String> = sqlx::query_scalar(WHOLE)
         .bind(TRACKER_CONSUMER)
         .bind(event.tenant.as_str())
         .bind(&event.source)
@@ -95,7 +101,7 @@ async fn find_seen_content(
         .fetch_optional(&mut *connection)
         .await
         .on_table("inbox")?;
-    if let Some(hash) = whole {
+    if let Some(hash) = full_hash {
         return Ok(Some(SeenContent::Full(hash)));
     }
     let digest = EventDigest::of_event(TRACKER_CONSUMER, event).0.into_bytes().to_vec();
@@ -109,7 +115,7 @@ async fn find_seen_content(
     purged.map(content).transpose()
 }
 
-async fn store_event(connection: &mut SqliteConnection, heard: &PullRequestEvent) -> Result<()> {
+async fn store_event(connection: &mut SqliteConnection, pull_request_event: &PullRequestEvent) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO inbox (consumer, tenant, source, event_id, content_hash, received_ms)
          VALUES (?1, ?2, ?3, ?4, ?5, ",
@@ -118,14 +124,14 @@ async fn store_event(connection: &mut SqliteConnection, heard: &PullRequestEvent
     );
     let done = sqlx::query(STORE)
         .bind(TRACKER_CONSUMER)
-        .bind(heard.event.tenant.as_str())
-        .bind(&heard.event.source)
-        .bind(&heard.event.id)
-        .bind(&heard.content_hash)
+        .bind(pull_request_event.event.tenant.as_str())
+        .bind(&pull_request_event.event.source)
+        .bind(&pull_request_event.event.id)
+        .bind(&pull_request_event.content_hash)
         .execute(connection)
         .await
         .on_table("inbox")?;
-    at("inbox", &heard.event.id).check_rows_affected(done.rows_affected(), 1)
+    at("inbox", &pull_request_event.event.id).check_rows_affected(done.rows_affected(), 1)
 }
 
 async fn track_tenant(connection: &mut SqliteConnection, tenant: &Tenant) -> Result<()> {
@@ -139,14 +145,14 @@ async fn merge_facts(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     pull_request: &PullRequestRef,
-    said: &PullRequestFacts,
+    new_facts: &PullRequestFacts,
 ) -> Result<bool> {
     const STORE: &str = "
         INSERT INTO pull_requests (tenant, repo, number, ended, facts) VALUES (?1, ?2, ?3, ?4, ?5)
         ON CONFLICT (tenant, repo, number) DO UPDATE SET ended = excluded.ended, facts = excluded.facts";
     let known = find_pull_request_facts(connection, tenant, pull_request).await?.unwrap_or_default();
     let before = known.credited_ends();
-    let known = known.merge_facts(said);
+    let known = known.merge_facts(new_facts);
     sqlx::query(STORE)
         .bind(tenant.as_str())
         .bind(&pull_request.repo)

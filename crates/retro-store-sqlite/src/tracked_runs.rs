@@ -42,7 +42,7 @@ pub(crate) type TrackedRun = (i64, String, RunReferences);
 pub(crate) async fn list_runs_after(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
-    reached: i64,
+    position: i64,
     limit: u32,
 ) -> Result<Vec<TrackedRun>> {
     const LOAD: &str = "
@@ -51,7 +51,7 @@ pub(crate) async fn list_runs_after(
     let rows: Vec<(i64, String, String)> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(reached)
+        .bind(position)
         .bind(limit)
         .fetch_all(connection)
         .await

@@ -67,11 +67,11 @@ impl WriterStore for SqliteStore {
         if !batch.pending {
             return Ok(CommitResult::AlreadyDone);
         }
-        let keeper = batch.rule_scope.clone();
+        let rule_scope = batch.rule_scope.clone();
         // Recorded before the facts are loaded, because the facts count these evaluations.
         rules::record_evaluations(&mut transaction, &batch).await?;
         let closed = decide(rules::load_batch_facts(&mut transaction, id, batch).await?)?;
-        rules::store_applied_batch(&mut transaction, &keeper, id, &closed).await?;
+        rules::store_applied_batch(&mut transaction, &rule_scope, id, &closed).await?;
         commit(transaction, Label::RulesCommit).await?;
         Ok(CommitResult::Done)
     }
@@ -92,15 +92,15 @@ impl WriterStore for SqliteStore {
         decide: DecidePromotion<'_>,
     ) -> Result<std::result::Result<CommitResult, PromoteError>> {
         let mut transaction = self.begin_write().await?;
-        let Some((keeper, memory)) = find_memory(&mut transaction, tenant, id).await? else {
+        let Some((rule_scope, memory)) = find_memory(&mut transaction, tenant, id).await? else {
             return Ok(Ok(CommitResult::NotFound));
         };
         let cause = ChangeCause::Operator { request: request.to_owned() };
         // A repeated request: this promotion has been stored before.
-        if has_happened(&mut transaction, tenant, change_id(&keeper, id, &cause, "accepted")).await? {
+        if has_happened(&mut transaction, tenant, change_id(&rule_scope, id, &cause, "accepted")).await? {
             return Ok(Ok(CommitResult::AlreadyDone));
         }
-        let facts = rules::load_promote_facts(&mut transaction, keeper, memory).await?;
+        let facts = rules::load_promote_facts(&mut transaction, rule_scope, memory).await?;
         let promotion = match decide(&facts)? {
             Ok(promotion) => promotion,
             Err(unpromoted) => return Ok(Err(unpromoted)),

@@ -188,8 +188,8 @@ pub trait BrokerStore: Send + Sync {
     /// waiting in the new stream.
     async fn record_observation(
         &self,
-        sight: &StreamObservation,
-        held: &[(u64, WaitingMessage)],
+        observation: &StreamObservation,
+        held_messages: &[(u64, WaitingMessage)],
         feed: RepublishScope,
     ) -> Result<StreamCheck>;
 

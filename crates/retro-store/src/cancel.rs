@@ -86,17 +86,17 @@ pub trait CancelStore: Send + Sync {
     async fn reopen_retrospective(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         act: &Attribution,
         decide: DecideReopen<'_>,
     ) -> Result<ReopenResult>;
 }
 
 /// Returns the id of the failed retrospective that a dead letter records; `None` when its payload holds none.
-pub fn failed_retrospective(letter: &NewDeadLetter) -> Option<RetrospectiveId> {
+pub fn failed_retrospective(dead_letter: &NewDeadLetter) -> Option<RetrospectiveId> {
     #[derive(Deserialize)]
     struct Failed {
         retrospective: RetrospectiveId,
     }
-    serde_json::from_slice(&letter.payload).ok().map(|Failed { retrospective }| retrospective)
+    serde_json::from_slice(&dead_letter.payload).ok().map(|Failed { retrospective }| retrospective)
 }

@@ -114,22 +114,25 @@ pub struct DeadLetterVersionRow {
 #[async_trait]
 pub trait DeadLetterStore: Send + Sync {
     /// Returns the attempts at a dead letter, the first one first; at most [`ATTEMPTS_KEPT`].
-    async fn list_attempts(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<Attempt>>;
+    async fn list_attempts(&self, tenant: &Tenant, dead_letter: DeadLetterId) -> Result<Vec<Attempt>>;
 
     /// Returns the versions of a dead letter, the first one first.
-    async fn list_versions(&self, tenant: &Tenant, letter: DeadLetterId)
-    -> Result<Vec<DeadLetterVersionRow>>;
+    async fn list_versions(
+        &self,
+        tenant: &Tenant,
+        dead_letter: DeadLetterId,
+    ) -> Result<Vec<DeadLetterVersionRow>>;
 
     /// Returns one version of a dead letter. Versions are numbered from 1.
     async fn find_version(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         version: u32,
     ) -> Result<Option<DeadLetterVersion>>;
 
     /// Returns the replays of a dead letter, the first one first.
-    async fn list_replays(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<ReplayRow>>;
+    async fn list_replays(&self, tenant: &Tenant, dead_letter: DeadLetterId) -> Result<Vec<ReplayRow>>;
 
     /// Groups the tenant's dead letters that match the filter by rejection, consumer and workflow, and counts each
     /// group. Groups are ordered by their latest dead letter, the newest first, at most as many as the filter's
@@ -172,7 +175,7 @@ pub trait DeadLetterEditStore: OperatorStore + AuditStore + CounterStore {
     async fn edit_dead_letter(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         based_on: u32,
         content: &MessageContent,
         act: &Attribution,

@@ -88,8 +88,8 @@ pub struct Redelivery {
 impl Redelivery {
     /// Creates the redelivery of the message with this payload at this position.
     pub fn new(position: DeliveryPosition, payload: &[u8], stored_at: Timestamp) -> Self {
-        let letter = derive_dead_letter_id(&position, payload, "");
-        Self { position, dead_letter_id: letter, stored_at }
+        let dead_letter = derive_dead_letter_id(&position, payload, "");
+        Self { position, dead_letter_id: dead_letter, stored_at }
     }
 }
 
@@ -176,7 +176,7 @@ pub trait DeliveryStore: Send + Sync {
     /// announcement into the outbox when the dead letter has a tenant and a workflow. An existing dead letter is
     /// not changed. A failed replay (see [`IncomingReplay`]) creates no second dead letter: the original is open
     /// again with the failure in its history, and the replay records why it failed.
-    async fn store_dead_letter(&self, letter: &NewDeadLetter) -> Result<DeadLetterId>;
+    async fn store_dead_letter(&self, dead_letter: &NewDeadLetter) -> Result<DeadLetterId>;
 
     /// Ends the replay that a handled message belongs to, and marks its dead letter as handled. `known` means that
     /// the message had been handled before. Returns `false` when the message is no replay under way. Call it

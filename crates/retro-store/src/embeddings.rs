@@ -116,7 +116,7 @@ pub trait EmbeddingStore: Send + Sync {
     async fn count_missing_embeddings(&self, embedder: &str) -> Result<u64>;
 
     /// Stores embeddings of memories in one transaction, in place of earlier ones by the same embedder.
-    async fn store_embeddings(&self, embedder: &str, made: &[(MemoryText, Vec<i32>)]) -> Result<()>;
+    async fn store_embeddings(&self, embedder: &str, embeddings: &[(MemoryText, Vec<i32>)]) -> Result<()>;
 
     /// Deletes embeddings by other embedders that were stored more than `older_than_s` seconds ago; at most
     /// `limit`. Returns the number of deleted embeddings.

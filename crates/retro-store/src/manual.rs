@@ -91,7 +91,7 @@ pub trait ManualStore: Send + Sync {
     async fn trigger_retrospective(
         &self,
         key: &WorkflowKey,
-        asked: &ManualRequest,
+        request: &ManualRequest,
         decide: DecideTrigger<'_>,
     ) -> Result<std::result::Result<CommitResult, TriggerError>>;
 }

@@ -137,7 +137,7 @@ pub trait ReviewerStore: Send + Sync {
     /// Records events with their identities in one transaction, in order. New content makes its pull request due
     /// `wait_s` seconds later, unless it is due already: a review and its comments are separate events that arrive
     /// in any order. Returns one result per event.
-    async fn record_events(&self, heard: &[ReviewEvent], wait_s: u64) -> Result<Vec<ReviewEventResult>>;
+    async fn record_events(&self, events: &[ReviewEvent], wait_s: u64) -> Result<Vec<ReviewEventResult>>;
 
     /// Returns pull requests whose wait is over, the longest due first. At most `limit`.
     async fn list_due_reviews(&self, limit: u32) -> Result<Vec<PullRequestKey>>;

@@ -56,7 +56,7 @@ pub trait TrackerStore: Send + Sync {
     /// Records an event in one transaction under the tracker's lock of the tenant: the inbox row, the facts that
     /// the event adds and, where memories were applied in runs of a pull request that has ended, the credit to be
     /// given and its message.
-    async fn record_pull_request_event(&self, heard: &PullRequestEvent) -> Result<TrackResult>;
+    async fn record_pull_request_event(&self, received: &PullRequestEvent) -> Result<TrackResult>;
 
     /// Returns workflows that have untracked runs, of tenants that have pull requests; at most `limit`.
     async fn list_untracked_workflows(&self, limit: u32) -> Result<Vec<WorkflowKey>>;

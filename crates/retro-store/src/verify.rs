@@ -100,20 +100,20 @@ pub trait VerifyStore: Send + Sync {
     /// Returns the next `limit` workflows after the given one, in order. A shorter page is the last one.
     async fn list_workflow_records(
         &self,
-        behind: Option<&WorkflowKey>,
+        after: Option<&WorkflowKey>,
         limit: u32,
     ) -> Result<Vec<WorkflowRecords>>;
     /// Returns the next `limit` retrospectives after the given position, manual ones included.
     async fn list_retrospective_records(
         &self,
-        behind: Option<&RetrospectiveCursor>,
+        after: Option<&RetrospectiveCursor>,
         limit: u32,
     ) -> Result<RetrospectivePage>;
     /// Returns the next `limit` memories after the given one that occur in any of the tables memories, changes and
     /// tombstones, in order. A shorter page is the last one.
     async fn list_memory_records(
         &self,
-        behind: Option<(&Tenant, MemoryId)>,
+        after: Option<(&Tenant, MemoryId)>,
         limit: u32,
     ) -> Result<Vec<MemoryRecords>>;
     /// Returns those of the given runs that are not counted in the workflow.

@@ -112,20 +112,20 @@ impl Span {
 
     /// Runs a future inside the span: [`current_trace_context`] returns this span there, and log lines carry the
     /// trace id.
-    pub async fn instrument<F: Future>(&self, work: F) -> F::Output {
+    pub async fn instrument<F: Future>(&self, future: F) -> F::Output {
         // Without a recorded trace the id in the log would lead nowhere.
         let log = if self.is_recording() {
             info_span!("traced", trace.id = %self.0.span().span_context().trace_id())
         } else {
             tracing::Span::none()
         };
-        work.instrument(log).with_context(self.0.clone()).await
+        future.instrument(log).with_context(self.0.clone()).await
     }
 
     /// Runs a closure inside the span, like [`Self::instrument`] for code that does not wait.
-    pub fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
         let _attached = self.0.clone().attach();
-        work()
+        f()
     }
 }
 

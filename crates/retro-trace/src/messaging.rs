@@ -11,21 +11,21 @@ use crate::{Kind, Span, SpanParent};
 pub fn start_process_span(delivery: &Delivery, consumer: &'static str, destination: &'static str) -> Span {
     let trace = delivery.trace_context();
     let cause = SpanParent::from_trace(trace.as_ref(), delivery.is_repeated());
-    let work = Span::start(format!("process {destination}"), Kind::Consumer, cause);
-    set_messaging_attributes(&work, "process", destination);
-    work.set_attribute("messaging.consumer.group.name", consumer);
-    work.set_attribute("retro.delivered", i64::try_from(delivery.delivered).unwrap_or(i64::MAX));
-    work
+    let span = Span::start(format!("process {destination}"), Kind::Consumer, cause);
+    set_messaging_attributes(&span, "process", destination);
+    span.set_attribute("messaging.consumer.group.name", consumer);
+    span.set_attribute("retro.delivered", i64::try_from(delivery.delivered).unwrap_or(i64::MAX));
+    span
 }
 
 /// Starts the span for handling a batch. It starts a new trace, because the messages of a batch belong to different
 /// traces.
 pub fn start_batch_span(messages: usize, consumer: &'static str, destination: &'static str) -> Span {
-    let work = Span::start(format!("process {destination}"), Kind::Consumer, SpanParent::Root);
-    set_messaging_attributes(&work, "process", destination);
-    work.set_attribute("messaging.consumer.group.name", consumer);
-    work.set_attribute("messaging.batch.message_count", i64::try_from(messages).unwrap_or(i64::MAX));
-    work
+    let span = Span::start(format!("process {destination}"), Kind::Consumer, SpanParent::Root);
+    set_messaging_attributes(&span, "process", destination);
+    span.set_attribute("messaging.consumer.group.name", consumer);
+    span.set_attribute("messaging.batch.message_count", i64::try_from(messages).unwrap_or(i64::MAX));
+    span
 }
 
 /// Starts the span for sending one of our own messages, as a child of the span that wrote it. Returns `None` when the
@@ -34,32 +34,32 @@ pub fn start_send_span(message: &Message) -> Option<Span> {
     // No root span here: without the writer's context the span could not be related to anything.
     let cause = SpanParent::Remote(message.trace.as_ref()?);
     let destination = subject::notice_prefix(&message.notice);
-    let work = Span::start(format!("send {destination}"), Kind::Producer, cause);
-    set_messaging_attributes(&work, "send", destination);
-    work.set_attribute("messaging.message.id", message.id.to_string());
-    Some(work)
+    let span = Span::start(format!("send {destination}"), Kind::Producer, cause);
+    set_messaging_attributes(&span, "send", destination);
+    span.set_attribute("messaging.message.id", message.id.to_string());
+    Some(span)
 }
 
 /// Starts the span for sending an event to `destination`, as a child of the current span.
 pub fn start_send_event_span(destination: &'static str) -> Span {
-    let work = Span::start(format!("send {destination}"), Kind::Producer, SpanParent::Current);
-    set_messaging_attributes(&work, "send", destination);
-    work
+    let span = Span::start(format!("send {destination}"), Kind::Producer, SpanParent::Current);
+    set_messaging_attributes(&span, "send", destination);
+    span
 }
 
 /// Sets the error status of a handler's span if the handler did not finish the message.
-pub fn record_outcome(work: &Span, verdict: &HandlerOutcome) {
+pub fn record_outcome(span: &Span, verdict: &HandlerOutcome) {
     match verdict {
         HandlerOutcome::Done | HandlerOutcome::Duplicate => {}
-        HandlerOutcome::RetryAfter { .. } => work.set_error("retried"),
-        HandlerOutcome::Snooze { .. } => work.set_error("put_off"),
-        HandlerOutcome::DeadLetter(rejection) => work.set_error(rejection.code.as_str()),
+        HandlerOutcome::RetryAfter { .. } => span.set_error("retried"),
+        HandlerOutcome::Snooze { .. } => span.set_error("put_off"),
+        HandlerOutcome::DeadLetter(rejection) => span.set_error(rejection.code.as_str()),
     }
 }
 
-fn set_messaging_attributes(work: &Span, operation: &'static str, destination: &'static str) {
-    work.set_attribute("messaging.system", "nats");
-    work.set_attribute("messaging.operation.type", operation);
-    work.set_attribute("messaging.operation.name", operation);
-    work.set_attribute("messaging.destination.name", destination);
+fn set_messaging_attributes(span: &Span, operation: &'static str, destination: &'static str) {
+    span.set_attribute("messaging.system", "nats");
+    span.set_attribute("messaging.operation.type", operation);
+    span.set_attribute("messaging.operation.name", operation);
+    span.set_attribute("messaging.destination.name", destination);
 }

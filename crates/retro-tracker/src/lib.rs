@@ -59,17 +59,21 @@ impl Tracker {
             Ok(event) => event,
             Err(rejection) => return HandlerOutcome::DeadLetter(rejection),
         };
-        let Some(heard) = parse::parse_pull_request_event(event) else { return HandlerOutcome::Done };
-        match self.store.record_pull_request_event(&heard).await {
+        let Some(pull_request_event) = parse::parse_pull_request_event(event) else {
+            return HandlerOutcome::Done;
+        };
+        match self.store.record_pull_request_event(&pull_request_event).await {
             Ok(TrackResult::Recorded) => {
                 self.outbox.notify_one();
-                if let Some((pull_request, _)) = &heard.pull_request {
-                    debug!(tenant = %heard.event.tenant, "recorded pull request {pull_request}");
+                if let Some((pull_request, _)) = &pull_request_event.pull_request {
+                    debug!(tenant = %pull_request_event.event.tenant, "recorded pull request {pull_request}");
                 }
                 HandlerOutcome::Done
             }
             Ok(TrackResult::Duplicate) => HandlerOutcome::Duplicate,
-            Ok(TrackResult::Conflict(seen)) => HandlerOutcome::DeadLetter(identity_conflict(&heard, &seen)),
+            Ok(TrackResult::Conflict(seen)) => {
+                HandlerOutcome::DeadLetter(identity_conflict(&pull_request_event, &seen))
+            }
             Err(StoreError::Unavailable(reason)) => {
                 HandlerOutcome::Snooze { wait: STORE_RETRY_DELAY, reason }
             }
@@ -80,10 +84,10 @@ impl Tracker {
     }
 }
 
-fn identity_conflict(heard: &PullRequestEvent, seen: &SeenContent) -> Rejection {
+fn identity_conflict(pull_request_event: &PullRequestEvent, seen: &SeenContent) -> Rejection {
     let detail = format!(
         "event {} of source {} was seen before with other content ({seen}, now {}); give the changed event an id of its own",
-        heard.event.id, heard.event.source, heard.content_hash
+        pull_request_event.event.id, pull_request_event.event.source, pull_request_event.content_hash
     );
     Rejection::of_field(Code::IdentityConflict, "id", detail)
 }

@@ -10,7 +10,7 @@ use retro_store::track::{PullRequestEvent, Trailer};
 /// Parses an event into what is stored of it. Returns `None` when it says nothing about a tracked pull request.
 pub(crate) fn parse_pull_request_event(event: GithubEvent) -> Option<PullRequestEvent> {
     let GithubEvent { event, content_hash, occurred_at: at, data } = event;
-    let mut heard = PullRequestEvent {
+    let mut parsed = PullRequestEvent {
         event,
         content_hash,
         pull_request: None,
@@ -31,14 +31,14 @@ pub(crate) fn parse_pull_request_event(event: GithubEvent) -> Option<PullRequest
         // The event says nothing of the pull request but its number.
         RepositoryEvent::IssueComment { .. } => return None,
         RepositoryEvent::Push { commits } => {
-            heard.trailers = collect_trailers(commits);
-            return (!heard.trailers.is_empty()).then_some(heard);
+            parsed.trailers = collect_trailers(commits);
+            return (!parsed.trailers.is_empty()).then_some(parsed);
         }
     };
     let commits = [&pull_request.head_commit, &pull_request.merge_commit];
-    heard.commits = commits.into_iter().flatten().map(|commit| normalize_commit(commit)).collect();
-    heard.pull_request = Some((PullRequestRef::new(&data.repo, pull_request.number), facts));
-    Some(heard)
+    parsed.commits = commits.into_iter().flatten().map(|commit| normalize_commit(commit)).collect();
+    parsed.pull_request = Some((PullRequestRef::new(&data.repo, pull_request.number), facts));
+    Some(parsed)
 }
 
 /// Reads the facts of an event that is about the pull request itself, whose fields are all reliable.

@@ -77,19 +77,19 @@ impl Watchdog {
     /// Starts watching work that must end within this time.
     pub fn watch(&self, what: impl Into<String>, within: Duration) -> Watch {
         let Some(watched) = &self.0 else { return Watch::default() };
-        let mut works = lock_table(&watched.work);
-        let (number, over) = (works.next, works.now + to_ticks(within));
-        works.next += 1;
-        works.open.insert(number, WatchedWork { what: what.into(), deadline: over });
+        let mut table = lock_table(&watched.work);
+        let (number, deadline) = (table.next, table.now + to_ticks(within));
+        table.next += 1;
+        table.open.insert(number, WatchedWork { what: what.into(), deadline });
         // Unlock first: the entry locks the table when it is dropped.
-        drop(works);
+        drop(table);
         Watch { _open: Some(Arc::new(OpenWork { number, work: Arc::clone(&watched.work) })) }
     }
 
     /// Describes the work that exceeds its time at this moment.
     pub fn overdue(&self) -> Option<String> {
-        let works = lock_table(&self.0.as_ref()?.work);
-        works.overdue_by(0)
+        let table = lock_table(&self.0.as_ref()?.work);
+        table.overdue_by(0)
     }
 }
 
@@ -107,9 +107,9 @@ fn wait_for_overdue(work: &Mutex<WatchTable>, gone: &Receiver<()>) -> Option<Str
         if gone.recv_timeout(TICK) != Err(RecvTimeoutError::Timeout) {
             return None;
         }
-        let mut works = lock_table(work);
-        works.now += 1;
-        if let Some(overdue) = works.overdue_by(to_ticks(GRACE)) {
+        let mut table = lock_table(work);
+        table.now += 1;
+        if let Some(overdue) = table.overdue_by(to_ticks(GRACE)) {
             return Some(overdue);
         }
     }
@@ -148,20 +148,20 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn watchdog() -> (Watchdog, Receiver<String>) {
-        let (ended, told) = mpsc::channel();
+        let (ended, received) = mpsc::channel();
         let watchdog =
             Watchdog::start(move |overdue| ended.send(overdue.to_owned()).expect("the test receives"));
-        (watchdog.unwrap(), told)
+        (watchdog.unwrap(), received)
     }
 
     #[test]
     fn work_that_does_not_end_is_told_by_name_and_what_ended_is_not() {
-        let (watchdog, told) = watchdog();
+        let (watchdog, received) = watchdog();
         drop(watchdog.watch("what ends", Duration::ZERO));
         let hangs = watchdog.watch("what hangs", Duration::ZERO);
         let of_a_thread = hangs.clone();
         drop(hangs);
-        assert_eq!(told.recv_timeout(PATIENCE).unwrap(), "what hangs does not end");
+        assert_eq!(received.recv_timeout(PATIENCE).unwrap(), "what hangs does not end");
         assert_eq!(watchdog.overdue().as_deref(), Some("what hangs does not end"));
         drop(of_a_thread);
         assert_eq!(watchdog.overdue(), None);
@@ -173,18 +173,18 @@ mod tests {
         let (alive, _gone) = mpsc::channel();
         let watchdog = Watchdog(Some(Arc::new(WatchdogThread { work: Arc::default(), _alive: alive })));
         let _watch = watchdog.watch("slow work", Duration::from_secs(3600));
-        let works = Arc::clone(&watchdog.0.as_ref().unwrap().work);
-        lock_table(&works).now += to_ticks(Duration::from_secs(3600));
+        let table = Arc::clone(&watchdog.0.as_ref().unwrap().work);
+        lock_table(&table).now += to_ticks(Duration::from_secs(3600));
         assert_eq!(watchdog.overdue(), None);
-        lock_table(&works).now += 1;
+        lock_table(&table).now += 1;
         assert_eq!(watchdog.overdue().as_deref(), Some("slow work does not end"));
     }
 
     #[test]
     fn the_thread_ends_with_the_last_handle_and_then_tells_nothing() {
-        let (watchdog, told) = watchdog();
+        let (watchdog, received) = watchdog();
         drop(watchdog);
-        assert_eq!(told.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
+        assert_eq!(received.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
     }
 
     #[test]

@@ -96,12 +96,12 @@ impl Writer {
         let now = self.clock.now();
         // Decided once a pass, but measured only for the pass that is committed.
         let closed = Mutex::new(None);
-        let mut rounds = self.embedding_fetcher(tenant);
+        let mut fetcher = self.embedding_fetcher(tenant);
         let step = loop {
-            let hand = rounds.next_pass();
+            let pass = fetcher.next_pass();
             let decide = |facts: ClosingFacts| {
                 let closing =
-                    hand.ensure_complete(close_retrospective(facts, hand.embedder(), &*self.policies, now))?;
+                    pass.ensure_complete(close_retrospective(facts, pass.embedder(), &*self.policies, now))?;
                 *closed.lock().unwrap_or_else(PoisonError::into_inner) =
                     Some(ClosingMetrics::from_closing(&closing));
                 Ok(closing)
@@ -110,8 +110,8 @@ impl Writer {
                 Err(StoreError::MissingEmbeddings(_)) => {}
                 done => break done?,
             }
-            let missed = hand.missing_texts();
-            rounds.fetch_missing(missed).await?;
+            let missing = pass.missing_texts();
+            fetcher.fetch_missing(missing).await?;
         };
         if step == CommitResult::Done {
             info!(%tenant, retrospective.id = %id, "closed retrospective {id}");

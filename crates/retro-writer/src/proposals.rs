@@ -22,19 +22,19 @@ impl Writer {
         acceptance: &Acceptance,
     ) -> Result<ProposalOutcome, StoreError> {
         let now = self.clock.now();
-        let mut rounds = self.embedding_fetcher(tenant);
+        let mut fetcher = self.embedding_fetcher(tenant);
         loop {
-            let hand = rounds.next_pass();
+            let pass = fetcher.next_pass();
             let decide = |facts: &ProposalFacts| {
                 let policy = self.policies.policy_for(&facts.key);
-                hand.ensure_complete(accept_proposal(facts, acceptance, &policy, hand.embedder(), now))
+                pass.ensure_complete(accept_proposal(facts, acceptance, &policy, pass.embedder(), now))
             };
             match self.decide_proposal(tenant, id, &decide).await {
                 Err(StoreError::MissingEmbeddings(_)) => {}
                 done => return done,
             }
-            let missed = hand.missing_texts();
-            rounds.fetch_missing(missed).await?;
+            let missing = pass.missing_texts();
+            fetcher.fetch_missing(missing).await?;
         }
     }
 

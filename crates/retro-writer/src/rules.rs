@@ -39,11 +39,11 @@ impl Writer {
 
     async fn close_rules(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<CommitResult, StoreError> {
         let changed = Mutex::new(Vec::new());
-        let mut rounds = self.embedding_fetcher(tenant);
+        let mut fetcher = self.embedding_fetcher(tenant);
         let step = loop {
-            let hand = rounds.next_pass();
+            let pass = fetcher.next_pass();
             let decide = |facts: RuleBatchFacts| {
-                let closed = hand.ensure_complete(self.apply_batch(facts, hand.embedder()))?;
+                let closed = pass.ensure_complete(self.apply_batch(facts, pass.embedder()))?;
                 let kinds = closed.applied.changes.iter().map(|change| change.effect.kind()).collect();
                 *changed.lock().unwrap_or_else(PoisonError::into_inner) = kinds;
                 Ok(closed)
@@ -52,8 +52,8 @@ impl Writer {
                 Err(StoreError::MissingEmbeddings(_)) => {}
                 done => break done?,
             }
-            let missed = hand.missing_texts();
-            rounds.fetch_missing(missed).await?;
+            let missing = pass.missing_texts();
+            fetcher.fetch_missing(missing).await?;
         };
         if step == CommitResult::Done {
             // Count them only after the commit: a decision that was not committed is made again.
@@ -83,16 +83,16 @@ impl Writer {
                 }
             }
             None => {
-                let keeper = rules.rule_scope.clone();
+                let rule_scope = rules.rule_scope.clone();
                 let applied = apply_rules(rules, &mutations, embedder);
                 let changed =
                     applied.changes.iter().filter(|change| !change.effect.leaves_memory_unchanged());
-                let told = changed.map(|change| {
+                let messages = changed.map(|change| {
                     let kind = change.effect.kind().to_owned();
                     let (memory, at) = (change.memory, change.at);
-                    Notice::MemoryChanged { change: change.id, memory, kind, at }.into_message(&keeper)
+                    Notice::MemoryChanged { change: change.id, memory, kind, at }.into_message(&rule_scope)
                 });
-                ClosedRuleBatch { messages: told.collect(), applied, report: None }
+                ClosedRuleBatch { messages: messages.collect(), applied, report: None }
             }
         }
     }
@@ -109,19 +109,19 @@ impl Writer {
         reason: &str,
     ) -> Result<Result<CommitResult, PromoteError>, StoreError> {
         let now = self.clock.now();
-        let mut rounds = self.embedding_fetcher(tenant);
+        let mut fetcher = self.embedding_fetcher(tenant);
         let done = loop {
-            let hand = rounds.next_pass();
+            let pass = fetcher.next_pass();
             let decide = |facts: &PromoteFacts| {
                 let policy = self.policies.policy_for(&facts.rule_scope);
-                hand.ensure_complete(promote_rule(facts, request, by, reason, &policy, hand.embedder(), now))
+                pass.ensure_complete(promote_rule(facts, request, by, reason, &policy, pass.embedder(), now))
             };
             match self.store.promote_rule(tenant, id, request, &decide).await {
                 Err(StoreError::MissingEmbeddings(_)) => {}
                 done => break done?,
             }
-            let missed = hand.missing_texts();
-            rounds.fetch_missing(missed).await?;
+            let missing = pass.missing_texts();
+            fetcher.fetch_missing(missing).await?;
         };
         if matches!(done, Ok(CommitResult::Done)) {
             retro_meter::MEMORY_CHANGES.add(1, ["accepted"]);

@@ -47,16 +47,16 @@ impl EmbeddingFetcher<'_> {
     }
 
     /// Fetches the vectors that a pass missed. Fails when the database is unavailable, never because of the source.
-    pub(crate) async fn fetch_missing(&mut self, missed: Vec<String>) -> Result<(), StoreError> {
+    pub(crate) async fn fetch_missing(&mut self, missing: Vec<String>) -> Result<(), StoreError> {
         let Some(source) = &self.writer.vectors else { return Ok(()) };
-        let mut found = self.writer.store.load_embeddings(self.tenant, source.name(), &missed).await?;
+        let mut found = self.writer.store.load_embeddings(self.tenant, source.name(), &missing).await?;
         let mut unknown: Vec<String> =
-            missed.iter().filter(|text| !found.contains_key(*text)).cloned().collect();
+            missing.iter().filter(|text| !found.contains_key(*text)).cloned().collect();
         // Bounds the time of one pass; the built-in embedder compares the rest.
         unknown.truncate(TEXTS_PER_PASS_MAX);
         // A failing source is no error: texts without a vector are compared by the built-in embedder.
         found.extend(embed_texts(&**source, unknown).await.unwrap_or_default());
-        self.resolver.add_vectors(missed, found);
+        self.resolver.add_vectors(missing, found);
         Ok(())
     }
 }
@@ -66,8 +66,8 @@ impl Writer {
         let of = |source: &Arc<dyn EmbeddingSource>| {
             similarity::EmbeddingResolver::for_embedder(source.name(), source.scale())
         };
-        let rounds = self.vectors.as_ref().map_or_else(similarity::EmbeddingResolver::built_in, of);
-        EmbeddingFetcher { writer: self, tenant, resolver: rounds }
+        let resolver = self.vectors.as_ref().map_or_else(similarity::EmbeddingResolver::built_in, of);
+        EmbeddingFetcher { writer: self, tenant, resolver }
     }
 
     /// Checks the next memories and stores vectors for those that lack one. Returns the number stored. Does nothing

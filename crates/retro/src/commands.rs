@@ -73,7 +73,7 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
     }
     let LoadedConfig { mut config, origins } = loaded;
     let output = cli.global.output;
-    let asked = queries::CommandContext { tenant: &cli.global.tenant, output };
+    let context = queries::CommandContext { tenant: &cli.global.tenant, output };
     match &cli.command {
         Command::Up(args) => {
             config.http_listen = args.http_listen.unwrap_or(config.http_listen);
@@ -87,36 +87,36 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
         }
         Command::Migrate(args) => migrate::run_command(&config, args, output).await,
         Command::Emit(args) => Box::pin(emit::emit_files(args, &config, &cli.global.tenant, output)).await,
-        Command::Workflows => queries::list_workflows(&asked, &*store::open_store(&config).await?).await,
-        Command::Runs(args) => queries::list_runs(&asked, &*store::open_store(&config).await?, args).await,
+        Command::Workflows => queries::list_workflows(&context, &*store::open_store(&config).await?).await,
+        Command::Runs(args) => queries::list_runs(&context, &*store::open_store(&config).await?, args).await,
         Command::Outcomes(args) => {
-            queries::list_outcomes(&asked, &*store::open_store(&config).await?, args).await
+            queries::list_outcomes(&context, &*store::open_store(&config).await?, args).await
         }
         Command::Git(command) => git::run_command(output, command),
         Command::Memories(command) => {
-            memories::run_command(&asked, &config, store::open_store(&config).await?, command).await
+            memories::run_command(&context, &config, store::open_store(&config).await?, command).await
         }
         Command::Rules(command) => {
-            rules::run_command(&asked, &config, store::open_store(&config).await?, command).await
+            rules::run_command(&context, &config, store::open_store(&config).await?, command).await
         }
         Command::Retrospectives(command) => {
-            queries::run_retrospectives(&asked, &config, store::open_store(&config).await?, command).await
+            queries::run_retrospectives(&context, &config, store::open_store(&config).await?, command).await
         }
         Command::Proposals(command) => {
-            manual::run_proposals(&asked, &config, store::open_store(&config).await?, command).await
+            manual::run_proposals(&context, &config, store::open_store(&config).await?, command).await
         }
         Command::Reports(command) => {
-            queries::run_reports(&asked, &*store::open_store(&config).await?, command).await
+            queries::run_reports(&context, &*store::open_store(&config).await?, command).await
         }
         Command::DeadLetters(command) => {
-            dead_letters::run_command(&asked, &config, store::open_store(&config).await?, command).await
+            dead_letters::run_command(&context, &config, store::open_store(&config).await?, command).await
         }
         Command::Losses(command) => {
-            losses::run_command(&asked, &*store::open_store(&config).await?, command).await
+            losses::run_command(&context, &*store::open_store(&config).await?, command).await
         }
-        Command::Context(args) => print_context(&asked, &config, args).await,
+        Command::Context(args) => print_context(&context, &config, args).await,
         Command::Verify => queries::verify_store(output, &*store::open_store(&config).await?).await,
-        Command::Export(_) => queries::export_tenant(&asked, &*store::open_store(&config).await?).await,
+        Command::Export(_) => queries::export_tenant(&context, &*store::open_store(&config).await?).await,
         Command::Config(command) => configuration::run_command(&config, &origins, output, command),
         Command::Pipeline(command) => pipeline::run_command(&config, output, command),
         Command::Openapi => print_openapi(),
@@ -132,7 +132,7 @@ fn print_openapi() -> anyhow::Result<Exit> {
 }
 
 async fn print_context(
-    asked: &queries::CommandContext<'_>,
+    context: &queries::CommandContext<'_>,
     config: &Config,
     args: &ContextArgs,
 ) -> anyhow::Result<Exit> {
@@ -146,8 +146,8 @@ async fn print_context(
         repo: args.repo.clone(),
         paths: args.paths.clone(),
     };
-    let answer = gateway.context(asked.tenant, request).await;
-    output::print_data(asked.output, &answer, || {
+    let answer = gateway.context(context.tenant, request).await;
+    output::print_data(context.output, &answer, || {
         let memories = match (&answer.reason, answer.text.as_str()) {
             (Some(reason), "") => format!("no memories: {reason}"),
             (_, text) => format!("{text}\n({} tokens, {} left out)", answer.tokens, answer.left_out),

@@ -40,8 +40,8 @@ pub(crate) fn restrict_umask() {
 /// Creates the folder and restricts what others may access in it. Fails only when the folder cannot be created; what
 /// cannot be restricted is logged.
 pub(crate) fn ensure_private(data_dir: &Path) -> anyhow::Result<()> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
-    made.with_context(|| format!("cannot create the data folder {}", data_dir.display()))?;
+    let created = DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
+    created.with_context(|| format!("cannot create the data folder {}", data_dir.display()))?;
     match restrict_folder(data_dir) {
         Ok(0) => {}
         Ok(count) => info!(

@@ -30,8 +30,8 @@ pub(crate) async fn check_embedder(config: &Config) -> anyhow::Result<String> {
     let Some(source) = load_vector_source(config)? else {
         return Ok("the built-in embedder".to_owned());
     };
-    let made = source.embed(&["Retry once, then ask".to_owned()]).await;
-    let vectors = made.map_err(|problem| {
+    let embedded = source.embed(&["Retry once, then ask".to_owned()]).await;
+    let vectors = embedded.map_err(|problem| {
         anyhow!(
             "{problem}; until it returns vectors, texts are compared by the built-in embedder, and a running process \
              retries at least every 5 minutes"

@@ -95,8 +95,8 @@ fn read_events(file: &Path, args: &Emit) -> anyhow::Result<Result<Vec<RunEvent>,
         ImportOptions { workflow: args.workflow.clone(), outcome: args.outcome, task: args.task.clone() };
     Ok(retro_adapters::import_file(&bytes, &name, &options).map(|runs| {
         let events = runs.into_iter().map(|run| run.event);
-        let wanted = events.skip(args.skip).take(args.take.unwrap_or(usize::MAX));
-        if args.new_event_ids { wanted.map(with_new_id).collect() } else { wanted.collect() }
+        let selected = events.skip(args.skip).take(args.take.unwrap_or(usize::MAX));
+        if args.new_event_ids { selected.map(with_new_id).collect() } else { selected.collect() }
     }))
 }
 
@@ -183,10 +183,10 @@ impl Sender {
 /// retried for about half a minute, so the user is told why nothing happens. Fails when the broker refuses the login:
 /// retrying would not change that.
 async fn wait_for_broker(bus: &Bus, url: &str) -> anyhow::Result<()> {
-    let mut looks = tokio::time::interval(POLL_INTERVAL);
+    let mut ticks = tokio::time::interval(POLL_INTERVAL);
     let settled = async {
         while !bus.is_connected() && !bus.is_login_refused() {
-            looks.tick().await;
+            ticks.tick().await;
         }
     };
     let in_time = tokio::time::timeout(BROKER_TIMEOUT, settled).await.is_ok();

@@ -21,14 +21,14 @@ pub(crate) async fn watch_policies(book: Arc<PolicySource>, stop: CancellationTo
             () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
         let book = book.clone();
-        if let Ok(looked) = tokio::task::spawn_blocking(move || book.reload_if_changed()).await {
-            log_check(&looked);
+        if let Ok(check) = tokio::task::spawn_blocking(move || book.reload_if_changed()).await {
+            log_check(&check);
         }
     }
 }
 
-fn log_check(looked: &ReloadResult) {
-    match looked {
+fn log_check(check: &ReloadResult) {
+    match check {
         ReloadResult::Unchanged => {}
         ReloadResult::Changed(changed) if changed.is_empty() => {
             info!("the policy was reloaded without changes")

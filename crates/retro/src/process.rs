@@ -111,7 +111,7 @@ impl Process {
         running.watch_readiness();
         let edits = policies::watch_policies(running.process.policies.clone(), running.stop.clone());
         running.tasks.spawn(edits);
-        let mut was_taken = false;
+        let mut was_taken_over = false;
         tokio::select! {
             () = running.ready.wait_until_ready() => {
                 running.start_roles();
@@ -120,7 +120,7 @@ impl Process {
                 tokio::select! {
                     _ = signals.next() => {}
                     // Messages of a broker that another database took over must not be consumed into this one.
-                    _ = is_foreign.wait_for(|is_foreign| *is_foreign) => was_taken = true,
+                    _ = is_foreign.wait_for(|is_foreign| *is_foreign) => was_taken_over = true,
                 }
             }
             _ = signals.next() => {}
@@ -128,7 +128,7 @@ impl Process {
         let exit = running.shut_down(&mut signals).await;
         // Health is served until here, so that probes can see that the process is shutting down.
         closed.cancel();
-        if was_taken {
+        if was_taken_over {
             bail!(
                 "the broker was taken over for another database while this process was running; it stopped \
                  consuming"

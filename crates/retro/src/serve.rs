@@ -42,17 +42,17 @@ pub(crate) async fn run_serve(
     let bus =
         Bus::connect(BusConfig { topology_mode: TopologyMode::Verify, ..BusConfig::new(url.expose(), name) })
             .await?;
-    let doors = Listeners::open(&config, &roles).await?;
+    let listeners = Listeners::open(&config, &roles).await?;
     let at = |what, url: Option<String>| url.map_or(String::new(), |url| format!("; {what} at {url}"));
-    let (http, health) = (at("HTTP", doors.http_url()), at("health", doors.health_url()));
-    let bridge = at("webhooks", doors.bridge_url());
+    let (http, health) = (at("HTTP", listeners.http_url()), at("health", listeners.health_url()));
+    let bridge = at("webhooks", listeners.bridge_url());
     output::print_notice(&format!(
         "retro serve: {names}; on {}{http}{bridge}{health}",
         store::database_name(&config)
     ));
     let Stores { store, agents } = store::build_lazy_stores(&config)?;
     let process = Process { config, roles, store, agents, bus, policies, vectors, supervised: None, metrics };
-    process.run(doors, || Ok(())).await
+    process.run(listeners, || Ok(())).await
 }
 
 #[cfg(test)]

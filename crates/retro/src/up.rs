@@ -29,16 +29,16 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
     // Held until the process ends; the system releases it even after a kill.
     let _lock = lock_data_folder(&config.data_dir)?;
     let roles = select_roles(&config);
-    let doors = Listeners::open(&config, &roles).await?;
+    let listeners = Listeners::open(&config, &roles).await?;
     let Backends { server, nats_url, bus } =
-        backends::prepare_backends(&config, &policies, &doors, &metrics).await?;
-    let http_url = doors.http_url().context("the gateway has an HTTP listener")?;
-    let bridge_url = doors.bridge_url();
+        backends::prepare_backends(&config, &policies, &listeners, &metrics).await?;
+    let http_url = listeners.http_url().context("the gateway has an HTTP listener")?;
+    let bridge_url = listeners.bridge_url();
     let Stores { store, agents } = store::build_lazy_stores(&config)?;
     let data_dir = config.data_dir.clone();
     let supervised = server.as_ref().map(NatsServer::subscribe_state);
     let process = Process { config, roles, store, agents, bus, policies, vectors, supervised, metrics };
-    let ended = process.run(doors, || report_running(&data_dir, nats_url, http_url, bridge_url)).await;
+    let ended = process.run(listeners, || report_running(&data_dir, nats_url, http_url, bridge_url)).await;
     // A second signal asks for an immediate exit: the broker is not stopped gracefully then.
     if let (Some(server), Ok(Exit::Done) | Err(_)) = (server, &ended) {
         server.shut_down().await;
@@ -60,9 +60,9 @@ fn report_running(
     bridge_url: Option<String>,
 ) -> anyhow::Result<()> {
     let webhooks = bridge_url.as_ref().map_or(String::new(), |url| format!("; webhooks at {url}"));
-    let told = format!("retro is up: {http_url} (data in {}){webhooks}", data_dir.display());
+    let message = format!("retro is up: {http_url} (data in {}){webhooks}", data_dir.display());
     Instance { pid: std::process::id(), nats_url, http_url, bridge_url }.write(data_dir)?;
-    output::print_notice(&told);
+    output::print_notice(&message);
     Ok(())
 }
 

@@ -10,8 +10,8 @@ use crate::trajectory::QuotePlace;
 /// Drops every part of an answer that fails a mechanical check. A quote must be verbatim at the place it names, that
 /// place must be in the finding's step, texts must be within bounds, and verdicts must be about presented memories.
 /// Of several verdicts on one memory, the strongest is kept.
-pub fn check_answer(brief: &InvestigationBrief, looked: RawAnswer) -> CheckedAnswer {
-    let RawAnswer { mut findings, mut verdicts, fault, mut transients, mut contradictions } = looked;
+pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAnswer {
+    let RawAnswer { mut findings, mut verdicts, fault, mut transients, mut contradictions } = answer;
     let before = findings.len() + verdicts.len() + transients.len() + contradictions.len();
     findings.retain(|finding| is_valid_finding(brief, finding));
     findings.truncate(FINDINGS_MAX);

@@ -135,8 +135,9 @@ pub(super) struct MemoryWriter<'e> {
 impl<'e> MemoryWriter<'e> {
     fn new(facts: WriterFacts, batch: &[Mutation], embedder: &'e dyn Embedder) -> Self {
         // A memory of another workflow must not change here: the lock of that workflow is not held.
-        let ours = |memory: &&Memory| memory.scope.workflow() == Some(&facts.key.workflow);
-        let memories = facts.memories.iter().filter(ours).map(|memory| (memory.id, memory.clone())).collect();
+        let of_workflow = |memory: &&Memory| memory.scope.workflow() == Some(&facts.key.workflow);
+        let memories =
+            facts.memories.iter().filter(of_workflow).map(|memory| (memory.id, memory.clone())).collect();
         let live_tombstones =
             facts.tombstones.iter().filter(|stone| stone.until > facts.as_of).cloned().collect();
         let outcomes = batch
@@ -235,10 +236,10 @@ impl<'e> MemoryWriter<'e> {
         reason: String,
     ) {
         let until = add_seconds(self.facts.as_of, self.facts.policy.tombstone_s);
-        let stone = build_tombstone(&self.memories[&id], until, reason.clone());
+        let tombstone = build_tombstone(&self.memories[&id], until, reason.clone());
         if self.make_change(row, id, cause, ChangeEffect::Deleted { tombstone_until: Some(until) }, reason) {
-            self.live_tombstones.push(stone.clone());
-            self.new_tombstones.push(stone);
+            self.live_tombstones.push(tombstone.clone());
+            self.new_tombstones.push(tombstone);
         }
     }
 

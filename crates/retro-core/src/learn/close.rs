@@ -175,11 +175,11 @@ pub(super) fn merge_memories(mut before: Vec<Memory>, changed: &[Memory]) -> Vec
 }
 
 fn build_failure(retrospective: &Retrospective, investigations: &[Investigation]) -> Rejection {
-    let told = |one: &Investigation| {
+    let describe = |one: &Investigation| {
         let problem = one.result.as_ref().and_then(|result| result.problem()).unwrap_or("no result");
         format!("run {}: {problem}", one.run)
     };
-    let all: Vec<_> = investigations.iter().map(told).collect();
+    let all: Vec<_> = investigations.iter().map(describe).collect();
     Rejection::of_message(
         Code::RetrospectiveFailed,
         format!(

@@ -44,14 +44,16 @@ impl LessonMatcher<'_, '_> {
     /// lesson is never forbidden.
     pub(crate) fn blocking_tombstone<'t>(
         self,
-        stones: impl Iterator<Item = &'t Tombstone>,
+        tombstones: impl Iterator<Item = &'t Tombstone>,
         scope: &MemoryScope,
         lesson: &Lesson,
     ) -> Option<(&'t Tombstone, u16)> {
-        stones
-            .filter(|stone| stone.scope == *scope && !self.vectors.are_opposite(&stone.lesson, lesson))
-            .map(|stone| (stone, self.vectors.lesson_similarity(&stone.lesson, lesson)))
+        tombstones
+            .filter(|tombstone| {
+                tombstone.scope == *scope && !self.vectors.are_opposite(&tombstone.lesson, lesson)
+            })
+            .map(|tombstone| (tombstone, self.vectors.lesson_similarity(&tombstone.lesson, lesson)))
             .filter(|(_, similar)| *similar >= self.policy.tombstone_similarity)
-            .max_by_key(|(stone, similar)| (*similar, Reverse(stone.memory)))
+            .max_by_key(|(tombstone, similar)| (*similar, Reverse(tombstone.memory)))
     }
 }

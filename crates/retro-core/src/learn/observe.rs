@@ -35,12 +35,12 @@ impl MemoryWriter<'_> {
         let known = self.best_match(&scope, &lesson, finding.contradicts);
         // A tombstone does not stop evidence for an active memory: it forbids another lesson that is merely similar.
         if !matches!(known, Some((_, MemoryStatus::Active)))
-            && let Some((stone, similarity)) =
+            && let Some((tombstone, similarity)) =
                 self.lesson_matcher().blocking_tombstone(self.live_tombstones.iter(), &scope, &lesson)
         {
             let id = known.map_or(candidate, |(id, _)| id);
-            let reason = format!("a tombstone forbids it until {}: {}", stone.until, stone.reason);
-            let tombstone_of = stone.memory;
+            let reason = format!("a tombstone forbids it until {}: {}", tombstone.until, tombstone.reason);
+            let tombstone_of = tombstone.memory;
             let effect = ChangeEffect::Suppressed { tombstone_of, similarity, title: lesson.title };
             self.make_change(row, id, self.run_cause(run), effect, reason);
             return;

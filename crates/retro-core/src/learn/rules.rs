@@ -131,8 +131,9 @@ struct RuleWriter<'e> {
 
 impl<'e> RuleWriter<'e> {
     fn new(facts: RuleFacts, batch: &[RuleMutation], embedder: &'e dyn Embedder) -> Self {
-        let ours = |memory: &&Memory| is_in_repository(&memory.scope, &facts.repo);
-        let memories = facts.memories.iter().filter(ours).map(|memory| (memory.id, memory.clone())).collect();
+        let of_repository = |memory: &&Memory| is_in_repository(&memory.scope, &facts.repo);
+        let memories =
+            facts.memories.iter().filter(of_repository).map(|memory| (memory.id, memory.clone())).collect();
         let live = facts.tombstones.iter().filter(|stone| stone.until > facts.as_of).cloned().collect();
         let outcome = |mutation: &RuleMutation| MutationOutcome {
             mutation: mutation.id,
@@ -190,7 +191,7 @@ impl<'e> RuleWriter<'e> {
         let (before, delta) = (memory.weight, WeightDelta(delta));
         let after = before.adjusted_by(delta);
         let part = WeightPart { delta, why, run: Some(run.clone()), reason: reason.to_owned() };
-        let told = format!("{delta} {} in run {run}: {reason}", why.as_str());
+        let reason_text = format!("{delta} {} in run {run}: {reason}", why.as_str());
         let contradicted_by = Vec::new();
         let effect = ChangeEffect::Reweighted {
             before,
@@ -200,7 +201,7 @@ impl<'e> RuleWriter<'e> {
             cue_not_met: 0,
             contradicted_by,
         };
-        if self.make_change(row, id, cause.clone(), effect, told) && after.get() < inject_weight_min {
+        if self.make_change(row, id, cause.clone(), effect, reason_text) && after.get() < inject_weight_min {
             let reason = format!("its weight {after} is below what is presented: nobody could use it again");
             self.make_change(row, id, cause, ChangeEffect::Archived, reason);
         }

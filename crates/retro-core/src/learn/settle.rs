@@ -128,7 +128,7 @@ pub fn settle_investigations(
     investigations: &[Investigation],
 ) -> Vec<Mutation> {
     let mut batch = Vec::new();
-    let looked = || {
+    let answered = || {
         investigations.iter().filter_map(|one| {
             one.result.as_ref()?.checked_answer().map(|(checked, presented)| (one, checked, presented))
         })
@@ -136,7 +136,7 @@ pub fn settle_investigations(
     let id = |kind, one: &Investigation, index| {
         MutationId::of_investigation(retrospective, kind, one.number, index)
     };
-    for (one, checked, _) in looked() {
+    for (one, checked, _) in answered() {
         for (index, finding) in (0u32..).zip(&checked.findings) {
             let memory = MemoryId::of_finding(retrospective, one.number, index);
             let ask = MutationKind::Observe {
@@ -148,7 +148,7 @@ pub fn settle_investigations(
             batch.push(Mutation { id: id("observe", one, index), ask });
         }
     }
-    for (one, checked, _) in looked() {
+    for (one, checked, _) in answered() {
         for (index, finding) in (0u32..).zip(&checked.findings) {
             batch.extend(
                 contradiction_from_finding(one, finding)
@@ -162,7 +162,7 @@ pub fn settle_investigations(
             });
         }
     }
-    for (one, checked, presented) in looked() {
+    for (one, checked, presented) in answered() {
         // Rules of a repository change under another lock: `build_rule_use_batches` asks for those.
         let own = presented.iter().filter(|shown| shown.repo.is_none());
         // The index is part of stored ids, so neither the order nor the filter above may change.
@@ -213,10 +213,11 @@ fn find_harming_memory(
     finding: &Finding,
 ) -> Option<MemoryId> {
     let (checked, presented) = one.result.as_ref()?.checked_answer()?;
-    let harmed = checked.verdicts.iter().filter(|said| {
-        said.verdict == MemoryVerdict::Harmed && findings_quoted_by(checked, said).any(|own| own == finding)
+    let harmed = checked.verdicts.iter().filter(|record| {
+        record.verdict == MemoryVerdict::Harmed
+            && findings_quoted_by(checked, record).any(|own| own == finding)
     });
-    harmed.map(|said| said.memory).find(|memory| {
+    harmed.map(|record| record.memory).find(|memory| {
         let shown = presented.iter().find(|shown| shown.memory == *memory);
         shown.is_some_and(|shown| {
             let without = findings_without_memory(investigations, *memory);
@@ -255,11 +256,11 @@ fn contradiction_from_answer(one: &Investigation, against: &Contradiction) -> Mu
 fn decide_credit<'i>(
     one: &Investigation,
     checked: &CheckedAnswer,
-    shown: &PresentedMemory,
+    presented_memory: &PresentedMemory,
     mut without: impl Iterator<Item = (&'i RunId, &'i Finding)>,
 ) -> MutationKind {
-    let stands = checked.verdicts.iter().find(|verdict| verdict.memory == shown.memory);
-    let (verdict, reason) = match stands {
+    let valid = checked.verdicts.iter().find(|verdict| verdict.memory == presented_memory.memory);
+    let (verdict, reason) = match valid {
         None => (MemoryVerdict::Ignored, "no verdict on it stands".to_owned()),
         Some(found) if found.verdict == MemoryVerdict::Harmed => {
             let same = |(_, other): &(&RunId, &Finding)| {
@@ -275,7 +276,13 @@ fn decide_credit<'i>(
         }
         Some(found) => (found.verdict, found.reason.clone()),
     };
-    MutationKind::Credit { memory: shown.memory, run: one.run.clone(), verdict, read: shown.read, reason }
+    MutationKind::Credit {
+        memory: presented_memory.memory,
+        run: one.run.clone(),
+        verdict,
+        read: presented_memory.read,
+        reason,
+    }
 }
 
 /// Returns the findings of those runs of this retrospective to which the memory was not presented.
@@ -283,18 +290,19 @@ fn findings_without_memory(
     investigations: &[Investigation],
     memory: MemoryId,
 ) -> impl Iterator<Item = (&RunId, &Finding)> {
-    let looked = investigations.iter().filter_map(|one| Some((one, one.result.as_ref()?.checked_answer()?)));
-    let without = looked.filter(move |(_, (_, met))| met.iter().all(|shown| shown.memory != memory));
+    let answered =
+        investigations.iter().filter_map(|one| Some((one, one.result.as_ref()?.checked_answer()?)));
+    let without = answered.filter(move |(_, (_, met))| met.iter().all(|shown| shown.memory != memory));
     without.flat_map(|(one, (checked, _))| checked.findings.iter().map(move |finding| (&one.run, finding)))
 }
 
 /// Returns the findings about the failure that a verdict quotes.
 fn findings_quoted_by<'c>(
     checked: &'c CheckedAnswer,
-    said: &'c VerdictRecord,
+    record: &'c VerdictRecord,
 ) -> impl Iterator<Item = &'c Finding> {
     let quotes =
-        |finding: &&Finding| said.quote.as_ref().is_some_and(|quote| quote.text == finding.quote.text);
+        |finding: &&Finding| record.quote.as_ref().is_some_and(|quote| quote.text == finding.quote.text);
     checked.findings.iter().filter(quotes)
 }
 

@@ -30,32 +30,32 @@ struct RunVerdict {
 }
 
 impl MemoryAccount {
-    fn record_verdict(&mut self, row: usize, run: &RunId, said: RunVerdict) {
+    fn record_verdict(&mut self, row: usize, run: &RunId, verdict_entry: RunVerdict) {
         self.rows.push(row);
-        let Some(stands) = self.runs.get_mut(run) else {
-            self.runs.insert(run.clone(), said);
+        let Some(strongest) = self.runs.get_mut(run) else {
+            self.runs.insert(run.clone(), verdict_entry);
             return;
         };
         // Reading is a fact about the run, so it stays when a stronger verdict replaces this one.
-        stands.read |= said.read;
-        if said.contradicted || said.verdict < stands.verdict {
-            stands.contradicted |= said.contradicted;
-            stands.verdict = said.verdict;
-            stands.reason = said.reason;
+        strongest.read |= verdict_entry.read;
+        if verdict_entry.contradicted || verdict_entry.verdict < strongest.verdict {
+            strongest.contradicted |= verdict_entry.contradicted;
+            strongest.verdict = verdict_entry.verdict;
+            strongest.reason = verdict_entry.reason;
         }
     }
 
     fn contradicting_runs(&self) -> BTreeSet<RunId> {
-        self.runs.iter().filter(|(_, said)| said.contradicted).map(|(run, _)| run.clone()).collect()
+        self.runs.iter().filter(|(_, entry)| entry.contradicted).map(|(run, _)| run.clone()).collect()
     }
 
     /// Returns whether any run read or used the memory.
     fn was_used(&self) -> bool {
-        self.runs.values().any(|said| said.read || said.verdict <= MemoryVerdict::Applied)
+        self.runs.values().any(|entry| entry.read || entry.verdict <= MemoryVerdict::Applied)
     }
 
     fn cue_never_met(&self) -> bool {
-        self.runs.values().all(|said| said.verdict == MemoryVerdict::CueNotMet)
+        self.runs.values().all(|entry| entry.verdict == MemoryVerdict::CueNotMet)
     }
 }
 
@@ -106,13 +106,13 @@ impl MemoryWriter<'_> {
             let reason = format!("contradicted while tentative by run {run}: {reason}");
             self.delete_with_tombstone(row, id, self.run_cause(run), reason);
         } else {
-            let said = RunVerdict {
+            let entry = RunVerdict {
                 verdict: MemoryVerdict::Harmed,
                 contradicted: true,
                 read: false,
                 reason: reason.to_owned(),
             };
-            self.accounts.entry(id).or_default().record_verdict(row, run, said);
+            self.accounts.entry(id).or_default().record_verdict(row, run, entry);
         }
     }
 
@@ -125,21 +125,21 @@ impl MemoryWriter<'_> {
         read: bool,
         reason: &str,
     ) {
-        let said = RunVerdict { verdict, contradicted: false, read, reason: reason.to_owned() };
-        self.accounts.entry(id).or_default().record_verdict(row, run, said);
+        let entry = RunVerdict { verdict, contradicted: false, read, reason: reason.to_owned() };
+        self.accounts.entry(id).or_default().record_verdict(row, run, entry);
     }
 
     /// Moves weights and archives memories: those with verdicts, then every other active memory of the workflow.
     pub(super) fn sweep_memories(&mut self, row: usize) {
         let accounts = std::mem::take(&mut self.accounts);
-        let mut risen = Vec::new();
+        let mut heavier = Vec::new();
         for (id, account) in &accounts {
             if self.was_settled_before(*id) {
                 self.explain_outcome(account.rows[0], "this has happened before: its weight is settled");
             } else if !self.delete_contradicted(*id, account)
                 && self.update_weight(account.rows[0], *id, account)
             {
-                risen.push(*id);
+                heavier.push(*id);
             }
             self.copy_outcome(&account.rows);
         }
@@ -152,7 +152,7 @@ impl MemoryWriter<'_> {
             }
         }
         // Superseding comes after all weights have moved, so that it compares final weights.
-        for id in risen {
+        for id in heavier {
             self.supersede_warnings(row, id);
         }
         for id in active(self) {
@@ -270,7 +270,7 @@ fn decide_weight(
     policy: &Policy,
 ) -> WeightDecision {
     let mut parts: Vec<_> =
-        account.runs.iter().filter_map(|(run, said)| verdict_part(run, said, policy)).collect();
+        account.runs.iter().filter_map(|(run, entry)| verdict_part(run, entry, policy)).collect();
     let presented = !account.runs.is_empty();
     let mut cue_not_met = memory.cue_not_met;
     let mut exempt = false;
@@ -311,16 +311,16 @@ fn decide_weight(
 
 /// Returns the weight change of one run's verdict, which may be zero. Ignored and cue not met return `None`, because
 /// they are judged over all runs together.
-fn verdict_part(run: &RunId, said: &RunVerdict, policy: &Policy) -> Option<WeightPart> {
-    let (delta, why) = match said.verdict {
-        MemoryVerdict::Harmed if said.contradicted => (policy.harmed_delta, WeightReason::Contradicted),
+fn verdict_part(run: &RunId, entry: &RunVerdict, policy: &Policy) -> Option<WeightPart> {
+    let (delta, why) = match entry.verdict {
+        MemoryVerdict::Harmed if entry.contradicted => (policy.harmed_delta, WeightReason::Contradicted),
         MemoryVerdict::Harmed => (policy.harmed_delta, WeightReason::Harmed),
         MemoryVerdict::Helped => (policy.helped_delta, WeightReason::Helped),
         MemoryVerdict::Applied => (0, WeightReason::Applied),
-        MemoryVerdict::Ignored | MemoryVerdict::CueNotMet if said.read => (0, WeightReason::Read),
+        MemoryVerdict::Ignored | MemoryVerdict::CueNotMet if entry.read => (0, WeightReason::Read),
         MemoryVerdict::Ignored | MemoryVerdict::CueNotMet => return None,
     };
-    Some(WeightPart { delta: WeightDelta(delta), why, run: Some(run.clone()), reason: said.reason.clone() })
+    Some(WeightPart { delta: WeightDelta(delta), why, run: Some(run.clone()), reason: entry.reason.clone() })
 }
 
 const fn policy_part(delta: i32, why: WeightReason, reason: String) -> WeightPart {

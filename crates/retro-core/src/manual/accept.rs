@@ -166,12 +166,12 @@ pub fn accept_proposal(
     let proposal = &facts.proposal;
     let (scope, lesson) = (proposal.scope(), &proposal.lesson);
     let known = alike.best_match(facts.memories.iter(), &scope, lesson, proposal.contradicts);
-    let live = facts.tombstones.iter().filter(|stone| stone.until > at);
-    let stone = match known {
+    let live = facts.tombstones.iter().filter(|tombstone| tombstone.until > at);
+    let tombstone = match known {
         Some(memory) if memory.status == MemoryStatus::Active => None,
-        _ => alike.blocking_tombstone(live, &scope, lesson).map(|(stone, _)| stone),
+        _ => alike.blocking_tombstone(live, &scope, lesson).map(|(tombstone, _)| tombstone),
     };
-    let despite = overridden_tombstone(stone, acceptance)?;
+    let despite = overridden_tombstone(tombstone, acceptance)?;
     let mut making = AcceptanceChanges { facts, acceptance, at, memory: known.cloned(), changes: Vec::new() };
     making.make_changes(policy, despite)?;
     let memory = making.memory.expect("the memory was known or has just been created");
@@ -311,15 +311,15 @@ fn ensure_undecided(facts: &ProposalFacts) -> Result<(), DecideError> {
 }
 
 fn overridden_tombstone(
-    stone: Option<&Tombstone>,
+    tombstone: Option<&Tombstone>,
     acceptance: &Acceptance,
 ) -> Result<Option<TombstoneOverride>, DecideError> {
-    let Some(stone) = stone else { return Ok(None) };
-    let tombstone_of = stone.memory;
+    let Some(tombstone) = tombstone else { return Ok(None) };
+    let tombstone_of = tombstone.memory;
     match &acceptance.despite_tombstone {
         Some(reason) => Ok(Some(TombstoneOverride { tombstone_of, reason: reason.clone() })),
         None => {
-            let (until, reason) = (stone.until, stone.reason.clone());
+            let (until, reason) = (tombstone.until, tombstone.reason.clone());
             Err(DecideError::Tombstone { tombstone_of, until, reason })
         }
     }

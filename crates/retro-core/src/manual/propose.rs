@@ -53,8 +53,8 @@ pub fn build_proposals(
     let vectors = VectorCache::new(embedder);
     let mut proposals: Vec<Proposal> = Vec::new();
     for one in investigations {
-        let looked = one.result.as_ref().and_then(|result| result.checked_answer());
-        let Some((checked, _)) = looked else { continue };
+        let answer = one.result.as_ref().and_then(|result| result.checked_answer());
+        let Some((checked, _)) = answer else { continue };
         for (index, finding) in (0u32..).zip(&checked.findings) {
             if find_transient_run(investigations, finding).is_some() {
                 continue;
@@ -104,6 +104,7 @@ fn is_same_pattern(
 
 /// Counts the words that the question and the lesson have in common.
 fn count_shared_words(focus: &BTreeSet<String>, lesson: &Lesson) -> usize {
-    let said: BTreeSet<_> = content_words(&lesson.title).chain(content_words(&lesson.content)).collect();
-    focus.intersection(&said).count()
+    let lesson_words: BTreeSet<_> =
+        content_words(&lesson.title).chain(content_words(&lesson.content)).collect();
+    focus.intersection(&lesson_words).count()
 }

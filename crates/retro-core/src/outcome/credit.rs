@@ -115,9 +115,9 @@ fn build_change(
     if delta == WeightDelta(0) {
         return None;
     }
-    let told = describe_application(facts, one, end);
+    let description = describe_application(facts, one, end);
     let (effect, reason) = if memory.status == MemoryStatus::Active {
-        let part = WeightPart { delta, why, run: Some(one.run.clone()), reason: told.clone() };
+        let part = WeightPart { delta, why, run: Some(one.run.clone()), reason: description.clone() };
         let effect = ChangeEffect::Reweighted {
             before: memory.weight,
             delta,
@@ -126,9 +126,9 @@ fn build_change(
             cue_not_met: memory.cue_not_met,
             contradicted_by: Vec::new(),
         };
-        (effect, format!("{delta}: {told}"))
+        (effect, format!("{delta}: {description}"))
     } else {
-        let reason = format!("it is {}: it has no weight to move, although {told}", memory.status);
+        let reason = format!("it is {}: it has no weight to move, although {description}", memory.status);
         (ChangeEffect::Refused { asked: "credit".to_owned() }, reason)
     };
     Some(Change {

@@ -17,10 +17,10 @@ const ESCAPES_MAX: usize = 3;
 /// contains none of them.
 pub fn strip_memory_content(text: &str, memories: &[&Memory]) -> Option<String> {
     let mut stripped = None::<String>;
-    for words in memories.iter().flat_map(|memory| memory_texts(memory)) {
-        let said = stripped.as_deref().unwrap_or(text);
-        if said.contains(&words) {
-            stripped = Some(said.replace(&words, ""));
+    for content in memories.iter().flat_map(|memory| memory_texts(memory)) {
+        let current = stripped.as_deref().unwrap_or(text);
+        if current.contains(&content) {
+            stripped = Some(current.replace(&content, ""));
         }
     }
     stripped

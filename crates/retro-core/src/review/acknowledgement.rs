@@ -75,17 +75,17 @@ const RETRACTING_WORDS: &[&str] =
 /// acknowledgement, contains no question and retracts nothing. In doubt, it returns false.
 pub fn is_acknowledgement(text: &str) -> bool {
     // Quoted lines repeat the remark and are not part of the answer.
-    let said: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('>')).collect();
-    let said = said.join(" ").to_lowercase().replace('’', "'");
-    let said = said.trim();
-    if said.is_empty() || said.chars().count() > ACKNOWLEDGEMENT_CHARS_MAX || said.contains('?') {
+    let answer: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('>')).collect();
+    let answer = answer.join(" ").to_lowercase().replace('’', "'");
+    let answer = answer.trim();
+    if answer.is_empty() || answer.chars().count() > ACKNOWLEDGEMENT_CHARS_MAX || answer.contains('?') {
         return false;
     }
-    let words: Vec<_> = said.split(|c: char| !(c.is_alphanumeric() || c == '\'')).collect();
+    let words: Vec<_> = answer.split(|c: char| !(c.is_alphanumeric() || c == '\'')).collect();
     if words.iter().any(|word| RETRACTING_WORDS.contains(word)) {
         return false;
     }
-    let mut rest = strip_mention(said);
+    let mut rest = strip_mention(answer);
     let mut thumbs = false;
     if let Some(after) = ["👍", ":+1:", "✅", "✔"].iter().find_map(|sign| rest.strip_prefix(sign)) {
         (rest, thumbs) = (after.trim_start_matches(is_separator), true);

@@ -51,14 +51,14 @@ const FEW_WORDS: usize = 4;
 /// module", "test each endpoint of the module"), which no cosine distinguishes from a paraphrase.
 fn differ_in_few_words(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-    let told_by_both = short.is_subset(long) && long.len() - short.len() < short.len().clamp(1, 2);
-    short.len() < FEW_WORDS && !told_by_both
+    let mostly_equal = short.is_subset(long) && long.len() - short.len() < short.len().clamp(1, 2);
+    short.len() < FEW_WORDS && !mostly_equal
 }
 
 /// Returns the meaningful words of a text, in the singular.
 fn subject_words(text: &str) -> BTreeSet<String> {
-    let meant = super::content_words(text).filter(|word| !super::ngram::is_light_word(word));
-    meant.map(|word| word.strip_suffix('s').map_or(word.clone(), str::to_owned)).collect()
+    let meaningful = super::content_words(text).filter(|word| !super::ngram::is_light_word(word));
+    meaningful.map(|word| word.strip_suffix('s').map_or(word.clone(), str::to_owned)).collect()
 }
 
 /// Returns whether two lessons give opposite advice: one prefers what the other avoids, or one is the other's

@@ -62,36 +62,36 @@ async fn events(
     request: Request,
 ) -> Response {
     let headers = request.headers().clone();
-    let asking = begin_request_span(&headers);
-    let (body, turn) = match read_body(&service, &tenant, request).await {
+    let request_span = begin_request_span(&headers);
+    let (body, tenant_permit) = match read_body(&service, &tenant, request).await {
         Ok(read) => read,
         Err(problem) => return problem.into_response(),
     };
-    let BufferedBody { bytes: packed, mut permit } = body;
-    let payload = match decompress_body(&headers, &packed, &mut permit) {
+    let BufferedBody { bytes: compressed, mut permit } = body;
+    let payload = match decompress_body(&headers, &compressed, &mut permit) {
         Ok(payload) => payload,
         Err(problem) => return problem.into_response(),
     };
     // The permit covers the larger of the two bodies, not both, so the compressed one is freed at once.
-    drop(packed);
-    let (idempotency, said) = (service.idempotency.clone(), describe_event_headers(&headers));
+    drop(compressed);
+    let (idempotency, event_headers) = (service.idempotency.clone(), describe_event_headers(&headers));
     let work = {
         let (tenant, payload) = (tenant.clone(), payload.clone());
-        let sending = asking.in_scope(|| retro_trace::start_send_event_span(subject::RUN_COMPLETED));
+        let send_span = request_span.in_scope(|| retro_trace::start_send_event_span(subject::RUN_COMPLETED));
         async move {
             // Held until the answer, also when the caller hangs up and the work goes on without it.
-            let _held = (permit, turn);
-            sending.instrument(ingest_request(&service, &tenant, &headers, &payload)).await
+            let _held = (permit, tenant_permit);
+            send_span.instrument(ingest_request(&service, &tenant, &headers, &payload)).await
         }
     };
-    let asked = IdempotentRequest {
+    let keyed_request = IdempotentRequest {
         tenant: &tenant,
         route: "POST /v1/events",
         key,
-        content: &[said.as_bytes(), &payload],
+        content: &[event_headers.as_bytes(), &payload],
     };
-    let response = idempotency.run_once(asked, work).await;
-    asking.set_attribute("http.response.status_code", i64::from(response.status().as_u16()));
+    let response = idempotency.run_once(keyed_request, work).await;
+    request_span.set_attribute("http.response.status_code", i64::from(response.status().as_u16()));
     response
 }
 
@@ -122,29 +122,34 @@ async fn read_body(
     })?;
     body.permit.charge_up_to(OWNER_RESERVE_BYTES).map_err(budget_problem)?;
     // Acquired once the body has arrived: a slow sender must not hold a permit.
-    let turn =
+    let tenant_permit =
         service.in_flight.try_acquire(tenant).ok_or_else(|| budget_problem(BudgetExceeded::Process))?;
-    Ok((body, turn))
+    Ok((body, tenant_permit))
 }
 
 /// Returns the decompressed body, charged for its decompressed size. That size is determined first, by decompressing
 /// once without keeping the output, so that memory is charged before it is allocated.
-fn decompress_body(headers: &HeaderMap, packed: &Bytes, permit: &mut BodyPermit) -> Result<Bytes, Problem> {
+fn decompress_body(
+    headers: &HeaderMap,
+    compressed: &Bytes,
+    permit: &mut BodyPermit,
+) -> Result<Bytes, Problem> {
     let encoding = headers.get(header::CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
-    let bytes = encoding::decompressed_size(encoding, packed, EVENT_BYTES_MAX).map_err(rejection_problem)?;
+    let bytes =
+        encoding::decompressed_size(encoding, compressed, EVENT_BYTES_MAX).map_err(rejection_problem)?;
     permit.charge_up_to(bytes as u64).map_err(budget_problem)?;
-    encoding::decompress_payload(encoding, packed, EVENT_BYTES_MAX).map_err(rejection_problem)
+    encoding::decompress_payload(encoding, compressed, EVENT_BYTES_MAX).map_err(rejection_problem)
 }
 
 /// Returns the headers that belong to the event, as part of the request's fingerprint: the same body under other
 /// headers is a different request.
 fn describe_event_headers(headers: &HeaderMap) -> String {
-    let mut said = header_pairs(headers);
-    said.retain(|(name, _)| {
+    let mut event_headers = header_pairs(headers);
+    event_headers.retain(|(name, _)| {
         name.starts_with("ce-") || name.starts_with("content-type") || name == "content-encoding"
     });
-    said.sort();
-    format!("{said:?}")
+    event_headers.sort();
+    format!("{event_headers:?}")
 }
 
 async fn ingest_request(
@@ -153,14 +158,14 @@ async fn ingest_request(
     headers: &HeaderMap,
     payload: &Bytes,
 ) -> Response {
-    let taken = if media_type(headers) == BATCH_MEDIA_TYPE {
+    let outcome = if media_type(headers) == BATCH_MEDIA_TYPE {
         service.ingest_batch(tenant, payload).await
     } else {
         let mut headers = header_pairs(headers);
         headers.retain(|(name, _)| name != encoding::CONTENT_ENCODING);
         service.ingest_event(tenant, &headers, payload).await
     };
-    match taken {
+    match outcome {
         Ok(answer) if answer.refused.is_empty() => (StatusCode::ACCEPTED, Json(answer)).into_response(),
         Ok(answer) => (StatusCode::MULTI_STATUS, Json(answer)).into_response(),
         Err(not_taken) => error_response(not_taken),

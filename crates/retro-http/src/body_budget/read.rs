@@ -114,8 +114,8 @@ pub(crate) async fn read_body(request: Request, limits: BodyLimits) -> Result<By
 /// Reads and drops the rest of a body, for at most a second.
 async fn discard_rest(body: Body) {
     let mut chunks = body.into_data_stream();
-    let dropping = async { while let Some(Ok(_)) = chunks.next().await {} };
-    let _ = tokio::time::timeout(DISCARD_TIME_MAX, dropping).await;
+    let discard = async { while let Some(Ok(_)) = chunks.next().await {} };
+    let _ = tokio::time::timeout(DISCARD_TIME_MAX, discard).await;
 }
 
 async fn read_within(
@@ -124,10 +124,10 @@ async fn read_within(
     mut charge: impl FnMut(u64) -> Result<(), BudgetExceeded>,
 ) -> Result<Bytes, ReadBodyError> {
     // An announced size only serves to refuse early; it is never charged.
-    let announced = request.headers().get(header::CONTENT_LENGTH);
-    let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let content_length = request.headers().get(header::CONTENT_LENGTH);
+    let content_length = content_length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let mut body = request.into_body();
-    let read = if announced.is_some_and(|bytes| bytes > limits.bytes_max as u64) {
+    let read = if content_length.is_some_and(|bytes| bytes > limits.bytes_max as u64) {
         Err(ReadBodyError::TooLarge(limits.bytes_max))
     } else {
         read_chunks(&mut body, limits, &mut charge).await
@@ -144,18 +144,18 @@ async fn read_chunks(
     limits: BodyLimits,
     charge: &mut impl FnMut(u64) -> Result<(), BudgetExceeded>,
 ) -> Result<Bytes, ReadBodyError> {
-    let mut pace = PaceLimiter::start(limits);
-    let mut whole = BytesMut::new();
+    let mut limiter = PaceLimiter::start(limits);
+    let mut body_bytes = BytesMut::new();
     let mut charged = 0;
     let mut chunks = std::mem::take(body).into_data_stream();
     let ended = loop {
-        let chunk = match pace.next_chunk(chunks.next()).await {
-            Ok(None) => return Ok(whole.freeze()),
+        let chunk = match limiter.next_chunk(chunks.next()).await {
+            Ok(None) => return Ok(body_bytes.freeze()),
             Ok(Some(Ok(chunk))) => chunk,
             Ok(Some(Err(error))) => break ReadBodyError::Incomplete(error.to_string()),
             Err(late) => break late,
         };
-        let bytes = whole.len() + chunk.len();
+        let bytes = body_bytes.len() + chunk.len();
         if bytes > limits.bytes_max {
             break ReadBodyError::TooLarge(limits.bytes_max);
         }
@@ -165,8 +165,8 @@ async fn read_chunks(
                 break full.into();
             }
         }
-        whole.extend_from_slice(&chunk);
-        pace.add_bytes(chunk.len());
+        body_bytes.extend_from_slice(&chunk);
+        limiter.add_bytes(chunk.len());
     };
     *body = Body::from_stream(chunks);
     Err(ended)
@@ -198,15 +198,15 @@ impl PaceLimiter {
 
     /// Waits for the next chunk. Fails once the body has exceeded its total time or brought too few bytes in an
     /// interval.
-    async fn next_chunk<T>(&mut self, piece: impl Future<Output = T>) -> Result<T, ReadBodyError> {
-        let mut piece = std::pin::pin!(piece);
+    async fn next_chunk<T>(&mut self, chunk: impl Future<Output = T>) -> Result<T, ReadBodyError> {
+        let mut chunk = std::pin::pin!(chunk);
         loop {
             // A future that is always ready never lets the timer fire, so the clock is checked as well.
             let until = self.interval_end.min(self.deadline);
             if Instant::now() < until
-                && let Ok(piece) = timeout_at(until, piece.as_mut()).await
+                && let Ok(chunk) = timeout_at(until, chunk.as_mut()).await
             {
-                return Ok(piece);
+                return Ok(chunk);
             }
             if Instant::now() >= self.deadline {
                 return Err(ReadBodyError::TimedOut(self.limits.time_max));

@@ -87,16 +87,16 @@ pub(super) async fn serve_until_stopped(
     stop: CancellationToken,
 ) {
     let (table, open) = (ConnectionTable::new(bounds.connections_max), TaskTracker::new());
-    let gone = CancellationToken::new();
+    let cancel = CancellationToken::new();
     // Connections that are still open when this function returns are dropped.
-    let _ends = gone.clone().drop_guard();
+    let _ends = cancel.clone().drop_guard();
     let next = async || {
         let stream = accept_connection(&listener).await;
         (table.wait_for_slot().await, stream)
     };
-    while let Some((place, stream)) = stop.run_until_cancelled(next()).await {
-        let (router, stop, gone) = (router.clone(), stop.clone(), gone.clone());
-        open.spawn(gone.run_until_cancelled_owned(serve_connection(stream, router, place, bounds, stop)));
+    while let Some((slot, stream)) = stop.run_until_cancelled(next()).await {
+        let (router, stop, cancel) = (router.clone(), stop.clone(), cancel.clone());
+        open.spawn(cancel.run_until_cancelled_owned(serve_connection(stream, router, slot, bounds, stop)));
     }
     // Closed before the wait, so that new connections are refused instead of hanging.
     drop(listener);
@@ -129,12 +129,12 @@ async fn accept_connection(listener: &TcpListener) -> TcpStream {
 async fn serve_connection(
     stream: TcpStream,
     router: Router,
-    place: Slot,
+    slot: Slot,
     bounds: ConnectionLimits,
     stop: CancellationToken,
 ) {
-    let evicted = place.evicted.clone();
-    let progress = RequestProgress::new(place);
+    let evicted = slot.evicted.clone();
+    let progress = RequestProgress::new(slot);
     let stream = WatchedStream::new(stream, progress.clone(), bounds);
     let answer = service_fn(move |request: Request<Incoming>| {
         let (router, progress) = (router.clone(), progress.clone());

@@ -88,7 +88,7 @@ pub(super) fn build_fault(blame: Blame, trajectory: &Trajectory, steps: &[StepCa
     let Blame { turn, sign } = blame;
     let calls = || steps.iter().flat_map(|step| &step.calls).filter(|call| call.turn == turn);
     let there = trajectory.turns.get(turn as usize)?;
-    let said = |(place, words): (QuotePlace, &str)| quote::quote_at(place, words);
+    let to_quote = |(place, words): (QuotePlace, &str)| quote::quote_at(place, words);
     let quote = match sign {
         BlameSign::UnresolvedError => calls().find_map(Call::error_quote),
         BlameSign::ExecutionFailed
@@ -100,7 +100,7 @@ pub(super) fn build_fault(blame: Blame, trajectory: &Trajectory, steps: &[StepCa
             (QuotePlace::Reasoning { turn }, &*there.reasoning),
         ]
         .into_iter()
-        .find_map(said),
+        .find_map(to_quote),
     };
     Some(Fault { step: there.step.clone(), sign: sign.description().to_owned(), quote: quote? })
 }
@@ -108,8 +108,8 @@ pub(super) fn build_fault(blame: Blame, trajectory: &Trajectory, steps: &[StepCa
 /// Finds the turn of a failed run to blame; `None` when no agent contributed anything, or all calls worked.
 pub(super) fn find_blame(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Option<Blame> {
     // Calls that were recovered from messages are excluded: conversations are judged by their messages.
-    let held = |call: &&Call<'_>| call.terminal.is_none();
-    let mut calls: Vec<&Call<'_>> = steps.iter().flat_map(|step| &step.calls).filter(held).collect();
+    let is_logged = |call: &&Call<'_>| call.terminal.is_none();
+    let mut calls: Vec<&Call<'_>> = steps.iter().flat_map(|step| &step.calls).filter(is_logged).collect();
     // The calls are grouped by step; steps may alternate in the run.
     calls.sort_by_key(|call| (call.turn, call.call_index));
     let changed = calls.iter().any(|call| call.succeeded() && lookup::lookup_label(call).is_none());
@@ -150,12 +150,12 @@ fn find_blame_in_messages(trajectory: &Trajectory) -> Option<Blame> {
     let works = |turn: &Turn| {
         is_agent_speech(turn) && !turn.message.trim().is_empty() && !planners.contains(&turn.step)
     };
-    let looked = |turn: &Turn| LOOKED.is_match(&turn.message);
+    let cites_source = |turn: &Turn| LOOKED.is_match(&turn.message);
     // The first turn is the task.
     let contributions = || turns.iter().skip(1).filter(|(_, turn)| works(turn));
     let unsourced = || {
-        let others_look = contributions().any(|(_, turn)| looked(turn));
-        contributions().find(|(_, turn)| others_look && !looked(turn)).map(at(BlameSign::Unsourced))
+        let others_look = contributions().any(|(_, turn)| cites_source(turn));
+        contributions().find(|(_, turn)| others_look && !cites_source(turn)).map(at(BlameSign::Unsourced))
     };
     let programmed = || {
         let programs = |turn: &Turn| works(turn) && turn.message.contains(PROGRAM);

@@ -58,9 +58,9 @@ pub(super) fn calls_by_step(trajectory: &Trajectory) -> Vec<StepCalls<'_>> {
     let mut known: HashMap<&Step, usize> = HashMap::new();
     let turns = (0u32..).zip(&trajectory.turns).filter(|(_, turn)| turn.agentic);
     let all = turns.flat_map(|(at, turn)| {
-        let held = (0u32..).zip(&turn.calls).map(move |(nth, call)| (turn, Call::from_log(at, nth, call)));
+        let logged = (0u32..).zip(&turn.calls).map(move |(nth, call)| (turn, Call::from_log(at, nth, call)));
         let next = trajectory.turns.get(at as usize + 1);
-        held.chain(next.and_then(|next| Call::from_message(at, turn, next)).map(|call| (turn, call)))
+        logged.chain(next.and_then(|next| Call::from_message(at, turn, next)).map(|call| (turn, call)))
     });
     for (turn, call) in all.take(CALLS_MAX) {
         let index = *known.entry(&turn.step).or_insert_with(|| {

@@ -42,15 +42,16 @@ pub(super) fn find_contradictions(
         let reason = format!("the very same call of `{}` got past “{}”", transient.tool, transient.error);
         build_contradiction(memory, reason, transient.quote.clone())
     });
-    let harmed = verdicts.iter().filter(|said| said.verdict == MemoryVerdict::Harmed).filter_map(|said| {
-        let memory = memories.iter().find(|memory| memory.id == said.memory)?;
-        let quote = said.quote.clone()?;
-        let prefer = Manner::parse(memory.cue.prefer.as_deref()?);
-        let refused = refuses_preference(&quote.text, &prefer);
-        refused.then(|| {
-            build_contradiction(memory, format!("called {prefer}, and the tool refuses just that"), quote)
-        })?
-    });
+    let harmed =
+        verdicts.iter().filter(|judged| judged.verdict == MemoryVerdict::Harmed).filter_map(|judged| {
+            let memory = memories.iter().find(|memory| memory.id == judged.memory)?;
+            let quote = judged.quote.clone()?;
+            let prefer = Manner::parse(memory.cue.prefer.as_deref()?);
+            let refused = refuses_preference(&quote.text, &prefer);
+            refused.then(|| {
+                build_contradiction(memory, format!("called {prefer}, and the tool refuses just that"), quote)
+            })?
+        });
     passed.chain(harmed).collect()
 }
 
@@ -105,9 +106,11 @@ fn refuses_preference(error: &str, prefer: &Manner) -> bool {
     !name.is_empty()
         && places.any(|(at, _)| {
             let (before, after) = (&error[..at], &error[at + name.len()..]);
-            let whole = !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric);
-            let gone = REMOVED_AFTER.is_match(after) || (!is_parameter && UNSUPPORTED_AFTER.is_match(after));
-            whole && (UNKNOWN_BEFORE.is_match(before.trim_end_matches('-')) || gone)
+            let is_whole_word =
+                !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric);
+            let removed =
+                REMOVED_AFTER.is_match(after) || (!is_parameter && UNSUPPORTED_AFTER.is_match(after));
+            is_whole_word && (UNKNOWN_BEFORE.is_match(before.trim_end_matches('-')) || removed)
         })
 }
 

@@ -73,7 +73,11 @@ pub(super) enum InterveningCalls {
 }
 
 /// Compares a call with a later call of the same tool.
-pub(super) fn compare_calls(first: &Call<'_>, second: &Call<'_>, stood: InterveningCalls) -> Difference {
+pub(super) fn compare_calls(
+    first: &Call<'_>,
+    second: &Call<'_>,
+    calls_between: InterveningCalls,
+) -> Difference {
     if first.raw == second.raw {
         return Difference::Unrelated;
     }
@@ -85,11 +89,14 @@ pub(super) fn compare_calls(first: &Call<'_>, second: &Call<'_>, stood: Interven
         return compare_objects(
             &a,
             &b,
-            RefusalContext { line: first.failure().map_or("", |failure| failure.line), intervening: stood },
+            RefusalContext {
+                line: first.failure().map_or("", |failure| failure.line),
+                intervening: calls_between,
+            },
         );
     }
     match (first.arguments.as_command(), second.arguments.as_command()) {
-        (Some(a), Some(b)) => commands::compare_commands(a, b, first, stood),
+        (Some(a), Some(b)) => commands::compare_commands(a, b, first, calls_between),
         _ => Difference::Unrelated,
     }
 }
@@ -171,10 +178,11 @@ fn find_manners(changed: &[ChangedParameter<'_>], error: RefusalContext<'_>) -> 
             (None, None) => None,
         },
         [one, two] => {
-            let (gone, come) = if one.after.is_none() { (one, two) } else { (two, one) };
-            let renamed = gone.after.is_none() && come.before.is_none() && gone.before == come.after;
-            renamed
-                .then(|| (Manner::WithParameter(gone.path.clone()), Manner::WithParameter(come.path.clone())))
+            let (removed, added) = if one.after.is_none() { (one, two) } else { (two, one) };
+            let renamed = removed.after.is_none() && added.before.is_none() && removed.before == added.after;
+            renamed.then(|| {
+                (Manner::WithParameter(removed.path.clone()), Manner::WithParameter(added.path.clone()))
+            })
         }
         _ => None,
     }
@@ -217,8 +225,8 @@ fn find_value_manners(
         };
     }
     let named = mentions_word(error.line, a) || mentions_word(error.line, b);
-    let meant = choice && !FREE_TEXT.contains(&last) && (named || error.refuses_value(path, a, b));
-    (meant || phrase).then(|| both(Manner::Value, a, b))?
+    let is_named_choice = choice && !FREE_TEXT.contains(&last) && (named || error.refuses_value(path, a, b));
+    (is_named_choice || phrase).then(|| both(Manner::Value, a, b))?
 }
 
 /// Words with which an error refuses a value.
@@ -274,12 +282,12 @@ mod tests {
         compare_after("invalid region or option; a gift card is not enough", InterveningCalls::Others, a, b)
     }
 
-    fn compare_after(line: &str, stood: InterveningCalls, a: &str, b: &str) -> String {
+    fn compare_after(line: &str, intervening: InterveningCalls, a: &str, b: &str) -> String {
         let call = |raw| {
             let outcome = CallOutcome::Failed(CallFailure { line, error: line.to_owned() });
             Call { outcome, ..Call::with_answer("t", raw, line) }
         };
-        match compare_calls(&call(a), &call(b), stood) {
+        match compare_calls(&call(a), &call(b), intervening) {
             Difference::Unrelated => "unrelated".to_owned(),
             Difference::Values(keys) => format!("values {}", keys.join(" ")),
             Difference::Manner { avoid, prefer } => format!("{avoid} -> {prefer}"),
@@ -368,19 +376,19 @@ mod tests {
     #[test]
     fn a_choice_of_several_words_counts_only_when_refused() {
         let kind = |key: &str, value: &str| format!(r#"{{"{key}":"{value}","x":1}}"#);
-        let told = |error, a: &str, b: &str| compare_after(error, InterveningCalls::Others, a, b);
+        let compare = |error, a: &str, b: &str| compare_after(error, InterveningCalls::Others, a, b);
         let (a, b) = (kind("trip", "one way"), kind("trip", "round trip"));
-        assert_eq!(told("invalid trip", &a, &b), "`trip` = `one way` -> `trip` = `round trip`");
+        assert_eq!(compare("invalid trip", &a, &b), "`trip` = `one way` -> `trip` = `round trip`");
         assert_eq!(
-            told("invalid trip", &kind("trip", "one_way"), &b),
+            compare("invalid trip", &kind("trip", "one_way"), &b),
             "`trip` = `one_way` -> `trip` = `round trip`"
         );
-        assert_eq!(told("the trip is full", &a, &b), "values trip");
-        assert_eq!(told("invalid user", &a, &b), "values trip");
+        assert_eq!(compare("the trip is full", &a, &b), "values trip");
+        assert_eq!(compare("invalid user", &a, &b), "values trip");
         let prose = kind("trip", "I would like to go to Rome and to come back");
-        assert_eq!(told("invalid trip", &a, &prose), "values trip");
+        assert_eq!(compare("invalid trip", &a, &prose), "values trip");
         assert_eq!(
-            told("invalid note", &kind("note", "to be read"), &kind("note", "read it")),
+            compare("invalid note", &kind("note", "to be read"), &kind("note", "read it")),
             "values note"
         );
     }

@@ -37,7 +37,8 @@ impl Lesson {
             prefer: self.prefer.as_ref().map(Manner::to_string),
         };
         let subject = lesson_subject(failing, self.prefer.as_ref().or(self.avoid.as_ref()));
-        let reported = summarize_output(failing.answer).map_or_else(String::new, |told| format!(" {told}"));
+        let reported =
+            summarize_output(failing.answer).map_or_else(String::new, |summary| format!(" {summary}"));
         let content = shorten_text(
             &format!("{}{reported} {}", describe_failure(failing), self.after),
             CONTENT_CHARS_MAX,
@@ -58,12 +59,12 @@ impl Lesson {
 
 /// Notes in the finding at the blamed turn of a failed run that no later call got past its error.
 pub(super) fn append_blame(findings: &mut [Finding], blame: Option<Blame>) {
-    const SAID: &str = " The run failed, and no later call of the tool succeeded.";
+    const NOTE: &str = " The run failed, and no later call of the tool succeeded.";
     let Some(Blame { turn, sign: BlameSign::UnresolvedError }) = blame else { return };
     for finding in findings {
         let there = matches!(finding.quote.place, QuotePlace::Answer { turn: at, .. } if at == turn);
-        if there && finding.content.chars().count() + SAID.len() <= CONTENT_CHARS_MAX {
-            finding.content.push_str(SAID);
+        if there && finding.content.chars().count() + NOTE.len() <= CONTENT_CHARS_MAX {
+            finding.content.push_str(NOTE);
         }
     }
 }

@@ -82,8 +82,8 @@ pub(super) fn judge_terminal<'a>(
     if failed { CallOutcome::Failed(words()) } else { CallOutcome::Succeeded }
 }
 
-fn find_failure<'a>(tool: &str, arguments: &Arguments, whole: &'a str) -> Option<CallFailure<'a>> {
-    let answer = first_chars(whole, ANSWER_CHARS_MAX);
+fn find_failure<'a>(tool: &str, arguments: &Arguments, full_answer: &'a str) -> Option<CallFailure<'a>> {
+    let answer = first_chars(full_answer, ANSWER_CHARS_MAX);
     if answer.is_empty() || answer.starts_with("[(") || answer.starts_with("[{") || answer.starts_with("[]") {
         return None;
     }
@@ -98,7 +98,9 @@ fn find_failure<'a>(tool: &str, arguments: &Arguments, whole: &'a str) -> Option
     if let Some(status) = EXIT.captures(answer) {
         let failed = status.iter().skip(1).flatten().any(|code| code.as_str() != "0");
         return failed.then(|| {
-            CallFailure::from_line(find_error_line(answer).or_else(|| find_failing_line(whole)).unwrap_or(""))
+            CallFailure::from_line(
+                find_error_line(answer).or_else(|| find_failing_line(full_answer)).unwrap_or(""),
+            )
         });
     }
     let command = arguments.as_command();
@@ -112,15 +114,18 @@ fn find_failure<'a>(tool: &str, arguments: &Arguments, whole: &'a str) -> Option
         {
             return Some(CallFailure::from_line(first_line(answer)));
         }
-        if let Some(line) = log_ending::find_final_error(tool, arguments, whole) {
+        if let Some(line) = log_ending::find_final_error(tool, arguments, full_answer) {
             return Some(CallFailure::from_line(line));
         }
         if let Some(found) = EXITED.find(answer).filter(|_| !log_ending::prints_foreign_text(tool, arguments))
         {
             let document = document::find_embedded_failure(&answer[found.end()..]);
-            let said =
-                || CallFailure::from_line(find_failing_line(whole).unwrap_or_else(|| found.as_str().trim()));
-            return Some(document.unwrap_or_else(said));
+            let fallback = || {
+                CallFailure::from_line(
+                    find_failing_line(full_answer).unwrap_or_else(|| found.as_str().trim()),
+                )
+            };
+            return Some(document.unwrap_or_else(fallback));
         }
     }
     command

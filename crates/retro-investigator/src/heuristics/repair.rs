@@ -61,7 +61,7 @@ pub(super) fn find_repairs(step: &StepCalls<'_>, errors: &mut HandledErrors) -> 
 fn find_repair(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
     let failing = &calls[at];
     let looks_itself = lookup::lookup_label(failing).is_some();
-    let (mut last, mut last_at, mut stood) = (failing, at, InterveningCalls::Harmless);
+    let (mut last, mut last_at, mut intervening) = (failing, at, InterveningCalls::Harmless);
     let mut lookups: Vec<&Call<'_>> = Vec::new();
     for (nth, later) in calls.iter().enumerate().skip(at + 1).take(CALLS_AFTER_MAX) {
         let same_tool = later.tool == failing.tool;
@@ -70,16 +70,16 @@ fn find_repair(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
             return prerequisite::prerequisite_lesson(last, &calls[last_at + 1..nth]);
         }
         if same_tool && later.error() == failing.error() {
-            (last, last_at, stood) = (later, nth, InterveningCalls::Harmless);
+            (last, last_at, intervening) = (later, nth, InterveningCalls::Harmless);
         } else if later.succeeded() && lookup::lookup_label(later).is_some() && !(same_tool && looks_itself) {
             lookups.push(later);
         } else if same_tool && !is_preparation(failing, later) {
-            match compare_calls(last, later, stood) {
-                Difference::Unrelated => stood = InterveningCalls::Others,
+            match compare_calls(last, later, intervening) {
+                Difference::Unrelated => intervening = InterveningCalls::Others,
                 difference => return build_lesson(last, later, &lookups, difference),
             }
         } else if !later.answer.trim().is_empty() {
-            stood = InterveningCalls::Others;
+            intervening = InterveningCalls::Others;
         }
     }
     calls[at + 1..]
@@ -123,8 +123,8 @@ fn build_lesson(
 /// Formats the advice for a pair of manners.
 fn format_advice(avoid: &Manner, prefer: &Manner) -> String {
     match (avoid, prefer) {
-        (Manner::WithParameter(gone), Manner::WithParameter(come)) => {
-            format!("pass `{come}` instead of `{gone}`")
+        (Manner::WithParameter(removed), Manner::WithParameter(added)) => {
+            format!("pass `{added}` instead of `{removed}`")
         }
         (_, Manner::WithParameter(key)) => format!("pass `{key}` as well"),
         (_, Manner::WithoutParameter(key)) => format!("leave `{key}` out"),

@@ -57,7 +57,7 @@ fn repeated_failures<'c, 'a>(calls: &'c [Call<'a>], at: usize) -> (Vec<&'c Call<
 fn retry_lesson(members: &[&Call<'_>]) -> Lesson {
     let first = members[0];
     let unchanged = members.windows(2).filter(|pair| pair[0].raw == pair[1].raw).count();
-    let told =
+    let variation =
         if unchanged * 2 >= members.len() - 1 { "the same call" } else { "one variation after another" };
     let (title, avoid) = match advice::title_for_call(first) {
         Some(title) => (title, None),
@@ -71,6 +71,6 @@ fn retry_lesson(members: &[&Call<'_>]) -> Lesson {
         title,
         avoid,
         prefer: None,
-        after: format!("It got this answer {} times in a row, to {told}.", members.len()),
+        after: format!("It got this answer {} times in a row, to {variation}.", members.len()),
     }
 }

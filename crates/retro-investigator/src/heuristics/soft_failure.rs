@@ -90,8 +90,8 @@ fn parameter_added_by<'n>(call: &Call<'_>, next: &'n Call<'_>) -> Option<&'n str
     let second = next.arguments.parameters().filter(|_| gets_past(call, next))?;
     let mut differ = second.iter().filter(|(key, value)| arguments.get(*key) != Some(value));
     let (Some((parameter, _)), None) = (differ.next(), differ.next()) else { return None };
-    let kept = arguments.keys().all(|key| second.contains_key(key));
-    (kept && is_name(parameter)).then_some(parameter)
+    let keeps_all = arguments.keys().all(|key| second.contains_key(key));
+    (keeps_all && is_name(parameter)).then_some(parameter)
 }
 
 /// Returns the label of the call between two identical calls, if the second got a different answer.
@@ -112,12 +112,12 @@ fn split_sentences(answer: &str) -> impl Iterator<Item = &str> {
 fn names_parameter(sentence: &str, parameter: &str) -> bool {
     let singular = |word: &str| word.strip_suffix('s').unwrap_or(word).to_owned();
     let lower = sentence.to_lowercase();
-    let said: Vec<String> = lower.split(|c: char| !c.is_alphanumeric()).map(singular).collect();
+    let sentence_words: Vec<String> = lower.split(|c: char| !c.is_alphanumeric()).map(singular).collect();
     parameter
         .to_lowercase()
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| word.chars().count() >= WORD_CHARS_MIN)
-        .any(|word| said.contains(&singular(word)))
+        .any(|word| sentence_words.contains(&singular(word)))
 }
 
 #[cfg(test)]

@@ -19,18 +19,18 @@ const TRANSIENTS_MAX: usize = 6;
 
 /// Returns the transient errors of a run, one for each error, tool and step.
 pub(super) fn find_transients(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Vec<TransientError> {
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     let mut transients = Vec::new();
     for step in steps {
         for (failing, next) in step.calls.iter().zip(step.calls.iter().skip(1)) {
             let key = (step.step, failing.tool, failing.error());
             if !same_call_succeeds(failing, next)
-                || told.contains(&key)
+                || reported.contains(&key)
                 || !is_undisturbed(trajectory, failing, next)
             {
                 continue;
             }
-            told.insert(key);
+            reported.insert(key);
             transients.extend(failing.error_quote().map(|quote| TransientError {
                 step: step.step.clone(),
                 tool: failing.tool.to_owned(),

@@ -81,8 +81,14 @@ impl<'b> MemoryCase<'b> {
         let turns = (0u32..).zip(&brief.trajectory.turns);
         let within = |turn: &Turn| memory.step.as_ref().is_none_or(|step| turn.step == *step);
         let turns = turns.filter(|(_, turn)| turn.agentic && within(turn)).take(TURNS_READ_MAX).collect();
-        let read = |text: &Option<String>| text.as_deref().map(Manner::parse);
-        Self { memory, calls, turns, prefer: read(&memory.cue.prefer), avoid: read(&memory.cue.avoid) }
+        let parse_manner = |text: &Option<String>| text.as_deref().map(Manner::parse);
+        Self {
+            memory,
+            calls,
+            turns,
+            prefer: parse_manner(&memory.cue.prefer),
+            avoid: parse_manner(&memory.cue.avoid),
+        }
     }
 
     fn judge(&self) -> Option<VerdictRecord> {
@@ -141,8 +147,8 @@ impl<'b> MemoryCase<'b> {
         let followed = || own[first..].iter().filter(|call| follows(call));
         if let Some(worked) = followed().find(|call| call.succeeded()) {
             let errors = |calls: &[&Call<'_>]| calls.iter().filter(|call| self.has_own_error(call)).count();
-            let left = errors(&own[..first]) <= 1 && errors(&own[first..]) == 0;
-            let (verdict, how) = if left {
+            let error_stopped = errors(&own[..first]) <= 1 && errors(&own[first..]) == 0;
+            let (verdict, how) = if error_stopped {
                 (MemoryVerdict::Helped, "and its error did not come from there on")
             } else {
                 (MemoryVerdict::Applied, "but its error came more than once, or again")
@@ -351,12 +357,13 @@ fn contains_most_words(text: &str, wanted: &BTreeSet<String>) -> bool {
 /// Returns the message, the reasoning and the arguments of a turn. Answers are excluded, because the agent did
 /// not write them.
 fn agent_texts(turn: u32, entry: &Turn) -> impl Iterator<Item = (QuotePlace, &str)> {
-    let said = [
+    let messages = [
         (QuotePlace::Message { turn }, entry.message.as_str()),
         (QuotePlace::Reasoning { turn }, entry.reasoning.as_str()),
     ];
     let calls = (0u32..).zip(&entry.calls);
-    said.into_iter()
+    messages
+        .into_iter()
         .chain(calls.map(move |(call, one)| (QuotePlace::Arguments { turn, call }, one.arguments.as_str())))
 }
 

@@ -16,8 +16,8 @@ use crate::http::store_problem;
 pub(crate) const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
 
 /// Returns the route for cancelling, under `/v1`. Merge it with others and pass them to [`retro_http::serve`].
-pub fn router(steering: CancelService) -> Api {
-    routes().with_state(steering)
+pub fn router(service: CancelService) -> Api {
+    routes().with_state(service)
 }
 
 /// Returns the same route without its state, for the OpenAPI document.
@@ -43,20 +43,20 @@ impl CancelRequest {
 /// Cancels an open retrospective. Its runs are released.
 #[utoipa::path(post, path = "/v1/retrospectives/{id}/cancel", tag = "people", request_body = CancelRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = CancelAnswer)))]
 async fn cancel_retrospective(
-    State(steering): State<CancelService>,
+    State(service): State<CancelService>,
     Caller(tenant): Caller,
     PathId(id): PathId<RetrospectiveId>,
-    JsonBody(asked): JsonBody<CancelRequest>,
+    JsonBody(request): JsonBody<CancelRequest>,
 ) -> Result<Json<CancelAnswer>, Problem> {
-    let told = steering.cancel(&tenant, id, asked.by(), &asked.reason).await.map_err(to_problem)?;
-    conflict_if_refused(told.ok_or_else(|| Problem::not_found("retrospective", id))?)
+    let result = service.cancel(&tenant, id, request.by(), &request.reason).await.map_err(to_problem)?;
+    conflict_if_refused(result.ok_or_else(|| Problem::not_found("retrospective", id))?)
 }
 
-fn conflict_if_refused(told: CancelAnswer) -> Result<Json<CancelAnswer>, Problem> {
-    match told.did {
-        ActionStatus::Done | ActionStatus::DoneBefore => Ok(Json(told)),
+fn conflict_if_refused(result: CancelAnswer) -> Result<Json<CancelAnswer>, Problem> {
+    match result.did {
+        ActionStatus::Done | ActionStatus::DoneBefore => Ok(Json(result)),
         ActionStatus::Refused => {
-            Err(Problem::new(StatusCode::CONFLICT, "not possible in the current state", told.detail))
+            Err(Problem::new(StatusCode::CONFLICT, "not possible in the current state", result.detail))
         }
     }
 }

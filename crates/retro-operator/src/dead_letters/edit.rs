@@ -136,12 +136,12 @@ impl EditService {
         dry_run: bool,
     ) -> Result<Option<EditedVersion>, EditError> {
         let act = Attribution::new(by, reason, self.clock.now())?;
-        let Some(letter) = self.store.find_dead_letter(tenant, id).await? else { return Ok(None) };
-        check_is_event(&letter)?;
-        let (based_on, before) = self.load_version(tenant, &letter, from).await?;
+        let Some(dead_letter) = self.store.find_dead_letter(tenant, id).await? else { return Ok(None) };
+        check_is_event(&dead_letter)?;
+        let (based_on, before) = self.load_version(tenant, &dead_letter, from).await?;
         let after = apply_edit(&before, edit)?;
-        check_edit(&letter, &before, &after)?;
-        let read = self.parse_event(&letter, &after);
+        check_edit(&dead_letter, &before, &after)?;
+        let read = self.parse_event(&dead_letter, &after);
         // Every other rejection may be stored as a version, but one tenant's data must not become an event of
         // another.
         if let Err(rejection) = &read
@@ -151,8 +151,8 @@ impl EditService {
                 "the version names another tenant than the subject: data never moves between tenants",
             );
         }
-        let (readable, would) = self.predict_outcome(&letter.message.position.consumer, &read).await?;
-        let mut mended = EditedVersion {
+        let (readable, would) = self.predict_outcome(&dead_letter.message.position.consumer, &read).await?;
+        let mut edited = EditedVersion {
             letter: id,
             version: None,
             based_on,
@@ -162,27 +162,30 @@ impl EditService {
             difference: self.render_difference(based_on, &before, &after),
         };
         if !dry_run {
-            mended.version = self.store.edit_dead_letter(tenant, id, based_on, &after, &act).await?;
+            edited.version = self.store.edit_dead_letter(tenant, id, based_on, &after, &act).await?;
         }
-        Ok(Some(mended))
+        Ok(Some(edited))
     }
 
     /// Loads one version, or the newest when `version` is `None`, with its number.
     pub(super) async fn load_version(
         &self,
         tenant: &Tenant,
-        letter: &DeadLetter,
+        dead_letter: &DeadLetter,
         version: Option<u32>,
     ) -> Result<(u32, MessageContent), EditError> {
         let newest = match version {
             Some(version) => version,
-            None => self.store.list_versions(tenant, letter.id).await?.last().map_or(0, |row| row.version),
+            None => {
+                self.store.list_versions(tenant, dead_letter.id).await?.last().map_or(0, |row| row.version)
+            }
         };
         if newest == 0 {
-            let (headers, payload) = (letter.message.headers.clone(), letter.message.payload.clone());
+            let (headers, payload) =
+                (dead_letter.message.headers.clone(), dead_letter.message.payload.clone());
             return Ok((0, MessageContent { headers, payload }));
         }
-        match self.store.find_version(tenant, letter.id, newest).await? {
+        match self.store.find_version(tenant, dead_letter.id, newest).await? {
             Some(found) => Ok((newest, found.content)),
             None => refuse_edit(format!("the dead letter has no version {newest}")),
         }
@@ -190,11 +193,11 @@ impl EditService {
 
     /// Builds the delivery that the broker would make for a replay. It is stored now, because a replay is a new
     /// message.
-    fn build_delivery(&self, letter: &DeadLetter, content: &MessageContent) -> Delivery {
+    fn build_delivery(&self, dead_letter: &DeadLetter, content: &MessageContent) -> Delivery {
         Delivery {
-            stream: letter.message.position.stream.clone(),
-            subject: letter.message.subject.clone(),
-            sequence: letter.message.position.sequence,
+            stream: dead_letter.message.position.stream.clone(),
+            subject: dead_letter.message.subject.clone(),
+            sequence: dead_letter.message.position.sequence,
             headers: content.headers.clone(),
             payload: Bytes::from(content.payload.clone()),
             delivered: 1,
@@ -203,9 +206,13 @@ impl EditService {
     }
 
     /// Parses a version with the code of the consumer that gave up on the message.
-    fn parse_event(&self, letter: &DeadLetter, content: &MessageContent) -> Result<ParsedEvent, Rejection> {
-        let delivery = self.build_delivery(letter, content);
-        match letter.message.position.consumer == Role::Counter.as_str() {
+    fn parse_event(
+        &self,
+        dead_letter: &DeadLetter,
+        content: &MessageContent,
+    ) -> Result<ParsedEvent, Rejection> {
+        let delivery = self.build_delivery(dead_letter, content);
+        match dead_letter.message.position.consumer == Role::Counter.as_str() {
             true => run_completed::parse_delivery(&delivery, &self.hosts).map(ParsedEvent::Run),
             false => github::parse_event(&delivery).map(ParsedEvent::Github),
         }
@@ -217,7 +224,7 @@ impl EditService {
         consumer: &str,
         read: &Result<ParsedEvent, Rejection>,
     ) -> Result<(bool, String), StoreError> {
-        let (readable, would) = match read {
+        let (readable, prediction) = match read {
             Err(rejection) => (false, format!("it would be refused again: {rejection}")),
             Ok(ParsedEvent::Run(run)) => self.predict_count(run).await?,
             Ok(ParsedEvent::Github(event)) => {
@@ -230,7 +237,7 @@ impl EditService {
                 )
             }
         };
-        Ok((readable, (self.redact)(&would)))
+        Ok((readable, (self.redact)(&prediction)))
     }
 
     async fn predict_count(&self, run: &run_completed::RunCompleted) -> Result<(bool, String), StoreError> {
@@ -276,20 +283,20 @@ impl EditedVersion {
             Some(version) => format!("version {version} of dead letter {} is made from {from}", self.letter),
             None => format!("no version was made; this is what it would be, from {from}"),
         };
-        let would = crate::text::single_line(&self.would);
+        let prediction = crate::text::single_line(&self.would);
         let difference = crate::text::printable(&self.difference);
-        format!("{made}\n{would}\nsha256 {}\n\n{difference}", self.payload_sha256)
+        format!("{made}\n{prediction}\nsha256 {}\n\n{difference}", self.payload_sha256)
     }
 }
 
-fn check_is_event(letter: &DeadLetter) -> Result<(), EditError> {
+fn check_is_event(dead_letter: &DeadLetter) -> Result<(), EditError> {
     let readers = [Role::Counter, Role::Reviewer, Role::Tracker].map(Role::as_str);
-    if readers.contains(&letter.message.position.consumer.as_str()) {
+    if readers.contains(&dead_letter.message.position.consumer.as_str()) {
         return Ok(());
     }
     refuse_edit(format!(
         "only events can be edited, and this is one of the program's own messages ({}): it contains nothing for a person to correct",
-        letter.message.subject
+        dead_letter.message.subject
     ))
 }
 
@@ -315,7 +322,11 @@ fn apply_edit(before: &MessageContent, edit: &Edit) -> Result<MessageContent, Ed
     Ok(MessageContent { headers, payload })
 }
 
-fn check_edit(letter: &DeadLetter, before: &MessageContent, after: &MessageContent) -> Result<(), EditError> {
+fn check_edit(
+    dead_letter: &DeadLetter,
+    before: &MessageContent,
+    after: &MessageContent,
+) -> Result<(), EditError> {
     if after.payload == before.payload {
         return refuse_edit("the edit changes nothing");
     }
@@ -327,13 +338,13 @@ fn check_edit(letter: &DeadLetter, before: &MessageContent, after: &MessageConte
     }
     let holds = |payload: &[u8]| String::from_utf8_lossy(payload).contains(REDACTION_PREFIX);
     // Otherwise the placeholders of a copied redacted payload would replace the real values.
-    if holds(&after.payload) && !holds(&letter.message.payload) {
+    if holds(&after.payload) && !holds(&dead_letter.message.payload) {
         return refuse_edit(format!(
             "the payload holds `{REDACTION_PREFIX}…`, so it was copied from redacted output: start with the exact bytes \
              (`retro dead-letters show ID --raw`), or set single fields"
         ));
     }
-    let Rejection { code, path, .. } = &letter.message.rejection;
+    let Rejection { code, path, .. } = &dead_letter.message.rejection;
     let was_wrong = *code == Code::IdentityConflict
         || path.as_deref().is_some_and(|path| ["id", "source"].contains(&path));
     match (read_identity(before), read_identity(after)) {

@@ -67,20 +67,20 @@ impl DeadLetterExport {
             u32::try_from(found.dead_letters.len()).unwrap_or(self.remaining).min(self.remaining);
         if let Some(act) = &self.raw_access {
             // Recorded before the page is returned, so that no exact bytes leave without a record.
-            let ids: Vec<_> = found.dead_letters.iter().map(|letter| letter.id.0).collect();
+            let ids: Vec<_> = found.dead_letters.iter().map(|dead_letter| dead_letter.id.0).collect();
             store
                 .record_audit_rows(&self.tenant, &ids, AuditAction::Exported, act, Some("exact bytes"))
                 .await?;
         }
-        Ok(Some(found.dead_letters.into_iter().map(|letter| self.render_line(letter)).collect()))
+        Ok(Some(found.dead_letters.into_iter().map(|dead_letter| self.render_line(dead_letter)).collect()))
     }
 
-    fn render_line(&self, letter: DeadLetter) -> String {
+    fn render_line(&self, dead_letter: DeadLetter) -> String {
         if self.raw_access.is_none() {
-            return to_json_line(&DeadLetterView::with_message(&letter, &*self.service.redact));
+            return to_json_line(&DeadLetterView::with_message(&dead_letter, &*self.service.redact));
         }
-        let (headers, payload) = (letter.message.headers.clone(), letter.message.payload.clone());
-        to_json_line(&RawDeadLetter::from_dead_letter(letter, 0, MessageContent { headers, payload }))
+        let (headers, payload) = (dead_letter.message.headers.clone(), dead_letter.message.payload.clone());
+        to_json_line(&RawDeadLetter::from_dead_letter(dead_letter, 0, MessageContent { headers, payload }))
     }
 }
 

@@ -95,12 +95,12 @@ impl EditService {
         reason: &str,
     ) -> Result<Option<RawDeadLetter>, EditError> {
         let act = Attribution::new(by, reason, self.clock.now())?;
-        let Some(letter) = self.store.find_dead_letter(tenant, id).await? else { return Ok(None) };
-        let (version, content) = self.load_version(tenant, &letter, version).await?;
+        let Some(dead_letter) = self.store.find_dead_letter(tenant, id).await? else { return Ok(None) };
+        let (version, content) = self.load_version(tenant, &dead_letter, version).await?;
         let detail = format!("version {version}");
         // Recorded before the bytes are returned: a crash in between may leave a record without an access, but never
         // an access without a record.
         self.store.record_audit_rows(tenant, &[id.0], AuditAction::ReadRaw, &act, Some(&detail)).await?;
-        Ok(Some(RawDeadLetter::from_dead_letter(letter, version, content)))
+        Ok(Some(RawDeadLetter::from_dead_letter(dead_letter, version, content)))
     }
 }

@@ -57,11 +57,11 @@ impl DeadLetterSearch {
             });
         };
         let (mut letters, wanted) = (Vec::new(), self.filter.limit as usize);
-        let take = |letter: DeadLetter| {
+        let take = |dead_letter: DeadLetter| {
             if letters.len() == wanted {
                 return ControlFlow::Break(());
             }
-            letters.push(letter);
+            letters.push(dead_letter);
             ControlFlow::Continue(())
         };
         let cut = self.for_each_match(&text, store, tenant, redact, take).await?;
@@ -83,8 +83,10 @@ impl DeadLetterSearch {
             let letters = store.list_dead_letters(tenant, &page).await?;
             let Some(last) = letters.last() else { return Ok(false) };
             page.after = Some(last.id);
-            for letter in letters.into_iter().filter(|letter| matches_text(letter, text, redact)) {
-                if take(letter).is_break() {
+            for dead_letter in
+                letters.into_iter().filter(|dead_letter| matches_text(dead_letter, text, redact))
+            {
+                if take(dead_letter).is_break() {
                     return Ok(false);
                 }
             }
@@ -93,8 +95,9 @@ impl DeadLetterSearch {
     }
 }
 
-fn matches_text(letter: &DeadLetter, lowercase: &str, redact: RedactFn<'_>) -> bool {
-    let DeadLetterView { path, detail, subject, message, .. } = DeadLetterView::with_message(letter, redact);
+fn matches_text(dead_letter: &DeadLetter, lowercase: &str, redact: RedactFn<'_>) -> bool {
+    let DeadLetterView { path, detail, subject, message, .. } =
+        DeadLetterView::with_message(dead_letter, redact);
     let MessageView { headers, payload, .. } = message.unwrap_or_default();
     let headers = headers.into_iter().flat_map(|(name, value)| [name, value]);
     let mut shown = path.into_iter().chain([detail, subject, payload]).chain(headers);

@@ -63,8 +63,8 @@ impl DeadLetterSearch {
     ) -> Result<DeadLetterStats, StoreError> {
         if let Some(text) = self.text.as_ref().map(|text| text.to_lowercase()) {
             let mut counts = Vec::new();
-            let take = |letter| {
-                counts.push(single_count(&letter));
+            let take = |dead_letter| {
+                counts.push(single_count(&dead_letter));
                 ControlFlow::Continue(())
             };
             let cut = self.for_each_match(&text, store, tenant, redact, take).await?;
@@ -195,16 +195,16 @@ const SENTENCE_CHARS_MAX: usize = 200;
 
 /// Returns the count of a single dead letter. Text matches are counted in memory, because the database cannot search
 /// redacted text.
-pub(crate) fn single_count(letter: &DeadLetter) -> DeadLetterCount {
+pub(crate) fn single_count(dead_letter: &DeadLetter) -> DeadLetterCount {
     DeadLetterCount {
-        rejection: letter.message.rejection.clone(),
-        consumer: letter.message.position.consumer.clone(),
-        workflow: letter.message.workflow.clone(),
+        rejection: dead_letter.message.rejection.clone(),
+        consumer: dead_letter.message.position.consumer.clone(),
+        workflow: dead_letter.message.workflow.clone(),
         total: 1,
-        open: u64::from(letter.status == DeadLetterStatus::Open),
-        first_seen: letter.created_at,
-        last_seen: letter.created_at,
-        example: letter.id,
+        open: u64::from(dead_letter.status == DeadLetterStatus::Open),
+        first_seen: dead_letter.created_at,
+        last_seen: dead_letter.created_at,
+        example: dead_letter.id,
     }
 }
 

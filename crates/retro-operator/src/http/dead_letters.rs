@@ -86,9 +86,9 @@ pub(super) struct DeadLetterPage {
 pub(super) async fn list_dead_letters(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    QueryParams(asked): QueryParams<DeadLettersQuery>,
+    QueryParams(query): QueryParams<DeadLettersQuery>,
 ) -> Result<Json<DeadLetterPage>, Problem> {
-    let mut search = asked.into_search(LIST_DEFAULT, LIST_MAX)?;
+    let mut search = query.into_search(LIST_DEFAULT, LIST_MAX)?;
     let limit = search.filter.limit as usize;
     // One more than requested, to find out whether there are more.
     search.filter.limit += 1;
@@ -107,9 +107,9 @@ pub(super) async fn list_dead_letters(
 pub(super) async fn get_dead_letter_stats(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    QueryParams(asked): QueryParams<DeadLettersQuery>,
+    QueryParams(query): QueryParams<DeadLettersQuery>,
 ) -> Result<Json<DeadLetterStats>, Problem> {
-    let search = asked.into_search(LIST_MAX, LIST_MAX)?;
+    let search = query.into_search(LIST_MAX, LIST_MAX)?;
     let stats = search.compute_stats(&*operator.store, &tenant, &*operator.redact).await;
     Ok(Json(stats.map_err(|cause| store_problem(&cause))?))
 }

@@ -48,13 +48,13 @@ impl ReplayService {
             search.filter.status.get_or_insert(DeadLetterStatus::Open);
         }
         let found = search.find_matches(&*self.store, tenant, &*self.redact).await?;
-        let mut letters = found.dead_letters;
-        if found.truncated || letters.len() > BATCH_DEAD_LETTERS_MAX as usize {
+        let mut dead_letters = found.dead_letters;
+        if found.truncated || dead_letters.len() > BATCH_DEAD_LETTERS_MAX as usize {
             return Err(ReplayError::TooMany);
         }
         // The store lists newest first; replays go oldest first, as the messages originally did.
-        letters.reverse();
-        Ok(letters)
+        dead_letters.reverse();
+        Ok(dead_letters)
     }
 
     /// Returns the ids of the selected dead letters, oldest first.
@@ -63,7 +63,12 @@ impl ReplayService {
         tenant: &Tenant,
         chosen: &DeadLetterSelection,
     ) -> Result<Vec<DeadLetterId>, ReplayError> {
-        Ok(self.select_dead_letters(tenant, chosen).await?.into_iter().map(|letter| letter.id).collect())
+        Ok(self
+            .select_dead_letters(tenant, chosen)
+            .await?
+            .into_iter()
+            .map(|dead_letter| dead_letter.id)
+            .collect())
     }
 
     /// Starts a batch over the selected dead letters. The relay's process drives it.
@@ -82,7 +87,8 @@ impl ReplayService {
             return Err(ReplayError::NoMatch);
         }
         let asked = (self.redact)(&describe_search(&chosen.search));
-        let letters: Vec<_> = letters.iter().map(|letter| (letter.id, letter.status)).collect();
+        let letters: Vec<_> =
+            letters.iter().map(|dead_letter| (dead_letter.id, dead_letter.status)).collect();
         let count = letters.len() as u64;
         let batch = self
             .store
@@ -104,20 +110,20 @@ impl ReplayService {
     ) -> Result<ActionResult, ReplayError> {
         let act = self.build_attribution(by, reason)?;
         let chosen = self.select_dead_letters(tenant, chosen).await?;
-        let ids: Vec<DeadLetterId> = chosen.iter().map(|letter| letter.id).collect();
+        let ids: Vec<DeadLetterId> = chosen.iter().map(|dead_letter| dead_letter.id).collect();
         let mut answers = Vec::with_capacity(ids.len());
         for some in ids.chunks(DISCARD_CHUNK) {
             answers.extend(self.store.discard_dead_letters(tenant, some, &act).await?);
         }
         let now = answers.iter().filter(|answer| **answer == DiscardResult::Discarded).count();
-        let (did, left) =
+        let (did, unchanged) =
             (if now > 0 { ActionStatus::Done } else { ActionStatus::DoneBefore }, answers.len() - now);
-        let detail = match left {
+        let detail = match unchanged {
             0 => format!("{} discarded", format_letter_count(now)),
-            left => format!(
+            unchanged => format!(
                 "{} discarded; {} unchanged, because somebody had acted on them",
                 format_letter_count(now),
-                left
+                unchanged
             ),
         };
         Ok(ActionResult { did, replay: None, retrospective: None, epoch: None, detail })
@@ -142,11 +148,11 @@ impl ReplayService {
 
 impl ReplayService {
     /// Redacts the results of a batch, which may quote messages.
-    pub fn redact_letters(&self, mut letters: Vec<ReplayBatchItem>) -> Vec<ReplayBatchItem> {
-        letters
-            .iter_mut()
-            .for_each(|letter| letter.told = letter.told.as_deref().map(|told| (self.redact)(told)));
-        letters
+    pub fn redact_letters(&self, mut dead_letters: Vec<ReplayBatchItem>) -> Vec<ReplayBatchItem> {
+        dead_letters.iter_mut().for_each(|dead_letter| {
+            dead_letter.told = dead_letter.told.as_deref().map(|result| (self.redact)(result))
+        });
+        dead_letters
     }
 }
 
@@ -154,21 +160,21 @@ impl ReplayService {
 fn describe_search(search: &DeadLetterSearch) -> String {
     let DeadLetterFilter { ids, code, consumer, workflow, since, until, status, after: _, limit: _ } =
         &search.filter;
-    let say = |what: &str, value: Option<String>| value.map(|value| format!("{what} {value}"));
-    let said: Vec<String> = [
+    let label = |what: &str, value: Option<String>| value.map(|value| format!("{what} {value}"));
+    let labels: Vec<String> = [
         (!ids.is_empty()).then(|| format!("{} by id", format_letter_count(ids.len()))),
-        say("code", code.map(|code| code.to_string())),
-        say("role", consumer.clone()),
-        say("workflow", workflow.as_ref().map(|name| text::single_line(name.as_str()))),
-        say("since", since.map(text::format_timestamp)),
-        say("until", until.map(text::format_timestamp)),
-        say("text", search.text.clone()),
-        say("status", status.map(|status| status.as_str().to_owned())),
+        label("code", code.map(|code| code.to_string())),
+        label("role", consumer.clone()),
+        label("workflow", workflow.as_ref().map(|name| text::single_line(name.as_str()))),
+        label("since", since.map(text::format_timestamp)),
+        label("until", until.map(text::format_timestamp)),
+        label("text", search.text.clone()),
+        label("status", status.map(|status| status.as_str().to_owned())),
     ]
     .into_iter()
     .flatten()
     .collect();
-    if said.is_empty() { "all".to_owned() } else { said.join(", ") }
+    if labels.is_empty() { "all".to_owned() } else { labels.join(", ") }
 }
 
 /// Renders the progress of a batch in one line.
@@ -217,8 +223,8 @@ pub fn render_batch(row: &ReplayBatchRow, of: &[ReplayBatchItem], columns: u16) 
         f64::from(pace.failed_permille_max) / 10.0,
     );
     let line = |one: &ReplayBatchItem| {
-        let told = text::single_line(one.told.as_deref().unwrap_or_default());
-        [one.place.to_string(), one.state.clone(), told, one.letter.to_string()]
+        let result = text::single_line(one.told.as_deref().unwrap_or_default());
+        [one.place.to_string(), one.state.clone(), result, one.letter.to_string()]
     };
     format!(
         "{head}{}",

@@ -123,42 +123,44 @@ impl ReplayService {
         tenant: &Tenant,
         chosen: &DeadLetterSelection,
     ) -> Result<DryRunResult, ReplayError> {
-        let letters = self.select_dead_letters(tenant, chosen).await?;
-        Ok(DryRunResult { items: self.predict_all(tenant, &letters, None).await? })
+        let dead_letters = self.select_dead_letters(tenant, chosen).await?;
+        Ok(DryRunResult { items: self.predict_all(tenant, &dead_letters, None).await? })
     }
 
     /// Predicts the result of replaying one dead letter now. Returns `None` when the tenant has no such dead letter.
     pub async fn dry_run_one(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         version: Option<u32>,
     ) -> Result<Option<Prediction>, ReplayError> {
-        let Some(letter) = self.store.find_dead_letter(tenant, letter).await? else { return Ok(None) };
-        Ok(self.predict_all(tenant, &[letter], version).await?.pop())
+        let Some(dead_letter) = self.store.find_dead_letter(tenant, dead_letter).await? else {
+            return Ok(None);
+        };
+        Ok(self.predict_all(tenant, &[dead_letter], version).await?.pop())
     }
 
     async fn predict_all(
         &self,
         tenant: &Tenant,
-        letters: &[DeadLetter],
+        dead_letters: &[DeadLetter],
         version: Option<u32>,
     ) -> Result<Vec<Prediction>, StoreError> {
-        let mut read = Vec::with_capacity(letters.len());
-        for letter in letters {
-            read.push(self.assess_letter(tenant, letter, version).await?);
+        let mut assessments = Vec::with_capacity(dead_letters.len());
+        for dead_letter in dead_letters {
+            assessments.push(self.assess_letter(tenant, dead_letter, version).await?);
         }
-        let arrivals: Vec<Arrival> = read.iter().filter_map(Assessment::arrival).cloned().collect();
+        let arrivals: Vec<Arrival> = assessments.iter().filter_map(Assessment::arrival).cloned().collect();
         // All arrivals are decided together, as in a batch of the counter: an earlier one can change the result of a
         // later one.
         let facts = self.store.load_counting_facts(&arrivals).await?;
         let effects = count::count_arrivals(facts, &arrivals, &*self.policies, self.clock.now());
         let mut counted = arrivals.iter().zip(&effects.decisions);
-        let mut seen = Vec::with_capacity(letters.len());
-        for (letter, read) in letters.iter().zip(read) {
-            seen.push(self.build_prediction(
-                letter.id,
-                match read {
+        let mut predictions = Vec::with_capacity(dead_letters.len());
+        for (dead_letter, assessments) in dead_letters.iter().zip(assessments) {
+            predictions.push(self.build_prediction(
+                dead_letter.id,
+                match assessments {
                     Assessment::Decided(will, why) => Ok((will, why)),
                     Assessment::Rejected(rejection) => Err(rejection),
                     Assessment::Countable(_) => {
@@ -169,7 +171,7 @@ impl ReplayService {
                 },
             ));
         }
-        Ok(seen)
+        Ok(predictions)
     }
 
     fn build_prediction(
@@ -193,22 +195,24 @@ impl ReplayService {
     async fn assess_letter(
         &self,
         tenant: &Tenant,
-        letter: &DeadLetter,
+        dead_letter: &DeadLetter,
         version: Option<u32>,
     ) -> Result<Assessment, StoreError> {
         // These dead letters are never sent: their replay opens the next retrospective instead.
-        if is_reopenable(letter.message.rejection.code) {
-            return self.assess_reopen(tenant, letter).await;
+        if is_reopenable(dead_letter.message.rejection.code) {
+            return self.assess_reopen(tenant, dead_letter).await;
         }
-        if !matches!(letter.status, DeadLetterStatus::Open | DeadLetterStatus::Discarded) {
-            let last = self.store.list_replays(tenant, letter.id).await?.pop();
-            let why = last.map_or_else(|| letter.status.as_str().to_owned(), |row| describe_replay(&row));
+        if !matches!(dead_letter.status, DeadLetterStatus::Open | DeadLetterStatus::Discarded) {
+            let last = self.store.list_replays(tenant, dead_letter.id).await?.pop();
+            let why =
+                last.map_or_else(|| dead_letter.status.as_str().to_owned(), |row| describe_replay(&row));
             return Ok(Assessment::Decided(
                 PredictedEffect::NotSent,
                 format!("the dead letter was replayed before: {why}"),
             ));
         }
-        let Some((_, content)) = self.store.find_replay_content(tenant, letter.id, version).await? else {
+        let Some((_, content)) = self.store.find_replay_content(tenant, dead_letter.id, version).await?
+        else {
             let asked = version.unwrap_or_default();
             return Ok(Assessment::Decided(
                 PredictedEffect::NotSent,
@@ -216,16 +220,16 @@ impl ReplayService {
             ));
         };
         let delivery = Delivery {
-            stream: letter.message.position.stream.clone(),
-            subject: letter.message.subject.clone(),
-            sequence: letter.message.position.sequence,
+            stream: dead_letter.message.position.stream.clone(),
+            subject: dead_letter.message.subject.clone(),
+            sequence: dead_letter.message.position.sequence,
             headers: content.headers,
             payload: Bytes::from(content.payload),
             delivered: 1,
             // A replay is stored as a new message, so the broker would stamp it with the time of the replay.
             stored_at: self.clock.now(),
         };
-        let consumer = letter.message.position.consumer.as_str();
+        let consumer = dead_letter.message.position.consumer.as_str();
         if [Role::Reviewer, Role::Tracker].map(Role::as_str).contains(&consumer) {
             return Ok(assess_github_event(consumer, &delivery));
         }
@@ -242,22 +246,30 @@ impl ReplayService {
     }
 
     /// Predicts which retrospective the replay of a failed one would open.
-    async fn assess_reopen(&self, tenant: &Tenant, letter: &DeadLetter) -> Result<Assessment, StoreError> {
-        let gone =
+    async fn assess_reopen(
+        &self,
+        tenant: &Tenant,
+        dead_letter: &DeadLetter,
+    ) -> Result<Assessment, StoreError> {
+        let not_found =
             || Assessment::Decided(PredictedEffect::NotSent, "its retrospective is not there".to_owned());
-        if letter.status == DeadLetterStatus::Replayed {
+        if dead_letter.status == DeadLetterStatus::Replayed {
             return Ok(Assessment::Decided(
                 PredictedEffect::NotSent,
                 "its replay opened the next retrospective before".to_owned(),
             ));
         }
-        let Some(id) = retro_store::cancel::failed_retrospective(&letter.message) else { return Ok(gone()) };
+        let Some(id) = retro_store::cancel::failed_retrospective(&dead_letter.message) else {
+            return Ok(not_found());
+        };
         let Some(failed) = self.store.find_retrospective(tenant, id).await?.map(|one| one.retrospective)
         else {
-            return Ok(gone());
+            return Ok(not_found());
         };
         let workflows = self.store.list_workflows(tenant).await?;
-        let Some(row) = workflows.into_iter().find(|row| row.key == failed.key) else { return Ok(gone()) };
+        let Some(row) = workflows.into_iter().find(|row| row.key == failed.key) else {
+            return Ok(not_found());
+        };
         let mut state = row.state;
         Ok(match state.reopen_after(&failed, &self.policies.policy_for(&failed.key), self.clock.now()) {
             Err(why) => Assessment::Decided(PredictedEffect::NotSent, super::describe_reopen_error(why)),

@@ -190,16 +190,17 @@ async fn replay_dead_letter(
     State(replays): State<ReplayService>,
     Caller(tenant): Caller,
     PathId(id): PathId<DeadLetterId>,
-    JsonBody(asked): JsonBody<ReplayRequest>,
+    JsonBody(request): JsonBody<ReplayRequest>,
 ) -> Result<Json<ReplayResponse>, Problem> {
     let missing = || Problem::not_found("dead letter", id);
-    if asked.dry_run {
-        let foreseen = replays.dry_run_one(&tenant, id, asked.version).await.map_err(to_problem)?;
-        return Ok(Json(ReplayResponse::Foreseen(foreseen.ok_or_else(missing)?)));
+    if request.dry_run {
+        let prediction = replays.dry_run_one(&tenant, id, request.version).await.map_err(to_problem)?;
+        return Ok(Json(ReplayResponse::Foreseen(prediction.ok_or_else(missing)?)));
     }
-    let by = asked.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
-    let told = replays.replay_one(&tenant, id, asked.version, by, &asked.reason).await.map_err(to_problem)?;
-    Ok(Json(ReplayResponse::Told(conflict_if_refused(told.ok_or_else(missing)?)?)))
+    let by = request.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
+    let result =
+        replays.replay_one(&tenant, id, request.version, by, &request.reason).await.map_err(to_problem)?;
+    Ok(Json(ReplayResponse::Told(conflict_if_refused(result.ok_or_else(missing)?)?)))
 }
 
 /// Replays many dead letters as a batch, or predicts the results.
@@ -207,14 +208,15 @@ async fn replay_dead_letter(
 async fn replay_dead_letters(
     State(replays): State<ReplayService>,
     Caller(tenant): Caller,
-    JsonBody(asked): JsonBody<BulkRequest>,
+    JsonBody(request): JsonBody<BulkRequest>,
 ) -> Result<(StatusCode, Json<BulkReplayResponse>), Problem> {
-    let chosen = asked.selection()?;
-    if asked.dry_run {
-        let foreseen = replays.dry_run(&tenant, &chosen).await.map_err(to_problem)?;
-        return Ok((StatusCode::OK, Json(BulkReplayResponse::Foreseen(foreseen))));
+    let chosen = request.selection()?;
+    if request.dry_run {
+        let prediction = replays.dry_run(&tenant, &chosen).await.map_err(to_problem)?;
+        return Ok((StatusCode::OK, Json(BulkReplayResponse::Foreseen(prediction))));
     }
-    let started = replays.start_batch(&tenant, &chosen, asked.build_pace(), asked.by(), &asked.reason).await;
+    let started =
+        replays.start_batch(&tenant, &chosen, request.build_pace(), request.by(), &request.reason).await;
     Ok((StatusCode::ACCEPTED, Json(BulkReplayResponse::Started(started.map_err(to_problem)?))))
 }
 
@@ -224,11 +226,11 @@ async fn discard_dead_letter(
     State(replays): State<ReplayService>,
     Caller(tenant): Caller,
     PathId(id): PathId<DeadLetterId>,
-    JsonBody(asked): JsonBody<ReplayRequest>,
+    JsonBody(request): JsonBody<ReplayRequest>,
 ) -> Result<Json<ActionResult>, Problem> {
-    let by = asked.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
-    let told = replays.discard_one(&tenant, id, by, &asked.reason).await.map_err(to_problem)?;
-    Ok(Json(conflict_if_refused(told.ok_or_else(|| Problem::not_found("dead letter", id))?)?))
+    let by = request.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
+    let result = replays.discard_one(&tenant, id, by, &request.reason).await.map_err(to_problem)?;
+    Ok(Json(conflict_if_refused(result.ok_or_else(|| Problem::not_found("dead letter", id))?)?))
 }
 
 /// Discards many dead letters, or returns their ids.
@@ -236,15 +238,16 @@ async fn discard_dead_letter(
 async fn discard_dead_letters(
     State(replays): State<ReplayService>,
     Caller(tenant): Caller,
-    JsonBody(asked): JsonBody<BulkRequest>,
+    JsonBody(request): JsonBody<BulkRequest>,
 ) -> Result<Json<BulkDiscardResponse>, Problem> {
-    let chosen = asked.selection()?;
-    if asked.dry_run {
+    let chosen = request.selection()?;
+    if request.dry_run {
         let letters = replays.list_selected_ids(&tenant, &chosen).await.map_err(to_problem)?;
         return Ok(Json(BulkDiscardResponse::Chosen { letters }));
     }
-    let told = replays.discard_many(&tenant, &chosen, asked.by(), &asked.reason).await.map_err(to_problem)?;
-    Ok(Json(BulkDiscardResponse::Told(told)))
+    let result =
+        replays.discard_many(&tenant, &chosen, request.by(), &request.reason).await.map_err(to_problem)?;
+    Ok(Json(BulkDiscardResponse::Told(result)))
 }
 
 /// Lists batches of replays, newest first.
@@ -284,19 +287,19 @@ async fn cancel_batch(
     State(replays): State<ReplayService>,
     Caller(tenant): Caller,
     PathId(id): PathId<ReplayBatchId>,
-    JsonBody(asked): JsonBody<ReplayRequest>,
+    JsonBody(request): JsonBody<ReplayRequest>,
 ) -> Result<Json<BatchView>, Problem> {
-    let by = asked.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
-    let told = replays.cancel_batch(&tenant, id, by, &asked.reason).await.map_err(to_problem)?;
-    let (_, batch) = told.ok_or_else(|| Problem::not_found("batch", id))?;
+    let by = request.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
+    let result = replays.cancel_batch(&tenant, id, by, &request.reason).await.map_err(to_problem)?;
+    let (_, batch) = result.ok_or_else(|| Problem::not_found("batch", id))?;
     Ok(Json(BatchView { batch, letters: None }))
 }
 
-fn conflict_if_refused(told: ActionResult) -> Result<ActionResult, Problem> {
-    match told.did {
-        ActionStatus::Done | ActionStatus::DoneBefore => Ok(told),
+fn conflict_if_refused(result: ActionResult) -> Result<ActionResult, Problem> {
+    match result.did {
+        ActionStatus::Done | ActionStatus::DoneBefore => Ok(result),
         ActionStatus::Refused => {
-            Err(Problem::new(StatusCode::CONFLICT, "not possible in the current state", told.detail))
+            Err(Problem::new(StatusCode::CONFLICT, "not possible in the current state", result.detail))
         }
     }
 }

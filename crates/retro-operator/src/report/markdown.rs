@@ -20,10 +20,10 @@ pub fn render_markdown(report: &Report) -> String {
     out
 }
 
-fn write_report(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
-    let report = story.report;
-    writeln!(out, "# {}\n", escape_text(&story.heading()))?;
-    writeln!(out, "{}\n", story.headline())?;
+fn write_report(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
+    let report = report_view.report;
+    writeln!(out, "# {}\n", escape_text(&report_view.heading()))?;
+    writeln!(out, "{}\n", report_view.headline())?;
     writeln!(
         out,
         "It {} on {}; its policy moment is {}. Its id is `{}`.",
@@ -32,21 +32,21 @@ fn write_report(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
         text::format_timestamp(report.as_of),
         report.id
     )?;
-    write_proposals(out, story)?;
-    write_changes(out, story)?;
-    write_declined(out, story)?;
-    write_memories(out, story)?;
+    write_proposals(out, report_view)?;
+    write_changes(out, report_view)?;
+    write_declined(out, report_view)?;
+    write_memories(out, report_view)?;
     write_highlights(out, report)?;
-    write_evidence(out, story)?;
-    write_requests(out, story)?;
-    write_sample(out, story)?;
+    write_evidence(out, report_view)?;
+    write_requests(out, report_view)?;
+    write_sample(out, report_view)?;
     write_costs(out, report)?;
-    write_policy(out, story)
+    write_policy(out, report_view)
 }
 
-fn write_proposals(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
-    let all = &story.report.proposals;
-    let question = story.question();
+fn write_proposals(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
+    let all = &report_view.report.proposals;
+    let question = report_view.question();
     if all.is_empty() && question.is_none() {
         return Ok(());
     }
@@ -66,40 +66,40 @@ fn write_proposals(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn write_changes(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
-    let all = story.applied_changes();
+fn write_changes(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
+    let all = report_view.applied_changes();
     if all.is_empty() {
         return Ok(());
     }
     write_heading(out, "Changes")?;
     write_table_header(out, &["memory", "change", "from → to", "why"])?;
-    for told in all {
-        let change = told.change;
+    for entry in all {
+        let change = entry.change;
         write_row(
             out,
-            &[&told.title, change.effect.kind(), &text::describe_change(&change.effect), &change.reason],
+            &[&entry.title, change.effect.kind(), &text::describe_change(&change.effect), &change.reason],
         )?;
     }
     Ok(())
 }
 
-fn write_declined(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
-    let all = story.declined_changes();
+fn write_declined(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
+    let all = report_view.declined_changes();
     if all.is_empty() {
         return Ok(());
     }
     write_heading(out, "Requests not carried out")?;
     write_table_header(out, &["about", "what stood against it", "why", "asked by"])?;
-    for told in all {
-        let change = told.change;
+    for entry in all {
+        let change = entry.change;
         let by = text::describe_cause(&change.cause);
-        write_row(out, &[&told.title, &text::describe_change(&change.effect), &change.reason, &by])?;
+        write_row(out, &[&entry.title, &text::describe_change(&change.effect), &change.reason, &by])?;
     }
     Ok(())
 }
 
-fn write_memories(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
-    let statuses = story.status_counts();
+fn write_memories(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
+    let statuses = report_view.status_counts();
     if statuses.is_empty() {
         return Ok(());
     }
@@ -110,7 +110,7 @@ fn write_memories(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
     }
     writeln!(out)?;
     write_table_header(out, &["weight before", "after", "status", "about", "memory", "id"])?;
-    for (before, after) in story.memory_lines() {
+    for (before, after) in report_view.memory_lines() {
         let was = before.map_or_else(|| "new".to_owned(), |line| line.weight.to_string());
         let (is, id) = (after.weight.to_string(), after.id.to_string());
         let (about, title) = (text::describe_scope(&after.scope), text::single_line(&after.title));
@@ -128,17 +128,21 @@ fn write_highlights(out: &mut String, report: &Report) -> fmt::Result {
     all.iter().try_for_each(|sentence| writeln!(out, "- {}", escape_text(sentence)))
 }
 
-fn write_evidence(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
+fn write_evidence(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
     write_heading(out, "Findings")?;
     writeln!(out, "Turns and calls are counted from 0, as in the trajectory.")?;
-    for one in &story.report.investigations {
-        write_investigation(out, story, one)?;
+    for one in &report_view.report.investigations {
+        write_investigation(out, report_view, one)?;
     }
     Ok(())
 }
 
-fn write_investigation(out: &mut String, story: &ReportView<'_>, one: &ReportedInvestigation) -> fmt::Result {
-    let run = story.report.sampled.iter().find(|run| run.ordinal == one.ordinal);
+fn write_investigation(
+    out: &mut String,
+    report_view: &ReportView<'_>,
+    one: &ReportedInvestigation,
+) -> fmt::Result {
+    let run = report_view.report.sampled.iter().find(|run| run.ordinal == one.ordinal);
     let ended = escape_text(&run.map(view::describe_run_end).unwrap_or_default());
     let name = escape_text(&text::single_line(one.run.as_str()));
     writeln!(out, "\n### {}. Run {name} (ordinal {}, {ended})\n", one.number, one.ordinal)?;
@@ -146,8 +150,8 @@ fn write_investigation(out: &mut String, story: &ReportView<'_>, one: &ReportedI
     for found in &one.findings {
         write_finding(out, found)?;
     }
-    for said in &one.verdicts {
-        write_verdict(out, story, said)?;
+    for judged in &one.verdicts {
+        write_verdict(out, report_view, judged)?;
     }
     if let Some(fault) = &one.fault {
         writeln!(
@@ -185,11 +189,11 @@ fn write_finding(out: &mut String, found: &Finding) -> fmt::Result {
     write_quote(out, &found.quote)
 }
 
-fn write_verdict(out: &mut String, story: &ReportView<'_>, said: &VerdictRecord) -> fmt::Result {
-    let title = escape_text(&story.memory_title(said.memory));
-    let reason = escape_text(&text::single_line(&said.reason));
-    writeln!(out, "\n- the memory “{title}” **{}**: {reason}", verdict_phrase(said))?;
-    match &said.quote {
+fn write_verdict(out: &mut String, report_view: &ReportView<'_>, judged: &VerdictRecord) -> fmt::Result {
+    let title = escape_text(&report_view.memory_title(judged.memory));
+    let reason = escape_text(&text::single_line(&judged.reason));
+    writeln!(out, "\n- the memory “{title}” **{}**: {reason}", verdict_phrase(judged))?;
+    match &judged.quote {
         Some(words) => {
             writeln!(out, "  ({})", quote_place(words))?;
             write_quote(out, words)
@@ -198,9 +202,9 @@ fn write_verdict(out: &mut String, story: &ReportView<'_>, said: &VerdictRecord)
     }
 }
 
-fn verdict_phrase(said: &VerdictRecord) -> &'static str {
+fn verdict_phrase(judged: &VerdictRecord) -> &'static str {
     use retro_core::finding::MemoryVerdict;
-    match said.verdict {
+    match judged.verdict {
         MemoryVerdict::Harmed => "harmed",
         MemoryVerdict::Helped => "helped",
         MemoryVerdict::Applied => "was applied",
@@ -225,33 +229,34 @@ fn write_quote(out: &mut String, quote: &Quote) -> fmt::Result {
     writeln!(out, "  {fence}")
 }
 
-fn write_requests(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
+fn write_requests(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
     write_heading(out, "All requests and their results")?;
     write_table_header(out, &["asked", "by", "about", "did", "why"])?;
-    for outcome in &story.report.mutations {
+    for outcome in &report_view.report.mutations {
         let by =
             outcome.asked.run.as_ref().map_or("the retrospective".to_owned(), |run| format!("run {run}"));
-        let (about, did) = (story.describe_subject(&outcome.asked.about), view::describe_outcome(outcome));
+        let (about, did) =
+            (report_view.describe_subject(&outcome.asked.about), view::describe_outcome(outcome));
         write_row(out, &[&outcome.asked.kind, &by, &about, &did, &outcome.why])?;
     }
     Ok(())
 }
 
-fn write_sample(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
-    let report = story.report;
+fn write_sample(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
+    let report = report_view.report;
     write_heading(out, "Sample and statistical power")?;
     if report.asked.is_some() {
         writeln!(out, "Nothing was drawn: the runs were named.\n")?;
         return writeln!(out, "Investigated: {}.", escape_text(&view::render_runs(&report.sampled)));
     }
-    for sentence in story.power_sentences() {
+    for sentence in report_view.power_sentences() {
         writeln!(out, "- {sentence}")?;
     }
     writeln!(out, "\nDrawn with the seed `{}`:", report.sample.seed)?;
     writeln!(
         out,
         "{} in that order; the first {} are the sample.\n",
-        story.draw_order(),
+        report_view.draw_order(),
         report.sample.size
     )?;
     writeln!(out, "Investigated: {}.\n", escape_text(&view::render_runs(&report.sampled)))?;
@@ -272,15 +277,15 @@ fn write_costs(out: &mut String, report: &Report) -> fmt::Result {
     writeln!(out, "| **all** | {} | {time} | {:.4} |", all.attempts, all.cost_usd)
 }
 
-fn write_policy(out: &mut String, story: &ReportView<'_>) -> fmt::Result {
+fn write_policy(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
     write_heading(out, "Policy")?;
     writeln!(
         out,
         "Hash `{}`; similarity judged by `{}`.\n",
-        story.report.policy_hash, story.report.embedder
+        report_view.report.policy_hash, report_view.report.embedder
     )?;
     write_table_header(out, &["constant", "value"])?;
-    for (key, value) in story.policy_constants() {
+    for (key, value) in report_view.policy_constants() {
         write_row(out, &[&key, &value])?;
     }
     Ok(())

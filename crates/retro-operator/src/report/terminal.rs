@@ -12,19 +12,19 @@ use crate::text_table::render_table;
 
 /// Renders the report as text with tables, wrapped to `columns`.
 pub fn render_text(report: &Report, columns: u16) -> String {
-    let story = ReportView::from_report(report);
-    let opening = format!("{}\n\n{}\n", underline_title(&story.heading(), '═'), story.headline());
+    let report_view = ReportView::from_report(report);
+    let opening = format!("{}\n\n{}\n", underline_title(&report_view.heading(), '═'), report_view.headline());
     let parts = [
-        render_section("Proposals", render_proposals(&story)),
-        render_section("Changes", render_changes(&story, columns)),
-        render_section("Requests not carried out", render_declined(&story, columns)),
-        render_section("Memories before and after", render_memories(&story, columns)),
+        render_section("Proposals", render_proposals(&report_view)),
+        render_section("Changes", render_changes(&report_view, columns)),
+        render_section("Requests not carried out", render_declined(&report_view, columns)),
+        render_section("Memories before and after", render_memories(&report_view, columns)),
         render_section("Highlights", render_highlights(report)),
-        render_section("Findings (turns and calls are counted from 0)", render_evidence(&story)),
-        render_section("All requests and their results", render_requests(&story, columns)),
-        render_section("Sample and statistical power", render_sample(&story)),
+        render_section("Findings (turns and calls are counted from 0)", render_evidence(&report_view)),
+        render_section("All requests and their results", render_requests(&report_view, columns)),
+        render_section("Sample and statistical power", render_sample(&report_view)),
         render_section("Time and cost", render_costs(report, columns)),
-        render_section("Policy", render_policy(&story, columns)),
+        render_section("Policy", render_policy(&report_view, columns)),
     ];
     opening + &parts.concat()
 }
@@ -37,47 +37,47 @@ fn underline_title(title: &str, line: char) -> String {
     format!("{title}\n{}", line.to_string().repeat(title.chars().count()))
 }
 
-fn render_changes(story: &ReportView<'_>, columns: u16) -> String {
-    let row = |told: view::TitledChange<'_>| {
-        let change = told.change;
+fn render_changes(report_view: &ReportView<'_>, columns: u16) -> String {
+    let row = |entry: view::TitledChange<'_>| {
+        let change = entry.change;
         let why = text::single_line(&change.reason);
-        [told.title, change.effect.kind().to_owned(), text::describe_change(&change.effect), why]
+        [entry.title, change.effect.kind().to_owned(), text::describe_change(&change.effect), why]
     };
-    let rows = story.applied_changes().into_iter().map(row).collect();
+    let rows = report_view.applied_changes().into_iter().map(row).collect();
     render_table(columns, ["memory", "change", "from → to", "why"], rows)
 }
 
-fn render_proposals(story: &ReportView<'_>) -> String {
+fn render_proposals(report_view: &ReportView<'_>) -> String {
     let one = |proposal: &Proposal| {
         let (title, step) =
             (text::single_line(&proposal.lesson.title), text::single_line(proposal.step.as_str()));
         let content = text::printable(&proposal.lesson.content);
         format!("• {title}\n  {} in step {step}\n  {content}\n{}", proposal.id, evidence_of(proposal))
     };
-    let question = story.question().map(|sentence| format!("{sentence}\n\n")).unwrap_or_default();
-    let all: Vec<_> = story.report.proposals.iter().map(one).collect();
+    let question = report_view.question().map(|sentence| format!("{sentence}\n\n")).unwrap_or_default();
+    let all: Vec<_> = report_view.report.proposals.iter().map(one).collect();
     question + &all.join("\n")
 }
 
-fn render_declined(story: &ReportView<'_>, columns: u16) -> String {
-    let row = |told: view::TitledChange<'_>| {
-        let change = told.change;
+fn render_declined(report_view: &ReportView<'_>, columns: u16) -> String {
+    let row = |entry: view::TitledChange<'_>| {
+        let change = entry.change;
         [
-            told.title,
+            entry.title,
             text::describe_change(&change.effect),
             text::single_line(&change.reason),
             text::describe_cause(&change.cause),
         ]
     };
-    let rows = story.declined_changes().into_iter().map(row).collect();
+    let rows = report_view.declined_changes().into_iter().map(row).collect();
     render_table(columns, ["about", "what stood against it", "why", "asked by"], rows)
 }
 
-fn render_memories(story: &ReportView<'_>, columns: u16) -> String {
-    let statuses = story.status_counts();
+fn render_memories(report_view: &ReportView<'_>, columns: u16) -> String {
+    let statuses = report_view.status_counts();
     let counts = statuses.iter().map(|(status, before, after)| format!("{status} {before} → {after}"));
     let counts = counts.collect::<Vec<_>>().join(", ");
-    let rows = story.memory_lines().into_iter().map(|(before, after)| {
+    let rows = report_view.memory_lines().into_iter().map(|(before, after)| {
         let was = before.map_or_else(|| "new".to_owned(), |line| line.weight.to_string());
         let (about, title) =
             (text::single_line(&text::describe_scope(&after.scope)), text::single_line(&after.title));
@@ -91,13 +91,13 @@ fn render_highlights(report: &Report) -> String {
     highlights::list_sentences(report).iter().map(|sentence| format!("• {sentence}\n")).collect()
 }
 
-fn render_evidence(story: &ReportView<'_>) -> String {
-    let all = story.report.investigations.iter().map(|one| render_investigation(story, one));
+fn render_evidence(report_view: &ReportView<'_>) -> String {
+    let all = report_view.report.investigations.iter().map(|one| render_investigation(report_view, one));
     all.collect::<Vec<_>>().join("\n")
 }
 
-fn render_investigation(story: &ReportView<'_>, one: &ReportedInvestigation) -> String {
-    let run = story.report.sampled.iter().find(|run| run.ordinal == one.ordinal);
+fn render_investigation(report_view: &ReportView<'_>, one: &ReportedInvestigation) -> String {
+    let run = report_view.report.sampled.iter().find(|run| run.ordinal == one.ordinal);
     let ended = run.map(view::describe_run_end).unwrap_or_default();
     let name = text::single_line(one.run.as_str());
     let mut out = format!(
@@ -111,10 +111,10 @@ fn render_investigation(story: &ReportView<'_>, one: &ReportedInvestigation) -> 
         let step = text::single_line(found.step.as_str());
         out.push_str(&format!("   • {kind} in step {step}: {title}\n{}", render_quote(&found.quote)));
     }
-    for said in &one.verdicts {
-        let (title, reason) = (story.memory_title(said.memory), text::single_line(&said.reason));
-        out.push_str(&format!("   • {}: {title}\n       {reason}\n", said.verdict.as_str()));
-        out.push_str(&said.quote.as_ref().map(render_quote).unwrap_or_default());
+    for judged in &one.verdicts {
+        let (title, reason) = (report_view.memory_title(judged.memory), text::single_line(&judged.reason));
+        out.push_str(&format!("   • {}: {title}\n       {reason}\n", judged.verdict.as_str()));
+        out.push_str(&judged.quote.as_ref().map(render_quote).unwrap_or_default());
     }
     if let Some(fault) = &one.fault {
         out.push_str(&format!("   • {}\n{}", highlights::describe_fault(fault), render_quote(&fault.quote)));
@@ -135,11 +135,11 @@ fn render_quote(quote: &Quote) -> String {
     format!("{}       └ {}\n", lines.concat(), text::describe_place(quote.place))
 }
 
-fn render_requests(story: &ReportView<'_>, columns: u16) -> String {
-    let rows = story.report.mutations.iter().map(|outcome| {
+fn render_requests(report_view: &ReportView<'_>, columns: u16) -> String {
+    let rows = report_view.report.mutations.iter().map(|outcome| {
         let by =
             outcome.asked.run.as_ref().map_or_else(|| "—".to_owned(), |run| text::single_line(run.as_str()));
-        let about = story.describe_subject(&outcome.asked.about);
+        let about = report_view.describe_subject(&outcome.asked.about);
         [
             outcome.asked.kind.clone(),
             by,
@@ -151,20 +151,21 @@ fn render_requests(story: &ReportView<'_>, columns: u16) -> String {
     render_table(columns, ["asked", "by run", "about", "did", "why"], rows.collect())
 }
 
-fn render_sample(story: &ReportView<'_>) -> String {
-    let report = story.report;
+fn render_sample(report_view: &ReportView<'_>) -> String {
+    let report = report_view.report;
     if report.asked.is_some() {
         let looked = view::render_runs(&report.sampled);
         return format!("nothing was drawn: the runs were named\ninvestigated: {looked}\n");
     }
-    let power: Vec<_> = story.power_sentences().iter().map(|sentence| format!("• {sentence}\n")).collect();
+    let power: Vec<_> =
+        report_view.power_sentences().iter().map(|sentence| format!("• {sentence}\n")).collect();
     format!(
         "{}\ninvestigated: {}\nnot investigated: {}\nseed: {}\norder: {}\n",
         power.concat(),
         view::render_runs(&report.sampled),
         view::render_runs(&report.unsampled),
         report.sample.seed,
-        story.draw_order()
+        report_view.draw_order()
     )
 }
 
@@ -181,11 +182,11 @@ fn render_costs(report: &Report, columns: u16) -> String {
     render_table(columns, ["investigation", "attempts", "time", "US dollars"], rows)
 }
 
-fn render_policy(story: &ReportView<'_>, columns: u16) -> String {
-    let rows = story.policy_constants().into_iter().map(|(key, value)| [key, value]).collect();
+fn render_policy(report_view: &ReportView<'_>, columns: u16) -> String {
+    let rows = report_view.policy_constants().into_iter().map(|(key, value)| [key, value]).collect();
     let constants = render_table(columns, ["constant", "value"], rows);
     format!(
         "hash {}\nsimilarity judged by {}\n\n{constants}",
-        story.report.policy_hash, story.report.embedder
+        report_view.report.policy_hash, report_view.report.embedder
     )
 }

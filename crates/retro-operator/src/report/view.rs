@@ -71,29 +71,29 @@ impl<'r> ReportView<'r> {
             return self.manual_headline(asked, investigations.len() - failed);
         }
         let (window, succeeded) = (last + 1 - first, investigations.len() - failed);
-        let mut looked = format!("Investigated {succeeded} of the {window} runs {first} to {last}");
+        let mut investigated = format!("Investigated {succeeded} of the {window} runs {first} to {last}");
         if failed > 0 {
-            looked.push_str(&format!("; {failed} could not be investigated"));
+            investigated.push_str(&format!("; {failed} could not be investigated"));
         }
-        looked.push('.');
+        investigated.push('.');
         if *ended == RetrospectiveState::Failed {
             return format!(
-                "{looked} So nothing was learnt and nothing changed. The runs are released: the next retrospective \
+                "{investigated} So nothing was learnt and nothing changed. The runs are released: the next retrospective \
                  takes them up again."
             );
         }
         let parts = self.headline_parts();
         if parts.is_empty() {
-            format!("{looked} Nothing changed.")
+            format!("{investigated} Nothing changed.")
         } else {
-            format!("{looked} {}.", join_clauses(&parts))
+            format!("{investigated} {}.", join_clauses(&parts))
         }
     }
 
     /// Returns the result of a manual retrospective.
     fn manual_headline(&self, asked: &ManualRequest, succeeded: usize) -> String {
         let (runs, by) = (format_count(asked.runs.len() as u64, "run"), text::single_line(&asked.by));
-        let looked = format!("Investigated {succeeded} of the {runs} that {by} named.");
+        let investigated = format!("Investigated {succeeded} of the {runs} that {by} named.");
         let learnt = match (self.report.ended, self.report.proposals.len() as u64) {
             (RetrospectiveState::Failed, _) => {
                 "So nothing is proposed, and asking again takes a new request.".to_owned()
@@ -102,7 +102,7 @@ impl<'r> ReportView<'r> {
             (_, 1) => "1 pattern is proposed: a person accepts or refuses it.".to_owned(),
             (_, n) => format!("{n} patterns are proposed: a person accepts or refuses each."),
         };
-        format!("{looked} {learnt} The window is as it was.")
+        format!("{investigated} {learnt} The window is as it was.")
     }
 
     /// Returns the question of a manual retrospective, and how it affected the result.
@@ -233,11 +233,11 @@ const RUNS_SHOWN_MAX: usize = 200;
 
 /// Renders runs with ordinals and outcomes, in one line.
 pub(super) fn render_runs(all: &[WindowRun]) -> String {
-    let told = all.iter().map(|run| {
+    let entries = all.iter().map(|run| {
         let ended = describe_run_end(run);
         format!("{} ({}, {ended})", text::single_line(run.run.as_str()), run.ordinal)
     });
-    if all.is_empty() { "none".to_owned() } else { join_bounded(told) }
+    if all.is_empty() { "none".to_owned() } else { join_bounded(entries) }
 }
 
 /// Describes how a run ended, and its pull requests as known when the retrospective closed.
@@ -302,7 +302,7 @@ pub(super) fn describe_power(power: SamplingPower, window: u64, sample: u32) -> 
 pub(super) fn describe_result(one: &ReportedInvestigation) -> String {
     let findings = format_count(one.findings.len() as u64, "finding");
     let verdicts = format_count(one.verdicts.len() as u64, "verdict");
-    let mut told = match (one.result.as_str(), &one.problem) {
+    let mut summary = match (one.result.as_str(), &one.problem) {
         ("found", _) => format!("{findings}, {verdicts}"),
         ("nothing", _) => format!("no pattern, {verdicts}"),
         (word, problem) => {
@@ -313,12 +313,12 @@ pub(super) fn describe_result(one: &ReportedInvestigation) -> String {
         }
     };
     if one.dropped > 0 {
-        told.push_str(&format!("; {} dropped by the mechanical checks", one.dropped));
+        summary.push_str(&format!("; {} dropped by the mechanical checks", one.dropped));
     }
     if one.replacement {
-        told.push_str("; replaced one that failed");
+        summary.push_str("; replaced one that failed");
     }
-    told
+    summary
 }
 
 pub(super) const fn finding_kind_label(kind: FindingKind) -> &'static str {

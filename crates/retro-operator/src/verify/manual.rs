@@ -17,15 +17,19 @@ pub(super) async fn check_manual(
     store: &dyn OperatorStore,
     books: &RetrospectiveRecords,
     asked: &ManualRequest,
-    look: &mut PageCheck,
+    page_check: &mut PageCheck,
 ) -> Result<()> {
     let one = &books.retrospective;
     let place = format!("{}, manual retrospective {}", one.key, one.id);
     for run in store.find_uncounted_runs(&one.key, &asked.runs).await? {
-        look.add_violation(Check::Manual, &place, format!("run {run} was named, and no such run is counted"));
+        page_check.add_violation(
+            Check::Manual,
+            &place,
+            format!("run {run} was named, and no such run is counted"),
+        );
     }
     if (one.first, one.last, one.epoch) != (0, 0, 0) {
-        look.add_violation(
+        page_check.add_violation(
             Check::Windows,
             &place,
             "a manual retrospective must not have a window or an epoch",
@@ -35,22 +39,26 @@ pub(super) async fn check_manual(
         return Ok(());
     }
     let Some(report) = &books.report else {
-        look.add_violation(Check::Reports, place, format!("it is {} and has no report", one.state.as_str()));
+        page_check.add_violation(
+            Check::Reports,
+            place,
+            format!("it is {} and has no report", one.state.as_str()),
+        );
         return Ok(());
     };
-    look.checked.reports += 1;
-    check_report(one, report, &place, look);
-    check_proposals(report, asked, &books.proposals, &place, look);
-    check_accepted_memories(store, one, &books.proposals, &place, look).await
+    page_check.checked.reports += 1;
+    check_report(one, report, &place, page_check);
+    check_proposals(report, asked, &books.proposals, &place, page_check);
+    check_accepted_memories(store, one, &books.proposals, &place, page_check).await
 }
 
-fn check_report(one: &Retrospective, report: &Report, place: &str, look: &mut PageCheck) {
+fn check_report(one: &Retrospective, report: &Report, place: &str, page_check: &mut PageCheck) {
     if report.ended != one.state || report.asked != one.asked || !report.changes.is_empty() {
         let problem = "end or request of its report differ from its row, or the report has changes";
-        look.add_violation(Check::Reports, place, problem);
+        page_check.add_violation(Check::Reports, place, problem);
     }
     if report.policy.content_hash() != report.policy_hash {
-        look.add_violation(
+        page_check.add_violation(
             Check::Samples,
             format!("{place}, policy"),
             "its policy does not have the recorded hash",
@@ -63,9 +71,9 @@ fn check_proposals(
     asked: &ManualRequest,
     rows: &[ProposalRow],
     place: &str,
-    look: &mut PageCheck,
+    page_check: &mut PageCheck,
 ) {
-    look.checked.proposals += rows.len() as u64;
+    page_check.checked.proposals += rows.len() as u64;
     let stored: Vec<&Proposal> = rows.iter().map(|row| &row.proposal).collect();
     if stored != report.proposals.iter().collect::<Vec<_>>() {
         let (told, found) = (report.proposals.len() as u64, rows.len());
@@ -73,14 +81,14 @@ fn check_proposals(
             "its report has {}, and {found} are stored, or they differ",
             format_count(told, "proposal")
         );
-        look.add_violation(Check::Manual, format!("{place}, proposals"), problem);
+        page_check.add_violation(Check::Manual, format!("{place}, proposals"), problem);
     }
     let named: BTreeSet<_> = asked.runs.iter().collect();
     for ProposalRow { proposal, .. } in rows {
         let foreign = proposal.evidence.iter().find(|shown| !named.contains(&shown.run));
         if let Some(shown) = foreign {
             let problem = format!("run {} supports it but was not named", shown.run);
-            look.add_violation(Check::Manual, format!("{place}, proposal {}", proposal.id), problem);
+            page_check.add_violation(Check::Manual, format!("{place}, proposal {}", proposal.id), problem);
         }
     }
 }
@@ -91,7 +99,7 @@ async fn check_accepted_memories(
     one: &Retrospective,
     rows: &[ProposalRow],
     place: &str,
-    look: &mut PageCheck,
+    page_check: &mut PageCheck,
 ) -> Result<()> {
     for ProposalRow { proposal, decision } in rows {
         if let Some(ProposalDecision::Accepted { memory, .. }) =
@@ -99,7 +107,7 @@ async fn check_accepted_memories(
             && store.list_memory_changes(&one.key.tenant, *memory).await?.is_empty()
         {
             let problem = format!("it was accepted as memory {memory}, which does not exist");
-            look.add_violation(Check::Manual, format!("{place}, proposal {}", proposal.id), problem);
+            page_check.add_violation(Check::Manual, format!("{place}, proposal {}", proposal.id), problem);
         }
     }
     Ok(())
@@ -110,7 +118,7 @@ pub(super) async fn check_acceptance_change(
     store: &dyn OperatorStore,
     key: &WorkflowKey,
     change: &Change,
-    look: &mut PageCheck,
+    page_check: &mut PageCheck,
 ) -> Result<()> {
     let ChangeEffect::Accepted { proposal: Some(proposal), .. } = &change.effect else { return Ok(()) };
     let Some(row) = store.find_proposal(&key.tenant, *proposal).await? else { return Ok(()) };
@@ -120,7 +128,7 @@ pub(super) async fn check_acceptance_change(
         let problem =
             format!("change {} accepts it, but it is not recorded as accepted as that memory", change.id);
         let place = format!("{key}, manual retrospective {of}, proposal {proposal}");
-        look.add_violation(Check::Manual, place, problem);
+        page_check.add_violation(Check::Manual, place, problem);
     }
     Ok(())
 }

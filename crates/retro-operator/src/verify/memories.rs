@@ -14,32 +14,32 @@ use super::{Check, PageCheck, manual};
 pub(super) async fn check_memory(
     store: &dyn OperatorStore,
     books: &MemoryRecords,
-    look: &mut PageCheck,
+    page_check: &mut PageCheck,
 ) -> Result<()> {
-    look.checked.memories += u64::from(books.stored.is_some());
-    look.checked.changes += books.changes.len() as u64;
-    check_effect_keys(&books.changes, look);
-    let folded = fold_changes(&books.changes, look);
-    compare_with_fold(books, folded.as_ref(), look);
-    check_workflow(books, look);
-    if let Some((key, stone)) = &books.tombstone {
-        look.checked.tombstones += 1;
-        check_tombstone(key, stone, folded.as_ref(), &books.changes, look);
+    page_check.checked.memories += u64::from(books.stored.is_some());
+    page_check.checked.changes += books.changes.len() as u64;
+    check_effect_keys(&books.changes, page_check);
+    let folded = fold_changes(&books.changes, page_check);
+    compare_with_fold(books, folded.as_ref(), page_check);
+    check_workflow(books, page_check);
+    if let Some((key, tombstone)) = &books.tombstone {
+        page_check.checked.tombstones += 1;
+        check_tombstone(key, tombstone, folded.as_ref(), &books.changes, page_check);
     }
     for (key, change) in &books.changes {
-        manual::check_acceptance_change(store, key, change, look).await?;
+        manual::check_acceptance_change(store, key, change, page_check).await?;
     }
     Ok(())
 }
 
-fn check_effect_keys(changes: &[(WorkflowKey, Change)], look: &mut PageCheck) {
+fn check_effect_keys(changes: &[(WorkflowKey, Change)], page_check: &mut PageCheck) {
     let mut seen = HashSet::new();
     for (key, change) in changes {
         let place = format!("{key}, change {}", change.id);
         let derived = change_id(key, change.memory, &change.cause, change.effect.kind());
         if derived != change.id {
             let problem = format!("its effect key gives {derived}: memory, cause or kind was altered");
-            look.add_violation(Check::EffectKeys, &place, problem);
+            page_check.add_violation(Check::EffectKeys, &place, problem);
         }
         if !seen.insert((key, change.memory, &change.cause, change.effect.kind())) {
             let problem = format!(
@@ -48,7 +48,7 @@ fn check_effect_keys(changes: &[(WorkflowKey, Change)], look: &mut PageCheck) {
                 change.effect.kind(),
                 format_cause(&change.cause)
             );
-            look.add_violation(Check::EffectKeys, format!("{place}, twice"), problem);
+            page_check.add_violation(Check::EffectKeys, format!("{place}, twice"), problem);
         }
     }
 }
@@ -58,20 +58,22 @@ fn format_cause(cause: &ChangeCause) -> String {
 }
 
 /// Folds the changes of a memory. A change that does not apply is reported and skipped.
-fn fold_changes(changes: &[(WorkflowKey, Change)], look: &mut PageCheck) -> Option<Memory> {
+fn fold_changes(changes: &[(WorkflowKey, Change)], page_check: &mut PageCheck) -> Option<Memory> {
     let mut memory: Option<Memory> = None;
     for (key, change) in changes {
         match fold_change(memory.clone(), change) {
             Ok(after) => memory = after.or(memory),
-            Err(error) => {
-                look.add_violation(Check::Fold, format!("{key}, change {}", change.id), error.to_string())
-            }
+            Err(error) => page_check.add_violation(
+                Check::Fold,
+                format!("{key}, change {}", change.id),
+                error.to_string(),
+            ),
         }
     }
     memory
 }
 
-fn compare_with_fold(books: &MemoryRecords, folded: Option<&Memory>, look: &mut PageCheck) {
+fn compare_with_fold(books: &MemoryRecords, folded: Option<&Memory>, page_check: &mut PageCheck) {
     let (home, problem) = match (folded, &books.stored) {
         (Some(_), None) => {
             let home = books.changes.first().map(|(key, _)| key);
@@ -87,16 +89,16 @@ fn compare_with_fold(books: &MemoryRecords, folded: Option<&Memory>, look: &mut 
         _ => return,
     };
     let home = home.map_or_else(|| books.tenant.to_string(), ToString::to_string);
-    look.add_violation(Check::Fold, format!("{home}, memory {}", books.id), problem);
+    page_check.add_violation(Check::Fold, format!("{home}, memory {}", books.id), problem);
 }
 
 /// Checks that a memory and its changes belong to one workflow, whose writer owns it.
-fn check_workflow(books: &MemoryRecords, look: &mut PageCheck) {
+fn check_workflow(books: &MemoryRecords, page_check: &mut PageCheck) {
     let home = books.stored.as_ref().map(|(key, _)| key).or(books.changes.first().map(|(key, _)| key));
     let Some(home) = home else { return };
     if let Some((other, change)) = books.changes.iter().find(|(key, _)| key != home) {
         let problem = format!("change {} of it belongs to {other}", change.id);
-        look.add_violation(Check::Fold, format!("{home}, memory {}, workflow", books.id), problem);
+        page_check.add_violation(Check::Fold, format!("{home}, memory {}, workflow", books.id), problem);
     }
 }
 
@@ -123,23 +125,24 @@ fn describe_difference(stored: &Memory, folded: &Memory) -> String {
 
 fn check_tombstone(
     key: &WorkflowKey,
-    stone: &Tombstone,
+    tombstone: &Tombstone,
     memory: Option<&Memory>,
     changes: &[(WorkflowKey, Change)],
-    look: &mut PageCheck,
+    page_check: &mut PageCheck,
 ) {
-    let place = format!("{key}, tombstone of memory {}", stone.memory);
+    let place = format!("{key}, tombstone of memory {}", tombstone.memory);
     if memory.is_none_or(|memory| memory.status != MemoryStatus::Deleted) {
         let status = memory.map_or("not in the change log", |memory| memory.status.as_str());
-        look.add_violation(Check::Tombstones, place, format!("its memory is {status}, not deleted"));
+        page_check.add_violation(Check::Tombstones, place, format!("its memory is {status}, not deleted"));
         return;
     }
     let says = |change: &Change| match change.effect {
-        ChangeEffect::Deleted { tombstone_until } if change.memory == stone.memory => tombstone_until,
+        ChangeEffect::Deleted { tombstone_until } if change.memory == tombstone.memory => tombstone_until,
         _ => None,
     };
-    if changes.iter().find_map(|(_, change)| says(change)) != Some(stone.until) {
-        let problem = format!("it ends at {}, but the deletion of its memory says otherwise", stone.until);
-        look.add_violation(Check::Tombstones, place, problem);
+    if changes.iter().find_map(|(_, change)| says(change)) != Some(tombstone.until) {
+        let problem =
+            format!("it ends at {}, but the deletion of its memory says otherwise", tombstone.until);
+        page_check.add_violation(Check::Tombstones, place, problem);
     }
 }

@@ -14,37 +14,41 @@ use crate::text::format_count;
 pub(super) async fn check_retrospective(
     store: &dyn OperatorStore,
     books: &RetrospectiveRecords,
-    look: &mut PageCheck,
+    page_check: &mut PageCheck,
 ) -> Result<()> {
-    look.checked.retrospectives += 1;
+    page_check.checked.retrospectives += 1;
     if let Some(asked) = &books.retrospective.asked {
-        return manual::check_manual(store, books, asked, look).await;
+        return manual::check_manual(store, books, asked, page_check).await;
     }
-    check_automatic(books, look);
+    check_automatic(books, page_check);
     Ok(())
 }
 
-fn check_automatic(books: &RetrospectiveRecords, look: &mut PageCheck) {
+fn check_automatic(books: &RetrospectiveRecords, page_check: &mut PageCheck) {
     let one = &books.retrospective;
     if !matches!(one.state, RetrospectiveState::Closed | RetrospectiveState::Failed) {
         return;
     }
     let place = format!("{}, epoch {}, retrospective {}", one.key, one.epoch, one.id);
     let Some(report) = &books.report else {
-        look.add_violation(Check::Reports, place, format!("it is {} and has no report", one.state.as_str()));
+        page_check.add_violation(
+            Check::Reports,
+            place,
+            format!("it is {} and has no report", one.state.as_str()),
+        );
         return;
     };
-    look.checked.reports += 1;
+    page_check.checked.reports += 1;
     if (report.ended, report.first, report.last, report.epoch) != (one.state, one.first, one.last, one.epoch)
     {
         let problem = "state, window or epoch of its report differ from its row";
-        look.add_violation(Check::Reports, &place, problem);
+        page_check.add_violation(Check::Reports, &place, problem);
     }
-    compare_changes(&place, report, &books.changes, look);
-    check_sample(&place, report, look);
+    compare_changes(&place, report, &books.changes, page_check);
+    check_sample(&place, report, page_check);
 }
 
-fn compare_changes(place: &str, report: &Report, logged: &[Change], look: &mut PageCheck) {
+fn compare_changes(place: &str, report: &Report, logged: &[Change], page_check: &mut PageCheck) {
     // Equality of the canonical bytes decides. Equal values need not be serialized.
     if logged != report.changes && canonical_bytes(logged) != canonical_bytes(&report.changes) {
         let problem = format!(
@@ -52,19 +56,19 @@ fn compare_changes(place: &str, report: &Report, logged: &[Change], look: &mut P
             format_count(report.changes.len() as u64, "change"),
             logged.len()
         );
-        look.add_violation(Check::Reports, format!("{place}, changes"), problem);
+        page_check.add_violation(Check::Reports, format!("{place}, changes"), problem);
     }
 }
 
 /// Draws the sample again from the retrospective's id and compares it with the report's.
-fn check_sample(place: &str, report: &Report, look: &mut PageCheck) {
+fn check_sample(place: &str, report: &Report, page_check: &mut PageCheck) {
     let drawn = draw_sample(report.id, (report.first..=report.last).collect(), &report.policy);
     if drawn != report.sample {
         let problem = "drawn again from its id, window and policy, the sample differs";
-        look.add_violation(Check::Samples, place, problem);
+        page_check.add_violation(Check::Samples, place, problem);
     }
     if report.policy.content_hash() != report.policy_hash {
-        look.add_violation(
+        page_check.add_violation(
             Check::Samples,
             format!("{place}, policy"),
             "its policy does not have the recorded hash",

@@ -3,15 +3,15 @@
 use retro_core::cancel::Attribution;
 
 use super::Database;
+use super::cancel::new_act;
 use super::delivery::new_dead_letter;
 use super::scenario::{test_tenant, time_at};
-use super::steer::new_act;
 use crate::{AuditAction, AuditRow};
 
 /// Rows are appended and never replaced: the same action twice gives two rows, and each tenant reads only its own.
-pub async fn what_people_did_is_kept_in_order_and_any_number_of_times(database: &Database) {
+pub async fn audit_rows_are_appended_in_order(database: &Database) {
     let (first, second) = (new_dead_letter(1).id().0, new_dead_letter(2).id().0);
-    let told = Attribution::new("bob", "to mend \u{0} it", time_at(30)).expect("it says who and why");
+    let result = Attribution::new("bob", "to mend \u{0} it", time_at(30)).expect("it says who and why");
     let note = |subjects: Vec<_>, deed, act, detail| async move {
         database
             .one
@@ -21,7 +21,7 @@ pub async fn what_people_did_is_kept_in_order_and_any_number_of_times(database: 
     };
     let ann = new_act("ann");
     note(vec![first, second], AuditAction::ReadRaw, &ann, None).await;
-    note(vec![first], AuditAction::Discarded, &told, Some("it was a load test")).await;
+    note(vec![first], AuditAction::Discarded, &result, Some("it was a load test")).await;
     note(vec![first], AuditAction::ReadRaw, &ann, None).await;
     note(Vec::new(), AuditAction::Exported, &ann, None).await;
     let rows = database.two.list_audit_rows(&test_tenant("t"), first).await.expect("reading");

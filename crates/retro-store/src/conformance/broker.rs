@@ -46,8 +46,8 @@ async fn check_stream(store: &dyn Store, made: &str, last: u64, handled: u64) ->
     record_observation(store, &new_observation(store, made, last, handled).await).await
 }
 
-async fn record_observation(store: &dyn Store, sight: &StreamObservation) -> StreamCheck {
-    store.record_observation(sight, &[], RepublishScope::Nothing).await.expect("checking")
+async fn record_observation(store: &dyn Store, observation: &StreamObservation) -> StreamCheck {
+    store.record_observation(observation, &[], RepublishScope::Nothing).await.expect("checking")
 }
 
 const fn recognized_check(number: u64, named_to: u64) -> StreamCheck {
@@ -80,7 +80,7 @@ async fn replace_with_now(store: &dyn Store, feed: RepublishScope) -> StreamRepl
 }
 
 /// A stream is recognised by its creation time and a last position that does not decrease.
-pub async fn a_stream_is_the_same_as_long_as_it_says_the_same_and_grows(database: &Database) {
+pub async fn a_stream_with_the_same_creation_time_that_grows_is_recognized(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     assert_eq!(check_stream(one, "then", 5, 3).await, recognized_check(1, 0));
     for (last, handled) in [(5, 3), (9, 9), (9, 4)] {
@@ -102,18 +102,19 @@ pub async fn a_stream_is_another_when_the_message_at_its_end_was_stored_at_anoth
     let first =
         StreamObservation { anchor: Some("noon".to_owned()), ..new_observation(store, "then", 5, 5).await };
     assert_eq!(record_observation(store, &first).await, recognized_check(1, 0));
-    let looks = ["noon", "one", "one"].map(|stored| Some(stored.to_owned()));
+    let checks = ["noon", "one", "one"].map(|stored| Some(stored.to_owned()));
     let mut shown = Vec::new();
-    for anchor_before in looks {
+    for anchor_before in checks {
         let anchor = Some("noon".to_owned());
-        let sight = StreamObservation { anchor, anchor_before, ..new_observation(store, "then", 5, 5).await };
-        shown.push(matches!(record_observation(store, &sight).await, StreamCheck::Replaced { .. }));
+        let observation =
+            StreamObservation { anchor, anchor_before, ..new_observation(store, "then", 5, 5).await };
+        shown.push(matches!(record_observation(store, &observation).await, StreamCheck::Replaced { .. }));
     }
     assert_eq!(shown, [false, false, true]);
 }
 
 /// The broker has lost nothing here: a process was delayed between reading the broker and storing the result.
-pub async fn a_look_that_others_have_overtaken_says_nothing(database: &Database) {
+pub async fn an_overtaken_observation_is_stale(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     let (begins, late) =
         (new_observation(one, "then", 90, 90).await, new_observation(two, "then", 80, 80).await);
@@ -128,7 +129,7 @@ pub async fn a_look_that_others_have_overtaken_says_nothing(database: &Database)
 }
 
 /// A stream that looked like another one for a moment is the known one.
-pub async fn a_suspicion_is_cleared_by_a_look_that_recognizes_the_stream(database: &Database) {
+pub async fn a_suspicion_is_cleared_when_the_stream_is_recognized(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     check_stream(one, "then", 9, 9).await;
     let older = new_observation(two, "then", 12, 12).await;
@@ -139,7 +140,7 @@ pub async fn a_suspicion_is_cleared_by_a_look_that_recognizes_the_stream(databas
 }
 
 /// Such messages may belong to another stream.
-pub async fn names_read_from_a_stream_that_is_suspected_or_has_ended_are_not_kept(database: &Database) {
+pub async fn waiting_messages_of_a_suspected_or_ended_stream_are_not_recorded(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 3, 0).await;
     assert_eq!(check_stream(store, "now", 2, 0).await, StreamCheck::Suspected);
@@ -160,7 +161,7 @@ pub async fn names_read_from_a_stream_that_is_suspected_or_has_ended_are_not_kep
 }
 
 /// This covers an older copy of the stream and one to which the events were emitted again.
-pub async fn what_the_stream_in_its_place_holds_is_not_lost_and_waits_there(database: &Database) {
+pub async fn messages_held_by_the_new_stream_are_not_lost_and_wait_there(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 3, 0).await;
     let names =
@@ -168,10 +169,10 @@ pub async fn what_the_stream_in_its_place_holds_is_not_lost_and_waits_there(data
     store.record_waiting_messages(INTAKE, 1, &names).await.expect("recording");
     assert_eq!(check_stream(store, "then", 2, 0).await, StreamCheck::Suspected);
     let older = new_observation(store, "then", 2, 0).await;
-    let look =
+    let check =
         store.record_observation(&older, &names[..2], RepublishScope::Nothing).await.expect("checking");
-    let StreamCheck::Replaced { replacement: anew, .. } = look else {
-        panic!("it has lost its end: {look:?}")
+    let StreamCheck::Replaced { replacement: anew, .. } = check else {
+        panic!("it has lost its end: {check:?}")
     };
     assert_eq!(
         anew.lost.iter().map(|loss| loss.message.clone()).collect::<Vec<_>>(),
@@ -179,12 +180,12 @@ pub async fn what_the_stream_in_its_place_holds_is_not_lost_and_waits_there(data
     );
     assert_eq!(check_stream(store, "then", 2, 0).await, recognized_check(2, 2), "they wait there");
     let lost = replace_with_now(&*database.two, RepublishScope::Nothing).await.lost;
-    let told: Vec<_> = lost.into_iter().filter_map(|loss| loss.message).collect();
-    assert_eq!(told, [waiting_message("w", "a"), waiting_message("w", "b")]);
+    let result: Vec<_> = lost.into_iter().filter_map(|loss| loss.message).collect();
+    assert_eq!(result, [waiting_message("w", "a"), waiting_message("w", "b")]);
 }
 
 /// The reason is kept with the loss. A closed loss is no longer listed as lost and cannot be closed again.
-pub async fn a_loss_is_closed_once_and_says_who_closed_it_and_why(database: &Database) {
+pub async fn a_loss_is_closed_once_with_person_and_reason(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     check_stream(one, "then", 4, 0).await;
     one.record_waiting_messages(INTAKE, 1, &[(1, waiting_message("w", "a")), (2, waiting_message("w", "b"))])
@@ -196,22 +197,22 @@ pub async fn a_loss_is_closed_once_and_says_who_closed_it_and_why(database: &Dat
         keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["INTAKE/1/1", "INTAKE/1/2", "INTAKE/1/3"]
     );
-    let act =
+    let attribution =
         |by: &str| Attribution { by: by.to_owned(), reason: "nothing was lost".to_owned(), at: time_at(7) };
     let never = LossKey { first: 9, ..keys[0].clone() };
-    let closed = two.close_losses(&[keys[0].clone(), keys[2].clone(), never], &act("ana")).await;
+    let closed = two.close_losses(&[keys[0].clone(), keys[2].clone(), never], &attribution("ana")).await;
     assert_eq!(closed.expect("closing"), [keys[0].clone(), keys[2].clone()]);
     assert_eq!(one.list_losses().await.expect("reading"), lost[1..2]);
-    assert_eq!(one.close_losses(&keys, &act("ben")).await.expect("closing"), keys[1..2]);
-    let told = two.list_closed_losses().await.expect("reading");
-    let who: Vec<_> = told.iter().map(|one| (one.loss.clone(), one.act.clone())).collect();
-    let by = ["ana", "ben", "ana"].map(act);
+    assert_eq!(one.close_losses(&keys, &attribution("ben")).await.expect("closing"), keys[1..2]);
+    let result = two.list_closed_losses().await.expect("reading");
+    let who: Vec<_> = result.iter().map(|one| (one.loss.clone(), one.act.clone())).collect();
+    let by = ["ana", "ben", "ana"].map(attribution);
     assert_eq!(who, lost.into_iter().zip(by).collect::<Vec<_>>());
     assert_eq!(one.list_losses().await.expect("reading"), []);
 }
 
 /// Waiting messages are reported with their identity, unread positions as a range.
-pub async fn what_went_with_a_stream_is_told_unless_it_was_handled_or_given_up(database: &Database) {
+pub async fn messages_lost_with_a_stream_are_reported_unless_handled_or_dead_lettered(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 9, 3).await;
     let waiting = [
@@ -229,8 +230,8 @@ pub async fn what_went_with_a_stream_is_told_unless_it_was_handled_or_given_up(d
     Scenario::new(store, "t", "w").count_runs(&["counted"]).await;
     store.store_dead_letter(&new_dead_letter(6)).await.expect("storing");
     let lost = replace_with_now(&*database.two, RepublishScope::Nothing).await.lost;
-    let told: Vec<_> = lost.iter().map(|loss| (loss.positions.clone(), loss.message.clone())).collect();
-    assert_eq!(told, [(5..=5, Some(waiting_message("w", "lost"))), (7..=9, None)]);
+    let result: Vec<_> = lost.iter().map(|loss| (loss.positions.clone(), loss.message.clone())).collect();
+    assert_eq!(result, [(5..=5, Some(waiting_message("w", "lost"))), (7..=9, None)]);
     assert_eq!(store.list_losses().await.expect("reading"), lost, "it is kept");
     Scenario::new(store, "t", "w").count_runs(&["lost"]).await;
     let left = store.list_losses().await.expect("reading");
@@ -238,7 +239,7 @@ pub async fn what_went_with_a_stream_is_told_unless_it_was_handled_or_given_up(d
 }
 
 /// A message is handled only when every consumer has handled it.
-pub async fn what_several_read_is_lost_until_each_of_them_has_handled_it(database: &Database) {
+pub async fn a_message_of_several_consumers_is_lost_until_each_has_handled_it(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 3, 0).await;
     let read_by_both =
@@ -258,8 +259,8 @@ pub async fn what_several_read_is_lost_until_each_of_them_has_handled_it(databas
         store.record_pull_request_event(&tracked(one)).await.expect("tracking");
     }
     let lost = replace_with_now(&*database.two, RepublishScope::Nothing).await.lost;
-    let told: Vec<_> = lost.iter().map(|loss| loss.message.clone()).collect();
-    assert_eq!(told, [Some(waiting[0].clone()), Some(waiting[1].clone())]);
+    let result: Vec<_> = lost.iter().map(|loss| loss.message.clone()).collect();
+    assert_eq!(result, [Some(waiting[0].clone()), Some(waiting[1].clone())]);
     Scenario::new(store, "t", "w").count_runs(&["tracked"]).await;
     assert_eq!(store.list_losses().await.expect("reading"), lost[..1]);
     store.record_pull_request_event(&tracked(&waiting[0])).await.expect("tracking");
@@ -267,7 +268,7 @@ pub async fn what_several_read_is_lost_until_each_of_them_has_handled_it(databas
 }
 
 /// An acknowledged message no longer has to be recorded.
-pub async fn what_was_acknowledged_does_not_wait(database: &Database) {
+pub async fn an_acknowledged_message_does_not_wait(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 5, 0).await;
     store
@@ -281,7 +282,7 @@ pub async fn what_was_acknowledged_does_not_wait(database: &Database) {
 }
 
 /// For a purged or expired message the consumer's acknowledgements look as if it had been handled.
-pub async fn what_waited_and_is_gone_from_its_stream_is_lost_unless_it_was_handled(database: &Database) {
+pub async fn a_waiting_message_missing_from_its_stream_is_lost_unless_handled(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 4, 0).await;
     let waiting = [
@@ -299,26 +300,26 @@ pub async fn what_waited_and_is_gone_from_its_stream_is_lost_unless_it_was_handl
         recognized_check(1, 4),
         "one check is not enough"
     );
-    let StreamCheck::Recognized { lost: gone, named_up_to: 4, .. } =
+    let StreamCheck::Recognized { lost: deleted, named_up_to: 4, .. } =
         record_observation(store, &purged().await).await
     else {
         panic!("it is the same stream")
     };
-    let told: Vec<_> = gone.iter().map(|loss| (loss.positions.clone(), loss.message.clone())).collect();
-    assert_eq!(told, [(2..=2, Some(waiting_message("w", "purged")))]);
-    assert_eq!(store.list_losses().await.expect("reading"), gone);
+    let result: Vec<_> = deleted.iter().map(|loss| (loss.positions.clone(), loss.message.clone())).collect();
+    assert_eq!(result, [(2..=2, Some(waiting_message("w", "purged")))]);
+    assert_eq!(store.list_losses().await.expect("reading"), deleted);
     assert_eq!(
         record_observation(&*database.two, &purged().await).await,
         recognized_check(1, 4),
         "the loss is reported once"
     );
     replace_with_now(store, RepublishScope::Nothing).await;
-    let kept = store.list_losses().await.expect("reading");
-    assert_eq!(kept.iter().map(|loss| *loss.positions.start()).collect::<Vec<_>>(), [2, 4]);
+    let stored_row = store.list_losses().await.expect("reading");
+    assert_eq!(stored_row.iter().map(|loss| *loss.positions.start()).collect::<Vec<_>>(), [2, 4]);
 }
 
 /// The new stream reuses the positions.
-pub async fn attempts_at_positions_of_a_stream_that_ended_are_forgotten(database: &Database) {
+pub async fn attempts_at_positions_of_an_ended_stream_are_deleted(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 5, 0).await;
     let other = DeliveryPosition { stream: "WORK".to_owned(), ..position_at(7) };
@@ -331,7 +332,7 @@ pub async fn attempts_at_positions_of_a_stream_that_ended_are_forgotten(database
 }
 
 /// Only open work gets its wake-ups again, while all announcements are sent again.
-pub async fn a_stream_made_anew_is_fed_again_by_the_outbox(database: &Database) {
+pub async fn a_replaced_stream_is_fed_again_by_the_outbox(database: &Database) {
     let store = &*database.one;
     let (open, closed) = (Scenario::new(store, "t", "open"), Scenario::new(store, "t", "closed"));
     open.count_runs(&["a", "b"]).await;
@@ -348,10 +349,10 @@ pub async fn a_stream_made_anew_is_fed_again_by_the_outbox(database: &Database) 
 }
 
 /// Law 13: two processes do it at once.
-pub async fn two_that_find_a_stream_made_anew_leave_one_row_and_feed_it_once(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_runs(&["a", "b"]).await;
-    story.mark_all_sent().await;
+pub async fn two_processes_finding_a_replaced_stream_feed_it_once(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_runs(&["a", "b"]).await;
+    scenario.mark_all_sent().await;
     check_stream(&*database.one, "then", 3, 1).await;
     assert_eq!(check_stream(&*database.one, "now", 0, 0).await, StreamCheck::Suspected);
     let (one, two) = (
@@ -363,19 +364,19 @@ pub async fn two_that_find_a_stream_made_anew_leave_one_row_and_feed_it_once(dat
         database.two.record_observation(&two, &[], RepublishScope::WakeUps),
     )
     .await;
-    let looks = [one.expect("checking"), two.expect("checking")];
+    let checks = [one.expect("checking"), two.expect("checking")];
     assert_eq!(
-        looks.iter().filter(|look| matches!(look, StreamCheck::Replaced { number: 2, .. })).count(),
+        checks.iter().filter(|check| matches!(check, StreamCheck::Replaced { number: 2, .. })).count(),
         1,
-        "{looks:?}"
+        "{checks:?}"
     );
-    assert_eq!(looks.iter().filter(|look| **look == StreamCheck::Stale).count(), 1, "{looks:?}");
+    assert_eq!(checks.iter().filter(|check| **check == StreamCheck::Stale).count(), 1, "{checks:?}");
     assert_eq!(database.one.list_losses().await.expect("reading").len(), 1);
-    assert_eq!(story.list_notices().await.len(), 1);
+    assert_eq!(scenario.list_notices().await.len(), 1);
 }
 
 /// The pause is measured by the database's clock. The reconciled position is stored and never decreases.
-pub async fn a_stream_is_compared_by_one_process_within_a_pause(database: &Database) {
+pub async fn a_stream_is_reconciled_by_one_process_within_a_pause(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     check_stream(one, "then", 9, 9).await;
     assert_eq!(one.begin_reconciliation(INTAKE, 1, 3_600_000).await.expect("beginning"), Some(0));
@@ -391,36 +392,36 @@ pub async fn a_stream_is_compared_by_one_process_within_a_pause(database: &Datab
 }
 
 /// The payload is compared too, because a new stream reuses positions.
-pub async fn a_message_that_was_given_up_is_known_by_its_position_and_payload(database: &Database) {
+pub async fn a_dead_lettered_message_is_found_by_position_and_payload(database: &Database) {
     let store = &*database.one;
     store.store_dead_letter(&new_dead_letter(6)).await.expect("storing");
     let hash = retro_core::canonical::sha256_hex(&new_dead_letter(6).payload);
-    let asked = [(5, hash.clone()), (6, hash.clone()), (6, "another".to_owned())];
-    assert_eq!(database.two.find_dead_lettered("counter", INTAKE, &asked).await.expect("reading"), [6]);
-    assert_eq!(store.find_dead_lettered("sampler", INTAKE, &asked).await.expect("reading"), NOTHING);
-    assert_eq!(store.find_dead_lettered("counter", "WORK", &asked).await.expect("reading"), NOTHING);
-    assert_eq!(store.find_dead_lettered("counter", INTAKE, &asked[2..]).await.expect("reading"), NOTHING);
+    let request = [(5, hash.clone()), (6, hash.clone()), (6, "another".to_owned())];
+    assert_eq!(database.two.find_dead_lettered("counter", INTAKE, &request).await.expect("reading"), [6]);
+    assert_eq!(store.find_dead_lettered("sampler", INTAKE, &request).await.expect("reading"), NOTHING);
+    assert_eq!(store.find_dead_lettered("counter", "WORK", &request).await.expect("reading"), NOTHING);
+    assert_eq!(store.find_dead_lettered("counter", INTAKE, &request[2..]).await.expect("reading"), NOTHING);
     assert_eq!(store.find_dead_lettered("counter", INTAKE, &[]).await.expect("reading"), NOTHING);
 }
 
 /// This also holds when only the digest of the event is left.
 pub async fn a_handled_event_is_seen_and_another_is_not(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_runs(&["a", "b"]).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_runs(&["a", "b"]).await;
     let event = |tenant_name: &str, id: &str| EventKey {
         tenant: test_tenant(tenant_name),
-        ..new_run(&story.key, id).arrival.event
+        ..new_run(&scenario.key, id).arrival.event
     };
-    let asked = [event("t", "never"), event("t", "b"), event("other", "a"), event("t", "a")];
-    let seen = database.two.find_seen_events(&asked).await.expect("reading");
-    let hash = |id| Some(SeenContent::Full(new_run(&story.key, id).arrival.content_hash));
+    let request = [event("t", "never"), event("t", "b"), event("other", "a"), event("t", "a")];
+    let seen = database.two.find_seen_events(&request).await.expect("reading");
+    let hash = |id| Some(SeenContent::Full(new_run(&scenario.key, id).arrival.content_hash));
     assert_eq!(seen, [None, hash("b"), None, hash("a")]);
     database.one.purge_stage(crate::retention::RetentionStage::Events, 0, 100).await.expect("purging");
-    let seen = database.two.find_seen_events(&asked).await.expect("reading");
+    let seen = database.two.find_seen_events(&request).await.expect("reading");
     let is = |nth: usize, id| {
         seen[nth]
             .as_ref()
-            .is_some_and(|seen| seen.matches_hash(&new_run(&story.key, id).arrival.content_hash))
+            .is_some_and(|seen| seen.matches_hash(&new_run(&scenario.key, id).arrival.content_hash))
     };
     assert!(is(1, "b") && is(3, "a") && seen[0].is_none() && seen[2].is_none(), "{seen:?}");
     assert_eq!(database.two.find_seen_events(&[]).await.expect("reading"), []);

@@ -17,28 +17,29 @@ use Disposition::{Counted as Now, Duplicate, Recorded, Superseded, Updated};
 
 /// Law 1: a redelivery changes nothing, within a batch and across batches.
 pub async fn a_run_is_counted_once_though_its_event_comes_again(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    assert_eq!(story.count_runs(&["a", "a"]).await, [Now(1), Duplicate]);
-    assert_eq!(story.with_store(&*database.two).count_runs(&["a"]).await, [Duplicate]);
-    assert_eq!(story.workflow_state().await.counted, 1);
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    assert_eq!(scenario.count_runs(&["a", "a"]).await, [Now(1), Duplicate]);
+    assert_eq!(scenario.with_store(&*database.two).count_runs(&["a"]).await, [Duplicate]);
+    assert_eq!(scenario.workflow_state().await.counted, 1);
     assert_eq!(database.one.load_health().await.expect("health").events_seen, 1);
 }
 
 /// Law 1: a run emitted again under another event id changes its facts, never the count.
 pub async fn a_run_is_counted_once_though_it_comes_under_new_event_ids(database: &Database) {
-    let mut story = Scenario::new(&*database.one, "t", "w");
-    story.policy.threshold_runs = 10;
+    let mut scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.policy.threshold_runs = 10;
     let named = |event: &str| {
-        let mut run = story.new_run("a");
+        let mut run = scenario.new_run("a");
         run.arrival.event.id = event.to_owned();
         run
     };
     let batch = [named("first"), named("second")];
-    let counted: Vec<_> = dispositions_of(story.count_batch(&batch, time_at(0)).await);
+    let counted: Vec<_> = dispositions_of(scenario.count_batch(&batch, time_at(0)).await);
     assert_eq!(counted, [Now(1), Updated]);
-    assert_eq!(dispositions_of(story.count_batch(&[named("third")], time_at(0)).await), [Updated]);
-    assert_eq!(database.one.list_ordinals(&story.key).await.expect("ordinals"), [1]);
-    let all = database.one.list_runs(&story.key.tenant, &RunFilter { limit: 9, ..Default::default() }).await;
+    assert_eq!(dispositions_of(scenario.count_batch(&[named("third")], time_at(0)).await), [Updated]);
+    assert_eq!(database.one.list_ordinals(&scenario.key).await.expect("ordinals"), [1]);
+    let all =
+        database.one.list_runs(&scenario.key.tenant, &RunFilter { limit: 9, ..Default::default() }).await;
     assert_eq!(all.expect("runs").len(), 1);
 }
 
@@ -108,15 +109,15 @@ pub async fn two_workers_with_different_batches_give_each_run_its_own_ordinal(da
 /// protect it.
 pub async fn an_event_that_comes_in_two_workflows_at_once_is_counted_in_one(database: &Database) {
     let (one, two) = (Scenario::new(&*database.one, "t", "v"), Scenario::new(&*database.two, "t", "w"));
-    let batch = |story: &Scenario<'_>, round: u64| {
+    let batch = |scenario: &Scenario<'_>, round: u64| {
         let named = |index| {
-            let mut run = story.new_run(&format!("run {round}.{index}"));
+            let mut run = scenario.new_run(&format!("run {round}.{index}"));
             run.arrival.event.source = "tests of both".to_owned();
             run
         };
         // The batches have different orders, so that each may wait for an event that the other has locked.
         let mut batch = [named(0), named(1), named(2)];
-        if story.key.workflow.as_str() == "w" {
+        if scenario.key.workflow.as_str() == "w" {
             batch.reverse();
         }
         batch
@@ -134,14 +135,14 @@ pub async fn an_event_that_comes_in_two_workflows_at_once_is_counted_in_one(data
 
 /// Two such batches do not deadlock, even when their workflows are not stored yet.
 pub async fn two_batches_over_the_same_workflows_in_other_orders_both_go_through(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let other = story.with_store(&*database.two);
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let other = scenario.with_store(&*database.two);
     for round in 0..10 {
         let keys: Vec<_> = (0..5).map(|index| workflow_key("t", &format!("w{round}.{index}"))).collect();
         let mut left: Vec<_> = keys.iter().map(|key| new_run(key, "left")).collect();
         let right: Vec<_> = keys.iter().map(|key| new_run(key, "right")).collect();
         left.reverse();
-        let both = join(story.count_batch(&left, time_at(0)), other.count_batch(&right, time_at(0))).await;
+        let both = join(scenario.count_batch(&left, time_at(0)), other.count_batch(&right, time_at(0))).await;
         let all = dispositions_of(both.0).into_iter().chain(dispositions_of(both.1));
         assert_eq!(all.filter(|one| matches!(one, Now(1 | 2))).count(), 10);
         for key in &keys {
@@ -152,109 +153,109 @@ pub async fn two_batches_over_the_same_workflows_in_other_orders_both_go_through
 
 /// A conflict stores neither an inbox row nor facts.
 pub async fn the_same_event_id_with_other_content_is_a_conflict_and_changes_nothing(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_runs(&["a"]).await;
-    let mut other = story.new_run("b");
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_runs(&["a"]).await;
+    let mut other = scenario.new_run("b");
     other.arrival.event.id = "a".to_owned();
-    let counted = dispositions_of(story.count_batch(std::slice::from_ref(&other), time_at(0)).await);
+    let counted = dispositions_of(scenario.count_batch(std::slice::from_ref(&other), time_at(0)).await);
     assert!(matches!(&counted[..], [Disposition::Conflict(_)]), "{counted:?}");
-    assert_eq!(database.one.list_ordinals(&story.key).await.expect("ordinals"), [1]);
+    assert_eq!(database.one.list_ordinals(&scenario.key).await.expect("ordinals"), [1]);
     let only = RunFilter { run: Some(run_id("b")), limit: 9, ..Default::default() };
-    assert_eq!(database.one.list_runs(&story.key.tenant, &only).await.expect("runs"), []);
+    assert_eq!(database.one.list_runs(&scenario.key.tenant, &only).await.expect("runs"), []);
     // The first content is still stored.
-    assert_eq!(story.count_runs(&["a"]).await, [Duplicate]);
+    assert_eq!(scenario.count_runs(&["a"]).await, [Duplicate]);
     // A workflow without a stored run does not exist.
     let nowhere = Scenario::new(&*database.two, "t", "nowhere");
     let mut other = nowhere.new_run("a");
-    other.arrival.event = story.new_run("a").arrival.event;
+    other.arrival.event = scenario.new_run("a").arrival.event;
     other.arrival.content_hash = "other content".to_owned();
     assert!(matches!(
         nowhere.count_batch(&[other], time_at(0)).await[0].disposition,
         Disposition::Conflict(_)
     ));
-    let rows = database.one.list_workflows(&story.key.tenant).await.expect("listing");
-    assert_eq!(rows.iter().map(|row| &row.key).collect::<Vec<_>>(), [&story.key]);
+    let rows = database.one.list_workflows(&scenario.key.tenant).await.expect("listing");
+    assert_eq!(rows.iter().map(|row| &row.key).collect::<Vec<_>>(), [&scenario.key]);
     assert_eq!(nowhere.count_runs(&["b"]).await, [Now(1)]);
 }
 
 /// Some databases end a text at a NUL. Two events must not become one there.
 pub async fn event_ids_that_differ_behind_a_nul_are_two_events(database: &Database) {
-    let mut story = Scenario::new(&*database.one, "t", "w");
-    story.policy.threshold_runs = 10;
+    let mut scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.policy.threshold_runs = 10;
     let ids = ["x", "x\0", "x\0a", "x\0b", r"x\0b", r"x\\0b", "'; DROP TABLE runs; --"];
     for (number, id) in (1..).zip(ids) {
-        let mut run = story.new_run(&format!("run {number}"));
+        let mut run = scenario.new_run(&format!("run {number}"));
         run.arrival.event.id = id.to_owned();
-        let again = [run.clone()];
-        assert_eq!(dispositions_of(story.count_batch(&[run], time_at(0)).await), [Now(number)], "{id:?}");
-        assert_eq!(dispositions_of(story.count_batch(&again, time_at(0)).await), [Duplicate], "{id:?}");
+        let repeated = [run.clone()];
+        assert_eq!(dispositions_of(scenario.count_batch(&[run], time_at(0)).await), [Now(number)], "{id:?}");
+        assert_eq!(dispositions_of(scenario.count_batch(&repeated, time_at(0)).await), [Duplicate], "{id:?}");
     }
 }
 
 /// Internal and cancelled runs are stored and never counted. A later attempt that counts gets its ordinal then.
 pub async fn a_run_that_does_not_count_is_recorded_and_counts_once_it_does(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let (mut internal, mut cancelled) = (story.new_run("internal"), story.new_run("cancelled"));
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let (mut internal, mut cancelled) = (scenario.new_run("internal"), scenario.new_run("cancelled"));
     internal.arrival.run.kind = RunKind::Internal;
     cancelled.arrival.run.outcome = RunOutcome::Cancellation;
-    let batch = [internal, cancelled, story.new_run("a")];
-    assert_eq!(dispositions_of(story.count_batch(&batch, time_at(0)).await), [Recorded, Recorded, Now(1)]);
-    let rows = database.one.list_workflows(&story.key.tenant).await.expect("listing");
+    let batch = [internal, cancelled, scenario.new_run("a")];
+    assert_eq!(dispositions_of(scenario.count_batch(&batch, time_at(0)).await), [Recorded, Recorded, Now(1)]);
+    let rows = database.one.list_workflows(&scenario.key.tenant).await.expect("listing");
     assert_eq!((rows[0].recorded, rows[0].state.counted), (3, 1));
-    let mut tried_again = run_attempt(&story, "cancelled", 2);
+    let mut tried_again = run_attempt(&scenario, "cancelled", 2);
     tried_again.arrival.run.outcome = RunOutcome::Failure;
-    assert_eq!(dispositions_of(story.count_batch(&[tried_again], time_at(0)).await), [Now(2)]);
+    assert_eq!(dispositions_of(scenario.count_batch(&[tried_again], time_at(0)).await), [Now(2)]);
     let only = RunFilter { run: Some(run_id("cancelled")), limit: 9, ..Default::default() };
-    let rows = database.one.list_runs(&story.key.tenant, &only).await.expect("runs");
+    let rows = database.one.list_runs(&scenario.key.tenant, &only).await.expect("runs");
     assert_eq!((rows[0].ordinal, rows[0].facts.outcome), (Some(2), RunOutcome::Failure));
 }
 
 /// Facts and body are those of the highest attempt.
 pub async fn a_higher_attempt_replaces_facts_and_body_and_a_lower_one_does_not(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
+    let scenario = Scenario::new(&*database.one, "t", "w");
     let counted = |batch: Vec<IncomingRun>| {
-        let story = &story;
-        async move { dispositions_of(story.count_batch(&batch, time_at(0)).await) }
+        let scenario = &scenario;
+        async move { dispositions_of(scenario.count_batch(&batch, time_at(0)).await) }
     };
-    assert_eq!(counted(vec![run_attempt(&story, "a", 2)]).await, [Now(1)]);
-    assert_eq!(counted(vec![run_attempt(&story, "a", 1)]).await, [Superseded]);
-    assert_eq!(stored_attempt(&story, "a").await, 2);
-    let mut third = run_attempt(&story, "a", 3);
+    assert_eq!(counted(vec![run_attempt(&scenario, "a", 2)]).await, [Now(1)]);
+    assert_eq!(counted(vec![run_attempt(&scenario, "a", 1)]).await, [Superseded]);
+    assert_eq!(stored_attempt(&scenario, "a").await, 2);
+    let mut third = run_attempt(&scenario, "a", 3);
     third.body = IncomingBody::Inline(b"the third".to_vec());
     assert_eq!(counted(vec![third]).await, [Updated]);
-    assert_eq!(stored_attempt(&story, "a").await, 3);
-    let mut without = run_attempt(&story, "b", 1);
+    assert_eq!(stored_attempt(&scenario, "a").await, 3);
+    let mut without = run_attempt(&scenario, "b", 1);
     assert_eq!(counted(vec![without.clone()]).await, [Now(2)]);
     // The retrospective has claimed both runs by now, so later attempts change nothing.
     without.body = IncomingBody::None;
     without.arrival.event.id = "later".to_owned();
     without.arrival.run.attempt = 9;
     assert_eq!(counted(vec![without]).await, [Superseded]);
-    story.draw_sample().await;
+    scenario.draw_sample().await;
     for _ in 0..2 {
-        let claim = story.claim_next(LONG_S).await;
+        let claim = scenario.claim_next(LONG_S).await;
         let expected = match claim.run.run_id.as_str() {
             "a" => b"the third".to_vec(),
             _ => br#"{"turns":[],"of":"t/w/b"}"#.to_vec(),
         };
         assert_eq!(claim.body, StoredBody::Inline(expected));
-        story.finish_claim(&claim, &super::scenario::empty_result()).await.expect("finishing");
+        scenario.finish_claim(&claim, &super::scenario::empty_result()).await.expect("finishing");
     }
 }
 
 /// This also holds when the run was unknown before the batch.
-pub async fn of_several_attempts_in_one_batch_the_last_stays(database: &Database) {
-    let mut story = Scenario::new(&*database.one, "t", "w");
-    story.policy.threshold_runs = 10;
+pub async fn of_several_attempts_in_one_batch_the_last_wins(database: &Database) {
+    let mut scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.policy.threshold_runs = 10;
     let batch = [
-        run_attempt(&story, "a", 1),
-        run_attempt(&story, "a", 3),
-        run_attempt(&story, "a", 2),
-        story.new_run("b"),
+        run_attempt(&scenario, "a", 1),
+        run_attempt(&scenario, "a", 3),
+        run_attempt(&scenario, "a", 2),
+        scenario.new_run("b"),
     ];
-    let counted = dispositions_of(story.count_batch(&batch, time_at(0)).await);
+    let counted = dispositions_of(scenario.count_batch(&batch, time_at(0)).await);
     assert_eq!(counted, [Now(1), Updated, Superseded, Now(2)]);
-    assert_eq!(stored_attempt(&story, "a").await, 3);
+    assert_eq!(stored_attempt(&scenario, "a").await, 3);
     assert_eq!(
         database.one.load_health().await.expect("health").events_seen,
         4,
@@ -264,45 +265,45 @@ pub async fn of_several_attempts_in_one_batch_the_last_stays(database: &Database
 
 /// The runs of an open retrospective do not change while it works on them.
 pub async fn a_run_that_a_retrospective_has_claimed_keeps_its_facts(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_runs(&["a", "b"]).await;
-    let late = [run_attempt(&story, "a", 7)];
-    assert_eq!(dispositions_of(story.count_batch(&late, time_at(0)).await), [Superseded]);
-    assert_eq!(stored_attempt(&story, "a").await, 1);
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_runs(&["a", "b"]).await;
+    let late = [run_attempt(&scenario, "a", 7)];
+    assert_eq!(dispositions_of(scenario.count_batch(&late, time_at(0)).await), [Superseded]);
+    assert_eq!(stored_attempt(&scenario, "a").await, 1);
 }
 
 /// Law 2: the message to the sampler is stored in the counting transaction.
 pub async fn a_full_window_opens_exactly_one_retrospective(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_runs(&["a"]).await;
-    assert_eq!(story.list_notices().await, []);
-    story.count_runs(&["b", "c"]).await;
-    let opened = story.latest_retrospective().await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_runs(&["a"]).await;
+    assert_eq!(scenario.list_notices().await, []);
+    scenario.count_runs(&["b", "c"]).await;
+    let opened = scenario.latest_retrospective().await;
     assert_eq!((opened.epoch, opened.first, opened.last, opened.state), (1, 1, 2, RetrospectiveState::Due));
-    assert_eq!((opened.as_of, &opened.policy), (time_at(0), &story.policy), "stored exactly");
-    assert_eq!(story.list_notices().await, [Notice::RetrospectiveDue { retrospective: opened.id }]);
-    story.count_runs(&["d", "e", "f"]).await;
-    let all = database.one.list_retrospectives(&story.key.tenant, None, 10).await.expect("listing");
+    assert_eq!((opened.as_of, &opened.policy), (time_at(0), &scenario.policy), "stored exactly");
+    assert_eq!(scenario.list_notices().await, [Notice::RetrospectiveDue { retrospective: opened.id }]);
+    scenario.count_runs(&["d", "e", "f"]).await;
+    let all = database.one.list_retrospectives(&scenario.key.tenant, None, 10).await.expect("listing");
     assert_eq!(all.len(), 1, "one at a time");
-    assert_eq!(story.workflow_state().await.window_size(), 4);
+    assert_eq!(scenario.workflow_state().await.window_size(), 4);
 }
 
 /// No message announces the end of a pause, so the counter has to poll for the window.
 pub async fn a_window_is_waiting_only_while_none_is_open_and_no_pause_runs(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
+    let scenario = Scenario::new(&*database.one, "t", "w");
     let waiting = |seconds| database.two.list_waiting_windows(time_at(seconds), 10);
     assert_eq!(waiting(0).await.expect("waiting"), []);
-    story.count_runs(&["a"]).await;
-    assert_eq!(waiting(0).await.expect("waiting"), std::slice::from_ref(&story.key));
-    story.count_runs(&["b", "c"]).await;
+    scenario.count_runs(&["a"]).await;
+    assert_eq!(waiting(0).await.expect("waiting"), std::slice::from_ref(&scenario.key));
+    scenario.count_runs(&["b", "c"]).await;
     assert_eq!(waiting(0).await.expect("waiting"), [], "one is open");
-    story.draw_sample().await;
-    story.investigate_all(&|_| super::scenario::failed_result()).await;
-    story.close_retrospective(story.latest_retrospective().await.id).await;
-    let until = story.workflow_state().await.paused_until.expect("a failure pauses");
+    scenario.draw_sample().await;
+    scenario.investigate_all(&|_| super::scenario::failed_result()).await;
+    scenario.close_retrospective(scenario.latest_retrospective().await.id).await;
+    let until = scenario.workflow_state().await.paused_until.expect("a failure pauses");
     assert_eq!(
         database.one.list_waiting_windows(until, 10).await.expect("waiting"),
-        std::slice::from_ref(&story.key)
+        std::slice::from_ref(&scenario.key)
     );
     let before = until - jiff::SignedDuration::from_nanos(1);
     assert_eq!(
@@ -320,11 +321,11 @@ pub async fn a_window_is_waiting_only_while_none_is_open_and_no_pause_runs(datab
 
 /// The whole batch is one transaction.
 pub async fn a_batch_may_span_tenants_and_workflows(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
+    let scenario = Scenario::new(&*database.one, "t", "w");
     let keys = [workflow_key("t", "w"), workflow_key("t", "v"), workflow_key("u", "w")];
     let batch: Vec<_> =
         ["a", "b"].into_iter().flat_map(|name| keys.iter().map(move |key| new_run(key, name))).collect();
-    let counted = dispositions_of(story.count_batch(&batch, time_at(0)).await);
+    let counted = dispositions_of(scenario.count_batch(&batch, time_at(0)).await);
     assert_eq!(counted, [Now(1), Now(1), Now(1), Now(2), Now(2), Now(2)]);
     for key in &keys {
         assert_eq!(database.one.list_ordinals(key).await.expect("ordinals"), [1, 2], "{key}");
@@ -335,57 +336,57 @@ pub async fn a_batch_may_span_tenants_and_workflows(database: &Database) {
 }
 
 /// A window opens this way after a pause. An unknown workflow is ignored.
-pub async fn an_empty_batch_only_looks_at_windows(database: &Database) {
-    let mut story = Scenario::new(&*database.one, "t", "w");
+pub async fn an_empty_batch_only_checks_windows(database: &Database) {
+    let mut scenario = Scenario::new(&*database.one, "t", "w");
     let unknown = |facts: CountingFacts, _: &[_]| {
         assert!(facts.workflows.is_empty());
         CountingEffects::default()
     };
-    let keys = [story.key.clone()];
+    let keys = [scenario.key.clone()];
     assert_eq!(database.one.count_runs(&[], &keys, &unknown).await.expect("counting"), []);
-    story.policy.threshold_runs = 3;
-    story.count_runs(&["a", "b"]).await;
-    story.policy.threshold_runs = 2;
-    assert_eq!(story.count_batch(&[], time_at(5)).await, []);
-    assert_eq!(story.latest_retrospective().await.as_of, time_at(5));
+    scenario.policy.threshold_runs = 3;
+    scenario.count_runs(&["a", "b"]).await;
+    scenario.policy.threshold_runs = 2;
+    assert_eq!(scenario.count_batch(&[], time_at(5)).await, []);
+    assert_eq!(scenario.latest_retrospective().await.as_of, time_at(5));
 }
 
 /// The database itself enforces law 2 as well.
-pub async fn a_second_open_retrospective_is_refused_whatever_a_decision_says(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_runs(&["a", "b"]).await;
-    let first = story.latest_retrospective().await;
+pub async fn the_database_refuses_a_second_open_retrospective(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_runs(&["a", "b"]).await;
+    let first = scenario.latest_retrospective().await;
     let wrong = |mut facts: CountingFacts, _: &[_]| {
-        let mut state = facts.workflows.remove(&story.key).expect("the workflow is part of the batch");
+        let mut state = facts.workflows.remove(&scenario.key).expect("the workflow is part of the batch");
         state.open = false;
         state.claimed = 0;
-        let opened = state.open_if_due(&story.key, &story.policy, time_at(1)).into_iter().collect();
+        let opened = state.open_if_due(&scenario.key, &scenario.policy, time_at(1)).into_iter().collect();
         CountingEffects {
-            workflows: [(story.key.clone(), state)].into(),
+            workflows: [(scenario.key.clone(), state)].into(),
             opened,
             ..CountingEffects::default()
         }
     };
-    let keys = [story.key.clone()];
+    let keys = [scenario.key.clone()];
     let error = database.two.count_runs(&[], &keys, &wrong).await.expect_err("one is open");
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
-    assert_eq!(story.latest_retrospective().await, first);
-    assert_eq!(story.workflow_state().await.epoch, 1);
+    assert_eq!(scenario.latest_retrospective().await, first);
+    assert_eq!(scenario.workflow_state().await.epoch, 1);
 }
 
 /// A decision that panics, or a caller that disappears at any point, leaves either the previous state or the complete
 /// result.
-pub async fn a_count_that_is_cut_short_leaves_nothing_or_all_of_it(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let batch = [story.new_run("a"), story.new_run("b")];
+pub async fn an_interrupted_count_leaves_nothing_or_all_of_it(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let batch = [scenario.new_run("a"), scenario.new_run("b")];
     let panics = |_: CountingFacts, _: &[_]| -> CountingEffects { panic!("the decision panics on purpose") };
     let counting = AssertUnwindSafe(database.one.count_runs(&batch, &[], &panics)).catch_unwind();
     assert!(counting.await.is_err());
-    assert_eq!(database.two.list_ordinals(&story.key).await.expect("ordinals").len(), 0);
+    assert_eq!(database.two.list_ordinals(&scenario.key).await.expect("ordinals").len(), 0);
     for polls in 0..40 {
         let names = [format!("left {polls}"), format!("right {polls}")];
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut left = Box::pin(story.count_runs(&names));
+        let mut left = Box::pin(scenario.count_runs(&names));
         for _ in 0..polls {
             if futures::poll!(&mut left).is_ready() {
                 break;
@@ -394,26 +395,26 @@ pub async fn a_count_that_is_cut_short_leaves_nothing_or_all_of_it(database: &Da
             database.two.load_health().await.expect("health");
         }
         drop(left);
-        let counted = story.count_runs(&names).await;
+        let counted = scenario.count_runs(&names).await;
         assert!(counted == [Duplicate, Duplicate] || matches!(&counted[..], [Now(_), Now(_)]), "{counted:?}");
     }
     let ordinals: Vec<u64> = (1..=80).collect();
-    assert_eq!(database.one.list_ordinals(&story.key).await.expect("ordinals"), ordinals);
+    assert_eq!(database.one.list_ordinals(&scenario.key).await.expect("ordinals"), ordinals);
 }
 
 fn dispositions_of(counted: Vec<ArrivalDecision>) -> Vec<Disposition> {
     counted.into_iter().map(|one| one.disposition).collect()
 }
 
-fn run_attempt(story: &Scenario<'_>, name: &str, attempt: u32) -> IncomingRun {
-    let mut run = story.new_run(name);
+fn run_attempt(scenario: &Scenario<'_>, name: &str, attempt: u32) -> IncomingRun {
+    let mut run = scenario.new_run(name);
     run.arrival.event.id = format!("{name}, attempt {attempt}");
     run.arrival.run.attempt = attempt;
     run
 }
 
-async fn stored_attempt(story: &Scenario<'_>, name: &str) -> u32 {
+async fn stored_attempt(scenario: &Scenario<'_>, name: &str) -> u32 {
     let only = RunFilter { run: Some(run_id(name)), limit: 9, ..Default::default() };
-    let rows = story.store.list_runs(&story.key.tenant, &only).await.expect("runs");
+    let rows = scenario.store.list_runs(&scenario.key.tenant, &only).await.expect("runs");
     rows[0].facts.attempt
 }

@@ -16,17 +16,17 @@ const ATTEMPTS_MAX: u32 = 5;
 
 /// Selection is by "not sent", never by "after the last one".
 pub async fn messages_wait_in_order_until_they_are_sent(database: &Database) {
-    let stories = ["u", "v", "w"].map(|workflow| Scenario::new(&*database.one, "t", workflow));
-    for story in &stories {
-        story.count_runs(&["a", "b"]).await;
+    let scenarios = ["u", "v", "w"].map(|workflow| Scenario::new(&*database.one, "t", workflow));
+    for scenario in &scenarios {
+        scenario.count_runs(&["a", "b"]).await;
     }
     let waiting = database.two.list_unsent_messages(10).await.expect("reading");
     let workflows: Vec<_> = waiting.iter().map(|message| message.workflow.as_str()).collect();
     assert_eq!(workflows, ["u", "v", "w"]);
     assert_eq!(database.two.list_unsent_messages(2).await.expect("reading"), waiting[..2]);
-    for (story, message) in stories.iter().zip(&waiting) {
-        let id = story.latest_retrospective().await.id;
-        assert_eq!(*message, Notice::RetrospectiveDue { retrospective: id }.into_message(&story.key));
+    for (scenario, message) in scenarios.iter().zip(&waiting) {
+        let id = scenario.latest_retrospective().await.id;
+        assert_eq!(*message, Notice::RetrospectiveDue { retrospective: id }.into_message(&scenario.key));
     }
     let unknown = MessageId(derive_uuid("nothing", &[]));
     database.one.mark_sent(&[waiting[1].id, unknown]).await.expect("marking");
@@ -54,7 +54,7 @@ pub async fn attempts_are_counted_for_each_consumer_and_position(database: &Data
 
 /// A process may repeatedly be killed by another message between counting and storing the dead letter. That spends no
 /// further attempts.
-pub async fn a_message_whose_attempts_are_spent_is_counted_no_further(database: &Database) {
+pub async fn a_message_without_attempts_left_is_not_counted_further(database: &Database) {
     let message = new_redelivery(&position_at(7));
     for attempt in 2..=ATTEMPTS_MAX {
         let begun = database.one.begin_attempt(&message, ATTEMPTS_MAX).await.expect("counting");
@@ -106,7 +106,7 @@ pub async fn a_message_that_is_a_dead_letter_begins_no_attempt(database: &Databa
 }
 
 /// A handled message has not failed, however often it is redelivered.
-pub async fn attempts_at_a_message_that_was_handled_are_forgotten(database: &Database) {
+pub async fn attempts_at_a_handled_message_are_deleted(database: &Database) {
     for position in [position_at(7), position_at(7), position_at(8)] {
         begin_next_attempt(&*database.one, &position).await;
     }
@@ -133,12 +133,12 @@ pub async fn a_dead_letter_comes_back_byte_for_byte(database: &Database) {
 }
 
 /// A crash between storing the dead letter and acknowledging redelivers the message.
-pub async fn giving_up_twice_leaves_one_letter(database: &Database) {
+pub async fn storing_twice_leaves_one_dead_letter(database: &Database) {
     begin_next_attempt(&*database.one, &position_at(7)).await;
     let first = database.one.store_dead_letter(&new_dead_letter(7)).await.expect("storing");
     assert_eq!(begin_next_attempt(&*database.one, &position_at(7)).await, 2, "its attempts are forgotten");
-    let again = NewDeadLetter { attempts: 1, stored_at: time_at(50), ..new_dead_letter(7) };
-    assert_eq!(database.two.store_dead_letter(&again).await.expect("storing"), first);
+    let repeated = NewDeadLetter { attempts: 1, stored_at: time_at(50), ..new_dead_letter(7) };
+    assert_eq!(database.two.store_dead_letter(&repeated).await.expect("storing"), first);
     let stored = list_all_dead_letters(database).await;
     assert_eq!(stored.len(), 1);
     assert_eq!(stored[0].message, new_dead_letter(7), "it is left as it is");
@@ -151,7 +151,7 @@ pub async fn giving_up_twice_leaves_one_letter(database: &Database) {
 }
 
 /// Law 13: two processes do it at once.
-pub async fn two_that_give_up_at_once_leave_one_letter(database: &Database) {
+pub async fn two_processes_storing_at_once_leave_one_dead_letter(database: &Database) {
     let letter = new_dead_letter(7);
     let (one, two) =
         join(database.one.store_dead_letter(&letter), database.two.store_dead_letter(&letter)).await;
@@ -161,7 +161,7 @@ pub async fn two_that_give_up_at_once_leave_one_letter(database: &Database) {
 }
 
 /// The dead letter must be visible to someone. It is not announced, because its subject names no tenant.
-pub async fn a_letter_without_a_tenant_is_the_default_tenants_to_see(database: &Database) {
+pub async fn a_dead_letter_without_a_tenant_is_visible_to_the_default_tenant(database: &Database) {
     let nobodys = NewDeadLetter { tenant: None, workflow: None, ..new_dead_letter(7) };
     let id = database.one.store_dead_letter(&nobodys).await.expect("storing");
     let default = retro_core::id::Tenant::default_tenant();
@@ -176,12 +176,12 @@ pub async fn a_letter_without_a_tenant_is_the_default_tenants_to_see(database: &
 
 /// The summary that an operator reads first.
 pub async fn health_counts_what_waits(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
+    let scenario = Scenario::new(&*database.one, "t", "w");
     let before = database.two.load_health().await.expect("health");
     assert_eq!((before.outbox_unsent, before.dead_letters_open, before.events_seen), (0, 0, 0));
     assert!(before.migrations > 0);
-    let id = story.settle_window(["a", "b"], &|_| empty_result()).await;
-    story.close_retrospective(id).await;
+    let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
+    scenario.close_retrospective(id).await;
     database.one.store_dead_letter(&new_dead_letter(7)).await.expect("storing");
     let after = database.two.load_health().await.expect("health");
     assert_eq!((after.dead_letters_open, after.events_seen), (1, 2));

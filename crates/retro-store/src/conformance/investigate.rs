@@ -15,21 +15,21 @@ use crate::{
 /// A claim holds the run, its body, presented memories and whether they were read, living memories, and earlier
 /// findings.
 pub async fn a_claim_carries_everything_that_is_known(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let (shown, said) = (story.learn_lesson("shown").await.id, story.learn_lesson("said").await.id);
-    let other = story.learn_lesson("of no concern").await.id;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let (shown, said) = (scenario.learn_lesson("shown").await.id, scenario.learn_lesson("said").await.id);
+    let other = scenario.learn_lesson("of no concern").await.id;
     let unknown = super::scenario::workflow_key("t", "w");
     let unknown = retro_core::id::RetrospectiveId::of_epoch(&unknown, 77).0;
-    let mut runs = [story.new_run("a"), story.new_run("b")];
+    let mut runs = [scenario.new_run("a"), scenario.new_run("b")];
     for run in &mut runs {
         run.arrival.run.memories.presented = vec![said, retro_core::id::MemoryId(unknown)];
         run.arrival.run.memories.read = vec![said];
         let id = &run.arrival.run.run_id;
-        database.one.record_presented(&story.key, id, &[shown]).await.expect("recording");
+        database.one.record_presented(&scenario.key, id, &[shown]).await.expect("recording");
     }
-    story.count_batch(&runs, time_at(0)).await;
-    story.draw_sample().await;
-    let first = story.claim_next(LONG_S).await;
+    scenario.count_batch(&runs, time_at(0)).await;
+    scenario.draw_sample().await;
+    let first = scenario.claim_next(LONG_S).await;
     assert_eq!((first.number, first.attempt, first.earlier.len()), (1, 1, 0));
     let mut presented = vec![
         PresentedMemory::from_own_workflow(shown, false),
@@ -37,14 +37,14 @@ pub async fn a_claim_carries_everything_that_is_known(database: &Database) {
     ];
     presented.sort_by_key(|one| one.memory);
     assert_eq!(first.presented, presented, "unknown memories are left out");
-    assert_eq!(first.memories, sort_memories(story.list_memories().await));
+    assert_eq!(first.memories, sort_memories(scenario.list_memories().await));
     assert!(first.memories.iter().any(|memory| memory.id == other));
     let run = runs.iter().find(|run| run.arrival.run.run_id == first.run.run_id).expect("one of the two");
     assert_eq!(first.run, run.arrival.run);
     let IncomingBody::Inline(body) = &run.body else { unreachable!("the story's bodies are inline") };
     assert_eq!(first.body, StoredBody::Inline(body.clone()));
-    story.finish_claim(&first, &result_with_finding("again")).await.expect("finishing");
-    let second = story.claim_next(LONG_S).await;
+    scenario.finish_claim(&first, &result_with_finding("again")).await.expect("finishing");
+    let second = scenario.claim_next(LONG_S).await;
     assert_eq!(second.number, 2);
     assert_eq!(second.earlier.len(), 1);
     assert_eq!(second.earlier[0].result, Some(result_with_finding("again")), "stored exactly");
@@ -52,8 +52,8 @@ pub async fn a_claim_carries_everything_that_is_known(database: &Database) {
 
 /// Bodies may be absent, inline of any size, or references.
 pub async fn bodies_of_every_kind_come_back_as_they_came(database: &Database) {
-    let mut story = Scenario::new(&*database.one, "t", "w");
-    (story.policy.threshold_runs, story.policy.sample_runs_max) = (6, 6);
+    let mut scenario = Scenario::new(&*database.one, "t", "w");
+    (scenario.policy.threshold_runs, scenario.policy.sample_runs_max) = (6, 6);
     let object = ObjectRef { name: "t/objects/1".into(), sha256: "0".repeat(64), bytes: 1 << 40 };
     let https = HttpsRef { url: "https://runs.example.com/1?right=2".into(), sha256: "1".repeat(64) };
     let large: Vec<u8> =
@@ -69,32 +69,32 @@ pub async fn bodies_of_every_kind_come_back_as_they_came(database: &Database) {
     let runs: Vec<_> = bodies
         .iter()
         .map(|(name, body, _)| {
-            let mut run = story.new_run(name);
+            let mut run = scenario.new_run(name);
             run.body = body.clone();
             run
         })
         .collect();
-    story.count_batch(&runs, time_at(0)).await;
-    story.draw_sample().await;
+    scenario.count_batch(&runs, time_at(0)).await;
+    scenario.draw_sample().await;
     for _ in 0..bodies.len() {
-        let claim = story.claim_next(LONG_S).await;
+        let claim = scenario.claim_next(LONG_S).await;
         let (name, _, expected) =
             bodies.iter().find(|(name, ..)| *name == claim.run.run_id.as_str()).expect("one of them");
         assert!(claim.body == *expected, "{name}");
-        story.finish_claim(&claim, &empty_result()).await.expect("finishing");
+        scenario.finish_claim(&claim, &empty_result()).await.expect("finishing");
     }
 }
 
 /// An investigation has one holder at a time.
-pub async fn nobody_claims_what_somebody_holds(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
+pub async fn a_held_investigation_cannot_be_claimed(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
     assert!(
         database.one.claim_investigation("nobody", LONG_S).await.expect("claiming").is_none(),
         "nothing is due"
     );
-    make_investigation_due(&story).await;
+    make_investigation_due(&scenario).await;
     assert_eq!(database.two.count_claimable().await.expect("claimable"), 1);
-    story.claim_next(LONG_S).await;
+    scenario.claim_next(LONG_S).await;
     assert!(database.two.claim_investigation("another", LONG_S).await.expect("claiming").is_none());
     assert_eq!(database.two.count_claimable().await.expect("claimable"), 0);
 }
@@ -102,8 +102,8 @@ pub async fn nobody_claims_what_somebody_holds(database: &Database) {
 /// The oldest due investigation is claimed first, and none is claimed twice.
 pub async fn two_workers_at_once_claim_two_different_investigations(database: &Database) {
     let workflows = ["v", "w"].map(|workflow| Scenario::new(&*database.one, "t", workflow));
-    for story in &workflows {
-        make_investigation_due(story).await;
+    for scenario in &workflows {
+        make_investigation_due(scenario).await;
     }
     let (one, two) = join(
         database.one.claim_investigation("one", LONG_S),
@@ -117,11 +117,11 @@ pub async fn two_workers_at_once_claim_two_different_investigations(database: &D
 
 /// Another worker takes over from one that died.
 pub async fn an_expired_lease_is_taken_over_with_a_larger_token(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    make_investigation_due(&story).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    make_investigation_due(&scenario).await;
     let mut last = 0;
     for attempt in 1..=4 {
-        let claim = story.with_store(&*database.two).claim_next(0).await;
+        let claim = scenario.with_store(&*database.two).claim_next(0).await;
         assert_eq!((claim.number, claim.attempt), (1, attempt));
         assert_eq!(claim.taken_over, attempt > 1, "the first took it from nobody");
         assert!(claim.token > last, "{} after {last}", claim.token);
@@ -131,17 +131,17 @@ pub async fn an_expired_lease_is_taken_over_with_a_larger_token(database: &Datab
 
 /// A stalled worker that resumes late commits nothing.
 pub async fn the_old_holder_is_fenced_and_writes_nothing(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    make_investigation_due(&story).await;
-    let old = story.claim_next(0).await;
-    let new = story.with_store(&*database.two).claim_next(LONG_S).await;
-    story.mark_all_sent().await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    make_investigation_due(&scenario).await;
+    let old = scenario.claim_next(0).await;
+    let new = scenario.with_store(&*database.two).claim_next(LONG_S).await;
+    scenario.mark_all_sent().await;
     let entry = JournalEntry { stage: JournalStage::Answered, body: json!("too late") };
     assert_fenced(&database.one.extend_lease(&old, LONG_S).await);
     assert_fenced(&database.one.append_journal(&old, &entry).await);
     assert_fenced(&database.one.schedule_retry(&old, 0, "too late").await);
-    assert_fenced(&story.finish_claim(&old, &result_with_finding("too late")).await);
-    assert_eq!(story.list_notices().await, []);
+    assert_fenced(&scenario.finish_claim(&old, &result_with_finding("too late")).await);
+    assert_eq!(scenario.list_notices().await, []);
     assert_eq!(list_ended(&*database.one, &old).await, []);
     assert!(
         database.one.claim_investigation("x", LONG_S).await.expect("claiming").is_none(),
@@ -149,18 +149,18 @@ pub async fn the_old_holder_is_fenced_and_writes_nothing(database: &Database) {
     );
     // The new holder is unaffected and finds no journal row of the old one.
     database.two.extend_lease(&new, 0).await.expect("a heartbeat");
-    let taken_over = story.claim_next(LONG_S).await;
+    let taken_over = scenario.claim_next(LONG_S).await;
     assert_eq!(taken_over.journal, []);
-    story.finish_claim(&taken_over, &empty_result()).await.expect("finishing");
+    scenario.finish_claim(&taken_over, &empty_result()).await.expect("finishing");
     assert_fenced(&database.two.extend_lease(&new, LONG_S).await);
     assert_fenced(&database.one.extend_lease(&taken_over, LONG_S).await);
 }
 
 /// A heartbeat sets the end of the lease, measured from now.
 pub async fn a_heartbeat_holds_a_lease_and_can_let_it_end(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    make_investigation_due(&story).await;
-    let claim = story.claim_next(0).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    make_investigation_due(&scenario).await;
+    let claim = scenario.claim_next(0).await;
     database.one.extend_lease(&claim, LONG_S).await.expect("nobody has taken it over yet");
     assert!(database.two.claim_investigation("another", LONG_S).await.expect("claiming").is_none());
     database.one.extend_lease(&claim, u64::MAX).await.expect("a lease of any length");
@@ -170,9 +170,9 @@ pub async fn a_heartbeat_holds_a_lease_and_can_let_it_end(database: &Database) {
 
 /// A journalled answer is never requested again. Of two rows of a stage the first one is kept.
 pub async fn a_takeover_resumes_from_the_journal(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    make_investigation_due(&story).await;
-    let first = story.claim_next(0).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    make_investigation_due(&scenario).await;
+    let first = scenario.claim_next(0).await;
     assert_eq!(first.journal, []);
     let entry = |stage, body| JournalEntry { stage, body };
     let briefed = entry(JournalStage::Briefed, json!({"chars": 12, "text": "a\u{0}b"}));
@@ -184,19 +184,19 @@ pub async fn a_takeover_resumes_from_the_journal(database: &Database) {
         .append_journal(&first, &entry(JournalStage::Answered, json!("another")))
         .await
         .expect("ignored");
-    let second = story.with_store(&*database.two).claim_next(LONG_S).await;
+    let second = scenario.with_store(&*database.two).claim_next(LONG_S).await;
     assert_eq!(second.journal, [briefed, answered]);
 }
 
 /// The investigation is due again after its pause, the former holder is fenced, and the attempt is spent.
 pub async fn a_claim_that_is_given_back_waits_and_is_fenced(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    make_investigation_due(&story).await;
-    let first = story.claim_next(LONG_S).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    make_investigation_due(&scenario).await;
+    let first = scenario.claim_next(LONG_S).await;
     database.one.schedule_retry(&first, 0, "a first reason").await.expect("scheduling a retry");
-    assert_fenced(&story.finish_claim(&first, &empty_result()).await);
+    assert_fenced(&scenario.finish_claim(&first, &empty_result()).await);
     assert_fenced(&database.one.schedule_retry(&first, 0, "again").await);
-    let second = story.claim_next(LONG_S).await;
+    let second = scenario.claim_next(LONG_S).await;
     assert_eq!((second.attempt, second.taken_over), (2, false), "it was given back, not taken over");
     assert!(second.token > first.token);
     database.one.schedule_retry(&second, LONG_S, "a second reason").await.expect("scheduling a retry");
@@ -209,14 +209,14 @@ pub async fn a_claim_that_is_given_back_waits_and_is_fenced(database: &Database)
 
 /// A worker that stops releases its work at once, without a pause or a spent attempt, and the journal is kept.
 pub async fn a_claim_that_is_released_is_due_at_once_and_costs_no_attempt(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    make_investigation_due(&story).await;
-    let first = story.claim_next(LONG_S).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    make_investigation_due(&scenario).await;
+    let first = scenario.claim_next(LONG_S).await;
     let entry = JournalEntry { stage: JournalStage::Answered, body: json!("kept") };
     database.one.append_journal(&first, &entry).await.expect("writing");
     database.one.release_claim(&first).await.expect("releasing");
     assert_eq!(database.two.count_claimable().await.expect("claimable"), 1);
-    let second = story.with_store(&*database.two).claim_next(LONG_S).await;
+    let second = scenario.with_store(&*database.two).claim_next(LONG_S).await;
     assert_eq!((second.number, second.attempt), (1, 1), "the attempt was given back");
     assert!(!second.taken_over);
     assert!(second.token > first.token);
@@ -224,49 +224,49 @@ pub async fn a_claim_that_is_released_is_due_at_once_and_costs_no_attempt(databa
 }
 
 /// A worker that released or lost its claim can neither write under it nor take it from the next holder.
-pub async fn who_released_a_claim_is_fenced(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    make_investigation_due(&story).await;
-    let first = story.claim_next(LONG_S).await;
+pub async fn a_worker_that_released_its_claim_is_fenced(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    make_investigation_due(&scenario).await;
+    let first = scenario.claim_next(LONG_S).await;
     database.one.release_claim(&first).await.expect("releasing");
     assert_fenced(&database.one.release_claim(&first).await);
     assert_fenced(&database.one.extend_lease(&first, LONG_S).await);
-    assert_fenced(&story.finish_claim(&first, &empty_result()).await);
-    let second = story.with_store(&*database.two).claim_next(LONG_S).await;
+    assert_fenced(&scenario.finish_claim(&first, &empty_result()).await);
+    let second = scenario.with_store(&*database.two).claim_next(LONG_S).await;
     assert_fenced(&database.one.release_claim(&first).await);
     assert!(
         database.one.claim_investigation("x", LONG_S).await.expect("claiming").is_none(),
         "the lease stands"
     );
-    story.finish_claim(&second, &empty_result()).await.expect("finishing");
+    scenario.finish_claim(&second, &empty_result()).await.expect("finishing");
     assert_fenced(&database.two.release_claim(&second).await);
 }
 
 /// Investigations run one at a time in the order of the sample. Then the batch of mutations waits for the writer.
 pub async fn finishing_makes_the_next_due_and_the_last_one_settles(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    make_investigation_due(&story).await;
-    let id = story.latest_retrospective().await.id;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    make_investigation_due(&scenario).await;
+    let id = scenario.latest_retrospective().await.id;
     let detail = database
         .one
-        .find_retrospective(&story.key.tenant, id)
+        .find_retrospective(&scenario.key.tenant, id)
         .await
         .expect("reading")
         .expect("the row exists");
     let order = detail.sample.expect("it is drawn").order;
-    story.mark_all_sent().await;
-    let first = story.claim_next(LONG_S).await;
-    story.finish_claim(&first, &result_with_finding("x")).await.expect("finishing");
-    assert_fenced(&story.finish_claim(&first, &result_with_finding("x")).await);
+    scenario.mark_all_sent().await;
+    let first = scenario.claim_next(LONG_S).await;
+    scenario.finish_claim(&first, &result_with_finding("x")).await.expect("finishing");
+    assert_fenced(&scenario.finish_claim(&first, &result_with_finding("x")).await);
     assert_eq!(
-        story.list_notices().await,
+        scenario.list_notices().await,
         [Notice::InvestigationDue { retrospective: id, investigation: 2 }]
     );
-    story.mark_all_sent().await;
-    let second = story.claim_next(LONG_S).await;
-    story.finish_claim(&second, &empty_result()).await.expect("finishing");
-    assert_eq!(story.list_notices().await, [Notice::MutationsDue { retrospective: id }]);
-    assert_eq!(story.latest_retrospective().await.state, RetrospectiveState::Settling);
+    scenario.mark_all_sent().await;
+    let second = scenario.claim_next(LONG_S).await;
+    scenario.finish_claim(&second, &empty_result()).await.expect("finishing");
+    assert_eq!(scenario.list_notices().await, [Notice::MutationsDue { retrospective: id }]);
+    assert_eq!(scenario.latest_retrospective().await.state, RetrospectiveState::Settling);
     assert!(database.one.claim_investigation("late", LONG_S).await.expect("claiming").is_none());
     let all = list_ended(&*database.two, &first).await;
     let ordinals: Vec<_> = all.iter().map(|one| one.ordinal).collect();
@@ -277,40 +277,40 @@ pub async fn finishing_makes_the_next_due_and_the_last_one_settles(database: &Da
 
 /// The next run of the shuffled order replaces the failed one.
 pub async fn a_failed_investigation_is_replaced_from_the_window(database: &Database) {
-    let mut story = Scenario::new(&*database.one, "t", "w");
-    (story.policy.threshold_runs, story.policy.sample_runs_max) = (3, 1);
-    story.count_runs(&["a", "b", "c"]).await;
-    story.draw_sample().await;
-    story
+    let mut scenario = Scenario::new(&*database.one, "t", "w");
+    (scenario.policy.threshold_runs, scenario.policy.sample_runs_max) = (3, 1);
+    scenario.count_runs(&["a", "b", "c"]).await;
+    scenario.draw_sample().await;
+    scenario
         .investigate_all(&|claim: &Claim| if claim.number == 1 { failed_result() } else { empty_result() })
         .await;
-    let id = story.latest_retrospective().await.id;
-    let detail = database.one.find_retrospective(&story.key.tenant, id).await.expect("reading");
+    let id = scenario.latest_retrospective().await.id;
+    let detail = database.one.find_retrospective(&scenario.key.tenant, id).await.expect("reading");
     let all = detail.expect("the row exists").investigations;
-    let told: Vec<_> = all.iter().map(|one| (one.number, one.replacement)).collect();
-    assert_eq!(told, [(1, false), (2, true)]);
+    let results: Vec<_> = all.iter().map(|one| (one.number, one.replacement)).collect();
+    assert_eq!(results, [(1, false), (2, true)]);
     assert_ne!(all[0].run, all[1].run);
 }
 
 /// Law 13: a worker whose task was restarted finishes twice.
 pub async fn two_holders_that_finish_at_once_leave_one_result(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    make_investigation_due(&story).await;
-    story.mark_all_sent().await;
-    let claim = story.claim_next(LONG_S).await;
-    let other = story.with_store(&*database.two);
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    make_investigation_due(&scenario).await;
+    scenario.mark_all_sent().await;
+    let claim = scenario.claim_next(LONG_S).await;
+    let other = scenario.with_store(&*database.two);
     let result = empty_result();
-    let (one, two) = join(story.finish_claim(&claim, &result), other.finish_claim(&claim, &result)).await;
+    let (one, two) = join(scenario.finish_claim(&claim, &result), other.finish_claim(&claim, &result)).await;
     assert_eq!(u8::from(one.is_ok()) + u8::from(two.is_ok()), 1, "{one:?} {two:?}");
     assert_eq!(list_ended(&*database.one, &claim).await.len(), 1);
-    assert_eq!(story.list_notices().await.len(), 1);
-    let unknown = story.finish_claim(&Claim { number: 99, ..claim }, &result).await;
+    assert_eq!(scenario.list_notices().await.len(), 1);
+    let unknown = scenario.finish_claim(&Claim { number: 99, ..claim }, &result).await;
     assert_fenced(&unknown);
 }
 
-async fn make_investigation_due(story: &Scenario<'_>) {
-    story.count_runs(&["a", "b"]).await;
-    assert_eq!(story.draw_sample().await, CommitResult::Done);
+async fn make_investigation_due(scenario: &Scenario<'_>) {
+    scenario.count_runs(&["a", "b"]).await;
+    assert_eq!(scenario.draw_sample().await, CommitResult::Done);
 }
 
 /// Returns the ended investigations of a claim's retrospective, in sequence.

@@ -10,12 +10,12 @@ use crate::{Store, UnresolvedRef, resolve_memory_ref};
 
 /// Candidates are active, of this step and of sufficient weight, with everything that the choice needs.
 pub async fn candidates_are_the_active_memories_of_the_step(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let one = story.learn_lesson("Retry at once").await;
-    let two = story.learn_lesson("List the tables before anything else").await;
-    let gone = story.learn_lesson("Wait 5 seconds").await;
-    super::write::delete_memory(&story, gone.id, "gone").await.expect("the memory is living");
-    let candidates = |weight| database.two.load_candidates(&story.key, &PLAN, weight);
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let one = scenario.learn_lesson("Retry at once").await;
+    let two = scenario.learn_lesson("List the tables before anything else").await;
+    let deleted = scenario.learn_lesson("Wait 5 seconds").await;
+    super::write::delete_memory(&scenario, deleted.id, "gone").await.expect("the memory is living");
+    let candidates = |weight| database.two.load_candidates(&scenario.key, &PLAN, weight);
     let mut found: Vec<_> =
         candidates(100).await.expect("recalling").into_iter().map(|one| one.memory).collect();
     found.sort_by_key(|memory| memory.created_at);
@@ -24,8 +24,8 @@ pub async fn candidates_are_the_active_memories_of_the_step(database: &Database)
     assert_eq!(candidates(300).await.expect("recalling").len(), 2, "the threshold itself is enough");
     assert_eq!(candidates(301).await.expect("recalling"), []);
     let elsewhere = Step::new("another step").expect("a valid name");
-    assert_eq!(database.one.load_candidates(&story.key, &elsewhere, 0).await.expect("recalling"), []);
-    let memory = database.two.find_memory(&story.key.tenant, one.id).await.expect("reading");
+    assert_eq!(database.one.load_candidates(&scenario.key, &elsewhere, 0).await.expect("recalling"), []);
+    let memory = database.two.find_memory(&scenario.key.tenant, one.id).await.expect("reading");
     assert_eq!(memory, Some(one));
 }
 
@@ -33,12 +33,12 @@ static PLAN: std::sync::LazyLock<Step> = std::sync::LazyLock::new(test_step);
 
 /// A presentation counts once, however often and however concurrently it is recorded.
 pub async fn a_presentation_counts_once_a_run(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
+    let scenario = Scenario::new(&*database.one, "t", "w");
     let (one, two) =
-        (story.learn_lesson("Retry at once").await.id, story.learn_lesson("Wait 5 seconds").await.id);
+        (scenario.learn_lesson("Retry at once").await.id, scenario.learn_lesson("Wait 5 seconds").await.id);
     let record = |run: &'static str, memories: &'static [usize]| {
         let ids: Vec<_> = memories.iter().map(|index| [one, two][*index]).collect();
-        let (database, key) = (database, &story.key);
+        let (database, key) = (database, &scenario.key);
         async move {
             let (left, right) = (&database.one, &database.two);
             let run = run_id(run);
@@ -51,49 +51,51 @@ pub async fn a_presentation_counts_once_a_run(database: &Database) {
     record("r1", &[0]).await;
     record("r2", &[0]).await;
     record("r3", &[]).await;
-    let found = database.one.load_candidates(&story.key, &PLAN, 0).await.expect("recalling");
+    let found = database.one.load_candidates(&scenario.key, &PLAN, 0).await.expect("recalling");
     let presentations = |id| found.iter().find(|one| one.memory.id == id).expect("a candidate").presentations;
     assert_eq!((presentations(one), presentations(two)), (2, 1));
 }
 
 /// A read may come before, after or without a presentation. Only a presentation counts as one.
 pub async fn reading_is_remembered_with_and_without_a_presentation(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let ids = [story.learn_lesson("Retry at once").await.id, story.learn_lesson("Wait 5 seconds").await.id];
-    let only_read = story.learn_lesson("List the tables before anything else").await.id;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let ids =
+        [scenario.learn_lesson("Retry at once").await.id, scenario.learn_lesson("Wait 5 seconds").await.id];
+    let only_read = scenario.learn_lesson("List the tables before anything else").await.id;
     let run = run_id("met");
     let store = &database.one;
-    store.record_read(&story.key, &run, ids[0]).await.expect("recording");
-    store.record_presented(&story.key, &run, &ids).await.expect("recording");
-    store.record_read(&story.key, &run, ids[1]).await.expect("recording");
-    store.record_read(&story.key, &run, ids[1]).await.expect("recording");
-    store.record_read(&story.key, &run, only_read).await.expect("recording");
-    let found = store.load_candidates(&story.key, &PLAN, 0).await.expect("recalling");
-    let mut told: Vec<_> = found.iter().map(|one| (one.memory.id, one.presentations)).collect();
-    told.sort_unstable();
+    store.record_read(&scenario.key, &run, ids[0]).await.expect("recording");
+    store.record_presented(&scenario.key, &run, &ids).await.expect("recording");
+    store.record_read(&scenario.key, &run, ids[1]).await.expect("recording");
+    store.record_read(&scenario.key, &run, ids[1]).await.expect("recording");
+    store.record_read(&scenario.key, &run, only_read).await.expect("recording");
+    let found = store.load_candidates(&scenario.key, &PLAN, 0).await.expect("recalling");
+    let mut result: Vec<_> = found.iter().map(|one| (one.memory.id, one.presentations)).collect();
+    result.sort_unstable();
     let mut expected = vec![(ids[0], 1), (ids[1], 1), (only_read, 0)];
     expected.sort_unstable();
-    assert_eq!(told, expected);
-    story.count_runs(&["met", "another"]).await;
-    story.draw_sample().await;
+    assert_eq!(result, expected);
+    scenario.count_runs(&["met", "another"]).await;
+    scenario.draw_sample().await;
     for _ in 0..2 {
-        let claim = story.claim_next(LONG_S).await;
+        let claim = scenario.claim_next(LONG_S).await;
         let met = claim.run.run_id == run;
         let all: Vec<_> =
             expected.iter().map(|(memory, _)| PresentedMemory::from_own_workflow(*memory, true)).collect();
         assert_eq!(claim.presented, if met { all } else { Vec::new() });
-        story.finish_claim(&claim, &empty_result()).await.expect("finishing");
+        scenario.finish_claim(&claim, &empty_result()).await.expect("finishing");
     }
 }
 
 /// An agent may name any memory.
 pub async fn a_memory_of_another_workflow_is_not_recorded(database: &Database) {
-    let (story, other) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
-    let memory = story.learn_lesson("Retry at once").await.id;
+    let (scenario, other) =
+        (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
+    let memory = scenario.learn_lesson("Retry at once").await.id;
     let run = run_id("a");
     database.one.record_presented(&other.key, &run, &[memory]).await.expect("the call does nothing");
     database.one.record_read(&other.key, &run, memory).await.expect("the call does nothing");
-    let found = database.one.load_candidates(&story.key, &PLAN, 0).await.expect("recalling");
+    let found = database.one.load_candidates(&scenario.key, &PLAN, 0).await.expect("recalling");
     assert_eq!(found[0].presentations, 0);
     other.count_runs(&["a", "b"]).await;
     other.draw_sample().await;
@@ -114,11 +116,11 @@ pub(super) fn parse_ref(text: &str) -> MemoryRef {
 }
 
 /// Any length of prefix works, whatever the status of the memory.
-pub async fn a_short_name_means_the_one_memory_that_begins_so(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
+pub async fn a_short_reference_resolves_to_the_only_match(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
     let (id, other) =
-        (story.learn_lesson("Retry at once").await.id, story.learn_lesson("Wait 5 seconds").await.id);
-    super::write::delete_memory(&story, other, "gone").await.expect("the memory is living");
+        (scenario.learn_lesson("Retry at once").await.id, scenario.learn_lesson("Wait 5 seconds").await.id);
+    super::write::delete_memory(&scenario, other, "gone").await.expect("the memory is living");
     for id in [id, other] {
         let text = id.to_string();
         for digits in [id.short_id(), text[..12].to_owned(), text[..35].to_owned(), text.clone()] {
@@ -143,7 +145,7 @@ pub async fn a_short_name_means_the_one_memory_that_begins_so(database: &Databas
 const ALIKE: [&str; 2] = ["w23234", "w116783"];
 
 /// One more digit identifies each of them.
-pub async fn a_short_name_of_several_memories_asks_for_more_digits(database: &Database) {
+pub async fn an_ambiguous_reference_asks_for_more_digits(database: &Database) {
     let mut ids = Vec::new();
     for workflow in ALIKE {
         ids.push(Scenario::new(&*database.one, "t", workflow).learn_lesson("Retry at once").await.id);

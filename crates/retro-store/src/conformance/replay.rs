@@ -10,9 +10,9 @@ use retro_core::replay::{
 use retro_core::retrospective::{Retrospective, WorkflowState};
 
 use super::Database;
+use super::cancel::{fail_retrospective, new_act};
 use super::delivery::new_dead_letter;
 use super::scenario::{Scenario, test_tenant};
-use super::steer::{fail_retrospective, new_act};
 use crate::{
     AuditAction, CancelBatchResult, DeadLetter, DeadLetterFilter, DeadLetterStatus, DiscardResult,
     IncomingReplay, MessageContent, NewDeadLetter, NewReplayBatch, OutgoingReplay, ReplayBatchRow,
@@ -23,26 +23,32 @@ use crate::{
 const NEVER_S: u64 = 1_000_000;
 
 /// A replay has the same payload, subject and headers, without those of the broker.
-pub async fn a_letter_is_sent_again_as_it_came_under_another_id(database: &Database) {
-    let mut came = new_dead_letter(1);
-    came.headers.insert(0, ("Nats-Msg-Id".to_owned(), "first".to_owned()));
-    came.headers.push(("traceparent".to_owned(), "00-1-2-01".to_owned()));
-    came.headers.push(("retro-replay".to_owned(), "a forged one".to_owned()));
-    let id = database.one.store_dead_letter(&came).await.expect("storing");
+pub async fn a_dead_letter_is_replayed_unchanged_under_another_id(database: &Database) {
+    let mut original = new_dead_letter(1);
+    original.headers.insert(0, ("Nats-Msg-Id".to_owned(), "first".to_owned()));
+    original.headers.push(("traceparent".to_owned(), "00-1-2-01".to_owned()));
+    original.headers.push(("retro-replay".to_owned(), "a forged one".to_owned()));
+    let id = database.one.store_dead_letter(&original).await.expect("storing");
     let replay = request_replay(database, id, "ann").await;
     assert_eq!((replay.number, replay.version, replay.state), (1, 0, ReplayState::Waiting));
     let sendings = database.two.list_due_replays(9, NEVER_S).await.expect("reading");
     let [sending] = &sendings[..] else { panic!("one is due: {sendings:?}") };
-    assert_eq!((sending.id, &sending.subject, &sending.payload), (replay.id, &came.subject, &came.payload));
+    assert_eq!(
+        (sending.id, &sending.subject, &sending.payload),
+        (replay.id, &original.subject, &original.payload)
+    );
     let mut headers = new_dead_letter(1).headers;
     headers.push(("traceparent".to_owned(), "00-1-2-01".to_owned()));
     headers.push(("Retro-Replay".to_owned(), replay.id.to_string()));
     headers.push(("Retro-Original-Msg-Id".to_owned(), "first".to_owned()));
     assert_eq!(sending.headers, headers);
     let stored = load_dead_letter(database, id).await;
-    assert_eq!((stored.status, stored.replays, stored.message), (DeadLetterStatus::Replaying, 1, came));
-    let acts = database.two.list_audit_rows(&test_tenant("t"), id.0).await.expect("reading");
-    assert_eq!((acts.len(), acts[0].deed, &acts[0].act), (1, AuditAction::Replayed, &new_act("ann")));
+    assert_eq!((stored.status, stored.replays, stored.message), (DeadLetterStatus::Replaying, 1, original));
+    let audit_rows = database.two.list_audit_rows(&test_tenant("t"), id.0).await.expect("reading");
+    assert_eq!(
+        (audit_rows.len(), audit_rows[0].deed, &audit_rows[0].act),
+        (1, AuditAction::Replayed, &new_act("ann"))
+    );
     database.two.mark_replay_sent(replay.id).await.expect("marking");
     assert_eq!(database.one.list_due_replays(9, NEVER_S).await.expect("reading"), []);
     let rows = database.one.list_replays(&test_tenant("t"), id).await.expect("reading");
@@ -50,7 +56,7 @@ pub async fn a_letter_is_sent_again_as_it_came_under_another_id(database: &Datab
 }
 
 /// The second caller gets the replay of the first.
-pub async fn of_two_who_replay_a_letter_at_once_one_does(database: &Database) {
+pub async fn of_two_concurrent_replay_requests_one_takes_effect(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     let (t, ann, bob) = (test_tenant("t"), new_act("ann"), new_act("bob"));
     let (one, two) = join(
@@ -71,7 +77,7 @@ pub async fn of_two_who_replay_a_letter_at_once_one_does(database: &Database) {
 }
 
 /// A repeated request returns the outcome.
-pub async fn what_came_of_a_replay_stands_with_its_letter(database: &Database) {
+pub async fn the_outcome_of_a_replay_is_stored_with_its_dead_letter(database: &Database) {
     for (number, known) in [(1, false), (2, true)] {
         let id = database.one.store_dead_letter(&new_dead_letter(number)).await.expect("storing");
         let row = request_replay(database, id, "ann").await;
@@ -93,24 +99,24 @@ pub async fn what_came_of_a_replay_stands_with_its_letter(database: &Database) {
             ("ann", ReplayState::Handled, Some(outcome))
         );
         assert!(row.ended_at.is_some());
-        let aside = database
+        let discarded = database
             .one
             .discard_dead_letters(&test_tenant("t"), &[id], &new_act("bob"))
             .await
             .expect("discarding");
-        assert!(matches!(aside[..], [DiscardResult::Replayed(_)]), "{aside:?}");
+        assert!(matches!(discarded[..], [DiscardResult::Replayed(_)]), "{discarded:?}");
     }
 }
 
 /// A message has one dead letter, however often it fails. Its attempts are counted from 1 again.
-pub async fn a_replay_that_fails_leaves_its_letter_open_and_no_second_one(database: &Database) {
+pub async fn a_failed_replay_reopens_its_dead_letter_without_a_second_one(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     for number in 1..=2 {
         let row = request_replay(database, id, "ann").await;
         assert_eq!(row.number, number);
-        let again = fail_again(&send_replay(database, &row).await, 10 + u64::from(number));
-        assert_eq!(database.two.store_dead_letter(&again).await.expect("storing"), id);
-        assert_eq!(database.two.store_dead_letter(&again).await.expect("it comes again"), id);
+        let repeated = fail_again(&send_replay(database, &row).await, 10 + u64::from(number));
+        assert_eq!(database.two.store_dead_letter(&repeated).await.expect("storing"), id);
+        assert_eq!(database.two.store_dead_letter(&repeated).await.expect("it comes again"), id);
         let stored = load_dead_letter(database, id).await;
         assert_eq!((stored.status, stored.replays), (DeadLetterStatus::Open, number));
         assert_eq!(stored.message, new_dead_letter(1), "it is as it came");
@@ -127,7 +133,7 @@ pub async fn a_replay_that_fails_leaves_its_letter_open_and_no_second_one(databa
 }
 
 /// Anyone who may publish can forge the header.
-pub async fn a_message_is_believed_to_be_a_replay_when_it_is_what_was_sent(database: &Database) {
+pub async fn a_message_is_accepted_as_a_replay_only_if_it_equals_what_was_sent(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     let row = request_replay(database, id, "ann").await;
     let sending = send_replay(database, &row).await;
@@ -147,9 +153,9 @@ pub async fn a_message_is_believed_to_be_a_replay_when_it_is_what_was_sent(datab
     ];
     for (place, forged) in forged.iter().enumerate() {
         assert!(!end_replay(database, forged, false).await, "{forged:?}");
-        let buried =
+        let stored_row =
             database.one.store_dead_letter(&fail_again(forged, 20 + place as u64)).await.expect("storing");
-        assert_ne!(buried, id, "it is a letter of its own: {forged:?}");
+        assert_ne!(stored_row, id, "it is a letter of its own: {forged:?}");
     }
     let elsewhere =
         IncomingReplay::from_message("writer", &sending.subject, &sending.headers, &sending.payload);
@@ -159,12 +165,12 @@ pub async fn a_message_is_believed_to_be_a_replay_when_it_is_what_was_sent(datab
 }
 
 /// The relay may die between sending and marking, and the broker may lose messages.
-pub async fn a_replay_that_nothing_came_of_is_sent_again_under_its_id(database: &Database) {
+pub async fn a_replay_without_a_result_is_sent_again_under_its_id(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     let row = request_replay(database, id, "ann").await;
     let first = send_replay(database, &row).await;
-    let again = database.two.list_due_replays(9, 0).await.expect("reading");
-    assert_eq!(again, std::slice::from_ref(&first), "lost at once");
+    let repeated = database.two.list_due_replays(9, 0).await.expect("reading");
+    assert_eq!(repeated, std::slice::from_ref(&first), "lost at once");
     database.two.mark_replay_sent(row.id).await.expect("marking");
     assert!(end_replay(database, &first, false).await);
     database.two.mark_replay_sent(row.id).await.expect("a late mark is harmless");
@@ -174,7 +180,7 @@ pub async fn a_replay_that_nothing_came_of_is_sent_again_under_its_id(database: 
 }
 
 /// The broker may deny the permission or be unable to carry a header.
-pub async fn a_replay_that_the_broker_refuses_leaves_its_letter_open(database: &Database) {
+pub async fn a_replay_refused_by_the_broker_leaves_its_dead_letter_open(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     let row = request_replay(database, id, "ann").await;
     for _ in 0..2 {
@@ -190,7 +196,7 @@ pub async fn a_replay_that_the_broker_refuses_leaves_its_letter_open(database: &
 }
 
 /// Replays are spaced whoever requests them and however many there are.
-pub async fn replays_are_due_one_after_the_other(database: &Database) {
+pub async fn replays_are_spaced(database: &Database) {
     let mut due = Vec::new();
     for number in 1..=3 {
         let id = database.one.store_dead_letter(&new_dead_letter(number)).await.expect("storing");
@@ -201,7 +207,7 @@ pub async fn replays_are_due_one_after_the_other(database: &Database) {
 }
 
 /// A replay of a batch with a rate of one in twenty minutes is due at once, and so is another person's after it.
-pub async fn a_slow_batch_keeps_nobody_waiting(database: &Database) {
+pub async fn a_slow_batch_delays_no_other_replay(database: &Database) {
     let ids = store_dead_letters(database, 4).await;
     let before = request_replay(database, ids[0], "ann").await.due_at;
     let slow = ReplayPace { rate_milli: 1, ..ReplayPace::default() };
@@ -212,12 +218,12 @@ pub async fn a_slow_batch_keeps_nobody_waiting(database: &Database) {
         Some(BatchAction::Wait),
         "the other one keeps to the pace"
     );
-    let behind = request_replay(database, ids[3], "bob").await.due_at;
-    assert!(behind.duration_since(before) < slow.send_interval() / 2, "{before} and then {behind}");
+    let after = request_replay(database, ids[3], "bob").await.due_at;
+    assert!(after.duration_since(before) < slow.send_interval() / 2, "{before} and then {after}");
 }
 
 /// The dead letter is kept complete, with its status.
-pub async fn a_letter_that_was_put_aside_is_kept_and_can_be_replayed(database: &Database) {
+pub async fn a_discarded_dead_letter_is_kept_and_can_be_replayed(database: &Database) {
     let ids = [
         database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing"),
         database.one.store_dead_letter(&new_dead_letter(2)).await.expect("storing"),
@@ -244,7 +250,7 @@ pub async fn a_letter_that_was_put_aside_is_kept_and_can_be_replayed(database: &
 }
 
 /// The first few are replayed alone. One of them fails, and no more are started.
-pub async fn a_batch_stops_when_one_that_went_first_fails(database: &Database) {
+pub async fn a_batch_stops_when_one_of_its_first_replays_fails(database: &Database) {
     let ids = store_dead_letters(database, 5).await;
     let pace = ReplayPace { canary: 2, ..ReplayPace::default() };
     let batch = start_batch(database, &ids, pace).await;
@@ -281,12 +287,12 @@ pub async fn a_batch_stops_when_one_that_went_first_fails(database: &Database) {
         .await
         .expect("reading")
         .expect("the row exists");
-    let told: Vec<_> = letters.iter().map(|one| (one.letter, one.state.as_str())).collect();
-    assert_eq!(told, [(ids[0], "handled"), (ids[1], "failed")]);
+    let result: Vec<_> = letters.iter().map(|one| (one.letter, one.state.as_str())).collect();
+    assert_eq!(result, [(ids[0], "handled"), (ids[1], "failed")]);
 }
 
 /// Dead letters that someone else acted on meanwhile are skipped; the others are replayed to the end.
-pub async fn a_batch_leaves_alone_what_somebody_acted_on_meanwhile(database: &Database) {
+pub async fn a_batch_skips_dead_letters_that_changed_meanwhile(database: &Database) {
     let ids = store_dead_letters(database, 3).await;
     let others = NewDeadLetter { tenant: Some(test_tenant("other")), ..new_dead_letter(9) };
     let theirs = database.one.store_dead_letter(&others).await.expect("storing");
@@ -314,7 +320,7 @@ pub async fn a_batch_leaves_alone_what_somebody_acted_on_meanwhile(database: &Da
 }
 
 /// Replays under way continue, and a second cancellation finds the batch ended.
-pub async fn a_batch_that_is_called_off_takes_up_no_more(database: &Database) {
+pub async fn a_cancelled_batch_starts_no_more_replays(database: &Database) {
     let ids = store_dead_letters(database, 3).await;
     let pace = ReplayPace { canary: 1, ..ReplayPace::default() };
     let batch = start_batch(database, &ids, pace).await;
@@ -333,36 +339,39 @@ pub async fn a_batch_that_is_called_off_takes_up_no_more(database: &Database) {
     let replay = database.one.list_replays(&t, ids[0]).await.expect("reading").remove(0);
     assert!(end_replay(database, &send_replay(database, &replay).await, false).await);
     assert_eq!(self::load_batch(database, batch).await.progress, new_progress(2, 0, 1, 0, 0));
-    let acts = database.one.list_audit_rows(&t, batch.0).await.expect("reading");
-    assert_eq!((acts.len(), acts[0].deed, acts[0].act.by.as_str()), (1, AuditAction::Cancelled, "ann"));
+    let audit_rows = database.one.list_audit_rows(&t, batch.0).await.expect("reading");
+    assert_eq!(
+        (audit_rows.len(), audit_rows[0].deed, audit_rows[0].act.by.as_str()),
+        (1, AuditAction::Cancelled, "ann")
+    );
 }
 
 /// The retrospective is reopened instead of sending the message, which completes this item of the batch.
 pub async fn a_failed_retrospective_in_a_batch_opens_the_next_one(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let letter = fail_retrospective(&story, ["a", "b"]).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let dead_letter = fail_retrospective(&scenario, ["a", "b"]).await;
     let alone = database
         .one
-        .replay_dead_letter(&test_tenant("t"), letter, None, &new_act("ann"))
+        .replay_dead_letter(&test_tenant("t"), dead_letter, None, &new_act("ann"))
         .await
         .expect("replaying");
     assert_eq!(alone, RequestReplayResult::ReopenInstead);
-    let batch = start_batch(database, &[letter], ReplayPace::default()).await;
+    let batch = start_batch(database, &[dead_letter], ReplayPace::default()).await;
     assert_eq!(step_batch(&*database.two, batch).await, Some(BatchAction::Release(1)));
     assert_eq!(step_batch(&*database.two, batch).await, Some(BatchAction::Done));
     assert_eq!(load_batch(database, batch).await.progress, new_progress(0, 0, 1, 0, 0));
-    assert_eq!(load_dead_letter(database, letter).await.status, DeadLetterStatus::Replayed);
-    assert_eq!(story.latest_retrospective().await.epoch, 2);
-    let again = database
+    assert_eq!(load_dead_letter(database, dead_letter).await.status, DeadLetterStatus::Replayed);
+    assert_eq!(scenario.latest_retrospective().await.epoch, 2);
+    let repeated = database
         .one
-        .discard_dead_letters(&test_tenant("t"), &[letter], &new_act("ann"))
+        .discard_dead_letters(&test_tenant("t"), &[dead_letter], &new_act("ann"))
         .await
         .expect("discarding");
-    assert_eq!(again, [DiscardResult::Reopened]);
+    assert_eq!(repeated, [DiscardResult::Reopened]);
 }
 
 /// Two processes advance the same batch at once.
-pub async fn two_that_drive_a_batch_at_once_leave_what_one_would_have_left(database: &Database) {
+pub async fn two_processes_advancing_a_batch_leave_what_one_would_have_left(database: &Database) {
     let ids = store_dead_letters(database, 8).await;
     let batch = start_batch(database, &ids, ReplayPace { rate_milli: 1, ..ReplayPace::default() }).await;
     let (one, two) = join(step_batch(&*database.one, batch), step_batch(&*database.two, batch)).await;
@@ -432,9 +441,9 @@ pub(super) async fn request_replay(database: &Database, id: DeadLetterId, by: &s
 /// Returns the message that the relay sends, marked as sent. It ignores the due time, so that no case waits for the
 /// pace.
 async fn send_replay(database: &Database, row: &ReplayRow) -> OutgoingReplay {
-    let letter = load_dead_letter(database, row.letter).await.message;
+    let dead_letter = load_dead_letter(database, row.letter).await.message;
     database.one.mark_replay_sent(row.id).await.expect("marking");
-    OutgoingReplay::from_dead_letter(row.id, &letter, MessageContent::from(&letter))
+    OutgoingReplay::from_dead_letter(row.id, &dead_letter, MessageContent::from(&dead_letter))
 }
 
 async fn end_replay(database: &Database, sending: &OutgoingReplay, known: bool) -> bool {
@@ -460,8 +469,10 @@ fn fail_again(sending: &OutgoingReplay, sequence: u64) -> NewDeadLetter {
 
 async fn load_dead_letter(database: &Database, id: DeadLetterId) -> DeadLetter {
     for name in ["t", "other"] {
-        if let Some(letter) = database.two.find_dead_letter(&test_tenant(name), id).await.expect("reading") {
-            return letter;
+        if let Some(dead_letter) =
+            database.two.find_dead_letter(&test_tenant(name), id).await.expect("reading")
+        {
+            return dead_letter;
         }
     }
     panic!("the dead letter {id} is missing")

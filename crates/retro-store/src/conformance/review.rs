@@ -27,16 +27,16 @@ const LONG_S: u64 = 3600;
 const RULE: &str = "Use `Result` instead of `panic!` in library code";
 
 /// This covers a redelivery, a duplicate within a batch, and the same id with other content.
-pub async fn an_event_of_github_is_taken_once(database: &Database) {
-    let heard = remark_event("t", "1", new_remark(1, RULE), time_at(0));
-    let twice = [heard.clone(), heard.clone()];
+pub async fn a_review_event_is_recorded_once(database: &Database) {
+    let received = remark_event("t", "1", new_remark(1, RULE), time_at(0));
+    let twice = [received.clone(), received.clone()];
     assert_eq!(
         record_events(&*database.one, &twice).await,
         [ReviewEventResult::Recorded, ReviewEventResult::Duplicate]
     );
     let revision = load_reviews(&*database.two, "t").await.revision;
-    let other = ReviewEvent { content_hash: "another".to_owned(), ..heard.clone() };
-    let taken = record_events(&*database.two, &[heard, other]).await;
+    let other = ReviewEvent { content_hash: "another".to_owned(), ..received.clone() };
+    let taken = record_events(&*database.two, &[received, other]).await;
     assert!(
         matches!(&taken[..], [ReviewEventResult::Duplicate, ReviewEventResult::Conflict(_)]),
         "{taken:?}"
@@ -45,7 +45,7 @@ pub async fn an_event_of_github_is_taken_once(database: &Database) {
 }
 
 /// Two processes record the same batch at once.
-pub async fn two_that_hear_the_same_at_once_leave_what_one_would_have_left(database: &Database) {
+pub async fn two_processes_recording_the_same_events_leave_what_one_would_have_left(database: &Database) {
     let batch: Vec<_> =
         (1..=5).map(|id| remark_event("t", &id.to_string(), new_remark(id, RULE), time_at(0))).collect();
     let (one, two) = join(record_events(&*database.one, &batch), record_events(&*database.two, &batch)).await;
@@ -76,15 +76,15 @@ pub async fn a_pull_request_is_due_once_its_wait_is_over(database: &Database) {
 }
 
 /// Events arrive in any order. The newest version of a remark wins, and a deleted remark stays deleted.
-pub async fn the_newest_of_a_remark_stays_whatever_came_first(database: &Database) {
+pub async fn the_newest_version_of_a_remark_wins_in_any_order(database: &Database) {
     let edited = Remark { edited: true, ..new_remark(1, "now this") };
-    let gone = Remark { deleted: true, ..new_remark(2, "") };
+    let removed = Remark { deleted: true, ..new_remark(2, "") };
     let taken = record_events(
         &*database.one,
         &[
             remark_event("t", "1", edited, time_at(5)),
             remark_event("t", "2", new_remark(1, "first that"), time_at(0)),
-            remark_event("t", "3", gone, time_at(1)),
+            remark_event("t", "3", removed, time_at(1)),
             remark_event("t", "4", new_remark(2, "it was said before"), time_at(0)),
             remark_event("t", "5", new_remark(2, "and even after"), time_at(9)),
         ],
@@ -106,7 +106,7 @@ pub async fn the_newest_of_a_remark_stays_whatever_came_first(database: &Databas
 }
 
 /// A thread may be resolved before its comment is known, and a later event may name the author.
-pub async fn threads_and_authors_are_known_whenever_they_are_told(database: &Database) {
+pub async fn threads_and_authors_may_arrive_in_any_order(database: &Database) {
     let store = &*database.one;
     let thread = |id: &str, resolved, seconds| ReviewEvent {
         kind: Some(ReviewEventKind::Thread { first_comment: 1, resolved, at: time_at(seconds) }),
@@ -131,7 +131,7 @@ pub async fn threads_and_authors_are_known_whenever_they_are_told(database: &Dat
 }
 
 /// A decision about an outdated revision stores nothing; of two concurrent decisions one is stored.
-pub async fn what_was_decided_upon_an_older_state_is_not_stored(database: &Database) {
+pub async fn a_decision_about_an_older_revision_is_not_stored(database: &Database) {
     let store = &*database.one;
     record_events(store, &[remark_event("t", "1", new_remark(1, RULE), time_at(0))]).await;
     let (revision, settled) = decide_review(store, "t").await;
@@ -157,7 +157,7 @@ pub async fn what_was_decided_upon_an_older_state_is_not_stored(database: &Datab
 }
 
 /// A decision gets the requests made on other pull requests of the repository.
-pub async fn requests_are_told_to_the_other_pull_requests_of_the_repository(database: &Database) {
+pub async fn a_decision_gets_requests_of_the_repositorys_other_pull_requests(database: &Database) {
     let store = &*database.one;
     record_events(store, &[remark_event("t", "1", new_remark(1, RULE), time_at(0))]).await;
     commit_review_now(store, "t").await;
@@ -201,8 +201,8 @@ pub async fn closing_a_batch_of_rules_stores_everything_once(database: &Database
     );
     let keeper = test_repository().rule_scope(&test_tenant("t"));
     assert_eq!(store.list_workflow_changes(&keeper).await.expect("changes").len(), 1);
-    let told = store.list_unsent_messages(10).await.expect("the outbox");
-    assert!(matches!(&told[..], [one] if one.notice.kind() == "memory.changed"), "{told:?}");
+    let result = store.list_unsent_messages(10).await.expect("the outbox");
+    assert!(matches!(&result[..], [one] if one.notice.kind() == "memory.changed"), "{result:?}");
     let report =
         store.find_review_report(&test_tenant("t"), id).await.expect("reading").expect("it was closed");
     assert_eq!((report.remarks.len(), report.changes.len()), (1, 1));
@@ -211,7 +211,7 @@ pub async fn closing_a_batch_of_rules_stores_everything_once(database: &Database
 }
 
 /// A change caused by a remark is not repeated in the next round.
-pub async fn what_a_remark_has_caused_is_told_to_the_next_round(database: &Database) {
+pub async fn the_next_round_gets_earlier_changes_of_a_remark(database: &Database) {
     let store = &*database.one;
     for (event, body) in [("1", RULE), ("2", "Thanks")] {
         record_events(
@@ -240,8 +240,8 @@ pub async fn a_person_promotes_a_quarantined_rule_once(database: &Database) {
     assert!(rule.status == MemoryStatus::Tentative && rule.quarantine.is_some(), "{rule:?}");
     assert_eq!(promote_rule(store, "t", rule.id, "one").await, Ok(CommitResult::Done));
     assert_eq!(promote_rule(&*database.two, "t", rule.id, "one").await, Ok(CommitResult::AlreadyDone));
-    let again = promote_rule(store, "t", rule.id, "two").await;
-    assert!(matches!(again, Err(PromoteError::WrongStatus { .. })), "{again:?}");
+    let repeated = promote_rule(store, "t", rule.id, "two").await;
+    assert!(matches!(repeated, Err(PromoteError::WrongStatus { .. })), "{repeated:?}");
     let rule = list_rules(store, "t").await.remove(0);
     assert!(rule.status == MemoryStatus::Active && rule.quarantine.is_none(), "{rule:?}");
     let nobody = MemoryId(retro_core::id::derive_uuid("nobody", &[]));
@@ -330,8 +330,8 @@ fn remark_event(of: &str, event: &str, remark: Remark, changed_at: Timestamp) ->
     }
 }
 
-async fn record_events(store: &dyn Store, heard: &[ReviewEvent]) -> Vec<ReviewEventResult> {
-    store.record_events(heard, 0).await.expect("recording")
+async fn record_events(store: &dyn Store, received: &[ReviewEvent]) -> Vec<ReviewEventResult> {
+    store.record_events(received, 0).await.expect("recording")
 }
 
 async fn load_reviews(store: &dyn Store, of: &str) -> crate::review::PullRequestReviews {

@@ -16,11 +16,11 @@ use crate::{Claim, CommitResult, Store};
 
 /// Rules were presented to runs, the retrospective over those runs closes, and the writer applies the resulting
 /// mutations to the rule scope: once, even with concurrent writers. A rule that stays unused is archived.
-pub async fn what_runs_made_of_a_rule_is_asked_of_its_keeper_once(database: &Database) {
+pub async fn verdicts_of_runs_on_a_rule_are_applied_to_its_scope_once(database: &Database) {
     let store = &*database.one;
     let rule = a_rule(store, "t").await;
-    let mut story = Scenario::new(store, "t", "w");
-    story.policy.rule_presentations_max = 2;
+    let mut scenario = Scenario::new(store, "t", "w");
+    scenario.policy.rule_presentations_max = 2;
     // Three runs ignored the rule and in one its cue was not met: four presentations without use, none of which
     // speaks against the rule.
     let rounds = [
@@ -28,7 +28,7 @@ pub async fn what_runs_made_of_a_rule_is_asked_of_its_keeper_once(database: &Dat
         (["c", "d"], [MemoryVerdict::Ignored; 2], 50),
     ];
     for (names, verdicts, at) in rounds {
-        let batch = judge_rule(&story, rule.id, names, verdicts, at).await;
+        let batch = judge_rule(&scenario, rule.id, names, verdicts, at).await;
         assert_eq!(list_rules(store, "t").await[0].status, MemoryStatus::Active);
         let (one, two) = join(apply_batch(store, "t", batch), apply_batch(&*database.two, "t", batch)).await;
         let both = [one, two];
@@ -41,18 +41,18 @@ pub async fn what_runs_made_of_a_rule_is_asked_of_its_keeper_once(database: &Dat
     let last = history.last().expect("it was made");
     assert_eq!(last.cause, ChangeCause::Expiry { presentations: 4 });
     assert_eq!(
-        store.list_workflow_changes(&story.key).await.expect("changes"),
+        store.list_workflow_changes(&scenario.key).await.expect("changes"),
         [],
         "nothing is asked of the runs' own workflow"
     );
 }
 
 /// A run that used the rule in between resets the count.
-pub async fn a_rule_that_some_run_used_is_counted_anew(database: &Database) {
+pub async fn a_used_rule_restarts_its_count_of_unused_presentations(database: &Database) {
     let store = &*database.one;
     let rule = a_rule(store, "t").await;
-    let mut story = Scenario::new(store, "t", "w");
-    story.policy.rule_presentations_max = 2;
+    let mut scenario = Scenario::new(store, "t", "w");
+    scenario.policy.rule_presentations_max = 2;
     let rounds = [
         [MemoryVerdict::Ignored, MemoryVerdict::Applied],
         [MemoryVerdict::Ignored, MemoryVerdict::CueNotMet],
@@ -60,7 +60,7 @@ pub async fn a_rule_that_some_run_used_is_counted_anew(database: &Database) {
     for (number, verdicts) in (1i64..).zip(rounds) {
         let names = [format!("{number} one"), format!("{number} two")];
         let names = [names[0].as_str(), names[1].as_str()];
-        let batch = judge_rule(&story, rule.id, names, verdicts, 40 + number).await;
+        let batch = judge_rule(&scenario, rule.id, names, verdicts, 40 + number).await;
         assert_eq!(apply_batch(store, "t", batch).await, CommitResult::Done);
     }
     let rule = list_rules(store, "t").await.remove(0);
@@ -68,39 +68,39 @@ pub async fn a_rule_that_some_run_used_is_counted_anew(database: &Database) {
 }
 
 /// A run of another tenant may name the rule without any effect.
-pub async fn a_rule_is_shown_to_nobody_of_another_tenant(database: &Database) {
+pub async fn a_rule_is_never_presented_to_another_tenant(database: &Database) {
     let store = &*database.one;
     let rule = a_rule(store, "t").await;
     for (of, shown) in [("t", true), ("u", false)] {
-        let story = Scenario::new(store, of, "w");
-        let mut run = story.new_run("a");
+        let scenario = Scenario::new(store, of, "w");
+        let mut run = scenario.new_run("a");
         run.arrival.run.memories.presented = vec![rule.id];
-        story.count_batch(&[run, story.new_run("b")], time_at(40)).await;
-        story.draw_sample().await;
+        scenario.count_batch(&[run, scenario.new_run("b")], time_at(40)).await;
+        scenario.draw_sample().await;
         for _ in 0..2 {
-            let claim = story.claim_next(LONG_S).await;
+            let claim = scenario.claim_next(LONG_S).await;
             let met = shown && claim.run.run_id == run_id("a");
             let wanted = PresentedMemory { memory: rule.id, read: false, repo: Some(test_repository()) };
             assert_eq!(claim.presented, Vec::from_iter(met.then_some(wanted)), "{of}");
             assert_eq!(claim.memories, Vec::from_iter(met.then(|| rule.clone())), "{of}");
-            story.finish_claim(&claim, &empty_result()).await.expect("finishing");
+            scenario.finish_claim(&claim, &empty_result()).await.expect("finishing");
         }
     }
 }
 
 /// Presents a rule to two runs, investigates them with these verdicts on it, and closes. Returns the resulting batch.
 async fn judge_rule(
-    story: &Scenario<'_>,
+    scenario: &Scenario<'_>,
     rule: MemoryId,
     names: [&str; 2],
     verdicts: [MemoryVerdict; 2],
     at: i64,
 ) -> ReviewBatchId {
     for name in names {
-        story.store.record_presented(&story.key, &run_id(name), &[rule]).await.expect("recording");
+        scenario.store.record_presented(&scenario.key, &run_id(name), &[rule]).await.expect("recording");
     }
-    story.count_batch(&names.map(|name| story.new_run(name)), time_at(at)).await;
-    story.draw_sample().await;
+    scenario.count_batch(&names.map(|name| scenario.new_run(name)), time_at(at)).await;
+    scenario.draw_sample().await;
     let verdict = |claim: &Claim| {
         let (first, second) = (verdicts[0], verdicts[1]);
         let verdict = if claim.run.run_id == run_id(names[0]) { first } else { second };
@@ -110,12 +110,12 @@ async fn judge_rule(
         checked: CheckedAnswer { verdicts: vec![verdict(claim)], ..CheckedAnswer::default() },
         presented: claim.presented.clone(),
     };
-    story.investigate_all(&result).await;
-    let id = story.latest_retrospective().await.id;
-    assert_eq!(story.close_at(id, time_at(at)).await, CommitResult::Done);
-    let waiting = story.store.list_overdue_rule_batches(0, 10).await.expect("checking");
-    let keeper = test_repository().rule_scope(&story.key.tenant);
-    assert_eq!(waiting, [(story.key.tenant.clone(), ReviewBatchId::of_rule_uses(&keeper, id))]);
+    scenario.investigate_all(&result).await;
+    let id = scenario.latest_retrospective().await.id;
+    assert_eq!(scenario.close_at(id, time_at(at)).await, CommitResult::Done);
+    let waiting = scenario.store.list_overdue_rule_batches(0, 10).await.expect("checking");
+    let keeper = test_repository().rule_scope(&scenario.key.tenant);
+    assert_eq!(waiting, [(scenario.key.tenant.clone(), ReviewBatchId::of_rule_uses(&keeper, id))]);
     waiting[0].1
 }
 

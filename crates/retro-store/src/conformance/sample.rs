@@ -12,15 +12,15 @@ use crate::{CommitResult, StoreError};
 
 /// Seed, order and size are stored before the first investigation is due, together with its message.
 pub async fn a_sample_is_stored_before_anything_is_investigated(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_runs(&["a", "b"]).await;
-    story.mark_all_sent().await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_runs(&["a", "b"]).await;
+    scenario.mark_all_sent().await;
     assert_eq!(database.one.count_claimable().await.expect("claimable"), 0);
-    assert_eq!(story.draw_sample().await, CommitResult::Done);
-    let id = story.latest_retrospective().await.id;
+    assert_eq!(scenario.draw_sample().await, CommitResult::Done);
+    let id = scenario.latest_retrospective().await.id;
     let detail = database
         .two
-        .find_retrospective(&story.key.tenant, id)
+        .find_retrospective(&scenario.key.tenant, id)
         .await
         .expect("reading")
         .expect("the row exists");
@@ -28,7 +28,7 @@ pub async fn a_sample_is_stored_before_anything_is_investigated(database: &Datab
     assert_eq!(detail.retrospective.state, RetrospectiveState::Investigating);
     assert_eq!(detail.investigations.len(), 1);
     assert_eq!(
-        story.list_notices().await,
+        scenario.list_notices().await,
         [Notice::InvestigationDue { retrospective: id, investigation: 1 }]
     );
     assert_eq!(database.one.count_claimable().await.expect("claimable"), 1);
@@ -36,17 +36,18 @@ pub async fn a_sample_is_stored_before_anything_is_investigated(database: &Datab
 
 /// A repeated message changes nothing, and neither does a second sampler.
 pub async fn a_sample_is_drawn_once_by_however_many_samplers(database: &Database) {
-    let (story, other) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.two, "t", "w"));
-    story.count_runs(&["a", "b"]).await;
-    let both = join(story.draw_sample(), other.draw_sample()).await;
+    let (scenario, other) =
+        (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.two, "t", "w"));
+    scenario.count_runs(&["a", "b"]).await;
+    let both = join(scenario.draw_sample(), other.draw_sample()).await;
     assert!(
         both == (CommitResult::Done, CommitResult::AlreadyDone)
             || both == (CommitResult::AlreadyDone, CommitResult::Done),
         "{both:?}"
     );
-    assert_eq!(story.draw_sample().await, CommitResult::AlreadyDone);
+    assert_eq!(scenario.draw_sample().await, CommitResult::AlreadyDone);
     assert_eq!(database.one.count_claimable().await.expect("claimable"), 1);
-    let nobody = RetrospectiveId::of_epoch(&story.key, 99);
+    let nobody = RetrospectiveId::of_epoch(&scenario.key, 99);
     assert_eq!(
         database.one.draw_sample(&test_tenant("t"), nobody, &decide_sample).await.expect("sampling"),
         CommitResult::NotFound
@@ -55,33 +56,33 @@ pub async fn a_sample_is_drawn_once_by_however_many_samplers(database: &Database
 
 /// A decision that names a missing run is refused completely.
 pub async fn a_window_with_a_missing_run_is_damage_and_nothing_is_stored(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_runs(&["a", "b"]).await;
-    story.mark_all_sent().await;
-    let id = story.latest_retrospective().await.id;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_runs(&["a", "b"]).await;
+    scenario.mark_all_sent().await;
+    let id = scenario.latest_retrospective().await.id;
     let wrong = |one: &_, window: Vec<u64>| {
         let mut sampling = decide_sample(one, window);
         sampling.first = NextStage::Investigate { number: 1, at: 7, replacement: false };
         sampling
     };
     let error =
-        database.one.draw_sample(&story.key.tenant, id, &wrong).await.expect_err("there is no place 7");
+        database.one.draw_sample(&scenario.key.tenant, id, &wrong).await.expect_err("there is no place 7");
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
-    assert_eq!(story.latest_retrospective().await.state, RetrospectiveState::Due);
-    assert_eq!(story.list_notices().await, []);
-    assert_eq!(story.draw_sample().await, CommitResult::Done, "nothing blocks it");
+    assert_eq!(scenario.latest_retrospective().await.state, RetrospectiveState::Due);
+    assert_eq!(scenario.list_notices().await, []);
+    assert_eq!(scenario.draw_sample().await, CommitResult::Done, "nothing blocks it");
 }
 
 /// The polling sweep finds retrospectives whose wake-up message was lost.
 pub async fn a_retrospective_is_overdue_only_while_it_waits_for_its_sample(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_runs(&["a", "b"]).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_runs(&["a", "b"]).await;
     let overdue = |age_s| database.two.list_overdue_samples(age_s, 10);
-    let id = story.latest_retrospective().await.id;
-    assert_eq!(overdue(0).await.expect("overdue"), [(story.key.tenant.clone(), id)]);
+    let id = scenario.latest_retrospective().await.id;
+    assert_eq!(overdue(0).await.expect("overdue"), [(scenario.key.tenant.clone(), id)]);
     assert_eq!(overdue(3600).await.expect("overdue"), [], "it has only just opened");
     assert_eq!(overdue(u64::MAX).await.expect("overdue"), []);
     assert_eq!(database.two.list_overdue_samples(0, 0).await.expect("overdue"), [], "at most so many");
-    story.draw_sample().await;
+    scenario.draw_sample().await;
     assert_eq!(overdue(0).await.expect("overdue"), []);
 }

@@ -28,7 +28,7 @@ pub fn sample_sql(version: i64) -> Option<String> {
 pub async fn read_everything(store: &dyn Store) {
     let tenants = store.list_tenants().await.expect("tenants");
     assert_eq!(tenants.len(), 2, "{tenants:?}");
-    let (mut reports, mut letters, mut proposals) = (0, 0, 0);
+    let (mut reports, mut dead_letters, mut proposals) = (0, 0, 0);
     let (mut attempts, mut versions) = (0, 0);
     let (mut replays, mut batches, mut links) = (0, 0, 0);
     let mut reviews = 0;
@@ -49,16 +49,16 @@ pub async fn read_everything(store: &dyn Store) {
             reports += usize::from(store.find_report(tenant, id).await.expect("reading").is_some());
         }
         let filter = DeadLetterFilter { limit: ALL, ..Default::default() };
-        for letter in store.list_dead_letters(tenant, &filter).await.expect("dead letters") {
-            letters += 1;
-            attempts += store.list_attempts(tenant, letter.id).await.expect("attempts").len();
-            for row in store.list_versions(tenant, letter.id).await.expect("versions") {
+        for dead_letter in store.list_dead_letters(tenant, &filter).await.expect("dead letters") {
+            dead_letters += 1;
+            attempts += store.list_attempts(tenant, dead_letter.id).await.expect("attempts").len();
+            for row in store.list_versions(tenant, dead_letter.id).await.expect("versions") {
                 versions += 1;
-                let whole = store.find_version(tenant, letter.id, row.version).await.expect("reading");
+                let whole = store.find_version(tenant, dead_letter.id, row.version).await.expect("reading");
                 let whole = whole.expect("it was listed");
                 assert_eq!(retro_core::canonical::sha256_hex(&whole.content.payload), row.payload_sha256);
             }
-            replays += store.list_replays(tenant, letter.id).await.expect("replays").len();
+            replays += store.list_replays(tenant, dead_letter.id).await.expect("replays").len();
         }
         for row in store.list_replay_batches(tenant, ALL).await.expect("batches") {
             let (_, of) =
@@ -80,7 +80,7 @@ pub async fn read_everything(store: &dyn Store) {
         let all = ProposalFilter { limit: ALL, ..Default::default() };
         proposals += store.list_proposals(tenant, &all).await.expect("proposals").len();
     }
-    assert_eq!((reports, letters, proposals), (4, 2, 1));
+    assert_eq!((reports, dead_letters, proposals), (4, 2, 1));
     assert_eq!(links, 2, "one by its event and one by a trailer");
     assert_eq!((attempts, versions), (1, 1));
     let losses = store.list_losses().await.expect("losses");

@@ -9,6 +9,7 @@ use retro_core::replay::ReplayPace;
 use retro_core::retrospective::PresentedMemory;
 
 use super::Database;
+use super::cancel::{cancel_retrospective, fail_retrospective, new_act, reopen_failed};
 use super::close::closing_facts;
 use super::delivery::new_dead_letter;
 use super::recall::parse_ref;
@@ -17,7 +18,6 @@ use super::scenario::{
     LONG_S, Scenario, decide_sample, empty_result, failed_result, new_run, result_about, result_with_finding,
     run_id, test_step, test_tenant,
 };
-use super::steer::{cancel_retrospective, fail_retrospective, new_act, reopen_failed};
 use crate::{
     CancelBatchResult, CancelResult, Claim, CommitResult, DeadLetterFilter, DiscardResult, IncomingBody,
     MemoryFilter, NewDeadLetter, ProposalFilter, ReopenResult, RequestReplayResult, RunFilter, StoredBody,
@@ -63,16 +63,16 @@ pub async fn sampling_keeps_tenants_apart(database: &Database) {
 pub async fn investigating_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let memory = mine.learn_lesson("Retry at once").await;
-    for story in [&mine, &theirs] {
-        let mut runs = [story.new_run("a"), story.new_run("b")];
+    for scenario in [&mine, &theirs] {
+        let mut runs = [scenario.new_run("a"), scenario.new_run("b")];
         for run in &mut runs {
             // The events of both tenants name a memory of the first, and the gateway records it.
             run.arrival.run.memories.presented = vec![memory.id];
             let id = &run.arrival.run.run_id;
-            database.one.record_presented(&story.key, id, &[memory.id]).await.expect("recording");
+            database.one.record_presented(&scenario.key, id, &[memory.id]).await.expect("recording");
         }
-        story.count_batch(&runs, super::scenario::time_at(0)).await;
-        story.draw_sample().await;
+        scenario.count_batch(&runs, super::scenario::time_at(0)).await;
+        scenario.draw_sample().await;
     }
     for _ in 0..4 {
         let claim = mine.claim_next(LONG_S).await;
@@ -166,35 +166,35 @@ pub async fn closing_keeps_tenants_apart(database: &Database) {
 }
 
 /// Runs, epochs, memories, tombstones and changes with equal names are not loaded from the other tenant.
-pub async fn what_a_writer_is_told_keeps_tenants_apart(database: &Database) {
+pub async fn closing_facts_keep_tenants_apart(database: &Database) {
     let (mine, mut theirs) = two_tenants(database);
     theirs.policy.failure_pause_s = 0;
     let memory = mine.learn_lesson("lesson").await.id;
-    let gone = mine.learn_lesson("Retry at once").await.id;
-    super::write::delete_memory(&mine, gone, "gone").await.expect("the memory is living");
+    let deleted = mine.learn_lesson("Retry at once").await.id;
+    super::write::delete_memory(&mine, deleted, "gone").await.expect("the memory is living");
     let first = theirs.settle_window(["lesson 1", "lesson 2"], &|_| failed_result()).await;
     theirs.close_retrospective(first).await;
     theirs.draw_sample().await;
-    let presented = [memory, gone].map(|memory| PresentedMemory::from_own_workflow(memory, true)).to_vec();
+    let presented = [memory, deleted].map(|memory| PresentedMemory::from_own_workflow(memory, true)).to_vec();
     theirs.investigate_all(&|_| result_about("another lesson", None, presented.clone())).await;
     let second = theirs.latest_retrospective().await;
     assert_eq!(second.epoch, 2);
-    let told = closing_facts(&theirs, second.id).await;
-    assert_eq!(told.writer.previous_epoch, None, "their only one before it failed");
+    let results = closing_facts(&theirs, second.id).await;
+    assert_eq!(results.writer.previous_epoch, None, "their only one before it failed");
     assert_eq!(
-        (told.writer.memories.len(), told.writer.tombstones.len(), told.writer.applied.len()),
+        (results.writer.memories.len(), results.writer.tombstones.len(), results.writer.applied.len()),
         (0, 0, 0)
     );
-    assert_eq!((told.window.len(), told.investigations.len()), (2, 2));
-    assert_eq!((told.history.spending.len(), told.history.investigated_runs.len()), (2, 0));
+    assert_eq!((results.window.len(), results.investigations.len()), (2, 2));
+    assert_eq!((results.history.spending.len(), results.history.investigated_runs.len()), (2, 0));
     // The positive control: for the owner the same queries return results.
     mine.count_runs(&["a", "b"]).await;
     mine.draw_sample().await;
     mine.investigate_all(&|_| result_about("another lesson", None, presented.clone())).await;
-    let told = closing_facts(&mine, mine.latest_retrospective().await.id).await;
-    assert_eq!(told.writer.previous_epoch, Some(2));
-    assert_eq!((told.writer.memories.len(), told.writer.tombstones.len()), (2, 1));
-    assert_eq!((told.history.spending.len(), told.history.investigated_runs.len()), (6, 4));
+    let results = closing_facts(&mine, mine.latest_retrospective().await.id).await;
+    assert_eq!(results.writer.previous_epoch, Some(2));
+    assert_eq!((results.writer.memories.len(), results.writer.tombstones.len()), (2, 1));
+    assert_eq!((results.history.spending.len(), results.history.investigated_runs.len()), (6, 4));
 }
 
 /// Deleting another tenant's memory fails as for a missing one.
@@ -215,20 +215,20 @@ pub async fn recalling_keeps_tenants_apart(database: &Database) {
     let run = run_id("a");
     database.one.record_presented(&theirs.key, &run, &[own.id, foreign.id]).await.expect("recording");
     database.one.record_read(&theirs.key, &run, own.id).await.expect("the call does nothing");
-    for (story, memory, presentations) in [(&mine, &own, 0), (&theirs, &foreign, 1)] {
-        let found = database.one.load_candidates(&story.key, &test_step(), 0).await.expect("recalling");
+    for (scenario, memory, presentations) in [(&mine, &own, 0), (&theirs, &foreign, 1)] {
+        let found = database.one.load_candidates(&scenario.key, &test_step(), 0).await.expect("recalling");
         let found: Vec<_> = found.into_iter().map(|one| (one.memory.id, one.presentations)).collect();
         assert_eq!(found, [(memory.id, presentations)]);
     }
-    for (story, memory, met) in [(&mine, &own, false), (&theirs, &foreign, true)] {
-        story.count_runs(&["a", "b"]).await;
-        story.draw_sample().await;
+    for (scenario, memory, met) in [(&mine, &own, false), (&theirs, &foreign, true)] {
+        scenario.count_runs(&["a", "b"]).await;
+        scenario.draw_sample().await;
         let shown = PresentedMemory::from_own_workflow(memory.id, false);
         let of_run =
             |claim: &Claim| if claim.run.run_id == run && met { vec![shown.clone()] } else { Vec::new() };
-        story
+        scenario
             .investigate_all(&|claim| {
-                assert_eq!(claim.presented, of_run(claim), "{}", story.key);
+                assert_eq!(claim.presented, of_run(claim), "{}", scenario.key);
                 empty_result()
             })
             .await;
@@ -239,7 +239,7 @@ pub async fn recalling_keeps_tenants_apart(database: &Database) {
 }
 
 /// A reference never resolves to another tenant's memory and is never made ambiguous by one.
-pub async fn naming_keeps_tenants_apart(database: &Database) {
+pub async fn resolving_references_keeps_tenants_apart(database: &Database) {
     // The first memories of these workflows, one per tenant, have ids with the same first digits.
     let mine = Scenario::new(&*database.one, "mine", "w112848");
     let theirs = Scenario::new(&*database.two, "theirs", "w2495");
@@ -263,7 +263,7 @@ pub async fn naming_keeps_tenants_apart(database: &Database) {
 }
 
 /// Covers every query of the operator's port.
-pub async fn every_question_keeps_tenants_apart(database: &Database) {
+pub async fn every_query_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let memory = mine.learn_lesson("Retry at once").await.id;
     super::write::delete_memory(&mine, memory, "gone").await.expect("the memory is living");
@@ -304,27 +304,28 @@ pub async fn dead_letters_keep_tenants_apart(database: &Database) {
     let mine = NewDeadLetter { tenant: Some(test_tenant("mine")), ..new_dead_letter(1) };
     let theirs = NewDeadLetter { tenant: Some(test_tenant("theirs")), ..new_dead_letter(2) };
     let nobodys = NewDeadLetter { tenant: None, ..new_dead_letter(3) };
-    for letter in [&mine, &theirs, &nobodys] {
-        database.one.store_dead_letter(letter).await.expect("storing");
+    for dead_letter in [&mine, &theirs, &nobodys] {
+        database.one.store_dead_letter(dead_letter).await.expect("storing");
     }
     let filter = DeadLetterFilter { limit: 9, ..Default::default() };
     for (name, own) in [("mine", &mine), ("theirs", &theirs), ("default", &nobodys)] {
         let all = database.two.list_dead_letters(&test_tenant(name), &filter).await.expect("listing");
         assert_eq!(all.iter().map(|one| &one.message).collect::<Vec<_>>(), [own], "{name}");
-        for letter in [&mine, &theirs, &nobodys] {
-            let one = database.two.find_dead_letter(&test_tenant(name), letter.id()).await.expect("reading");
-            assert_eq!(one.is_some(), letter == own, "{name}");
+        for dead_letter in [&mine, &theirs, &nobodys] {
+            let one =
+                database.two.find_dead_letter(&test_tenant(name), dead_letter.id()).await.expect("reading");
+            assert_eq!(one.is_some(), dead_letter == own, "{name}");
         }
     }
 }
 
 /// Another tenant's retrospective and dead letter are treated as missing and do not change.
-pub async fn steering_keeps_tenants_apart(database: &Database) {
+pub async fn cancelling_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
-    let letter = fail_retrospective(&mine, ["a", "b"]).await;
-    assert_eq!(reopen_failed(&theirs, letter, "eve").await, ReopenResult::NotFound);
-    assert!(matches!(reopen_failed(&mine, letter, "ann").await, ReopenResult::Opened(_)));
-    assert_eq!(database.two.list_audit_rows(&theirs.key.tenant, letter.0).await.expect("reading"), []);
+    let dead_letter = fail_retrospective(&mine, ["a", "b"]).await;
+    assert_eq!(reopen_failed(&theirs, dead_letter, "eve").await, ReopenResult::NotFound);
+    assert!(matches!(reopen_failed(&mine, dead_letter, "ann").await, ReopenResult::Opened(_)));
+    assert_eq!(database.two.list_audit_rows(&theirs.key.tenant, dead_letter.0).await.expect("reading"), []);
     let open = mine.latest_retrospective().await;
     assert_eq!(cancel_retrospective(&theirs, &open, "eve").await, CancelResult::NotFound);
     assert_eq!(mine.latest_retrospective().await, open);
@@ -341,8 +342,8 @@ pub async fn replaying_keeps_tenants_apart(database: &Database) {
         database.two.replay_dead_letter(&theirs, id, None, &eve).await.expect("requesting"),
         RequestReplayResult::NotFound
     );
-    let aside = database.two.discard_dead_letters(&theirs, &[id], &eve).await.expect("requesting");
-    assert_eq!(aside, [DiscardResult::NotFound]);
+    let discarded = database.two.discard_dead_letters(&theirs, &[id], &eve).await.expect("requesting");
+    assert_eq!(discarded, [DiscardResult::NotFound]);
     assert_eq!(database.two.find_replay_content(&theirs, id, None).await.expect("requesting"), None);
     let batch = start_batch(database, &[id], ReplayPace::default()).await;
     assert_eq!(database.two.find_replay_batch(&theirs, batch, 9).await.expect("requesting"), None);

@@ -15,23 +15,23 @@ fn context_of(span: u64) -> TraceContext {
     TraceContext { trace_id: 7, span_id: span, flags: 1, state: Some("vendor=a".to_owned()) }
 }
 
-fn traced_run(story: &Scenario<'_>, name: &str, span: u64) -> IncomingRun {
-    IncomingRun { trace: Some(context_of(span)), position: span, ..story.new_run(name) }
+fn traced_run(scenario: &Scenario<'_>, name: &str, span: u64) -> IncomingRun {
+    IncomingRun { trace: Some(context_of(span)), position: span, ..scenario.new_run(name) }
 }
 
-async fn first_unsent(story: &Scenario<'_>) -> Message {
-    let unsent = story.store.list_unsent_messages(10).await.expect("reading the outbox");
+async fn first_unsent(scenario: &Scenario<'_>) -> Message {
+    let unsent = scenario.store.list_unsent_messages(10).await.expect("reading the outbox");
     unsent.into_iter().next().expect("a message waits")
 }
 
 /// The trace is that of the last run in the stream, not of the one counted last.
 pub async fn a_retrospective_continues_the_run_that_filled_its_window(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_batch(&[traced_run(&story, "b", 2), traced_run(&story, "a", 1)], time_at(0)).await;
-    let (owner, id) = (&story.key.tenant, story.latest_retrospective().await.id);
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_batch(&[traced_run(&scenario, "b", 2), traced_run(&scenario, "a", 1)], time_at(0)).await;
+    let (owner, id) = (&scenario.key.tenant, scenario.latest_retrospective().await.id);
     let trace = |of| database.two.find_retrospective_trace(of, id);
     assert_eq!(trace(owner).await.expect("reading"), Some(context_of(2)));
-    assert_eq!(first_unsent(&story).await.trace, Some(context_of(2)), "its message continues it, too");
+    assert_eq!(first_unsent(&scenario).await.trace, Some(context_of(2)), "its message continues it, too");
     let window = |of, limit| database.two.list_window_traces(of, id, limit);
     assert_eq!(window(owner, 10).await.expect("reading"), [context_of(1)], "the others of the window");
     assert_eq!(window(owner, 0).await.expect("reading"), [], "at most so many");
@@ -43,41 +43,44 @@ pub async fn a_retrospective_continues_the_run_that_filled_its_window(database: 
 /// A repetition is linked and does not continue the trace: reopening over the same runs is no part of the work that
 /// filled the window.
 pub async fn a_window_that_is_opened_again_does_not_continue_the_run_that_filled_it(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_batch(&[traced_run(&story, "a", 1), traced_run(&story, "b", 2)], time_at(0)).await;
-    let first = story.latest_retrospective().await.id;
-    story.draw_sample().await;
-    story.investigate_all(&|_| failed_result()).await;
-    story.close_retrospective(first).await;
-    story.mark_all_sent().await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_batch(&[traced_run(&scenario, "a", 1), traced_run(&scenario, "b", 2)], time_at(0)).await;
+    let first = scenario.latest_retrospective().await.id;
+    scenario.draw_sample().await;
+    scenario.investigate_all(&|_| failed_result()).await;
+    scenario.close_retrospective(first).await;
+    scenario.mark_all_sent().await;
     let filter = DeadLetterFilter { code: Some(Code::RetrospectiveFailed), ..Default::default() };
-    let letters = story.store.list_dead_letters(&story.key.tenant, &filter).await.expect("listing");
-    let ReopenResult::Opened(opened) = super::steer::reopen_failed(&story, letters[0].id, "ann").await else {
+    let dead_letters =
+        scenario.store.list_dead_letters(&scenario.key.tenant, &filter).await.expect("listing");
+    let ReopenResult::Opened(opened) =
+        super::cancel::reopen_failed(&scenario, dead_letters[0].id, "ann").await
+    else {
         panic!("nothing blocks it")
     };
-    let owner = &story.key.tenant;
+    let owner = &scenario.key.tenant;
     let trace = |id| database.two.find_retrospective_trace(owner, id);
     assert_eq!(trace(first).await.expect("reading"), Some(context_of(2)));
     assert_eq!(trace(opened.id).await.expect("reading"), None);
-    assert_eq!(first_unsent(&story).await.trace, None, "and neither does its message");
+    assert_eq!(first_unsent(&scenario).await.trace, None, "and neither does its message");
     let window = database.two.list_window_traces(owner, opened.id, 10).await.expect("reading");
     assert_eq!(window, [context_of(2), context_of(1)], "all of the window are there to be linked");
 }
 
 /// The run's context is returned next to the one that made the investigation due, which is untraced here.
-pub async fn an_investigation_knows_the_run_that_it_looks_into(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_batch(&[traced_run(&story, "a", 1), traced_run(&story, "b", 2)], time_at(0)).await;
-    story.draw_sample().await;
-    let claim = story.claim_next(LONG_S).await;
-    let (owner, id) = (&story.key.tenant, claim.retrospective.id);
+pub async fn an_investigation_knows_the_context_of_its_run(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_batch(&[traced_run(&scenario, "a", 1), traced_run(&scenario, "b", 2)], time_at(0)).await;
+    scenario.draw_sample().await;
+    let claim = scenario.claim_next(LONG_S).await;
+    let (owner, id) = (&scenario.key.tenant, claim.retrospective.id);
     let run = if claim.run.run_id.as_str() == "a" { context_of(1) } else { context_of(2) };
     let found = database.two.load_investigation_traces(owner, id, claim.number).await.expect("reading");
     assert_eq!(found, InvestigationTraces { due: None, run: Some(run) });
     for (tenant, id, number) in [
         (&test_tenant("other"), id, claim.number),
         (owner, id, 99),
-        (owner, RetrospectiveId::of_epoch(&story.key, 99), 1),
+        (owner, RetrospectiveId::of_epoch(&scenario.key, 99), 1),
     ] {
         let found = database.two.load_investigation_traces(tenant, id, number).await.expect("reading");
         assert_eq!(found, InvestigationTraces::default());
@@ -85,11 +88,11 @@ pub async fn an_investigation_knows_the_run_that_it_looks_into(database: &Databa
 }
 
 /// Rows from a time or a process without tracing.
-pub async fn what_nobody_traced_goes_its_way_all_the_same(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_runs(&["a", "b"]).await;
-    let (owner, id) = (&story.key.tenant, story.latest_retrospective().await.id);
+pub async fn untraced_work_proceeds_as_usual(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_runs(&["a", "b"]).await;
+    let (owner, id) = (&scenario.key.tenant, scenario.latest_retrospective().await.id);
     assert_eq!(database.two.find_retrospective_trace(owner, id).await.expect("reading"), None);
     assert_eq!(database.two.list_window_traces(owner, id, 10).await.expect("reading"), []);
-    assert_eq!(first_unsent(&story).await.trace, None);
+    assert_eq!(first_unsent(&scenario).await.trace, None);
 }

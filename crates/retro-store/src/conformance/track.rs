@@ -65,8 +65,8 @@ async fn record_event(store: &dyn Store, heard: &PullRequestEvent) -> TrackResul
     store.record_pull_request_event(heard).await.expect("tracking")
 }
 
-async fn track_all(story: &Scenario<'_>) -> usize {
-    story.store.track_runs(&story.key, 100).await.expect("tracking")
+async fn track_all(scenario: &Scenario<'_>) -> usize {
+    scenario.store.track_runs(&scenario.key, 100).await.expect("tracking")
 }
 
 /// Lists each run with the number of a pull request it belongs to.
@@ -87,16 +87,19 @@ fn with_facts(mut run: IncomingRun, change: impl FnOnce(&mut retro_core::run::Ru
 }
 
 /// Counts two runs in which this memory was applied; the event of the first names the pull request.
-async fn apply_memory(story: &Scenario<'_>, memory: &Memory, names: [&str; 2]) {
-    let belongs = with_facts(story.new_run(names[0]), |facts| facts.pull_request = Some(7));
-    story.count_batch(&[belongs, story.new_run(names[1])], time_at(0)).await;
-    assert_eq!(story.draw_sample().await, CommitResult::Done);
-    story
+async fn apply_memory(scenario: &Scenario<'_>, memory: &Memory, names: [&str; 2]) {
+    let belongs = with_facts(scenario.new_run(names[0]), |facts| facts.pull_request = Some(7));
+    scenario.count_batch(&[belongs, scenario.new_run(names[1])], time_at(0)).await;
+    assert_eq!(scenario.draw_sample().await, CommitResult::Done);
+    scenario
         .investigate_all(&|claim| {
             if claim.run.run_id.as_str() == names[0] { applied_result(memory.id) } else { empty_result() }
         })
         .await;
-    assert_eq!(story.close_retrospective(story.latest_retrospective().await.id).await, CommitResult::Done);
+    assert_eq!(
+        scenario.close_retrospective(scenario.latest_retrospective().await.id).await,
+        CommitResult::Done
+    );
 }
 
 /// Creates a result in which the memory was applied.
@@ -115,35 +118,35 @@ fn applied_result(memory: MemoryId) -> InvestigationResult {
     }
 }
 
-async fn give_credit(story: &Scenario<'_>) -> Result<CommitResult, FoldError> {
-    let decide = |facts: &CreditFacts| credit_outcome(facts, &story.policy, time_at(900));
-    story.store.credit_memories(&story.key, &pull_request(), 100, &decide).await.expect("crediting")
+async fn give_credit(scenario: &Scenario<'_>) -> Result<CommitResult, FoldError> {
+    let decide = |facts: &CreditFacts| credit_outcome(facts, &scenario.policy, time_at(900));
+    scenario.store.credit_memories(&scenario.key, &pull_request(), 100, &decide).await.expect("crediting")
 }
 
 /// Credits at most one application.
-async fn give_one(story: &Scenario<'_>) -> Result<CommitResult, FoldError> {
+async fn give_one(scenario: &Scenario<'_>) -> Result<CommitResult, FoldError> {
     let decide = |facts: &CreditFacts| {
         assert!(facts.applications.len() <= 1, "{:?}", facts.applications);
-        credit_outcome(facts, &story.policy, time_at(900))
+        credit_outcome(facts, &scenario.policy, time_at(900))
     };
-    story.store.credit_memories(&story.key, &pull_request(), 1, &decide).await.expect("crediting")
+    scenario.store.credit_memories(&scenario.key, &pull_request(), 1, &decide).await.expect("crediting")
 }
 
-async fn count_due_credits(story: &Scenario<'_>) -> usize {
-    let notices = story.list_notices().await;
+async fn count_due_credits(scenario: &Scenario<'_>) -> usize {
+    let notices = scenario.list_notices().await;
     notices.iter().filter(|notice| matches!(notice, Notice::OutcomesDue { .. })).count()
 }
 
 /// Returns the pull request ends credited to a memory, and its weight.
-async fn load_credit(story: &Scenario<'_>, memory: &Memory) -> (Vec<PullRequestEnd>, u16) {
-    let history = story.store.list_memory_changes(&story.key.tenant, memory.id).await.expect("history");
+async fn load_credit(scenario: &Scenario<'_>, memory: &Memory) -> (Vec<PullRequestEnd>, u16) {
+    let history = scenario.store.list_memory_changes(&scenario.key.tenant, memory.id).await.expect("history");
     let end = |change: &retro_core::memory::Change| match (&change.cause, &change.effect) {
         (ChangeCause::Outcome { end, .. }, ChangeEffect::Reweighted { .. }) => Some(*end),
         _ => None,
     };
-    let stored = story
+    let stored = scenario
         .store
-        .find_memory(&story.key.tenant, memory.id)
+        .find_memory(&scenario.key.tenant, memory.id)
         .await
         .expect("reading")
         .expect("the row exists");
@@ -151,11 +154,11 @@ async fn load_credit(story: &Scenario<'_>, memory: &Memory) -> (Vec<PullRequestE
 }
 
 /// An event is applied once. The same id with other content is a conflict.
-pub async fn what_is_heard_of_a_pull_request_grows_and_an_event_adds_once(database: &Database) {
+pub async fn facts_of_a_pull_request_grow_and_an_event_applies_once(database: &Database) {
     let of = test_tenant("t");
-    let story = Scenario::new(&*database.one, "t", "w");
-    story
-        .count_batch(&[with_facts(story.new_run("a"), |facts| facts.pull_request = Some(7))], time_at(0))
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario
+        .count_batch(&[with_facts(scenario.new_run("a"), |facts| facts.pull_request = Some(7))], time_at(0))
         .await;
     let review = ReviewFacts { verdict: Some(ReviewVerdict::ChangesRequested), dismissed: false };
     let reviewed = PullRequestFacts { reviews: [(1, review)].into(), ..Default::default() };
@@ -180,7 +183,7 @@ pub async fn what_is_heard_of_a_pull_request_grows_and_an_event_adds_once(databa
         ..pull_request_event(&of, "2", closed_facts())
     };
     assert!(matches!(record_event(&*database.one, &other).await, TrackResult::Conflict(_)));
-    assert_eq!(track_all(&story).await, 1);
+    assert_eq!(track_all(&scenario).await, 1);
     let (_, _, _, facts) = database.two.list_run_links(&of, None, None, 1).await.expect("links").remove(0);
     assert_eq!((facts.state(), facts.review_rounds()), (PullRequestState::Merged, 1));
     assert_eq!(facts.time_to_merge_s(), Some(600));
@@ -189,24 +192,24 @@ pub async fn what_is_heard_of_a_pull_request_grows_and_an_event_adds_once(databa
 /// Events and runs may arrive in either order; each run is linked once.
 pub async fn a_run_belongs_by_its_event_by_its_commit_or_by_a_trailer(database: &Database) {
     let of = test_tenant("t");
-    let story = Scenario::new(&*database.one, "t", "w");
+    let scenario = Scenario::new(&*database.one, "t", "w");
     assert_eq!(
         database.one.list_untracked_workflows(9).await.expect("reading"),
         [],
         "no event from GitHub was recorded"
     );
     let runs = [
-        with_facts(story.new_run("by event"), |facts| facts.pull_request = Some(7)),
-        with_facts(story.new_run("by commit"), |facts| facts.commit = Some(HEAD.to_uppercase())),
-        story.new_run("by trailer"),
-        with_facts(story.new_run("elsewhere"), |facts| {
+        with_facts(scenario.new_run("by event"), |facts| facts.pull_request = Some(7)),
+        with_facts(scenario.new_run("by commit"), |facts| facts.commit = Some(HEAD.to_uppercase())),
+        scenario.new_run("by trailer"),
+        with_facts(scenario.new_run("elsewhere"), |facts| {
             (facts.repo, facts.commit) = (Some("owner/other".to_owned()), Some(HEAD.to_owned()));
         }),
-        with_facts(story.new_run("of another"), |facts| {
+        with_facts(scenario.new_run("of another"), |facts| {
             (facts.pull_request, facts.commit) = (Some(8), Some(HEAD.to_owned()));
         }),
     ];
-    story.count_batch(&runs, time_at(0)).await;
+    scenario.count_batch(&runs, time_at(0)).await;
     let expected = [
         "w/by commit owner/größe#7",
         "w/by event owner/größe#7",
@@ -217,10 +220,10 @@ pub async fn a_run_belongs_by_its_event_by_its_commit_or_by_a_trailer(database: 
     record_event(&*database.one, &push_event(&of, "elsewhere", "w/elsewhere")).await;
     assert_eq!(
         database.two.list_untracked_workflows(9).await.expect("reading"),
-        std::slice::from_ref(&story.key)
+        std::slice::from_ref(&scenario.key)
     );
-    assert_eq!(database.one.track_runs(&story.key, 2).await.expect("tracking"), 2);
-    assert_eq!(track_all(&story.with_store(&*database.two)).await, 3);
+    assert_eq!(database.one.track_runs(&scenario.key, 2).await.expect("tracking"), 2);
+    assert_eq!(track_all(&scenario.with_store(&*database.two)).await, 3);
     assert_eq!(database.two.list_untracked_workflows(9).await.expect("reading"), []);
     record_event(&*database.one, &pull_request_event(&of, "opened", opened_facts())).await;
     assert_eq!(list_links(&*database.two, &of).await, expected);
@@ -258,10 +261,10 @@ pub async fn a_trailer_that_fits_several_runs_names_none_until_it_names_the_work
 pub async fn credit_comes_once_whatever_is_known_last(database: &Database) {
     for (nth, order) in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [2, 0, 1], [2, 1, 0]].into_iter().enumerate() {
         let name = format!("t{nth}");
-        let story = Scenario::new(&*database.one, &name, "w");
-        let other = story.with_store(&*database.two);
-        let memory = story.learn_lesson("a lesson").await;
-        story.mark_all_sent().await;
+        let scenario = Scenario::new(&*database.one, &name, "w");
+        let other = scenario.with_store(&*database.two);
+        let memory = scenario.learn_lesson("a lesson").await;
+        scenario.mark_all_sent().await;
         for part in order {
             match part {
                 0 => drop(
@@ -271,14 +274,14 @@ pub async fn credit_comes_once_whatever_is_known_last(database: &Database) {
                     )
                     .await,
                 ),
-                1 => apply_memory(&story, &memory, ["a", "b"]).await,
+                1 => apply_memory(&scenario, &memory, ["a", "b"]).await,
                 // Before the first event from GitHub no run is tracked.
                 _ => drop(track_all(&other).await),
             }
         }
         track_all(&other).await;
-        assert_eq!(count_due_credits(&story).await, 1, "{order:?}");
-        let (one, two) = join(give_credit(&story), give_credit(&other)).await;
+        assert_eq!(count_due_credits(&scenario).await, 1, "{order:?}");
+        let (one, two) = join(give_credit(&scenario), give_credit(&other)).await;
         assert!(
             [
                 (Ok(CommitResult::Done), Ok(CommitResult::AlreadyDone)),
@@ -288,65 +291,68 @@ pub async fn credit_comes_once_whatever_is_known_last(database: &Database) {
         );
         assert_eq!(load_credit(&other, &memory).await, (vec![PullRequestEnd::Merged], 350), "{order:?}");
         // A repeated event changes nothing.
-        let again = PullRequestEvent {
+        let repeated = PullRequestEvent {
             commits: vec!["another head".to_owned()],
             ..pull_request_event(&test_tenant(&name), "later", merged_facts())
         };
-        record_event(&*database.two, &again).await;
-        assert_eq!(give_credit(&story).await, Ok(CommitResult::Done));
+        record_event(&*database.two, &repeated).await;
+        assert_eq!(give_credit(&scenario).await, Ok(CommitResult::Done));
         assert_eq!(load_credit(&other, &memory).await, (vec![PullRequestEnd::Merged], 350), "{order:?}");
-        assert_eq!(give_credit(&story).await, Ok(CommitResult::AlreadyDone));
+        assert_eq!(give_credit(&scenario).await, Ok(CommitResult::AlreadyDone));
     }
 }
 
 /// A pull request that was closed, reopened and merged has both ends, each once.
 pub async fn a_close_without_a_merge_costs_and_a_merge_after_it_credits(database: &Database) {
     let of = test_tenant("t");
-    let story = Scenario::new(&*database.one, "t", "w");
-    let memory = story.learn_lesson("a lesson").await;
-    apply_memory(&story, &memory, ["a", "b"]).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let memory = scenario.learn_lesson("a lesson").await;
+    apply_memory(&scenario, &memory, ["a", "b"]).await;
     record_event(&*database.one, &pull_request_event(&of, "closed", closed_facts())).await;
-    assert_eq!(count_due_credits(&story).await, 0, "no run is tracked yet");
-    track_all(&story).await;
+    assert_eq!(count_due_credits(&scenario).await, 0, "no run is tracked yet");
+    track_all(&scenario).await;
     let overdue = database.two.list_overdue_credits(0, 9).await.expect("reading");
-    assert_eq!(overdue, [(story.key.clone(), pull_request())]);
+    assert_eq!(overdue, [(scenario.key.clone(), pull_request())]);
     assert_eq!(database.two.list_overdue_credits(3600, 9).await.expect("reading"), []);
-    assert_eq!(give_credit(&story).await, Ok(CommitResult::Done));
-    assert_eq!(load_credit(&story, &memory).await, (vec![PullRequestEnd::ClosedUnmerged], 225));
+    assert_eq!(give_credit(&scenario).await, Ok(CommitResult::Done));
+    assert_eq!(load_credit(&scenario, &memory).await, (vec![PullRequestEnd::ClosedUnmerged], 225));
     record_event(&*database.one, &pull_request_event(&of, "merged", merged_facts())).await;
-    assert_eq!(give_credit(&story).await, Ok(CommitResult::Done));
+    assert_eq!(give_credit(&scenario).await, Ok(CommitResult::Done));
     let both = vec![PullRequestEnd::ClosedUnmerged, PullRequestEnd::Merged];
-    assert_eq!(load_credit(&story, &memory).await, (both, 275));
+    assert_eq!(load_credit(&scenario, &memory).await, (both, 275));
 }
 
 /// For a pull request with many runs, one transaction credits a part and asks for the next part.
 pub async fn credit_comes_in_parts_and_none_is_lost(database: &Database) {
     let of = test_tenant("t");
-    let mut story = Scenario::new(&*database.one, "t", "w");
-    let memory = story.learn_lesson("a lesson").await;
-    story.policy.threshold_runs = 3;
-    let other = story.with_store(&*database.two);
-    let belongs = |name: &str| with_facts(story.new_run(name), |facts| facts.pull_request = Some(7));
-    story.count_batch(&["a", "b", "c"].map(belongs), time_at(0)).await;
-    assert_eq!(story.draw_sample().await, CommitResult::Done);
-    story.investigate_all(&|_| applied_result(memory.id)).await;
-    assert_eq!(story.close_retrospective(story.latest_retrospective().await.id).await, CommitResult::Done);
-    track_all(&story).await;
-    record_event(&*database.one, &pull_request_event(&of, "merged", merged_facts())).await;
-    let asked = count_due_credits(&story).await;
+    let mut scenario = Scenario::new(&*database.one, "t", "w");
+    let memory = scenario.learn_lesson("a lesson").await;
+    scenario.policy.threshold_runs = 3;
+    let other = scenario.with_store(&*database.two);
+    let belongs = |name: &str| with_facts(scenario.new_run(name), |facts| facts.pull_request = Some(7));
+    scenario.count_batch(&["a", "b", "c"].map(belongs), time_at(0)).await;
+    assert_eq!(scenario.draw_sample().await, CommitResult::Done);
+    scenario.investigate_all(&|_| applied_result(memory.id)).await;
     assert_eq!(
-        (give_one(&story).await, count_due_credits(&story).await),
-        (Ok(CommitResult::Done), asked + 1)
+        scenario.close_retrospective(scenario.latest_retrospective().await.id).await,
+        CommitResult::Done
+    );
+    track_all(&scenario).await;
+    record_event(&*database.one, &pull_request_event(&of, "merged", merged_facts())).await;
+    let request = count_due_credits(&scenario).await;
+    assert_eq!(
+        (give_one(&scenario).await, count_due_credits(&scenario).await),
+        (Ok(CommitResult::Done), request + 1)
     );
     assert_eq!(load_credit(&other, &memory).await.1, 350);
     let waits = database.two.list_overdue_credits(0, 9).await.expect("reading");
-    assert_eq!(waits, [(story.key.clone(), pull_request())], "a lost message is no lost credit");
+    assert_eq!(waits, [(scenario.key.clone(), pull_request())], "a lost message is no lost credit");
     assert_eq!(give_one(&other).await, Ok(CommitResult::Done));
     assert_eq!(load_credit(&other, &memory).await.1, 400);
     // Another end that arrives while credit is pending applies to the memories credited already, too.
     record_event(&*database.two, &pull_request_event(&of, "closed", closed_facts())).await;
     for left in [325, 250, 225] {
-        assert_eq!(give_one(&story).await, Ok(CommitResult::Done));
+        assert_eq!(give_one(&scenario).await, Ok(CommitResult::Done));
         assert_eq!(load_credit(&other, &memory).await.1, left);
     }
     assert_eq!(give_one(&other).await, Ok(CommitResult::AlreadyDone));
@@ -354,47 +360,51 @@ pub async fn credit_comes_in_parts_and_none_is_lost(database: &Database) {
 }
 
 /// A higher attempt names a pull request that the first did not, so a tracked run is tracked again.
-pub async fn what_a_higher_attempt_says_of_its_pull_request_is_followed(database: &Database) {
+pub async fn a_higher_attempt_that_names_a_pull_request_is_tracked_again(database: &Database) {
     let of = test_tenant("t");
-    let story = Scenario::new(&*database.one, "t", "w");
+    let scenario = Scenario::new(&*database.one, "t", "w");
     record_event(&*database.one, &pull_request_event(&of, "merged", merged_facts())).await;
     // The run is not claimed by a retrospective yet.
-    story.count_runs(&["a"]).await;
-    assert_eq!(track_all(&story).await, 1);
+    scenario.count_runs(&["a"]).await;
+    assert_eq!(track_all(&scenario).await, 1);
     assert_eq!(database.two.list_untracked_workflows(9).await.expect("reading"), []);
     assert_eq!(list_links(&*database.two, &of).await, Vec::<String>::new());
-    let again = with_facts(story.new_run("a"), |facts| (facts.attempt, facts.pull_request) = (2, Some(7)));
-    story.with_store(&*database.two).count_batch(&[with_event(again, "a, attempt 2")], time_at(1)).await;
+    let repeated =
+        with_facts(scenario.new_run("a"), |facts| (facts.attempt, facts.pull_request) = (2, Some(7)));
+    scenario
+        .with_store(&*database.two)
+        .count_batch(&[with_event(repeated, "a, attempt 2")], time_at(1))
+        .await;
     assert_eq!(
         database.two.list_untracked_workflows(9).await.expect("reading"),
-        std::slice::from_ref(&story.key)
+        std::slice::from_ref(&scenario.key)
     );
-    assert_eq!(track_all(&story).await, 1);
+    assert_eq!(track_all(&scenario).await, 1);
     assert_eq!(database.two.list_untracked_workflows(9).await.expect("reading"), []);
     assert_eq!(list_links(&*database.two, &of).await, ["w/a owner/größe#7"]);
 }
 
 /// Links are paged in order, each once.
-pub async fn links_are_read_a_look_at_a_time(database: &Database) {
+pub async fn links_are_read_page_by_page(database: &Database) {
     let of = test_tenant("t");
     let (one, two) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
     record_event(&*database.one, &pull_request_event(&of, "opened", opened_facts())).await;
-    for story in [&one, &two] {
-        let runs =
-            ["a", "b", "c"].map(|name| with_facts(story.new_run(name), |facts| facts.pull_request = Some(7)));
-        story.count_batch(&runs, time_at(0)).await;
-        track_all(story).await;
+    for scenario in [&one, &two] {
+        let runs = ["a", "b", "c"]
+            .map(|name| with_facts(scenario.new_run(name), |facts| facts.pull_request = Some(7)));
+        scenario.count_batch(&runs, time_at(0)).await;
+        track_all(scenario).await;
     }
-    for asked in [None, Some(&one.key.workflow)] {
-        let whole = database.two.list_run_links(&of, asked, None, 100).await.expect("links");
+    for request in [None, Some(&one.key.workflow)] {
+        let whole = database.two.list_run_links(&of, request, None, 100).await.expect("links");
         let (mut parts, mut after): (Vec<RunLink>, Option<RunLinkKey>) = (Vec::new(), None);
         loop {
-            let part = database.two.list_run_links(&of, asked, after.as_ref(), 2).await.expect("links");
+            let part = database.two.list_run_links(&of, request, after.as_ref(), 2).await.expect("links");
             let Some((workflow, run, one, _)) = part.last().cloned() else { break };
             assert!(part.len() <= 2);
             (after, parts) = (Some((run, workflow, one)), [parts, part].concat());
         }
-        assert_eq!((&parts, parts.len()), (&whole, if asked.is_some() { 3 } else { 6 }));
+        assert_eq!((&parts, parts.len()), (&whole, if request.is_some() { 3 } else { 6 }));
         assert!(whole.is_sorted_by_key(|(workflow, run, one, _)| (
             run.clone(),
             workflow.clone(),
@@ -404,15 +414,15 @@ pub async fn links_are_read_a_look_at_a_time(database: &Database) {
 }
 
 /// The report contains the facts known when the retrospective closed and does not change later.
-pub async fn a_report_tells_what_was_known_of_its_runs_pull_requests(database: &Database) {
+pub async fn a_report_has_the_known_pull_requests_of_its_runs(database: &Database) {
     let of = test_tenant("t");
-    let story = Scenario::new(&*database.one, "t", "w");
+    let scenario = Scenario::new(&*database.one, "t", "w");
     record_event(&*database.one, &pull_request_event(&of, "closed", closed_facts())).await;
-    let belongs = with_facts(story.new_run("a"), |facts| facts.pull_request = Some(7));
-    story.count_batch(&[belongs, story.new_run("b")], time_at(0)).await;
-    track_all(&story).await;
-    assert_eq!(story.draw_sample().await, CommitResult::Done);
-    story
+    let belongs = with_facts(scenario.new_run("a"), |facts| facts.pull_request = Some(7));
+    scenario.count_batch(&[belongs, scenario.new_run("b")], time_at(0)).await;
+    track_all(&scenario).await;
+    assert_eq!(scenario.draw_sample().await, CommitResult::Done);
+    scenario
         .investigate_all(&|claim| {
             let known: Vec<PullRequestState> = claim.outcomes.iter().map(|one| one.standing).collect();
             let expected =
@@ -421,16 +431,16 @@ pub async fn a_report_tells_what_was_known_of_its_runs_pull_requests(database: &
             empty_result()
         })
         .await;
-    let id = story.latest_retrospective().await.id;
-    assert_eq!(story.close_retrospective(id).await, CommitResult::Done);
+    let id = scenario.latest_retrospective().await.id;
+    assert_eq!(scenario.close_retrospective(id).await, CommitResult::Done);
     record_event(&*database.one, &pull_request_event(&of, "merged", merged_facts())).await;
     let report = database.two.find_report(&of, id).await.expect("reading").expect("the report is stored");
     let all = report.sampled.iter().chain(&report.unsampled);
-    let told: Vec<_> =
+    let result: Vec<_> =
         all.flat_map(|run| run.pull_requests.iter().map(|one| (run.run.as_str(), one))).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(result.len(), 1, "{result:?}");
     assert_eq!(
-        (told[0].0, &told[0].1.pull_request, told[0].1.standing),
+        (result[0].0, &result[0].1.pull_request, result[0].1.standing),
         ("a", &pull_request(), PullRequestState::Closed)
     );
 }

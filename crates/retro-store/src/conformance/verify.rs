@@ -10,17 +10,17 @@ use crate::{OrdinalSummary, Store};
 /// Stores three workflows of two tenants, each with a lesson that two runs confirmed, and one deleted lesson.
 async fn fill_database(database: &Database) {
     for (tenant, workflow) in [("t", "w"), ("t", "v"), ("s", "w")] {
-        let story = Scenario::new(&*database.one, tenant, workflow);
-        let lesson = story.learn_lesson(&format!("a lesson of {workflow} in {tenant}")).await;
-        story.count_runs(&["one more"]).await;
+        let scenario = Scenario::new(&*database.one, tenant, workflow);
+        let lesson = scenario.learn_lesson(&format!("a lesson of {workflow} in {tenant}")).await;
+        scenario.count_runs(&["one more"]).await;
         if workflow == "v" {
-            super::write::delete_memory(&story, lesson.id, "gone").await.expect("the memory is living");
+            super::write::delete_memory(&scenario, lesson.id, "gone").await.expect("the memory is living");
         }
     }
 }
 
 /// The order is the database's, and at page borders nothing is repeated or skipped.
-pub async fn workflows_are_met_once_whatever_the_size_of_a_page(database: &Database) {
+pub async fn workflows_are_listed_once_with_any_page_size(database: &Database) {
     fill_database(database).await;
     let whole = database.two.list_workflow_records(None, 9).await.expect("reading");
     let names: Vec<_> = whole.iter().map(|one| one.key.to_string()).collect();
@@ -76,9 +76,9 @@ pub async fn memories_come_with_their_changes_and_tombstones(database: &Database
     assert_eq!(whole.len(), 3);
     let mut paged: Vec<crate::MemoryRecords> = Vec::new();
     loop {
-        let behind = paged.last().map(|one| (one.tenant.clone(), one.id));
-        let behind: Option<(&_, MemoryId)> = behind.as_ref().map(|(tenant, id)| (tenant, *id));
-        let page = database.two.list_memory_records(behind, 1).await.expect("reading");
+        let after = paged.last().map(|one| (one.tenant.clone(), one.id));
+        let after: Option<(&_, MemoryId)> = after.as_ref().map(|(tenant, id)| (tenant, *id));
+        let page = database.two.list_memory_records(after, 1).await.expect("reading");
         if page.is_empty() {
             break;
         }
@@ -96,19 +96,19 @@ pub async fn memories_come_with_their_changes_and_tombstones(database: &Database
 }
 
 /// Recorded runs that do not count, and runs of other workflows, are reported as uncounted.
-pub async fn runs_that_are_not_counted_are_named(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let mut skipped = story.new_run("skipped");
+pub async fn uncounted_runs_are_found(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let mut skipped = scenario.new_run("skipped");
     skipped.arrival.run.outcome = retro_core::run::RunOutcome::Skip;
-    story.count_batch(&[story.new_run("a"), skipped], time_at(0)).await;
+    scenario.count_batch(&[scenario.new_run("a"), skipped], time_at(0)).await;
     Scenario::new(&*database.one, "t", "v").count_runs(&["b"]).await;
-    let asked = ["a", "skipped", "b", "never"].map(run_id);
-    let missing = database.two.find_uncounted_runs(&story.key, &asked).await.expect("reading");
+    let request = ["a", "skipped", "b", "never"].map(run_id);
+    let missing = database.two.find_uncounted_runs(&scenario.key, &request).await.expect("reading");
     assert_eq!(missing, ["skipped", "b", "never"].map(run_id));
 }
 
 /// The id is generated once, so that every process sees the same one.
-pub async fn a_database_has_one_identity(database: &Database) {
+pub async fn a_database_has_one_id(database: &Database) {
     let identity = async |store: &dyn Store| store.load_database_id().await.expect("reading");
     let one = identity(&*database.one).await;
     assert_eq!(one, identity(&*database.two).await);

@@ -13,61 +13,61 @@ use crate::{CommitResult, Deletion};
 
 /// Everything is stored in one transaction.
 pub async fn a_deletion_leaves_a_change_a_tombstone_and_an_announcement(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let memory = story.learn_lesson("a lesson").await;
-    story.mark_all_sent().await;
-    assert_eq!(delete_memory(&story, memory.id, "request 1").await, Ok(CommitResult::Done));
-    let gone = database
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let memory = scenario.learn_lesson("a lesson").await;
+    scenario.mark_all_sent().await;
+    assert_eq!(delete_memory(&scenario, memory.id, "request 1").await, Ok(CommitResult::Done));
+    let removed = database
         .two
-        .find_memory(&story.key.tenant, memory.id)
+        .find_memory(&scenario.key.tenant, memory.id)
         .await
         .expect("reading")
         .expect("its row stays");
-    assert_eq!(gone.status, MemoryStatus::Deleted);
-    let history = database.two.list_memory_changes(&story.key.tenant, memory.id).await.expect("history");
+    assert_eq!(removed.status, MemoryStatus::Deleted);
+    let history = database.two.list_memory_changes(&scenario.key.tenant, memory.id).await.expect("history");
     let last = history.last().expect("it was deleted");
     assert_eq!((last.effect.kind(), last.reason.as_str()), ("deleted", "because"));
-    let stones = database.two.list_tombstones(&story.key).await.expect("tombstones");
+    let stones = database.two.list_tombstones(&scenario.key).await.expect("tombstones");
     assert_eq!((stones.len(), stones[0].memory), (1, memory.id));
     assert!(
-        matches!(&story.list_notices().await[..], [Notice::MemoryChanged { change, .. }] if *change == last.id)
+        matches!(&scenario.list_notices().await[..], [Notice::MemoryChanged { change, .. }] if *change == last.id)
     );
 }
 
 /// A repeated or concurrent request is one request.
 pub async fn the_same_deletion_happens_once(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let memory = story.learn_lesson("a lesson").await;
-    let other = story.with_store(&*database.two);
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let memory = scenario.learn_lesson("a lesson").await;
+    let other = scenario.with_store(&*database.two);
     let both =
-        join(delete_memory(&story, memory.id, "request 1"), delete_memory(&other, memory.id, "request 1"))
+        join(delete_memory(&scenario, memory.id, "request 1"), delete_memory(&other, memory.id, "request 1"))
             .await;
     assert!(
         both == (Ok(CommitResult::Done), Ok(CommitResult::AlreadyDone))
             || both == (Ok(CommitResult::AlreadyDone), Ok(CommitResult::Done))
     );
-    let history = database.one.list_memory_changes(&story.key.tenant, memory.id).await.expect("history");
+    let history = database.one.list_memory_changes(&scenario.key.tenant, memory.id).await.expect("history");
     assert_eq!(history.iter().filter(|change| change.effect.kind() == "deleted").count(), 1);
 }
 
 /// The memory was deleted already by another request.
-pub async fn what_cannot_be_deleted_is_told_and_nothing_is_written(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let memory = story.learn_lesson("a lesson").await;
-    delete_memory(&story, memory.id, "request 1").await.expect("the memory is living");
-    story.mark_all_sent().await;
-    let before = database.one.list_workflow_changes(&story.key).await.expect("changes");
-    let error = delete_memory(&story, memory.id, "request 2").await.expect_err("it is deleted");
+pub async fn a_refused_deletion_writes_nothing(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let memory = scenario.learn_lesson("a lesson").await;
+    delete_memory(&scenario, memory.id, "request 1").await.expect("the memory is living");
+    scenario.mark_all_sent().await;
+    let before = database.one.list_workflow_changes(&scenario.key).await.expect("changes");
+    let error = delete_memory(&scenario, memory.id, "request 2").await.expect_err("it is deleted");
     assert!(error.problem.contains("deleted"), "{error}");
-    assert_eq!(database.one.list_workflow_changes(&story.key).await.expect("changes"), before);
-    assert_eq!(story.list_notices().await, []);
+    assert_eq!(database.one.list_workflow_changes(&scenario.key).await.expect("changes"), before);
+    assert_eq!(scenario.list_notices().await, []);
     let nobody = MemoryId(retro_core::id::derive_uuid("nobody", &[]));
-    assert_eq!(delete_memory(&story, nobody, "request 3").await, Ok(CommitResult::NotFound));
+    assert_eq!(delete_memory(&scenario, nobody, "request 3").await, Ok(CommitResult::NotFound));
 }
 
 /// Deletes a memory as a person does.
 pub(super) async fn delete_memory(
-    story: &Scenario<'_>,
+    scenario: &Scenario<'_>,
     id: MemoryId,
     request: &str,
 ) -> Result<CommitResult, FoldError> {
@@ -83,12 +83,12 @@ pub(super) async fn delete_memory(
         };
         Ok(Deletion { message: notice.into_message(key), change, memory, tombstone })
     };
-    story.store.delete_memory(&story.key.tenant, id, &decide).await.expect("deleting")
+    scenario.store.delete_memory(&scenario.key.tenant, id, &decide).await.expect("deleting")
 }
 
 /// Deletes a memory with another cause than a person's request, and returns the change.
-pub(super) async fn delete_because_of(story: &Scenario<'_>, id: MemoryId, cause: ChangeCause) -> ChangeId {
-    let change_id = change_id(&story.key, id, &cause, "deleted");
+pub(super) async fn delete_because_of(scenario: &Scenario<'_>, id: MemoryId, cause: ChangeCause) -> ChangeId {
+    let change_id = change_id(&scenario.key, id, &cause, "deleted");
     let decide = |key: &WorkflowKey, memory: &Memory| {
         let (mut change, memory, tombstone) =
             delete_by_operator(key, memory, "", "because", time_at(20), &Policy::default())?;
@@ -97,7 +97,7 @@ pub(super) async fn delete_because_of(story: &Scenario<'_>, id: MemoryId, cause:
         let notice = Notice::MemoryChanged { change: change_id, memory: memory.id, kind, at: change.at };
         Ok(Deletion { message: notice.into_message(key), change, memory, tombstone })
     };
-    let deleted = story.store.delete_memory(&story.key.tenant, id, &decide).await;
+    let deleted = scenario.store.delete_memory(&scenario.key.tenant, id, &decide).await;
     assert_eq!(deleted.expect("deleting"), Ok(CommitResult::Done));
     change_id
 }

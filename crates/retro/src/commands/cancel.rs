@@ -12,24 +12,24 @@ use crate::cli::AuditArgs;
 use crate::clock::SystemClock;
 
 pub(super) async fn cancel_retrospective(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: Arc<dyn Store>,
     id: RetrospectiveId,
     act: &AuditArgs,
 ) -> anyhow::Result<Exit> {
-    let told = CancelService::new(store, Arc::new(SystemClock))
-        .cancel(asked.tenant, id, &act.by, &act.reason)
+    let result = CancelService::new(store, Arc::new(SystemClock))
+        .cancel(context.tenant, id, &act.by, &act.reason)
         .await?;
-    print_outcome(asked, told, "retrospective", &id)
+    print_outcome(context, result, "retrospective", &id)
 }
 
 fn print_outcome(
-    asked: &CommandContext<'_>,
-    told: Option<CancelAnswer>,
+    context: &CommandContext<'_>,
+    result: Option<CancelAnswer>,
     what: &str,
     id: &impl std::fmt::Display,
 ) -> anyhow::Result<Exit> {
-    let refused = told.as_ref().is_some_and(|told| told.did == ActionStatus::Refused);
-    let exit = super::queries::print_found(asked, told, what, id, |told| told.detail.clone())?;
+    let refused = result.as_ref().is_some_and(|result| result.did == ActionStatus::Refused);
+    let exit = super::queries::print_found(context, result, what, id, |result| result.detail.clone())?;
     Ok(if refused { Exit::ProblemFound } else { exit })
 }

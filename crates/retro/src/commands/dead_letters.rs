@@ -26,22 +26,22 @@ use crate::output;
 
 /// Runs a command about dead letters.
 pub(crate) async fn run_command(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     command: &DeadLetters,
 ) -> anyhow::Result<Exit> {
     match command {
-        DeadLetters::List(args) => list_dead_letters(asked, &*store, args).await,
-        DeadLetters::Stats { filter } => print_stats(asked, &*store, filter).await,
-        DeadLetters::Show(args) if args.exact.raw => show_raw(asked, config, store, args).await,
-        DeadLetters::Show(args) => show_dead_letter(asked, &*store, args).await,
-        DeadLetters::Export(args) => export_dead_letters(asked, config, store, args).await,
-        DeadLetters::Edit(args) => edit_dead_letter(asked, config, store, args).await,
-        DeadLetters::Replay(args) => replay::replay_dead_letters(asked, config, store, args).await,
-        DeadLetters::Discard(args) => replay::discard_dead_letters(asked, config, store, args).await,
-        DeadLetters::Batches { id, limit } => replay::show_batches(asked, config, store, *id, *limit).await,
-        DeadLetters::Cancel { id, act } => replay::cancel_batch(asked, config, store, *id, act).await,
+        DeadLetters::List(args) => list_dead_letters(context, &*store, args).await,
+        DeadLetters::Stats { filter } => print_stats(context, &*store, filter).await,
+        DeadLetters::Show(args) if args.exact.raw => show_raw(context, config, store, args).await,
+        DeadLetters::Show(args) => show_dead_letter(context, &*store, args).await,
+        DeadLetters::Export(args) => export_dead_letters(context, config, store, args).await,
+        DeadLetters::Edit(args) => edit_dead_letter(context, config, store, args).await,
+        DeadLetters::Replay(args) => replay::replay_dead_letters(context, config, store, args).await,
+        DeadLetters::Discard(args) => replay::discard_dead_letters(context, config, store, args).await,
+        DeadLetters::Batches { id, limit } => replay::show_batches(context, config, store, *id, *limit).await,
+        DeadLetters::Cancel { id, act } => replay::cancel_batch(context, config, store, *id, act).await,
     }
 }
 
@@ -59,14 +59,14 @@ pub(crate) fn build_editor(config: &Config, store: Arc<dyn Store>) -> EditServic
 }
 
 async fn list_dead_letters(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn Store,
     args: &ListDeadLetters,
 ) -> anyhow::Result<Exit> {
     // One more than the limit, to know whether there is another page.
     let mut search = args.filter.build_search(&[], args.limit.saturating_add(1), SystemClock.now());
     search.filter.after = args.behind;
-    let mut found = search.find_matches(store, asked.tenant, &redact_text).await?;
+    let mut found = search.find_matches(store, context.tenant, &redact_text).await?;
     let more = found.dead_letters.len() > args.limit as usize;
     found.dead_letters.truncate(args.limit as usize);
     let rows: Vec<_> = found
@@ -74,7 +74,7 @@ async fn list_dead_letters(
         .iter()
         .map(|letter| DeadLetterView::without_message(letter, &redact_text))
         .collect();
-    output::print_data(asked.output, &rows, || {
+    output::print_data(context.output, &rows, || {
         retro_operator::render_dead_letters(&rows, terminal_columns())
     })?;
     if let Some(last) = rows.last().filter(|_| more) {
@@ -89,42 +89,44 @@ async fn list_dead_letters(
 }
 
 async fn print_stats(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn Store,
     filter: &DeadLetterFilterArgs,
 ) -> anyhow::Result<Exit> {
     let search = filter.build_search(&[], retro_operator::LIST_MAX, SystemClock.now());
-    let stats = search.compute_stats(store, asked.tenant, &redact_text).await?;
-    output::print_data(asked.output, &stats, || stats.render_text(terminal_columns()))?;
+    let stats = search.compute_stats(store, context.tenant, &redact_text).await?;
+    output::print_data(context.output, &stats, || stats.render_text(terminal_columns()))?;
     Ok(Exit::Done)
 }
 
 async fn show_dead_letter(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn Store,
     args: &ShowDeadLetter,
 ) -> anyhow::Result<Exit> {
-    let found = find_dead_letter_detail(store, asked.tenant, args.id, &redact_text).await?;
-    let mut found = with_audit_trail(store, asked, args.id.0, found).await?;
+    let found = find_dead_letter_detail(store, context.tenant, args.id, &redact_text).await?;
+    let mut found = with_audit_trail(store, context, args.id.0, found).await?;
     if let Some(found) = &mut found {
         found.acts = redact_audit_log(std::mem::take(&mut found.acts), &redact_text);
     }
-    print_found(asked, found, "dead letter", &args.id, |one| one.of.render_text(&render_audit_log(&one.acts)))
+    print_found(context, found, "dead letter", &args.id, |one| {
+        one.of.render_text(&render_audit_log(&one.acts))
+    })
 }
 
 async fn show_raw(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     args: &ShowDeadLetter,
 ) -> anyhow::Result<Exit> {
     let (by, reason) = (&args.exact.by, args.exact.reason.as_deref().unwrap_or_default());
     let found =
-        build_editor(config, store).read_raw(asked.tenant, args.id, Some(args.version), by, reason).await;
+        build_editor(config, store).read_raw(context.tenant, args.id, Some(args.version), by, reason).await;
     let Some(exact) = report_refusal(found)? else { return Ok(Exit::ProblemFound) };
-    match (exact, asked.output) {
+    match (exact, context.output) {
         (Some(exact), Output::Table) => print_payload(&exact),
-        (exact, _) => print_found(asked, exact, "dead letter", &args.id, |_| String::new()),
+        (exact, _) => print_found(context, exact, "dead letter", &args.id, |_| String::new()),
     }
 }
 
@@ -140,14 +142,14 @@ fn print_payload(exact: &RawDeadLetter) -> anyhow::Result<Exit> {
 }
 
 async fn export_dead_letters(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     args: &ExportDeadLetters,
 ) -> anyhow::Result<Exit> {
     let search = args.filter.build_search(&[], args.limit, SystemClock.now());
     let exact_for = args.exact.reason.as_deref().map(|reason| (args.exact.by.as_str(), reason));
-    let mut export = build_editor(config, store).start_export(asked.tenant, search, exact_for)?;
+    let mut export = build_editor(config, store).start_export(context.tenant, search, exact_for)?;
     while let Some(page) = export.next_page().await? {
         output::print_json(&page)?;
     }
@@ -155,24 +157,24 @@ async fn export_dead_letters(
 }
 
 async fn edit_dead_letter(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     args: &EditDeadLetter,
 ) -> anyhow::Result<Exit> {
-    let mending = build_editor(config, store);
+    let service = build_editor(config, store);
     let (from, edit) = match (&args.file, args.set.as_slice()) {
         (Some(file), _) => (args.from, Edit::ReplacePayload(read_payload(file)?)),
-        (None, []) => match editor::edit_payload(asked, &mending, args).await? {
+        (None, []) => match editor::edit_payload(context, &service, args).await? {
             Ok((version, payload)) => (Some(version), Edit::ReplacePayload(payload)),
             Err(exit) => return Ok(exit),
         },
         (None, fields) => (args.from, Edit::SetFields(fields.to_vec())),
     };
     let (by, reason) = (&args.act.by, &args.act.reason);
-    let mended = mending.edit(asked.tenant, args.id, from, &edit, by, reason, args.dry_run).await;
-    let Some(mended) = report_refusal(mended)? else { return Ok(Exit::ProblemFound) };
-    print_found(asked, mended, "dead letter", &args.id, EditedVersion::render_text)
+    let edited = service.edit(context.tenant, args.id, from, &edit, by, reason, args.dry_run).await;
+    let Some(edited) = report_refusal(edited)? else { return Ok(Exit::ProblemFound) };
+    print_found(context, edited, "dead letter", &args.id, EditedVersion::render_text)
 }
 
 fn read_payload(file: &std::path::Path) -> anyhow::Result<Vec<u8>> {

@@ -30,8 +30,8 @@ struct Check {
 }
 
 impl Check {
-    fn from_result(what: &'static str, looked: anyhow::Result<String>) -> Self {
-        match looked {
+    fn from_result(what: &'static str, result: anyhow::Result<String>) -> Self {
+        match result {
             Ok(detail) => Self { what, ok: true, detail },
             Err(problem) => Self { what, ok: false, detail: format!("{problem:#}") },
         }
@@ -97,8 +97,9 @@ async fn check_retention(config: &Config) -> anyhow::Result<String> {
     let Some(last) = rows.iter().map(|row| row.last).max() else {
         return Ok("nothing was purged yet".to_owned());
     };
-    let told: Vec<_> = rows.iter().map(|row| format!("{} {}", row.purged, row.stage.as_str())).collect();
-    Ok(format!("purged so far: {}; the last at {last:.0}", told.join(", ")))
+    let descriptions: Vec<_> =
+        rows.iter().map(|row| format!("{} {}", row.purged, row.stage.as_str())).collect();
+    Ok(format!("purged so far: {}; the last at {last:.0}", descriptions.join(", ")))
 }
 
 /// Reports what was lost with the broker's data. Fails as long as a loss that is known by name was neither received
@@ -113,17 +114,17 @@ async fn check_losses(config: &Config) -> anyhow::Result<String> {
         0 => String::new(),
         closed => format!("; {closed} closed, see `retro losses list --all`"),
     };
-    let told = open.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let descriptions = open.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     if open.iter().any(|loss| loss.message.is_some()) {
         anyhow::bail!(
             "lost with the broker's data; emit these again, redeliver them by id at GitHub, or close what \
-             nobody misses with `retro losses close`: {told}{closed}"
+             nobody misses with `retro losses close`: {descriptions}{closed}"
         );
     }
-    Ok(if told.is_empty() {
+    Ok(if descriptions.is_empty() {
         format!("nothing that is known by name{closed}")
     } else {
-        format!("{told}{closed}")
+        format!("{descriptions}{closed}")
     })
 }
 
@@ -151,10 +152,10 @@ async fn check_broker_answers(config: &Config, url: &str) -> anyhow::Result<()> 
         ..BusConfig::new(url, "retro-doctor")
     })
     .await?;
-    let mut looks = tokio::time::interval(POLL_INTERVAL);
+    let mut ticks = tokio::time::interval(POLL_INTERVAL);
     let connected = async {
         while bus.connection_problem().is_some() {
-            looks.tick().await;
+            ticks.tick().await;
         }
     };
     if tokio::time::timeout(BROKER_TIMEOUT, connected).await.is_err()

@@ -93,20 +93,20 @@ fn describe_change(done: &HookReport) -> String {
 /// repository share.
 fn find_hooks_folder(repository: Option<&Path>) -> anyhow::Result<PathBuf> {
     let repository = repository.unwrap_or(Path::new("."));
-    let asked = Command::new("git")
+    let answer = Command::new("git")
         .args(["rev-parse", "--git-path", "hooks"])
         .current_dir(repository)
         .output()
         .with_context(|| format!("cannot run git in {}; is it installed?", repository.display()))?;
-    if !asked.status.success() {
-        let told = String::from_utf8_lossy(&asked.stderr);
+    if !answer.status.success() {
+        let message = String::from_utf8_lossy(&answer.stderr);
         bail!(
             "{} is not a repository with hooks: {}; name one with --repository",
             repository.display(),
-            told.trim()
+            message.trim()
         );
     }
-    let folder = String::from_utf8(asked.stdout).context("the name of the hooks folder is not UTF-8")?;
+    let folder = String::from_utf8(answer.stdout).context("the name of the hooks folder is not UTF-8")?;
     // Git answers with a path relative to where it was asked.
     Ok(repository.join(folder.trim_end_matches('\n')))
 }

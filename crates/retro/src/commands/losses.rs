@@ -16,13 +16,13 @@ use crate::output;
 
 /// Runs a command about losses.
 pub(crate) async fn run_command(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn BrokerStore,
     command: &Losses,
 ) -> anyhow::Result<Exit> {
     match command {
-        Losses::List { all } => list_losses(asked, store, *all).await,
-        Losses::Close { ids, act, .. } => close_losses(asked, store, ids, act).await,
+        Losses::List { all } => list_losses(context, store, *all).await,
+        Losses::Close { ids, act, .. } => close_losses(context, store, ids, act).await,
     }
 }
 
@@ -54,13 +54,17 @@ impl LossView {
     }
 }
 
-async fn list_losses(asked: &CommandContext<'_>, store: &dyn BrokerStore, all: bool) -> anyhow::Result<Exit> {
+async fn list_losses(
+    context: &CommandContext<'_>,
+    store: &dyn BrokerStore,
+    all: bool,
+) -> anyhow::Result<Exit> {
     let mut rows: Vec<LossView> = store.list_losses().await?.into_iter().map(LossView::from_open).collect();
     if all {
         rows.extend(store.list_closed_losses().await?.into_iter().map(LossView::from_closed));
         rows.sort_by_key(|row| row.loss.key());
     }
-    output::print_data(asked.output, &rows, || {
+    output::print_data(context.output, &rows, || {
         rows.iter().map(LossView::format_line).collect::<Vec<_>>().join("\n")
     })?;
     Ok(Exit::Done)
@@ -68,7 +72,7 @@ async fn list_losses(asked: &CommandContext<'_>, store: &dyn BrokerStore, all: b
 
 /// Closes the losses with these ids, or all open ones when `ids` is empty.
 async fn close_losses(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn BrokerStore,
     ids: &[LossKey],
     act: &AuditArgs,
@@ -86,7 +90,7 @@ async fn close_losses(
         ));
     }
     let ids: Vec<_> = closed.iter().map(ToString::to_string).collect();
-    output::print_data(asked.output, &ids, || {
+    output::print_data(context.output, &ids, || {
         ids.iter().map(|id| format!("{id} is closed")).collect::<Vec<_>>().join("\n")
     })?;
     Ok(if closed.len() == chosen.len() { Exit::Done } else { Exit::NotFound })

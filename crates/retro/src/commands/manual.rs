@@ -21,12 +21,12 @@ use crate::policies::PolicySource;
 use crate::{embedder, output};
 
 pub(crate) async fn trigger_retrospective(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     args: &Trigger,
 ) -> anyhow::Result<Exit> {
-    let key = WorkflowKey { tenant: asked.tenant.clone(), workflow: args.workflow.clone() };
+    let key = WorkflowKey { tenant: context.tenant.clone(), workflow: args.workflow.clone() };
     let focus = args.focus.clone();
     let mut runs = args.runs.clone();
     runs.sort_unstable();
@@ -38,22 +38,22 @@ pub(crate) async fn trigger_retrospective(
         &[&names.join(","), focus.as_deref().unwrap_or("")],
     );
     let by = args.request.by.clone();
-    let wanted = AskedFor { request: request.clone(), by, runs, focus };
+    let manual_request = AskedFor { request: request.clone(), by, runs, focus };
     let (id, step) =
-        match build_operator_commands(config, store)?.trigger_retrospective(&key, &wanted).await? {
+        match build_operator_commands(config, store)?.trigger_retrospective(&key, &manual_request).await? {
             Ok(opened) => opened,
-            Err(untriggered) => anyhow::bail!("no retrospective was opened: {untriggered}"),
+            Err(error) => anyhow::bail!("no retrospective was opened: {error}"),
         };
     let did = if step == CommitResult::Done { "opened" } else { "was already opened by this request" };
     let answer = serde_json::json!({"retrospective": id, "request": request, "did": did});
-    output::print_data(asked.output, &answer, || {
+    output::print_data(context.output, &answer, || {
         format!("manual retrospective {id} {did}; `retro retrospectives show {id}` shows its progress")
     })?;
     Ok(Exit::Done)
 }
 
 pub(crate) async fn run_proposals(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     command: &Proposals,
@@ -62,15 +62,15 @@ pub(crate) async fn run_proposals(
         Proposals::List { workflow, retrospective, status, limit } => {
             let (workflow, retrospective) = (workflow.clone(), *retrospective);
             let filter = ProposalFilter { workflow, retrospective, status: *status, limit: *limit };
-            let rows = store.list_proposals(asked.tenant, &filter).await?;
-            output::print_data(asked.output, &rows, || {
+            let rows = store.list_proposals(context.tenant, &filter).await?;
+            output::print_data(context.output, &rows, || {
                 retro_operator::render_proposals(&rows, terminal_columns())
             })?;
             Ok(Exit::Done)
         }
         Proposals::Show { id } => {
-            let found = store.find_proposal(asked.tenant, *id).await?;
-            print_found(asked, found, "proposal", id, retro_operator::render_proposal)
+            let found = store.find_proposal(context.tenant, *id).await?;
+            print_found(context, found, "proposal", id, retro_operator::render_proposal)
         }
         Proposals::Accept { id, despite_tombstone, request } => {
             let acceptance = Acceptance {
@@ -79,9 +79,9 @@ pub(crate) async fn run_proposals(
                 despite_tombstone: despite_tombstone.clone(),
             };
             let outcome = build_operator_commands(config, store)?
-                .accept_proposal(asked.tenant, *id, &acceptance)
+                .accept_proposal(context.tenant, *id, &acceptance)
                 .await?;
-            print_decision(asked, *id, "accepted", outcome)
+            print_decision(context, *id, "accepted", outcome)
         }
         Proposals::Refuse { id, reason, request } => {
             let refusal = Refusal {
@@ -89,9 +89,10 @@ pub(crate) async fn run_proposals(
                 by: request.by.clone(),
                 reason: reason.clone(),
             };
-            let outcome =
-                build_operator_commands(config, store)?.refuse_proposal(asked.tenant, *id, &refusal).await?;
-            print_decision(asked, *id, "refused", outcome)
+            let outcome = build_operator_commands(config, store)?
+                .refuse_proposal(context.tenant, *id, &refusal)
+                .await?;
+            print_decision(context, *id, "refused", outcome)
         }
     }
 }
@@ -99,22 +100,22 @@ pub(crate) async fn run_proposals(
 /// Prints the decision, made now or before. Exits with [`Exit::ProblemFound`] when an earlier decision was the
 /// opposite.
 fn print_decision(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     id: ProposalId,
-    wanted: &str,
+    expected: &str,
     outcome: DecisionOutcome,
 ) -> anyhow::Result<Exit> {
     let (decision, did) = match outcome {
-        None => return print_found(asked, None::<()>, "proposal", &id, |()| String::new()),
+        None => return print_found(context, None::<()>, "proposal", &id, |()| String::new()),
         Some(Ok(decided)) => (decided.decision, "now"),
         Some(Err(DecideError::AlreadyDecided(decision))) => (*decision, "before; nothing changed"),
         Some(Err(undecided)) => anyhow::bail!("proposal {id} was not decided: {undecided}"),
     };
     let answer = serde_json::json!({"proposal": id, "decision": decision, "did": did});
-    output::print_data(asked.output, &answer, || {
+    output::print_data(context.output, &answer, || {
         format!("proposal {id} {} ({did})", describe_decision(&decision))
     })?;
-    Ok(if decision.verdict.as_str() == wanted { Exit::Done } else { Exit::ProblemFound })
+    Ok(if decision.verdict.as_str() == expected { Exit::Done } else { Exit::ProblemFound })
 }
 
 fn describe_decision(decision: &DecisionRecord) -> String {

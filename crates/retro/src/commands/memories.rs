@@ -22,7 +22,7 @@ use crate::output;
 use crate::policies::PolicySource;
 
 pub(crate) async fn run_command(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     command: &Memories,
@@ -36,33 +36,33 @@ pub(crate) async fn run_command(
                 limit: *limit,
                 ..Default::default()
             };
-            let rows = store.list_memories(asked.tenant, &filter).await?;
-            output::print_data(asked.output, &rows, || lists::render_memories(&rows, terminal_columns()))?;
+            let rows = store.list_memories(context.tenant, &filter).await?;
+            output::print_data(context.output, &rows, || lists::render_memories(&rows, terminal_columns()))?;
             Ok(Exit::Done)
         }
-        Memories::Show { id } => match resolve_memory(asked, &*store, *id).await? {
+        Memories::Show { id } => match resolve_memory(context, &*store, *id).await? {
             Ok(id) => print_found(
-                asked,
-                find_with_effect(asked, &*store, id).await?,
+                context,
+                find_with_effect(context, &*store, id).await?,
                 "memory",
                 &id,
                 retro_operator::render_memory,
             ),
             Err(exit) => Ok(exit),
         },
-        Memories::Why { id } => match resolve_memory(asked, &*store, *id).await? {
-            Ok(id) => print_changes(asked, &*store, id).await,
+        Memories::Why { id } => match resolve_memory(context, &*store, *id).await? {
+            Ok(id) => print_changes(context, &*store, id).await,
             Err(exit) => Ok(exit),
         },
-        Memories::Effect { id } => match resolve_memory(asked, &*store, *id).await? {
+        Memories::Effect { id } => match resolve_memory(context, &*store, *id).await? {
             Ok(id) => {
-                let effect = find_memory_effect(&*store, asked.tenant, id).await?;
-                print_found(asked, effect, "memory", &id, MemoryEffectView::render_text)
+                let effect = find_memory_effect(&*store, context.tenant, id).await?;
+                print_found(context, effect, "memory", &id, MemoryEffectView::render_text)
             }
             Err(exit) => Ok(exit),
         },
-        Memories::Delete { id, reason, request } => match resolve_memory(asked, &*store, *id).await? {
-            Ok(id) => delete_memory(asked, config, store, id, reason, request.as_deref()).await,
+        Memories::Delete { id, reason, request } => match resolve_memory(context, &*store, *id).await? {
+            Ok(id) => delete_memory(context, config, store, id, reason, request.as_deref()).await,
             Err(exit) => Ok(exit),
         },
     }
@@ -70,14 +70,14 @@ pub(crate) async fn run_command(
 
 /// Returns the id of the memory that `name` denotes, or the exit of the command when there is none or more than one.
 pub(super) async fn resolve_memory(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn Store,
     name: MemoryRef,
 ) -> anyhow::Result<Result<MemoryId, Exit>> {
-    Ok(match resolve_memory_ref(store, asked.tenant, name).await? {
+    Ok(match resolve_memory_ref(store, context.tenant, name).await? {
         Ok(id) => Ok(id),
         Err(UnresolvedRef::Missing(name)) => {
-            Err(print_found(asked, None::<()>, "memory", &name, |()| String::new())?)
+            Err(print_found(context, None::<()>, "memory", &name, |()| String::new())?)
         }
         Err(ambiguous @ UnresolvedRef::Ambiguous(_)) => {
             output::print_notice(&format!("retro: {ambiguous}"));
@@ -88,26 +88,26 @@ pub(super) async fn resolve_memory(
 
 /// Returns a memory with its measured effect.
 pub(super) async fn find_with_effect(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn Store,
     id: MemoryId,
 ) -> anyhow::Result<Option<WithEffect<Memory>>> {
-    let Some(memory) = store.find_memory(asked.tenant, id).await? else { return Ok(None) };
-    Ok(Some(memory_with_effect(store, asked.tenant, memory).await?))
+    let Some(memory) = store.find_memory(context.tenant, id).await? else { return Ok(None) };
+    Ok(Some(memory_with_effect(store, context.tenant, memory).await?))
 }
 
 pub(super) async fn print_changes(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn Store,
     id: MemoryId,
 ) -> anyhow::Result<Exit> {
-    let why = find_history_with_effect(store, asked.tenant, id).await?;
-    print_found(asked, why, "memory", &id, |why| why.render_text(terminal_columns()))
+    let why = find_history_with_effect(store, context.tenant, id).await?;
+    print_found(context, why, "memory", &id, |why| why.render_text(terminal_columns()))
 }
 
 /// Deletes a memory through the writer, like everything that changes memory. A running `retro up` sends the notice.
 async fn delete_memory(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     id: MemoryId,
@@ -120,16 +120,16 @@ async fn delete_memory(
     // Derived from the arguments, so that repeating the command changes nothing.
     let derived = || format!("delete-{}", &sha256_hex(format!("{id} {reason}").as_bytes())[..16]);
     let request = request.map_or_else(derived, str::to_owned);
-    let did = match writer.delete_memory(asked.tenant, id, &request, reason).await? {
+    let did = match writer.delete_memory(context.tenant, id, &request, reason).await? {
         Ok(CommitResult::Done) => "deleted",
         Ok(CommitResult::AlreadyDone) => "was already deleted by this request",
         Ok(CommitResult::NotFound) => {
-            return print_found(asked, None::<()>, "memory", &id, |()| String::new());
+            return print_found(context, None::<()>, "memory", &id, |()| String::new());
         }
         Err(problem) => anyhow::bail!("the memory cannot be deleted: {problem}"),
     };
     let answer = serde_json::json!({"memory": id, "request": request, "did": did});
-    output::print_data(asked.output, &answer, || {
+    output::print_data(context.output, &answer, || {
         format!("memory {id} {did}; a tombstone blocks similar memories")
     })?;
     Ok(Exit::Done)

@@ -61,10 +61,10 @@ fn describe_migration(done: &Migrated) -> String {
 
 async fn create_streams(config: &Config, url: &str, take_over: bool) -> anyhow::Result<()> {
     let bus = Bus::connect(BusConfig::new(url, "retro-migrate")).await?;
-    let mut looks = tokio::time::interval(POLL_INTERVAL);
+    let mut ticks = tokio::time::interval(POLL_INTERVAL);
     let connected = async {
         while bus.connection_problem().is_some() {
-            looks.tick().await;
+            ticks.tick().await;
         }
     };
     if tokio::time::timeout(BROKER_TIMEOUT, connected).await.is_err()

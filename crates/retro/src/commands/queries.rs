@@ -21,83 +21,83 @@ pub(crate) struct CommandContext<'a> {
 }
 
 pub(crate) async fn list_workflows(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn OperatorStore,
 ) -> anyhow::Result<Exit> {
-    let rows = store.list_workflows(asked.tenant).await?;
-    output::print_data(asked.output, &rows, || lists::render_workflows(&rows, terminal_columns()))?;
+    let rows = store.list_workflows(context.tenant).await?;
+    output::print_data(context.output, &rows, || lists::render_workflows(&rows, terminal_columns()))?;
     Ok(Exit::Done)
 }
 
 pub(crate) async fn list_runs(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn OperatorStore,
     args: &Runs,
 ) -> anyhow::Result<Exit> {
     let filter = RunFilter { workflow: args.workflow.clone(), run: args.run.clone(), limit: args.limit };
-    let rows = store.list_runs(asked.tenant, &filter).await?;
-    output::print_data(asked.output, &rows, || lists::render_runs(&rows, terminal_columns()))?;
+    let rows = store.list_runs(context.tenant, &filter).await?;
+    output::print_data(context.output, &rows, || lists::render_runs(&rows, terminal_columns()))?;
     Ok(Exit::Done)
 }
 
 pub(crate) async fn list_outcomes(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn OperatorStore,
     args: &Outcomes,
 ) -> anyhow::Result<Exit> {
-    let rows = retro_operator::summarize_outcomes(store, asked.tenant, args.workflow.as_ref()).await?;
-    output::print_data(asked.output, &rows, || lists::render_outcomes(&rows, terminal_columns()))?;
+    let rows = retro_operator::summarize_outcomes(store, context.tenant, args.workflow.as_ref()).await?;
+    output::print_data(context.output, &rows, || lists::render_outcomes(&rows, terminal_columns()))?;
     Ok(Exit::Done)
 }
 
 pub(crate) async fn run_retrospectives(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     command: &Retrospectives,
 ) -> anyhow::Result<Exit> {
     match command {
         Retrospectives::List { workflow, limit } => {
-            let rows = store.list_retrospectives(asked.tenant, workflow.as_ref(), *limit).await?;
-            output::print_data(asked.output, &rows, || {
+            let rows = store.list_retrospectives(context.tenant, workflow.as_ref(), *limit).await?;
+            output::print_data(context.output, &rows, || {
                 lists::render_retrospectives(&rows, terminal_columns())
             })?;
             Ok(Exit::Done)
         }
         Retrospectives::Show { id } => {
-            let found = store.find_retrospective(asked.tenant, *id).await?;
-            let found = with_audit_trail(&*store, asked, id.0, found).await?;
+            let found = store.find_retrospective(context.tenant, *id).await?;
+            let found = with_audit_trail(&*store, context, id.0, found).await?;
             let filter = ProposalFilter { retrospective: Some(*id), limit: u32::MAX, ..Default::default() };
-            let proposed = store.list_proposals(asked.tenant, &filter).await?;
-            print_found(asked, found, "retrospective", id, |one| {
+            let proposed = store.list_proposals(context.tenant, &filter).await?;
+            print_found(context, found, "retrospective", id, |one| {
                 let shown = lists::render_retrospective(&one.of, &proposed, terminal_columns());
                 format!("{shown}{}", format_audit_trail(&one.acts))
             })
         }
-        Retrospectives::Cancel { id, act } => cancel::cancel_retrospective(asked, store, *id, act).await,
+        Retrospectives::Cancel { id, act } => cancel::cancel_retrospective(context, store, *id, act).await,
         Retrospectives::Trigger(args) => {
-            super::manual::trigger_retrospective(asked, config, store, args).await
+            super::manual::trigger_retrospective(context, config, store, args).await
         }
     }
 }
 
 pub(crate) async fn run_reports(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn OperatorStore,
     command: &Reports,
 ) -> anyhow::Result<Exit> {
     match command {
         Reports::List { workflow, limit } => {
-            let rows = store.list_retrospectives(asked.tenant, workflow.as_ref(), *limit).await?;
-            output::print_data(asked.output, &rows, || lists::render_reports(&rows, terminal_columns()))?;
+            let rows = store.list_retrospectives(context.tenant, workflow.as_ref(), *limit).await?;
+            output::print_data(context.output, &rows, || lists::render_reports(&rows, terminal_columns()))?;
             Ok(Exit::Done)
         }
         Reports::Show { id, markdown } => {
-            let found = store.find_report(asked.tenant, *id).await?;
+            let found = store.find_report(context.tenant, *id).await?;
             if found.is_none() {
                 // The id may belong to a review report: the caller need not know the kind.
-                let found = store.find_review_report(asked.tenant, ReviewBatchId(id.0)).await?;
-                return print_found(asked, found, "report", id, |one| {
+                let found = store.find_review_report(context.tenant, ReviewBatchId(id.0)).await?;
+                return print_found(context, found, "report", id, |one| {
                     reviews::render_report(one, terminal_columns())
                 });
             }
@@ -108,7 +108,7 @@ pub(crate) async fn run_reports(
                     report::render_text(one, terminal_columns())
                 }
             };
-            print_found(asked, found, "report", id, text)
+            print_found(context, found, "report", id, text)
         }
     }
 }
@@ -121,22 +121,22 @@ pub(crate) async fn verify_store(output: Output, store: &dyn OperatorStore) -> a
 }
 
 pub(crate) async fn export_tenant(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     store: &dyn OperatorStore,
 ) -> anyhow::Result<Exit> {
-    output::print_json(&export_canonical(store, asked.tenant).await?)?;
+    output::print_json(&export_canonical(store, context.tenant).await?)?;
     Ok(Exit::Done)
 }
 
 /// Adds the operations that people performed on `subject` to what was found.
 pub(super) async fn with_audit_trail<T>(
     store: &dyn OperatorStore,
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     subject: Uuid,
     found: Option<T>,
 ) -> anyhow::Result<Option<WithAuditLog<T>>> {
     let Some(of) = found else { return Ok(None) };
-    Ok(Some(WithAuditLog { of, acts: store.list_audit_rows(asked.tenant, subject).await? }))
+    Ok(Some(WithAuditLog { of, acts: store.list_audit_rows(context.tenant, subject).await? }))
 }
 
 /// Renders the operations of people for the end of a page.
@@ -146,16 +146,16 @@ fn format_audit_trail(rows: &[AuditRow]) -> String {
 
 /// Prints what was found, or that it does not exist. Items of another tenant do not exist either.
 pub(super) fn print_found<T: serde::Serialize>(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     found: Option<T>,
     what: &str,
     id: &impl std::fmt::Display,
     text: impl FnOnce(&T) -> String,
 ) -> anyhow::Result<Exit> {
     let Some(found) = found else {
-        output::print_notice(&format!("there is no {what} {id} in tenant {}", asked.tenant));
+        output::print_notice(&format!("there is no {what} {id} in tenant {}", context.tenant));
         return Ok(Exit::NotFound);
     };
-    output::print_data(asked.output, &found, || text(&found))?;
+    output::print_data(context.output, &found, || text(&found))?;
     Ok(Exit::Done)
 }

@@ -26,36 +26,36 @@ use crate::policies::PolicySource;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) async fn show_batches(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     id: Option<ReplayBatchId>,
     limit: u32,
 ) -> anyhow::Result<Exit> {
     let Some(id) = id else {
-        let rows = store.list_replay_batches(asked.tenant, limit).await?;
-        output::print_data(asked.output, &rows, || {
+        let rows = store.list_replay_batches(context.tenant, limit).await?;
+        output::print_data(context.output, &rows, || {
             retro_operator::render_batches(&rows, terminal_columns())
         })?;
         return Ok(Exit::Done);
     };
-    let found = store.find_replay_batch(asked.tenant, id, limit).await?;
+    let found = store.find_replay_batch(context.tenant, id, limit).await?;
     let replays = build_replays(config, store)?;
     let found = found.map(|(row, letters)| (row, replays.redact_letters(letters)));
-    print_found(asked, found, "batch", &id, |(row, letters)| {
+    print_found(context, found, "batch", &id, |(row, letters)| {
         retro_operator::render_batch(row, letters, terminal_columns())
     })
 }
 
 pub(super) async fn cancel_batch(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     id: ReplayBatchId,
     act: &AuditArgs,
 ) -> anyhow::Result<Exit> {
-    let told = build_replays(config, store)?.cancel_batch(asked.tenant, id, &act.by, &act.reason).await?;
-    print_found(asked, told.map(|(_, row)| row), "batch", &id, retro_operator::render_progress)
+    let result = build_replays(config, store)?.cancel_batch(context.tenant, id, &act.by, &act.reason).await?;
+    print_found(context, result.map(|(_, row)| row), "batch", &id, retro_operator::render_progress)
 }
 
 fn build_replays(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<ReplayService> {
@@ -68,28 +68,28 @@ fn build_replays(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Repla
 }
 
 pub(super) async fn replay_dead_letters(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     args: &Replay,
 ) -> anyhow::Result<Exit> {
     let replays = build_replays(config, store.clone())?;
     if let Some(id) = single_id(&args.chosen) {
-        return replay_one(asked, &replays, id, args).await;
+        return replay_one(context, &replays, id, args).await;
     }
     if args.version.is_some() {
         anyhow::bail!("--version needs exactly one dead letter");
     }
     let chosen = build_selection(&args.chosen);
     if args.chosen.dry_run {
-        let foreseen = replays.dry_run(asked.tenant, &chosen).await?;
-        output::print_data(asked.output, &foreseen, || format_dry_run(&foreseen.items))?;
+        let prediction = replays.dry_run(context.tenant, &chosen).await?;
+        output::print_data(context.output, &prediction, || format_dry_run(&prediction.items))?;
         return Ok(Exit::Done);
     }
     let pace =
         ReplayPace { canary: args.canary, rate_milli: args.rate, failed_permille_max: args.max_failed };
     let (by, reason) = (&args.why.by, &args.why.reason);
-    let started = match replays.start_batch(asked.tenant, &chosen, pace, by, reason).await {
+    let started = match replays.start_batch(context.tenant, &chosen, pace, by, reason).await {
         Err(ReplayError::NoMatch) => {
             output::print_notice("no dead letter matches");
             return Ok(Exit::NotFound);
@@ -97,7 +97,7 @@ pub(super) async fn replay_dead_letters(
         started => started?,
     };
     if args.detach {
-        output::print_data(asked.output, &started, || {
+        output::print_data(context.output, &started, || {
             format!(
                 "batch {} of {}; `retro dead-letters batches {}` shows its progress",
                 started.batch,
@@ -112,7 +112,7 @@ pub(super) async fn replay_dead_letters(
         started.batch,
         format_count(started.letters)
     ));
-    wait_for_batch(asked, &replays, &*store, started.batch).await
+    wait_for_batch(context, &replays, &*store, started.batch).await
 }
 
 fn format_count(count: u64) -> String {
@@ -122,25 +122,25 @@ fn format_count(count: u64) -> String {
 /// Prints the progress of a batch whenever it changes, until the batch has ended and none of its replays is in
 /// progress.
 async fn wait_for_batch(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     replays: &ReplayService,
     store: &dyn Store,
     id: ReplayBatchId,
 ) -> anyhow::Result<Exit> {
-    let mut told = String::new();
+    let mut printed = String::new();
     loop {
-        let Some((row, letters)) = store.find_replay_batch(asked.tenant, id, u32::MAX).await? else {
+        let Some((row, letters)) = store.find_replay_batch(context.tenant, id, u32::MAX).await? else {
             anyhow::bail!("batch {id} no longer exists");
         };
         let now = retro_operator::render_progress(&row);
-        if now != told {
+        if now != printed {
             output::print_notice(&now);
-            told = now;
+            printed = now;
         }
         if !row.state.is_open() && row.progress.under_way == 0 {
             let good = row.state == ReplayBatchState::Done && row.progress.failed == 0;
             let all = (row, replays.redact_letters(letters));
-            output::print_data(asked.output, &all, || {
+            output::print_data(context.output, &all, || {
                 retro_operator::render_batch(&all.0, &all.1, terminal_columns())
             })?;
             return Ok(if good { Exit::Done } else { Exit::ProblemFound });
@@ -150,23 +150,23 @@ async fn wait_for_batch(
 }
 
 async fn replay_one(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     replays: &ReplayService,
     id: DeadLetterId,
     args: &Replay,
 ) -> anyhow::Result<Exit> {
     if args.chosen.dry_run {
-        let foreseen = replays.dry_run_one(asked.tenant, id, args.version).await?;
-        return print_found(asked, foreseen, "dead letter", &id, |one| {
+        let prediction = replays.dry_run_one(context.tenant, id, args.version).await?;
+        return print_found(context, prediction, "dead letter", &id, |one| {
             format_dry_run(std::slice::from_ref(one))
         });
     }
-    let told = replays.replay_one(asked.tenant, id, args.version, &args.why.by, &args.why.reason).await?;
-    print_outcome(asked, told, id)
+    let result = replays.replay_one(context.tenant, id, args.version, &args.why.by, &args.why.reason).await?;
+    print_outcome(context, result, id)
 }
 
 pub(super) async fn discard_dead_letters(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     args: &Discard,
@@ -174,18 +174,18 @@ pub(super) async fn discard_dead_letters(
     let replays = build_replays(config, store)?;
     let (by, reason) = (&args.why.by, &args.why.reason);
     if let (Some(id), false) = (single_id(&args.chosen), args.chosen.dry_run) {
-        return print_outcome(asked, replays.discard_one(asked.tenant, id, by, reason).await?, id);
+        return print_outcome(context, replays.discard_one(context.tenant, id, by, reason).await?, id);
     }
     let chosen = build_selection(&args.chosen);
     if args.chosen.dry_run {
-        let ids = replays.list_selected_ids(asked.tenant, &chosen).await?;
-        output::print_data(asked.output, &ids, || {
+        let ids = replays.list_selected_ids(context.tenant, &chosen).await?;
+        output::print_data(context.output, &ids, || {
             ids.iter().map(|id| format!("would be discarded: {id}\n")).collect()
         })?;
         return Ok(Exit::Done);
     }
-    let told = replays.discard_many(asked.tenant, &chosen, by, reason).await?;
-    output::print_data(asked.output, &told, || told.detail.clone())?;
+    let result = replays.discard_many(context.tenant, &chosen, by, reason).await?;
+    output::print_data(context.output, &result, || result.detail.clone())?;
     Ok(Exit::Done)
 }
 
@@ -210,11 +210,11 @@ fn format_dry_run(items: &[Prediction]) -> String {
 }
 
 fn print_outcome(
-    asked: &CommandContext<'_>,
-    told: Option<ActionResult>,
+    context: &CommandContext<'_>,
+    result: Option<ActionResult>,
     id: DeadLetterId,
 ) -> anyhow::Result<Exit> {
-    let refused = told.as_ref().is_some_and(|told| told.did == ActionStatus::Refused);
-    let exit = print_found(asked, told, "dead letter", &id, |told| told.detail.clone())?;
+    let refused = result.as_ref().is_some_and(|result| result.did == ActionStatus::Refused);
+    let exit = print_found(context, result, "dead letter", &id, |result| result.detail.clone())?;
     Ok(if refused { Exit::ProblemFound } else { exit })
 }

@@ -19,7 +19,7 @@ use crate::policies::PolicySource;
 use crate::{embedder, output};
 
 pub(crate) async fn run_command(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     command: &Rules,
@@ -27,7 +27,7 @@ pub(crate) async fn run_command(
     let id = match command {
         Rules::List { .. } | Rules::Reports { .. } => None,
         Rules::Show { id } | Rules::Why { id } | Rules::Promote { id, .. } | Rules::Retire { id, .. } => {
-            match resolve_memory(asked, &*store, *id).await? {
+            match resolve_memory(context, &*store, *id).await? {
                 Ok(id) => Some(id),
                 Err(exit) => return Ok(exit),
             }
@@ -35,39 +35,43 @@ pub(crate) async fn run_command(
     };
     match (command, id) {
         (Rules::Show { .. }, Some(id)) => print_found(
-            asked,
-            find_with_effect(asked, &*store, id).await?,
+            context,
+            find_with_effect(context, &*store, id).await?,
             "rule",
             &id,
             retro_operator::render_memory,
         ),
-        (Rules::Why { .. }, Some(id)) => print_changes(asked, &*store, id).await,
+        (Rules::Why { .. }, Some(id)) => print_changes(context, &*store, id).await,
         (Rules::Promote { act, request, .. }, Some(id)) => {
-            promote_rule(asked, config, store, id, act, request.as_deref()).await
+            promote_rule(context, config, store, id, act, request.as_deref()).await
         }
         (Rules::Retire { act, request, .. }, Some(id)) => {
-            retire_rule(asked, config, store, id, act, request.as_deref()).await
+            retire_rule(context, config, store, id, act, request.as_deref()).await
         }
-        _ => print_list(asked, &*store, command).await,
+        _ => print_list(context, &*store, command).await,
     }
 }
 
-async fn print_list(asked: &CommandContext<'_>, store: &dyn Store, command: &Rules) -> anyhow::Result<Exit> {
+async fn print_list(
+    context: &CommandContext<'_>,
+    store: &dyn Store,
+    command: &Rules,
+) -> anyhow::Result<Exit> {
     match command {
         Rules::Reports { id: Some(id), .. } => {
-            let found = store.find_review_report(asked.tenant, *id).await?;
-            print_found(asked, found, "report", id, |report| {
+            let found = store.find_review_report(context.tenant, *id).await?;
+            print_found(context, found, "report", id, |report| {
                 reviews::render_report(report, terminal_columns())
             })
         }
         Rules::Reports { repo, limit, .. } => {
-            let keeper = repo.as_ref().map(|repo| repo.rule_scope(asked.tenant).workflow);
-            let rows = store.list_review_reports(asked.tenant, keeper.as_ref(), *limit).await?;
-            output::print_data(asked.output, &rows, || reviews::render_reports(&rows, terminal_columns()))?;
+            let keeper = repo.as_ref().map(|repo| repo.rule_scope(context.tenant).workflow);
+            let rows = store.list_review_reports(context.tenant, keeper.as_ref(), *limit).await?;
+            output::print_data(context.output, &rows, || reviews::render_reports(&rows, terminal_columns()))?;
             Ok(Exit::Done)
         }
         Rules::List { repo, status, limit } => {
-            let workflow = repo.as_ref().map(|repo| repo.rule_scope(asked.tenant).workflow);
+            let workflow = repo.as_ref().map(|repo| repo.rule_scope(context.tenant).workflow);
             let filter = MemoryFilter {
                 workflow,
                 status: *status,
@@ -75,8 +79,8 @@ async fn print_list(asked: &CommandContext<'_>, store: &dyn Store, command: &Rul
                 limit: *limit,
                 ..Default::default()
             };
-            let rows = store.list_memories(asked.tenant, &filter).await?;
-            output::print_data(asked.output, &rows, || lists::render_rules(&rows, terminal_columns()))?;
+            let rows = store.list_memories(context.tenant, &filter).await?;
+            output::print_data(context.output, &rows, || lists::render_rules(&rows, terminal_columns()))?;
             Ok(Exit::Done)
         }
         other => unreachable!("{other:?} names a rule and was handled above"),
@@ -92,7 +96,7 @@ fn build_writer(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Writer
 }
 
 async fn promote_rule(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     id: MemoryId,
@@ -101,19 +105,22 @@ async fn promote_rule(
 ) -> anyhow::Result<Exit> {
     let request = request_id("promote", id, act, request);
     let AuditArgs { by, reason } = act;
-    let did = match build_writer(config, store)?.promote_rule(asked.tenant, id, &request, by, reason).await? {
-        Ok(CommitResult::Done) => "promoted",
-        Ok(CommitResult::AlreadyDone) => "was already promoted by this request",
-        Ok(CommitResult::NotFound) => return print_found(asked, None::<()>, "rule", &id, |()| String::new()),
-        Err(problem) => anyhow::bail!("the rule cannot be promoted: {problem}"),
-    };
+    let did =
+        match build_writer(config, store)?.promote_rule(context.tenant, id, &request, by, reason).await? {
+            Ok(CommitResult::Done) => "promoted",
+            Ok(CommitResult::AlreadyDone) => "was already promoted by this request",
+            Ok(CommitResult::NotFound) => {
+                return print_found(context, None::<()>, "rule", &id, |()| String::new());
+            }
+            Err(problem) => anyhow::bail!("the rule cannot be promoted: {problem}"),
+        };
     let answer = serde_json::json!({"memory": id, "request": request, "did": did});
-    output::print_data(asked.output, &answer, || format!("rule {id} {did}"))?;
+    output::print_data(context.output, &answer, || format!("rule {id} {did}"))?;
     Ok(Exit::Done)
 }
 
 async fn retire_rule(
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     id: MemoryId,
@@ -122,14 +129,16 @@ async fn retire_rule(
 ) -> anyhow::Result<Exit> {
     let request = request_id("retire", id, act, request);
     let reason = format!("retired by {}: {}", act.by, act.reason);
-    let did = match build_writer(config, store)?.delete_memory(asked.tenant, id, &request, &reason).await? {
+    let did = match build_writer(config, store)?.delete_memory(context.tenant, id, &request, &reason).await? {
         Ok(CommitResult::Done) => "retired",
         Ok(CommitResult::AlreadyDone) => "was already retired by this request",
-        Ok(CommitResult::NotFound) => return print_found(asked, None::<()>, "rule", &id, |()| String::new()),
+        Ok(CommitResult::NotFound) => {
+            return print_found(context, None::<()>, "rule", &id, |()| String::new());
+        }
         Err(problem) => anyhow::bail!("the rule cannot be retired: {problem}"),
     };
     let answer = serde_json::json!({"memory": id, "request": request, "did": did});
-    output::print_data(asked.output, &answer, || {
+    output::print_data(context.output, &answer, || {
         format!("rule {id} {did}; a tombstone blocks similar rules")
     })?;
     Ok(Exit::Done)

@@ -52,10 +52,10 @@ impl Pace {
     /// Waits until all events sent so far are counted and no retrospective of the workflow is open or due. Fails
     /// after [`WAIT_MAX`].
     pub(super) async fn wait_until_idle(&self, bus: &Bus, workflow: &Workflow) -> anyhow::Result<()> {
-        let mut looks = WAIT_MAX.as_millis() / POLL_INTERVAL.as_millis();
+        let mut attempts = WAIT_MAX.as_millis() / POLL_INTERVAL.as_millis();
         while !self.is_idle(bus, workflow).await? {
-            looks -= 1;
-            if looks == 0 {
+            attempts -= 1;
+            if attempts == 0 {
                 bail!(
                     "the retrospective of {workflow} has not finished after {} s; are all roles running?",
                     WAIT_MAX.as_secs()

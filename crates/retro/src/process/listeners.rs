@@ -139,9 +139,9 @@ fn listener_url(listener: Option<&TcpListener>) -> Option<String> {
 impl RunningProcess {
     /// Serves all listeners from the first moment. HTTP ends with the stop; health is served until the returned token
     /// is cancelled.
-    pub(super) fn serve_listeners(&self, doors: Listeners) -> CancellationToken {
+    pub(super) fn serve_listeners(&self, listeners: Listeners) -> CancellationToken {
         let closed = CancellationToken::new();
-        if let Some(listener) = doors.http {
+        if let Some(listener) = listeners.http {
             let store = &self.process.store;
             // Loads the tokenizer's vocabulary, which only these routes need.
             let gateway = self.build_gateway();
@@ -149,13 +149,13 @@ impl RunningProcess {
                 Arc::new(|text: &str| Redactor::shared().redact_text(text).into_owned());
             let (policies, outbox) = (self.process.policies.clone(), self.outbox.clone());
             let vectors = self.process.vectors.clone();
-            let hands =
+            let commands =
                 Arc::new(OperatorCommands::new(store.clone(), policies.clone(), vectors, outbox.clone()));
             let steering = CancelService::new(store.clone(), Arc::new(SystemClock));
             let replays =
                 ReplayService::new(store.clone(), policies, Arc::new(SystemClock), outbox, redact.clone());
             let replays = replays.with_dataref_hosts(self.process.dataref_hosts());
-            let mending = EditService::new(
+            let edits = EditService::new(
                 store.clone(),
                 Arc::new(SystemClock),
                 self.process.dataref_hosts(),
@@ -163,9 +163,9 @@ impl RunningProcess {
             );
             let people = retro_operator::router(store.clone(), redact)
                 .merge(cancel_router(steering))
-                .merge(edit_router(mending))
+                .merge(edit_router(edits))
                 .merge(replay_router(replays))
-                .merge(requests_router(hands))
+                .merge(requests_router(commands))
                 .limit_in_flight(TenantLimiter::new(OPERATOR_REQUESTS_MAX, TENANT_OPERATOR_REQUESTS_MAX));
             let idempotency = Idempotency::new(store.clone());
             self.tasks.spawn(idempotency.clone().purge_expired(self.stop.clone()));
@@ -178,7 +178,7 @@ impl RunningProcess {
                 }
             });
         }
-        if let Some(listener) = doors.bridge {
+        if let Some(listener) = listeners.bridge {
             let (router, stop) = (retro_github::router(self.build_bridge()), self.stop.clone());
             self.tasks.spawn(async move {
                 if let Err(problem) = retro_http::serve_signed(listener, router, stop).await {
@@ -186,7 +186,7 @@ impl RunningProcess {
                 }
             });
         }
-        if let Some(listener) = doors.health {
+        if let Some(listener) = listeners.health {
             // Not among `tasks`, since it outlives their shutdown in order to report it.
             let (probes, closed) = (self.build_probes(), closed.clone());
             tokio::spawn(async move {

@@ -58,17 +58,17 @@ impl ReadinessState {
     }
 
     fn update_missing(&self, missing: Vec<String>) {
-        let told = missing.join("; ");
+        let joined = missing.join("; ");
         let changed = self.0.send_if_modified(|known| {
             let changed = *known != missing;
             *known = missing;
             changed
         });
-        match (changed, told.as_str()) {
+        match (changed, joined.as_str()) {
             (false, _) => {}
             (true, "") => info!("ready: broker and database are available"),
             (true, STOPPING) => info!("{STOPPING}"),
-            (true, told) => warn!("not ready: {told}"),
+            (true, joined) => warn!("not ready: {joined}"),
         }
     }
 }
@@ -137,16 +137,16 @@ async fn check_broker(bus: &Bus, roles: &BTreeSet<Role>) -> Missing {
 }
 
 async fn check_database(bus: &Bus, store: &dyn Store) -> Option<String> {
-    let asked = async {
-        let lacks = store.list_missing_migrations().await?;
-        if lacks.is_empty() && !bus.has_database() {
+    let query = async {
+        let missing = store.list_missing_migrations().await?;
+        if missing.is_empty() && !bus.has_database() {
             bus.set_database(&store.load_database_id().await?);
         }
-        Ok::<_, StoreError>(lacks)
+        Ok::<_, StoreError>(missing)
     };
-    match tokio::time::timeout(DATABASE_TIMEOUT, asked).await {
-        Ok(Ok(lacks)) if lacks.is_empty() => None,
-        Ok(Ok(lacks)) => Some(format!("the database lacks {}; run `retro migrate`", lacks.join(", "))),
+    match tokio::time::timeout(DATABASE_TIMEOUT, query).await {
+        Ok(Ok(missing)) if missing.is_empty() => None,
+        Ok(Ok(missing)) => Some(format!("the database lacks {}; run `retro migrate`", missing.join(", "))),
         Ok(Err(problem)) => Some(problem.to_string()),
         Err(_) => Some(format!("the database does not answer within {} s", DATABASE_TIMEOUT.as_secs())),
     }

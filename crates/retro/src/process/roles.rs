@@ -196,7 +196,7 @@ impl RunningProcess {
     }
 
     /// Runs a sweep at intervals, to find work whose message was lost.
-    fn start_sweep<F, R>(&self, role: Role, look: F)
+    fn start_sweep<F, R>(&self, role: Role, sweep: F)
     where
         F: Fn() -> R + Send + 'static,
         R: Future<Output = Result<usize, StoreError>> + Send,
@@ -209,7 +209,7 @@ impl RunningProcess {
                     // Sleeping first gives the messages time to arrive: a sweep is for lost ones.
                     () = tokio::time::sleep(pause) => {}
                 }
-                match catch_panic(look()).await {
+                match catch_panic(sweep()).await {
                     Ok(Ok(0)) => {}
                     Ok(Ok(found)) => info!(found, "the {role}'s sweep found work: {found}"),
                     Ok(Err(problem)) => warn!("the {role}'s sweep failed: {problem}"),

@@ -41,7 +41,7 @@ impl RunningProcess {
         self.stop.cancel();
         // `wait` returns only for a closed tracker.
         self.tasks.close();
-        let patience = Duration::from_secs(self.process.config.shutdown_grace_s) + SHUTDOWN_MARGIN;
+        let limit = Duration::from_secs(self.process.config.shutdown_grace_s) + SHUTDOWN_MARGIN;
         let drained = async {
             self.tasks.wait().await;
             if let Err(problem) = self.process.bus.flush(FLUSH_TIMEOUT).await {
@@ -53,10 +53,10 @@ impl RunningProcess {
         tokio::select! {
             () = drained => Ok(Exit::Done),
             again = signals.next() => Ok(Exit::Signalled(again)),
-            () = tokio::time::sleep(patience) => bail!(
+            () = tokio::time::sleep(limit) => bail!(
                 "the shutdown did not finish within {} s; nothing is lost, another process or the next start \
                  continues the work",
-                patience.as_secs()
+                limit.as_secs()
             ),
         }
     }

@@ -44,7 +44,7 @@ pub(super) struct Backends {
 pub(super) async fn prepare_backends(
     config: &Config,
     policies: &Arc<PolicySource>,
-    doors: &Listeners,
+    listeners: &Listeners,
     metrics: &Scrape,
 ) -> anyhow::Result<Backends> {
     let problem = match try_prepare(config).await {
@@ -58,14 +58,14 @@ pub(super) async fn prepare_backends(
     let gateway = gateway.with_timeout(Duration::from_millis(config.context_timeout_ms));
     let ready = Arc::new(move || Readiness::NotReady(reasons.borrow().clone()));
     let probes = Probes { ready, metrics: metrics.clone() };
-    doors.serve_not_ready(&gateway, &probes, &stop, &served)?;
+    listeners.serve_not_ready(&gateway, &probes, &stop, &served)?;
     let ground = loop {
         tokio::time::sleep(RETRY_INTERVAL).await;
         match try_prepare(config).await {
             Ok(ground) => break ground,
             Err(problem) => {
                 let problem = find_wait_reason(config, problem)?;
-                if reason.send_if_modified(|told| std::mem::replace(told, problem) != *told) {
+                if reason.send_if_modified(|current| std::mem::replace(current, problem) != *current) {
                     warn!("not ready: {}", *reason.borrow());
                 }
             }
@@ -90,13 +90,13 @@ async fn try_prepare(config: &Config) -> anyhow::Result<Backends> {
     let bus = Bus::connect(BusConfig::new(&nats_url, "retro-up")).await?;
     store::set_bus_database(config, &bus).await?;
     let ack_wait = Duration::from_secs(config.ack_wait_s);
-    let made = match &server {
+    let created = match &server {
         // No other process uses the broker in our own folder: whatever database it had before, it belongs to this one
         // now.
         Some(_) => topology::take_over(&bus, ack_wait).await,
         None => topology::ensure_topology(&bus, ack_wait).await,
     };
-    made.context("cannot set up the broker's streams")?;
+    created.context("cannot set up the broker's streams")?;
     Ok(Backends { server, nats_url, bus })
 }
 
@@ -117,9 +117,9 @@ async fn start_broker(config: &Config) -> anyhow::Result<Option<NatsServer>> {
 /// Describes what the process waits for, or returns the error when waiting cannot help.
 fn find_wait_reason(config: &Config, problem: anyhow::Error) -> anyhow::Result<String> {
     if config.database_url.is_some()
-        && let Some(StoreError::Unavailable(away)) = problem.downcast_ref()
+        && let Some(StoreError::Unavailable(error)) = problem.downcast_ref()
     {
-        return Ok(format!("the database is not available: {away}"));
+        return Ok(format!("the database is not available: {error}"));
     }
     match probe_disk_space(&config.data_dir) {
         Err(full) if is_disk_full(full.kind()) => Ok(format!(

@@ -55,9 +55,9 @@ pub fn close_review(facts: ReviewClosingFacts, embedder: &dyn Embedder, now: Tim
     let messages = changed
         .map(|change| {
             let kind = change.effect.kind().to_owned();
-            let told =
+            let notice =
                 Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at };
-            told.into_message(&keeper)
+            notice.into_message(&keeper)
         })
         .collect();
     ClosedReview { applied, report, messages }

@@ -20,50 +20,50 @@ pub(super) struct RuleObservation<'a> {
 }
 
 impl RuleWriter<'_> {
-    pub(super) fn apply_observation(&mut self, row: usize, seen: &RuleObservation<'_>) {
-        let Some(source) = &seen.evidence.remark else {
+    pub(super) fn apply_observation(&mut self, row: usize, observation: &RuleObservation<'_>) {
+        let Some(source) = &observation.evidence.remark else {
             return self.explain_outcome(row, "it names no remark: only a review makes rules");
         };
         let (standing, remark) = (source.standing, source.remark.clone());
-        let cause = ChangeCause::Review { remark: remark.clone(), edition: seen.edition.to_owned() };
-        if self.was_decided_before(seen.candidate, &cause) {
+        let cause = ChangeCause::Review { remark: remark.clone(), edition: observation.edition.to_owned() };
+        if self.was_decided_before(observation.candidate, &cause) {
             return self.explain_outcome(row, format!("this has happened before: {remark} has been decided"));
         }
-        let known = self.find_same_rule(seen, false).map(|memory| (memory.id, memory.status));
+        let known = self.find_same_rule(observation, false).map(|memory| (memory.id, memory.status));
         if !matches!(known, Some((_, MemoryStatus::Active)))
             // A bot's request is refused below and must not be stored as suppressed.
             && standing > AuthorStanding::Bot
-            && self.suppress_if_forbidden(row, seen, &cause)
+            && self.suppress_if_forbidden(row, observation, &cause)
         {
             return;
         }
-        let becomes = match (known, seen.quarantine) {
+        let kept = match (known, observation.quarantine) {
             (Some((id, _)), Some(why)) => {
                 let why = format!("rule {id} says so already; nothing is added to it, since {why}");
-                self.refuse_observation(row, seen, &cause, why)
+                self.refuse_observation(row, observation, &cause, why)
             }
-            (Some((id, MemoryStatus::Active)), None) => self.add_evidence(row, id, seen, &cause),
+            (Some((id, MemoryStatus::Active)), None) => self.add_evidence(row, id, observation, &cause),
             (Some((id, _)), None) if standing <= AuthorStanding::Bot => {
                 let why = format!(
                     "a program asks for what rule {id} says, which is not active: that counts for nothing"
                 );
-                self.refuse_observation(row, seen, &cause, why)
+                self.refuse_observation(row, observation, &cause, why)
             }
             (Some((id, MemoryStatus::Archived)), None) if standing < AuthorStanding::Insider => {
-                let (by, run) = (&source.by, &seen.evidence.run);
+                let (by, run) = (&source.by, &observation.evidence.run);
                 let reason = format!("asked for again by {by} on {run}: tentative once more");
-                let effect = ChangeEffect::Revived { evidence: seen.evidence.clone() };
+                let effect = ChangeEffect::Revived { evidence: observation.evidence.clone() };
                 self.make_change(row, id, cause.clone(), effect, reason).then_some(id)
             }
-            (Some((id, _)), None) => self.confirm_rule(row, id, standing, seen, &cause),
+            (Some((id, _)), None) => self.confirm_rule(row, id, standing, observation, &cause),
             (None, _) if standing <= AuthorStanding::Bot => {
                 let why = "a program asks for it, and programs make no rules by themselves".to_owned();
-                self.refuse_observation(row, seen, &cause, why)
+                self.refuse_observation(row, observation, &cause, why)
             }
-            (None, _) => self.create_rule(row, standing, seen, &cause),
+            (None, _) => self.create_rule(row, standing, observation, &cause),
         };
-        if let Some(id) = becomes {
-            self.supersede_replaced(row, id, seen, &remark, &cause);
+        if let Some(id) = kept {
+            self.supersede_replaced(row, id, observation, &remark, &cause);
         }
     }
 
@@ -72,12 +72,12 @@ impl RuleWriter<'_> {
     fn refuse_observation(
         &mut self,
         row: usize,
-        seen: &RuleObservation<'_>,
+        observation: &RuleObservation<'_>,
         cause: &ChangeCause,
         why: String,
     ) -> Option<MemoryId> {
         let effect = ChangeEffect::Refused { asked: "observe".to_owned() };
-        self.make_change(row, seen.candidate, cause.clone(), effect, why);
+        self.make_change(row, observation.candidate, cause.clone(), effect, why);
         None
     }
 
@@ -89,25 +89,30 @@ impl RuleWriter<'_> {
     }
 
     /// Returns the living memory of the scope that holds the same lesson, either quarantined or not.
-    fn find_same_rule(&self, seen: &RuleObservation<'_>, quarantined: bool) -> Option<&Memory> {
+    fn find_same_rule(&self, observation: &RuleObservation<'_>, quarantined: bool) -> Option<&Memory> {
         let memories = self.memories.values().filter(|memory| memory.quarantine.is_some() == quarantined);
-        self.lesson_matcher().best_match(memories, &seen.scope, seen.lesson, None)
+        self.lesson_matcher().best_match(memories, &observation.scope, observation.lesson, None)
     }
 
-    fn suppress_if_forbidden(&mut self, row: usize, seen: &RuleObservation<'_>, cause: &ChangeCause) -> bool {
+    fn suppress_if_forbidden(
+        &mut self,
+        row: usize,
+        observation: &RuleObservation<'_>,
+        cause: &ChangeCause,
+    ) -> bool {
         let alike: LessonMatcher<'_, '_> = self.lesson_matcher();
-        let Some((stone, similarity)) =
-            alike.blocking_tombstone(self.live_tombstones.iter(), &seen.scope, seen.lesson)
+        let Some((tombstone, similarity)) =
+            alike.blocking_tombstone(self.live_tombstones.iter(), &observation.scope, observation.lesson)
         else {
             return false;
         };
-        let reason = format!("a tombstone forbids it until {}: {}", stone.until, stone.reason);
+        let reason = format!("a tombstone forbids it until {}: {}", tombstone.until, tombstone.reason);
         let effect = ChangeEffect::Suppressed {
-            tombstone_of: stone.memory,
+            tombstone_of: tombstone.memory,
             similarity,
-            title: seen.lesson.title.clone(),
+            title: observation.lesson.title.clone(),
         };
-        self.make_change(row, seen.candidate, cause.clone(), effect, reason);
+        self.make_change(row, observation.candidate, cause.clone(), effect, reason);
         true
     }
 
@@ -116,22 +121,22 @@ impl RuleWriter<'_> {
         &mut self,
         row: usize,
         id: MemoryId,
-        seen: &RuleObservation<'_>,
+        observation: &RuleObservation<'_>,
         cause: &ChangeCause,
     ) -> Option<MemoryId> {
-        let (memory, run) = (&self.memories[&id], &seen.evidence.run);
-        let greater = seen.evidence.remark.as_ref().map(|source| source.standing) > memory.authority;
+        let (memory, run) = (&self.memories[&id], &observation.evidence.run);
+        let greater = observation.evidence.remark.as_ref().map(|source| source.standing) > memory.authority;
         if !greater && memory.evidence.iter().any(|known| known.run == *run) {
             let why =
                 format!("rule {id} says so already, and {run} has shown it: a pull request counts once");
-            return self.refuse_observation(row, seen, cause, why);
+            return self.refuse_observation(row, observation, cause, why);
         }
         let reason = format!("asked for again on {run}: evidence, not weight");
         self.make_change(
             row,
             id,
             cause.clone(),
-            ChangeEffect::Observed { evidence: seen.evidence.clone() },
+            ChangeEffect::Observed { evidence: observation.evidence.clone() },
             reason,
         );
         Some(id)
@@ -143,25 +148,25 @@ impl RuleWriter<'_> {
         row: usize,
         id: MemoryId,
         standing: AuthorStanding,
-        seen: &RuleObservation<'_>,
+        observation: &RuleObservation<'_>,
         cause: &ChangeCause,
     ) -> Option<MemoryId> {
-        let (memory, run) = (&self.memories[&id], &seen.evidence.run);
-        let evidence = seen.evidence.clone();
+        let (memory, run) = (&self.memories[&id], &observation.evidence.run);
+        let evidence = observation.evidence.clone();
         let insider = standing == AuthorStanding::Insider;
         if !insider && memory.tentative_runs.contains(run) {
             let why = format!("{run} has asked for it already; only another pull request confirms");
-            return self.refuse_observation(row, seen, cause, why);
+            return self.refuse_observation(row, observation, cause, why);
         }
         let authority = memory.authority.max(Some(standing));
-        let older = self.opposing_rules(id, &seen.scope, &memory.lesson);
+        let older = self.opposing_rules(id, &observation.scope, &memory.lesson);
         if let Some(older) = older.iter().find(|older| rule_rank(older) > (authority, true)) {
             let reason = format!(
                 "asked for again on {run}, but rule {} says the opposite and stands higher: it stays as it is",
                 older.id
             );
             if memory.status != MemoryStatus::Tentative {
-                return self.refuse_observation(row, seen, cause, reason);
+                return self.refuse_observation(row, observation, cause, reason);
             }
             self.make_change(row, id, cause.clone(), ChangeEffect::Observed { evidence }, reason);
             return None;
@@ -181,17 +186,17 @@ impl RuleWriter<'_> {
         &mut self,
         row: usize,
         standing: AuthorStanding,
-        seen: &RuleObservation<'_>,
+        observation: &RuleObservation<'_>,
         cause: &ChangeCause,
     ) -> Option<MemoryId> {
-        let run = &seen.evidence.run;
-        if seen.quarantine.is_some()
-            && let Some(memory) = self.find_same_rule(seen, true)
+        let run = &observation.evidence.run;
+        if observation.quarantine.is_some()
+            && let Some(memory) = self.find_same_rule(observation, true)
         {
             let why = format!("rule {} says so already and is in quarantine", memory.id);
-            return self.refuse_observation(row, seen, cause, why);
+            return self.refuse_observation(row, observation, cause, why);
         }
-        let (status, weight, wait) = match (seen.quarantine, standing) {
+        let (status, weight, wait) = match (observation.quarantine, standing) {
             (Some(why), _) => (
                 MemoryStatus::Tentative,
                 Weight::ZERO,
@@ -207,17 +212,17 @@ impl RuleWriter<'_> {
                 "it has to be asked for on another pull request".to_owned(),
             ),
         };
-        let id = seen.candidate;
+        let id = observation.candidate;
         let effect = ChangeEffect::Created {
-            scope: seen.scope.clone(),
-            lesson: seen.lesson.clone(),
+            scope: observation.scope.clone(),
+            lesson: observation.lesson.clone(),
             status,
             weight,
-            evidence: seen.evidence.clone(),
-            quarantine: seen.quarantine.map(str::to_owned),
+            evidence: observation.evidence.clone(),
+            quarantine: observation.quarantine.map(str::to_owned),
         };
         let made = self.make_change(row, id, cause.clone(), effect, format!("asked for on {run}; {wait}"));
-        (made && seen.quarantine.is_none()).then_some(id)
+        (made && observation.quarantine.is_none()).then_some(id)
     }
 
     /// Supersedes what a created, confirmed or repeated rule replaces: the rule from an earlier text of the same
@@ -226,14 +231,14 @@ impl RuleWriter<'_> {
         &mut self,
         row: usize,
         id: MemoryId,
-        seen: &RuleObservation<'_>,
+        observation: &RuleObservation<'_>,
         remark: &RemarkKey,
         cause: &ChangeCause,
     ) {
         for old in self.rules_only_from(remark).into_iter().filter(|old| *old != id) {
             self.supersede_rule(row, old, id, cause, "the remark that it came from says something else now");
         }
-        let stranger = self.find_same_rule(seen, true).map(|memory| memory.id);
+        let stranger = self.find_same_rule(observation, true).map(|memory| memory.id);
         if let Some(stranger) = stranger {
             self.supersede_rule(
                 row,
@@ -244,14 +249,14 @@ impl RuleWriter<'_> {
             );
         }
         let memory = &self.memories[&id];
-        let mine = rule_rank(memory);
+        let rank = rule_rank(memory);
         let older = self.opposing_rules(id, &memory.scope, &memory.lesson);
-        let (beaten, stronger): (Vec<_>, Vec<_>) =
-            older.into_iter().partition(|older| rule_rank(older) <= mine);
+        let (replaced, stronger): (Vec<_>, Vec<_>) =
+            older.into_iter().partition(|older| rule_rank(older) <= rank);
         // Collects ids first, because superseding changes the memories that the references point to.
-        let (beaten, stronger): (Vec<_>, Vec<_>) =
-            (beaten.iter().map(|old| old.id).collect(), stronger.iter().map(|old| old.id).collect());
-        for old in beaten {
+        let (replaced, stronger): (Vec<_>, Vec<_>) =
+            (replaced.iter().map(|old| old.id).collect(), stronger.iter().map(|old| old.id).collect());
+        for old in replaced {
             self.supersede_rule(
                 row,
                 old,

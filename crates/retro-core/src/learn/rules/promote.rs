@@ -124,9 +124,10 @@ impl Promotion {
             at,
             reason,
         };
-        let told = Notice::MemoryChanged { change: change.id, memory: memory.id, kind: kind.to_owned(), at };
+        let notice =
+            Notice::MemoryChanged { change: change.id, memory: memory.id, kind: kind.to_owned(), at };
         self.memories.extend(fold_change(Some(memory.clone()), &change)?);
-        self.messages.push(told.into_message(&facts.rule_scope));
+        self.messages.push(notice.into_message(&facts.rule_scope));
         self.changes.push(change);
         Ok(())
     }

@@ -43,12 +43,13 @@ pub fn build_rule_use_batches(
         return Vec::new();
     }
     let mut asks: BTreeMap<&Repository, Vec<RuleMutationKind>> = BTreeMap::new();
-    let looked = investigations.iter().filter_map(|one| Some((one, one.result.as_ref()?.checked_answer()?)));
-    for (one, (checked, presented)) in looked {
-        for shown in presented {
-            let Some(repo) = &shown.repo else { continue };
-            let stands = checked.verdicts.iter().find(|verdict| verdict.memory == shown.memory);
-            let Some(VerdictRecord { memory, verdict, reason, .. }) = stands else { continue };
+    let answered =
+        investigations.iter().filter_map(|one| Some((one, one.result.as_ref()?.checked_answer()?)));
+    for (one, (checked, presented)) in answered {
+        for memory_shown in presented {
+            let Some(repo) = &memory_shown.repo else { continue };
+            let valid = checked.verdicts.iter().find(|verdict| verdict.memory == memory_shown.memory);
+            let Some(VerdictRecord { memory, verdict, reason, .. }) = valid else { continue };
             let workflow = retrospective.key.workflow.clone();
             let (run, verdict, reason) = (one.run.clone(), *verdict, reason.clone());
             let ask = RuleMutationKind::Credit { memory: *memory, workflow, run, verdict, reason };

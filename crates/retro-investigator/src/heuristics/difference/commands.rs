@@ -20,7 +20,7 @@ pub(super) fn compare_commands(
     a: &Command,
     b: &Command,
     failing: &Call<'_>,
-    stood: InterveningCalls,
+    intervening: InterveningCalls,
 ) -> Difference {
     if shared_words(a, b) < SHARED_WORDS_MIN {
         return Difference::Unrelated;
@@ -32,8 +32,9 @@ pub(super) fn compare_commands(
     }
     let error = failing.error();
     let one_more =
-        || (stood == InterveningCalls::Harmless).then(|| find_added_option(a, b, failing)).flatten();
-    let another = || (stood == InterveningCalls::Harmless).then(|| find_subcommand_change(a, b)).flatten();
+        || (intervening == InterveningCalls::Harmless).then(|| find_added_option(a, b, failing)).flatten();
+    let another =
+        || (intervening == InterveningCalls::Harmless).then(|| find_subcommand_change(a, b)).flatten();
     let program = || {
         let named = find_program_change(a, b, error)
             .or_else(|| find_option_change(a, b, failing.complaining_program(), error));
@@ -140,17 +141,17 @@ fn find_option_change(
         command.words_after(program).iter().filter(|word| is_option(word)).cloned().collect()
     };
     let (before, after) = (of(a), of(b));
-    let gone: Vec<_> = before.difference(&after).cloned().collect();
-    let come: Vec<_> = after.difference(&before).cloned().collect();
+    let removed: Vec<_> = before.difference(&after).cloned().collect();
+    let added: Vec<_> = after.difference(&before).cloned().collect();
     let with = |option: &str| Manner::WithOption(program.to_owned(), option.to_owned());
     let without = |option: &str| Manner::WithoutOption(program.to_owned(), option.to_owned());
-    if !concerns_options(error, &gone, &come) {
+    if !concerns_options(error, &removed, &added) {
         return None;
     }
-    match (gone.as_slice(), come.as_slice()) {
-        ([gone], [come]) => Some((with(gone), with(come))),
-        ([gone], []) => Some((with(gone), without(gone))),
-        ([], [come]) => Some((without(come), with(come))),
+    match (removed.as_slice(), added.as_slice()) {
+        ([removed], [added]) => Some((with(removed), with(added))),
+        ([removed], []) => Some((with(removed), without(removed))),
+        ([], [added]) => Some((without(added), with(added))),
         _ => None,
     }
 }
@@ -164,9 +165,10 @@ fn find_added_option(a: &Command, b: &Command, failing: &Call<'_>) -> Option<(Ma
     let rest_is_equal = a.words.get(at..) == b.words.get(at + 1..);
     let error_line = failing.failure().map_or("", |failure| failure.line);
     let spoken_of = || {
-        let said: Vec<&str> =
+        let error_words: Vec<&str> =
             error_line.split(|c: char| c.is_whitespace() || "'\"‘’`:,()".contains(c)).collect();
-        MISSING.is_match(error_line) && a.words.iter().skip(1).any(|word| said.contains(&trim_quotes(word)))
+        MISSING.is_match(error_line)
+            && a.words.iter().skip(1).any(|word| error_words.contains(&trim_quotes(word)))
     };
     let never_ran = NEVER_RAN.is_match(error_line);
     if !rest_is_equal
@@ -230,14 +232,14 @@ fn is_shareable_value(name: &str, value: &str) -> bool {
 /// Returns whether an error is about how the program was called: it says so, or names an option that changed. A
 /// missing path or a timeout is not, whatever option changed at the same time. An added option that the error
 /// refuses by name cannot be the remedy.
-fn concerns_options(error: &str, gone: &[String], come: &[String]) -> bool {
+fn concerns_options(error: &str, removed: &[String], added: &[String]) -> bool {
     static WORDS: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)\boptions?\b|argument|predicate|usage|is a directory|omitting directory|not empty|may not specify")
             .expect("constant patterns compile")
     });
     let names = |options: &[String]| options.iter().any(|option| error.split(' ').any(|word| word == option));
-    let refused = names(come) && REFUSES.is_match(error);
-    !refused && (WORDS.is_match(error) || names(gone) || names(come))
+    let refused = names(added) && REFUSES.is_match(error);
+    !refused && (WORDS.is_match(error) || names(removed) || names(added))
 }
 
 /// Returns whether a word is an option name; numbers such as `-19` are values.
@@ -255,11 +257,11 @@ mod tests {
     use crate::heuristics::arguments::Arguments;
     use crate::heuristics::outcome::{CallFailure, CallOutcome};
 
-    fn compare(error: &str, stood: InterveningCalls, a: &str, b: &str) -> String {
+    fn compare(error: &str, intervening: InterveningCalls, a: &str, b: &str) -> String {
         let outcome = CallOutcome::Failed(CallFailure::from_line(error));
         let failing = Call { outcome, ..Call::with_answer("bash", a, error) };
         let (a, b) = (Arguments::parse(a), Arguments::parse(b));
-        match compare_commands(a.as_command().unwrap(), b.as_command().unwrap(), &failing, stood) {
+        match compare_commands(a.as_command().unwrap(), b.as_command().unwrap(), &failing, intervening) {
             Difference::Manner { avoid, prefer } => format!("{avoid} -> {prefer}"),
             _ => String::new(),
         }

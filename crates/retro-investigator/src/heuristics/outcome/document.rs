@@ -9,7 +9,7 @@ use retro_events::atif::BODY_BYTES_MAX;
 use serde_json::{Map, Value};
 
 use super::{CallFailure, first_line};
-use crate::heuristics::signature;
+use crate::heuristics::error_signature;
 
 /// Depth below an answer's own fields at which errors of its parts are searched.
 const ERROR_DEPTH_MAX: usize = 3;
@@ -74,8 +74,8 @@ fn parse_object(text: &str) -> Option<Map<String, Value>> {
     let is_small = document.root().descendant_count() <= TREE_VALUES_MAX;
     let members = document.root().members()?.take(if is_small { usize::MAX } else { MEMBERS_MAX });
     let members = members.map(|(name, value)| {
-        let kept = is_small || value.descendant_count() <= MEMBER_VALUES_MAX;
-        (name.into_owned(), if kept { value.to_value() } else { Value::Null })
+        let is_kept = is_small || value.descendant_count() <= MEMBER_VALUES_MAX;
+        (name.into_owned(), if is_kept { value.to_value() } else { Value::Null })
     });
     Some(members.collect())
 }
@@ -87,8 +87,8 @@ pub(super) fn find_embedded_failure(rest: &str) -> Option<CallFailure<'_>> {
 
 /// Finds the failure in an XML error document.
 pub(super) fn find_xml_failure(answer: &str) -> Option<CallFailure<'_>> {
-    let told = XML_ERROR.captures(answer)?;
-    Some(CallFailure::from_line(told.get(2).or_else(|| told.get(1))?.as_str()))
+    let found = XML_ERROR.captures(answer)?;
+    Some(CallFailure::from_line(found.get(2).or_else(|| found.get(1))?.as_str()))
 }
 
 /// Finds the failure in an error status in front of a document, which then explains it. A transient status
@@ -114,7 +114,7 @@ fn build_failure(document: &str, words: Option<String>) -> CallFailure<'_> {
     let at = document.find(first_line(&text)).unwrap_or(0);
     let line = &document[at..];
     let line = if text.is_empty() { document } else { line.get(..first_line(&text).len()).unwrap_or(line) };
-    CallFailure { line, error: signature::error_signature(first_line(&text)) }
+    CallFailure { line, error: error_signature(first_line(&text)) }
 }
 
 /// Returns the error of a part of an answer that carries one despite its status 200. Searches only fields

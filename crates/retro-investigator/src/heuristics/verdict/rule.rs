@@ -73,12 +73,12 @@ impl<'b> MemoryCase<'b> {
         if forbidden.len() < RULE_WORDS_MIN {
             return None;
         }
-        let minded = self.all_agent_texts().filter(|text| !text.1).find_map(|AgentText(place, _, text)| {
+        let heeded = self.all_agent_texts().filter(|text| !text.1).find_map(|AgentText(place, _, text)| {
             let minds =
                 |line: &&str| contains_negation(line) && contains_words(line, &forbidden, WORDS_SHARED_MIN);
             text.lines().find(minds).and_then(|line| quote::quote_at(place, line))
         });
-        if let Some(quote) = minded {
+        if let Some(quote) = heeded {
             let reason = "the agent minded it in words".to_owned();
             return Some(Ruling(MemoryVerdict::Applied, reason, Some(quote)));
         }
@@ -108,8 +108,8 @@ impl<'b> MemoryCase<'b> {
 #[derive(Clone, Copy)]
 struct AgentText<'t>(QuotePlace, bool, &'t str);
 
-fn quote_text(said: AgentText<'_>) -> Option<Quote> {
-    quote::quote_at(said.0, said.2)
+fn quote_text(text: AgentText<'_>) -> Option<Quote> {
+    quote::quote_at(text.0, text.2)
 }
 
 fn cue_not_met() -> Ruling {

@@ -30,8 +30,8 @@ const EDIT_REQUEST_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 3 * 4 + 64 * 1024;
 
 /// Returns the routes under `/v1` for exact bytes and edits. Merge them with others and pass them to
 /// [`retro_http::serve`].
-pub fn router(mending: EditService) -> Api {
-    routes().with_state(mending)
+pub fn router(service: EditService) -> Api {
+    routes().with_state(service)
 }
 
 /// Returns the same routes without their state, for the OpenAPI document.
@@ -67,21 +67,21 @@ struct EditRequest {
 /// replay.
 #[utoipa::path(post, path = "/v1/dead-letters/{id}/versions", tag = "people", request_body = EditRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = EditedVersion)))]
 async fn create_version(
-    State(mending): State<EditService>,
+    State(service): State<EditService>,
     Caller(tenant): Caller,
     PathId(id): PathId<DeadLetterId>,
-    JsonBody(asked): JsonBody<EditRequest, EDIT_REQUEST_BYTES_MAX>,
+    JsonBody(request): JsonBody<EditRequest, EDIT_REQUEST_BYTES_MAX>,
 ) -> Result<Json<EditedVersion>, Problem> {
-    let EditRequest { reason, by, from, dry_run, .. } = &asked;
+    let EditRequest { reason, by, from, dry_run, .. } = &request;
     let (by, from, dry_run, reason) =
         (by.as_deref().unwrap_or(ANONYMOUS_ACTOR).to_owned(), *from, *dry_run, reason.clone());
-    let edit = parse_edit(asked)?;
-    let mended = mending.edit(&tenant, id, from, &edit, &by, &reason, dry_run).await.map_err(to_problem)?;
-    Ok(Json(mended.ok_or_else(|| Problem::not_found("dead letter", id))?))
+    let edit = parse_edit(request)?;
+    let edited = service.edit(&tenant, id, from, &edit, &by, &reason, dry_run).await.map_err(to_problem)?;
+    Ok(Json(edited.ok_or_else(|| Problem::not_found("dead letter", id))?))
 }
 
-fn parse_edit(asked: EditRequest) -> Result<Edit, Problem> {
-    match (asked.set, asked.payload, asked.payload_base64) {
+fn parse_edit(request: EditRequest) -> Result<Edit, Problem> {
+    match (request.set, request.payload, request.payload_base64) {
         (Some(fields), None, None) if !fields.is_empty() => Ok(Edit::SetFields(fields.into_iter().collect())),
         (None, Some(text), None) => Ok(Edit::ReplacePayload(text.into_bytes())),
         (None, None, Some(encoded)) => BASE64
@@ -108,40 +108,42 @@ struct RawAccessRequest {
 /// response is sent.
 #[utoipa::path(post, path = "/v1/dead-letters/{id}/raw", tag = "people", request_body = RawAccessRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = RawDeadLetter)))]
 async fn read_raw(
-    State(mending): State<EditService>,
+    State(service): State<EditService>,
     Caller(tenant): Caller,
     PathId(id): PathId<DeadLetterId>,
-    JsonBody(asked): JsonBody<RawAccessRequest>,
+    JsonBody(request): JsonBody<RawAccessRequest>,
 ) -> Result<Json<RawDeadLetter>, Problem> {
-    let by = asked.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
-    let found =
-        mending.read_raw(&tenant, id, Some(asked.version), by, &asked.reason).await.map_err(to_problem)?;
+    let by = request.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
+    let found = service
+        .read_raw(&tenant, id, Some(request.version), by, &request.reason)
+        .await
+        .map_err(to_problem)?;
     Ok(Json(found.ok_or_else(|| Problem::not_found("dead letter", id))?))
 }
 
 /// Exports dead letters as JSON lines, newest first, redacted like `GET /v1/dead-letters/{id}`.
 #[utoipa::path(get, path = "/v1/dead-letters/export", tag = "people", params(DeadLettersQuery), responses((status = 200, body = String, content_type = "application/x-ndjson")))]
 async fn export_dead_letters(
-    State(mending): State<EditService>,
+    State(service): State<EditService>,
     Caller(tenant): Caller,
-    QueryParams(asked): QueryParams<DeadLettersQuery>,
+    QueryParams(request): QueryParams<DeadLettersQuery>,
 ) -> Result<Response, Problem> {
-    let search = asked.into_search(EXPORT_DEFAULT, EXPORT_MAX)?;
-    Ok(stream_lines(mending.start_export(&tenant, search, None).map_err(|error| to_problem(error.into()))?))
+    let search = request.into_search(EXPORT_DEFAULT, EXPORT_MAX)?;
+    Ok(stream_lines(service.start_export(&tenant, search, None).map_err(|error| to_problem(error.into()))?))
 }
 
 /// Exports dead letters as JSON lines with their exact bytes, secrets included, so that they can be replayed
 /// elsewhere. The access is recorded in the audit log before each page.
 #[utoipa::path(post, path = "/v1/dead-letters/export", tag = "people", params(DeadLettersQuery), request_body = RawAccessRequest, responses((status = 200, body = String, content_type = "application/x-ndjson")))]
 async fn export_raw(
-    State(mending): State<EditService>,
+    State(service): State<EditService>,
     Caller(tenant): Caller,
-    QueryParams(asked): QueryParams<DeadLettersQuery>,
+    QueryParams(request): QueryParams<DeadLettersQuery>,
     JsonBody(exact): JsonBody<RawAccessRequest>,
 ) -> Result<Response, Problem> {
-    let search = asked.into_search(EXPORT_DEFAULT, EXPORT_MAX)?;
+    let search = request.into_search(EXPORT_DEFAULT, EXPORT_MAX)?;
     let by = exact.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
-    let export = mending.start_export(&tenant, search, Some((by, &exact.reason)));
+    let export = service.start_export(&tenant, search, Some((by, &exact.reason)));
     Ok(stream_lines(export.map_err(|error| to_problem(error.into()))?))
 }
 

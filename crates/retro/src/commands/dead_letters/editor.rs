@@ -18,23 +18,24 @@ use crate::cli::EditDeadLetter;
 /// Returns the version that was edited and its new payload, or the exit of the command when there is none. The access
 /// to the exact bytes is recorded before the editor opens.
 pub(super) async fn edit_payload(
-    asked: &CommandContext<'_>,
-    mending: &EditService,
+    context: &CommandContext<'_>,
+    service: &EditService,
     args: &EditDeadLetter,
 ) -> anyhow::Result<Result<(u32, Vec<u8>), Exit>> {
     let editor = std::env::var_os("VISUAL").or_else(|| std::env::var_os("EDITOR"));
     let editor =
         editor.context("nothing to edit with: give --set PATH=VALUE or --file FILE, or set $EDITOR")?;
-    let found = mending.read_raw(asked.tenant, args.id, args.from, &args.act.by, &args.act.reason).await;
+    let found = service.read_raw(context.tenant, args.id, args.from, &args.act.by, &args.act.reason).await;
     let Some(found) = report_refusal(found)? else { return Ok(Err(Exit::ProblemFound)) };
     let Some(exact) = found else {
-        return Ok(Err(print_found(asked, None::<()>, "dead letter", &args.id, |()| String::new())?));
+        return Ok(Err(print_found(context, None::<()>, "dead letter", &args.id, |()| String::new())?));
     };
     let file =
         TempFile(std::env::temp_dir().join(format!("dead-letter-{}-{}.json", args.id, std::process::id())));
     // `create_new` fails on a file or link that somebody planted in the temporary folder.
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file.0);
-    made.and_then(|mut made| made.write_all(&exact.decode_payload()))
+    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file.0);
+    created
+        .and_then(|mut created| created.write_all(&exact.decode_payload()))
         .with_context(|| describe_file_error(&file.0, "written"))?;
     // As in other programs, $EDITOR is split by the shell, and the file is passed as an argument, so that its name is
     // never parsed.

@@ -2,7 +2,7 @@
 //! two log tools; a script made most of the differing ones.
 
 use anyhow::Result;
-use retro_investigator::heuristics::signature;
+use retro_investigator::heuristics::error_signature;
 use serde::Deserialize;
 
 use super::super::{EvalData, read_rows};
@@ -67,7 +67,7 @@ fn pair_members(group: &Group) -> Vec<Case> {
         .map(|(one, two)| Case {
             group: group.group.clone(),
             pair: [one.clone(), two.clone()],
-            ours: signature(one) == signature(two),
+            ours: error_signature(one) == error_signature(two),
             baseline: mask_literals(one) == mask_literals(two),
             truth: group.same,
         })

@@ -12,11 +12,12 @@ use crate::{DeadLetterFilter, DeadLetterStatus, IncomingBody, MemoryFilter, NewD
 
 /// Runs are ordered by the database's clock.
 pub async fn runs_are_listed_newest_first_and_filtered(database: &Database) {
-    let (story, other) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
-    let mut without = story.new_run("c");
+    let (scenario, other) =
+        (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
+    let mut without = scenario.new_run("c");
     without.body = IncomingBody::None;
-    story.count_runs(&["a", "b"]).await;
-    story.count_batch(&[without], super::scenario::time_at(0)).await;
+    scenario.count_runs(&["a", "b"]).await;
+    scenario.count_batch(&[without], super::scenario::time_at(0)).await;
     other.count_runs(&["a"]).await;
     let list = |filter: RunFilter| async move {
         let rows = database.two.list_runs(&test_tenant("t"), &filter).await.expect("listing");
@@ -35,10 +36,10 @@ pub async fn runs_are_listed_newest_first_and_filtered(database: &Database) {
     let only = RunFilter { run: Some(run_id("c")), limit: 1, ..Default::default() };
     let row = database.one.list_runs(&test_tenant("t"), &only).await.expect("listing").remove(0);
     assert_eq!((row.ordinal, row.body), (Some(3), BodyRef::None));
-    let mut elsewhere = story.new_run("d");
+    let mut elsewhere = scenario.new_run("d");
     let (url, sha256) = ("https://runs.example.com/d?right=2".to_owned(), "1".repeat(64));
     elsewhere.body = IncomingBody::Https(HttpsRef { url, sha256 });
-    story.count_batch(&[elsewhere], super::scenario::time_at(0)).await;
+    scenario.count_batch(&[elsewhere], super::scenario::time_at(0)).await;
     let only = RunFilter { run: Some(run_id("d")), ..only };
     let row = database.one.list_runs(&test_tenant("t"), &only).await.expect("listing").remove(0);
     let written = serde_json::to_value(&row).expect("plain data");
@@ -47,22 +48,23 @@ pub async fn runs_are_listed_newest_first_and_filtered(database: &Database) {
 
 /// Memories of every status are listed.
 pub async fn memories_are_listed_heaviest_first_and_filtered(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let heavy = story.learn_lesson("Retry at once").await;
-    let gone = story.learn_lesson("Wait 5 seconds").await;
-    super::write::delete_memory(&story, gone.id, "gone").await.expect("the memory is living");
-    let id = story
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let heavy = scenario.learn_lesson("Retry at once").await;
+    let deleted = scenario.learn_lesson("Wait 5 seconds").await;
+    super::write::delete_memory(&scenario, deleted.id, "gone").await.expect("the memory is living");
+    let id = scenario
         .settle_window(["a", "b"], &|claim| {
             if claim.number == 1 { result_with_finding("once") } else { empty_result() }
         })
         .await;
-    story.close_retrospective(id).await;
+    scenario.close_retrospective(id).await;
     Scenario::new(&*database.one, "t", "v").learn_lesson("elsewhere").await;
     let list = |filter: MemoryFilter| async move {
         let all = database.two.list_memories(&test_tenant("t"), &filter).await.expect("listing");
         all.into_iter().map(|memory| memory.lesson.title).collect::<Vec<_>>()
     };
-    let filter = MemoryFilter { workflow: Some(story.key.workflow.clone()), limit: 9, ..Default::default() };
+    let filter =
+        MemoryFilter { workflow: Some(scenario.key.workflow.clone()), limit: 9, ..Default::default() };
     let all = list(filter.clone()).await;
     assert_eq!((all.len(), all[2].as_str()), (3, "once"), "{all:?}");
     assert_eq!(
@@ -83,64 +85,66 @@ pub async fn memories_are_listed_heaviest_first_and_filtered(database: &Database
 }
 
 /// Both the gateway's records and the run's own event count. Runs come newest first and can be paged from any run.
-pub async fn runs_are_told_with_whether_they_met_a_memory(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let memory = story.learn_lesson("Retry at once").await.id;
-    let other = story.learn_lesson("Wait 5 seconds").await.id;
-    let mut runs = ["recorded", "read", "said", "neither", "uncounted"].map(|name| story.new_run(name));
+pub async fn runs_are_listed_with_their_exposure_to_a_memory(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let memory = scenario.learn_lesson("Retry at once").await.id;
+    let other = scenario.learn_lesson("Wait 5 seconds").await.id;
+    let mut runs = ["recorded", "read", "said", "neither", "uncounted"].map(|name| scenario.new_run(name));
     runs[2].arrival.run.memories.presented = vec![memory];
     runs[2].arrival.run.task = Some("größe\0".to_owned());
     runs[2].arrival.run.outcome = RunOutcome::Timeout;
     runs[3].arrival.run.started_at = None;
     runs[4].arrival.run.outcome = RunOutcome::Skip;
-    database.one.record_presented(&story.key, &run_id("recorded"), &[memory]).await.expect("recording");
-    database.one.record_read(&story.key, &run_id("read"), memory).await.expect("recording");
-    database.one.record_presented(&story.key, &run_id("neither"), &[other]).await.expect("recording");
-    story.count_batch(&runs, super::scenario::time_at(0)).await;
-    let look = |behind, limit| database.two.list_run_exposures(&story.key, memory, behind, limit);
-    let all = look(None, 99).await.expect("reading");
-    let told: Vec<_> = all.iter().map(|run| (run.ordinal, run.trial.exposed, run.trial.succeeded)).collect();
+    database.one.record_presented(&scenario.key, &run_id("recorded"), &[memory]).await.expect("recording");
+    database.one.record_read(&scenario.key, &run_id("read"), memory).await.expect("recording");
+    database.one.record_presented(&scenario.key, &run_id("neither"), &[other]).await.expect("recording");
+    scenario.count_batch(&runs, super::scenario::time_at(0)).await;
+    let check = |behind, limit| database.two.list_run_exposures(&scenario.key, memory, behind, limit);
+    let all = check(None, 99).await.expect("reading");
+    let result: Vec<_> =
+        all.iter().map(|run| (run.ordinal, run.trial.exposed, run.trial.succeeded)).collect();
     let before = (1..=4).rev().map(|ordinal| (ordinal, false, Some(true)));
     let expected =
         [(8, false, Some(true)), (7, true, Some(false)), (6, true, Some(true)), (5, true, Some(true))];
-    assert_eq!(told, expected.into_iter().chain(before).collect::<Vec<_>>());
+    assert_eq!(result, expected.into_iter().chain(before).collect::<Vec<_>>());
     assert_eq!(all[1].trial.task.as_deref(), Some("größe\0"));
     assert_eq!(all[1].trial.began_at, super::scenario::time_at(-60));
     let neither = RunFilter { run: Some(run_id("neither")), limit: 1, ..Default::default() };
     let rows = database.two.list_runs(&test_tenant("t"), &neither).await.expect("listing");
     assert_eq!(all[0].trial.began_at, rows[0].received_at);
-    assert_eq!(look(Some(8), 2).await.expect("reading"), all[1..3]);
-    assert_eq!(look(Some(1), 9).await.expect("reading"), []);
+    assert_eq!(check(Some(8), 2).await.expect("reading"), all[1..3]);
+    assert_eq!(check(Some(1), 9).await.expect("reading"), []);
 }
 
 /// Retrospectives are ordered by workflow, the newest first.
-pub async fn retrospectives_are_listed_with_what_they_did(database: &Database) {
-    let (story, other) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
-    story.learn_lesson("Retry at once").await;
-    story.count_runs(&["a", "b"]).await;
+pub async fn retrospectives_are_listed_with_their_counts(database: &Database) {
+    let (scenario, other) =
+        (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
+    scenario.learn_lesson("Retry at once").await;
+    scenario.count_runs(&["a", "b"]).await;
     other.count_runs(&["a", "b"]).await;
     let rows = database.two.list_retrospectives(&test_tenant("t"), None, 9).await.expect("listing");
-    let told: Vec<_> = rows
+    let result: Vec<_> = rows
         .iter()
         .map(|row| {
             let one = &row.retrospective;
             (one.key.workflow.as_str(), one.epoch, row.investigated, row.changes)
         })
         .collect();
-    assert_eq!(told, [("v", 1, 0, 0), ("w", 2, 0, 0), ("w", 1, 2, 2)]);
+    assert_eq!(result, [("v", 1, 0, 0), ("w", 2, 0, 0), ("w", 1, 2, 2)]);
     let few = database
         .two
-        .list_retrospectives(&test_tenant("t"), Some(&story.key.workflow), 1)
+        .list_retrospectives(&test_tenant("t"), Some(&scenario.key.workflow), 1)
         .await
         .expect("listing");
     assert_eq!(few, rows[1..2]);
     let rows = database.two.list_workflows(&test_tenant("t")).await.expect("listing");
-    let told: Vec<_> = rows.iter().map(|row| (row.key.workflow.as_str(), row.recorded)).collect();
-    assert_eq!(told, [("v", 2), ("w", 4)]);
+    let result: Vec<_> = rows.iter().map(|row| (row.key.workflow.as_str(), row.recorded)).collect();
+    assert_eq!(result, [("v", 2), ("w", 4)]);
 }
 
 /// Dead letters come newest first. `since` includes its own moment.
-pub async fn dead_letters_are_filtered_by_everything_that_is_said(database: &Database) {
+pub async fn dead_letters_are_filtered_by_every_field(database: &Database) {
     let too_large = NewDeadLetter {
         rejection: Rejection::of_message(Code::Oversized, "too large"),
         ..new_dead_letter(2)
@@ -149,8 +153,8 @@ pub async fn dead_letters_are_filtered_by_everything_that_is_said(database: &Dat
         NewDeadLetter { workflow: Some(Workflow::new("v").expect("a valid name")), ..new_dead_letter(3) };
     let mut sampler = new_dead_letter(4);
     sampler.position.consumer = "sampler".to_owned();
-    for letter in [&new_dead_letter(1), &too_large, &elsewhere, &sampler] {
-        database.one.store_dead_letter(letter).await.expect("storing");
+    for dead_letter in [&new_dead_letter(1), &too_large, &elsewhere, &sampler] {
+        database.one.store_dead_letter(dead_letter).await.expect("storing");
     }
     let all = DeadLetterFilter { limit: 9, ..Default::default() };
     assert_eq!(list_sequences(database, all.clone()).await, [4, 3, 2, 1]);
@@ -193,7 +197,7 @@ pub async fn dead_letters_are_listed_in_pages(database: &Database) {
 
 async fn list_sequences(database: &Database, filter: DeadLetterFilter) -> Vec<u64> {
     let all = database.two.list_dead_letters(&test_tenant("t"), &filter).await.expect("listing");
-    all.into_iter().map(|letter| letter.message.position.sequence).collect()
+    all.into_iter().map(|dead_letter| dead_letter.message.position.sequence).collect()
 }
 
 /// A process that checks the schema at start finds nothing missing.

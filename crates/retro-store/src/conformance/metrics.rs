@@ -11,82 +11,82 @@ use super::scenario::{LONG_S, Scenario, empty_result, result_with_finding, test_
 use crate::{Claim, DatabaseMetrics, DeliveryPosition, NewDeadLetter, Store};
 
 /// Nothing waits, so there are no ages.
-pub async fn an_empty_database_stands_at_nothing(database: &Database) {
+pub async fn an_empty_database_has_zero_metrics(database: &Database) {
     assert_eq!(database.one.load_metrics().await.expect("metrics"), DatabaseMetrics::default());
 }
 
 /// Metrics are totals over all tenants.
-pub async fn levels_count_what_waits_over_all_tenants(database: &Database) {
-    let stories =
+pub async fn metrics_are_totals_over_all_tenants(database: &Database) {
+    let scenarios =
         [("a", "v"), ("b", "w")].map(|(tenant, workflow)| Scenario::new(&*database.one, tenant, workflow));
-    for story in &stories {
-        story.count_runs(&["1", "2"]).await;
+    for scenario in &scenarios {
+        scenario.count_runs(&["1", "2"]).await;
     }
-    stories[0].draw_sample().await;
+    scenarios[0].draw_sample().await;
     for (sequence, code) in [(1, Code::NotJson), (2, Code::NotJson), (3, Code::Oversized)] {
         database.one.store_dead_letter(&new_dead_letter(sequence, code)).await.expect("storing");
     }
-    let levels = database.two.load_metrics().await.expect("metrics");
+    let metrics = database.two.load_metrics().await.expect("metrics");
     let open = BTreeMap::from([("not_json".to_owned(), 2), ("oversized".to_owned(), 1)]);
-    assert_eq!((levels.retrospectives_open, levels.claimable, &levels.dead_letters_open), (2, 1, &open));
+    assert_eq!((metrics.retrospectives_open, metrics.claimable, &metrics.dead_letters_open), (2, 1, &open));
     // Both retrospectives became due, sampling made an investigation of the first one due, and each dead letter
     // with a tenant is announced.
     assert_eq!(
-        levels.outbox_unsent,
+        metrics.outbox_unsent,
         database.one.list_unsent_messages(100).await.expect("reading").len() as u64
     );
-    let ages = [levels.outbox_age_ms, levels.dead_letters_age_ms, levels.retrospectives_age_ms];
-    assert!(ages.iter().all(|age| age.is_some_and(|age| age < LONG_S * 1000)), "{levels:?}");
-    assert_eq!(levels.oldest_tentative, None);
+    let ages = [metrics.outbox_age_ms, metrics.dead_letters_age_ms, metrics.retrospectives_age_ms];
+    assert!(ages.iter().all(|age| age.is_some_and(|age| age < LONG_S * 1000)), "{metrics:?}");
+    assert_eq!(metrics.oldest_tentative, None);
 
-    stories[0].claim_next(LONG_S).await;
-    stories[0].mark_all_sent().await;
-    let levels = database.two.load_metrics().await.expect("metrics");
-    assert_eq!((levels.claimable, levels.outbox_unsent, levels.outbox_age_ms), (0, 0, None));
+    scenarios[0].claim_next(LONG_S).await;
+    scenarios[0].mark_all_sent().await;
+    let metrics = database.two.load_metrics().await.expect("metrics");
+    assert_eq!((metrics.claimable, metrics.outbox_unsent, metrics.outbox_age_ms), (0, 0, None));
 }
 
 /// Only automatic retrospectives are counted, and only until they end, because a manual one may wait for a person
 /// without a problem.
 pub async fn a_retrospective_is_open_until_it_ends(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let id = story.settle_window(["a", "b"], &|_| empty_result()).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
     assert_eq!(database.two.load_metrics().await.expect("metrics").retrospectives_open, 1);
-    story.close_retrospective(id).await;
-    let levels = database.two.load_metrics().await.expect("metrics");
-    assert_eq!((levels.retrospectives_open, levels.retrospectives_age_ms), (0, None));
+    scenario.close_retrospective(id).await;
+    let metrics = database.two.load_metrics().await.expect("metrics");
+    assert_eq!((metrics.retrospectives_open, metrics.retrospectives_age_ms), (0, None));
 }
 
 /// The oldest tentative memory counts; a confirmed memory is no longer tentative.
-pub async fn the_oldest_tentative_is_told_by_policy_time(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let first = story.settle_window(["a", "b"], &|claim| result_with_finding(lesson_title(claim))).await;
-    story.close_retrospective(first).await;
-    let tentative = story.list_memories().await;
+pub async fn the_oldest_tentative_memory_has_a_policy_time(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let first = scenario.settle_window(["a", "b"], &|claim| result_with_finding(lesson_title(claim))).await;
+    scenario.close_retrospective(first).await;
+    let tentative = scenario.list_memories().await;
     assert!(tentative.iter().all(|memory| memory.status == MemoryStatus::Tentative) && tentative.len() == 2);
     let oldest = tentative.iter().map(|memory| memory.changed_at).min();
     assert_eq!(database.two.load_metrics().await.expect("metrics").oldest_tentative, oldest);
-    let second = story.settle_window(["c", "d"], &|claim| result_with_finding(lesson_title(claim)));
+    let second = scenario.settle_window(["c", "d"], &|claim| result_with_finding(lesson_title(claim)));
     let second = second.await;
-    story.close_at(second, time_at(20)).await;
-    assert!(story.list_memories().await.iter().all(|memory| memory.status == MemoryStatus::Active));
+    scenario.close_at(second, time_at(20)).await;
+    assert!(scenario.list_memories().await.iter().all(|memory| memory.status == MemoryStatus::Active));
     assert_eq!(database.two.load_metrics().await.expect("metrics").oldest_tentative, None);
 }
 
 /// There is one value per confirmed memory, measured from the confirming run. A first observation confirms nothing.
-pub async fn a_confirmation_tells_how_long_it_took(database: &Database) {
-    let mut story = Scenario::new(&*database.one, "t", "w");
+pub async fn a_confirmation_has_its_delay(database: &Database) {
+    let mut scenario = Scenario::new(&*database.one, "t", "w");
     let unconfirmed =
-        story.settle_window(["a", "b"], &|claim| result_with_finding(lesson_title(claim))).await;
+        scenario.settle_window(["a", "b"], &|claim| result_with_finding(lesson_title(claim))).await;
     assert_eq!(count_confirmed(&*database.two, unconfirmed).await, 0, "it is not closed yet");
-    story.close_retrospective(unconfirmed).await;
+    scenario.close_retrospective(unconfirmed).await;
     assert_eq!(count_confirmed(&*database.two, unconfirmed).await, 0);
-    let both = story.settle_window(["c", "d"], &|claim| result_with_finding(lesson_title(claim)));
+    let both = scenario.settle_window(["c", "d"], &|claim| result_with_finding(lesson_title(claim)));
     let both = both.await;
-    story.close_retrospective(both).await;
+    scenario.close_retrospective(both).await;
     assert_eq!(count_confirmed(&*database.two, both).await, 2);
-    story.policy.confirm_runs = 1;
-    let at_once = story.settle_window(["e", "f"], &|_| result_with_finding("one run is enough")).await;
-    story.close_retrospective(at_once).await;
+    scenario.policy.confirm_runs = 1;
+    let at_once = scenario.settle_window(["e", "f"], &|_| result_with_finding("one run is enough")).await;
+    scenario.close_retrospective(at_once).await;
     assert_eq!(count_confirmed(&*database.two, at_once).await, 1, "the second run only saw it again");
     let other =
         database.one.load_confirmation_delays_ms(&test_tenant("other"), at_once).await.expect("requesting");

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The first delivery is not counted, so its start is unknown.
-pub async fn a_letter_tells_of_every_attempt_and_its_error(database: &Database) {
+pub async fn a_dead_letter_has_every_attempt_and_its_error(database: &Database) {
     let given_up = NewDeadLetter { attempts: 3, ..new_dead_letter(7) };
     let position = &given_up.position;
     database
@@ -30,35 +30,35 @@ pub async fn a_letter_tells_of_every_attempt_and_its_error(database: &Database) 
         .expect("recording");
     begin_next_attempt(&*database.one, position).await;
     let id = database.two.store_dead_letter(&given_up).await.expect("storing");
-    let told = database.one.list_attempts(&test_tenant("t"), id).await.expect("reading");
-    let numbers: Vec<_> = told.iter().map(|one| (one.attempt, one.begun_at.is_some(), one.code)).collect();
+    let result = database.one.list_attempts(&test_tenant("t"), id).await.expect("reading");
+    let numbers: Vec<_> = result.iter().map(|one| (one.attempt, one.begun_at.is_some(), one.code)).collect();
     assert_eq!(numbers, [(1, false, None), (2, true, None), (3, true, Some(Code::FieldInvalid))]);
-    assert_eq!(told[0].detail.as_deref(), Some("it was locked"));
-    assert!(told[1].detail.as_deref().is_some_and(|detail| detail.ends_with("again")));
-    assert_eq!(told[2].path.as_deref(), Some("data.run_id"));
+    assert_eq!(result[0].detail.as_deref(), Some("it was locked"));
+    assert!(result[1].detail.as_deref().is_some_and(|detail| detail.ends_with("again")));
+    assert_eq!(result[2].path.as_deref(), Some("data.run_id"));
     let whole = |one: &Attempt| {
         one.position == *position && !one.program_version.is_empty() && one.failed_at >= one.begun_at
     };
-    assert!(told.iter().all(whole), "{told:?}");
+    assert!(result.iter().all(whole), "{result:?}");
 }
 
 /// An attempt that kills the process cannot record its failure.
-pub async fn an_attempt_that_left_no_word_is_told_with_when_it_began(database: &Database) {
+pub async fn an_attempt_without_a_failure_has_its_start(database: &Database) {
     let given_up = NewDeadLetter { attempts: 3, ..new_dead_letter(7) };
     // Two attempts die, the last one fails, and the fourth delivery only stores the dead letter.
     for _ in 0..3 {
         begin_next_attempt(&*database.one, &given_up.position).await;
     }
     let id = database.one.store_dead_letter(&given_up).await.expect("storing");
-    let told = database.two.list_attempts(&test_tenant("t"), id).await.expect("reading");
+    let result = database.two.list_attempts(&test_tenant("t"), id).await.expect("reading");
     let words: Vec<_> =
-        told.iter().map(|one| (one.attempt, one.detail.is_some(), one.failed_at.is_some())).collect();
+        result.iter().map(|one| (one.attempt, one.detail.is_some(), one.failed_at.is_some())).collect();
     assert_eq!(words, [(2, false, false), (3, true, true)]);
-    assert!(told.iter().all(|one| one.begun_at.is_some()), "{told:?}");
+    assert!(result.iter().all(|one| one.begun_at.is_some()), "{result:?}");
 }
 
 /// The message is redelivered after a crash before the acknowledgement, and by a broker that lost its data.
-pub async fn giving_up_twice_leaves_one_history(database: &Database) {
+pub async fn storing_twice_leaves_one_history(database: &Database) {
     let given_up = NewDeadLetter { attempts: 1, ..new_dead_letter(7) };
     let id = database.one.store_dead_letter(&given_up).await.expect("storing");
     let first = database.one.list_attempts(&test_tenant("t"), id).await.expect("reading");
@@ -73,8 +73,8 @@ pub async fn giving_up_twice_leaves_one_history(database: &Database) {
     // Another message at the same position has its own history.
     let other = NewDeadLetter { payload: b"another".to_vec(), ..given_up };
     let other = database.two.store_dead_letter(&other).await.expect("storing");
-    let told = database.one.list_attempts(&test_tenant("t"), other).await.expect("reading");
-    assert_eq!(told.iter().map(|one| one.attempt).collect::<Vec<_>>(), [1]);
+    let result = database.one.list_attempts(&test_tenant("t"), other).await.expect("reading");
+    assert_eq!(result.iter().map(|one| one.attempt).collect::<Vec<_>>(), [1]);
     assert_eq!(database.two.list_attempts(&test_tenant("t"), id).await.expect("reading"), first);
 }
 
@@ -91,11 +91,11 @@ pub async fn a_history_is_bounded(database: &Database) {
         database.one.record_failure(&given_up.position, &failure).await.expect("recording");
     }
     let id = database.one.store_dead_letter(&given_up).await.expect("storing");
-    let told = database.two.list_attempts(&test_tenant("t"), id).await.expect("reading");
-    let numbers: Vec<_> = told.iter().map(|one| one.attempt).collect();
+    let result = database.two.list_attempts(&test_tenant("t"), id).await.expect("reading");
+    let numbers: Vec<_> = result.iter().map(|one| one.attempt).collect();
     let newest = many - ATTEMPTS_KEPT + 2..=many;
     assert_eq!(numbers, std::iter::once(1).chain(newest).collect::<Vec<_>>());
-    let last = told.last().and_then(|one| one.detail.as_ref()).expect("a word");
+    let last = result.last().and_then(|one| one.detail.as_ref()).expect("a word");
     assert_eq!(last.chars().count(), FAILURE_CHARS_MAX);
     let whole =
         database.two.find_dead_letter(&test_tenant("t"), id).await.expect("reading").expect("the row exists");
@@ -103,18 +103,22 @@ pub async fn a_history_is_bounded(database: &Database) {
 }
 
 /// Version 0 is the dead letter as received.
-pub async fn a_version_is_kept_beside_the_letter_and_with_who_made_it(database: &Database) {
-    let came = new_dead_letter(7);
-    let id = database.one.store_dead_letter(&came).await.expect("storing");
+pub async fn a_version_is_stored_with_person_and_reason(database: &Database) {
+    let original = new_dead_letter(7);
+    let id = database.one.store_dead_letter(&original).await.expect("storing");
     assert_eq!(database.one.list_versions(&test_tenant("t"), id).await.expect("reading"), []);
-    let act = Attribution { by: "ann".to_owned(), reason: "the \u{0} is wrong".to_owned(), at: time_at(60) };
-    let content = MessageContent { headers: came.headers.clone(), payload: b"\x00{\xff".to_vec() };
-    let made =
-        database.one.edit_dead_letter(&test_tenant("t"), id, 0, &content, &act).await.expect("editing");
+    let attribution =
+        Attribution { by: "ann".to_owned(), reason: "the \u{0} is wrong".to_owned(), at: time_at(60) };
+    let content = MessageContent { headers: original.headers.clone(), payload: b"\x00{\xff".to_vec() };
+    let made = database
+        .one
+        .edit_dead_letter(&test_tenant("t"), id, 0, &content, &attribution)
+        .await
+        .expect("editing");
     assert_eq!(made, Some(1));
     let (one, two) = join(
-        database.one.edit_dead_letter(&test_tenant("t"), id, 1, &content, &act),
-        database.two.edit_dead_letter(&test_tenant("t"), id, 0, &content, &act),
+        database.one.edit_dead_letter(&test_tenant("t"), id, 1, &content, &attribution),
+        database.two.edit_dead_letter(&test_tenant("t"), id, 0, &content, &attribution),
     )
     .await;
     let mut both = [one.expect("editing"), two.expect("editing")];
@@ -124,20 +128,20 @@ pub async fn a_version_is_kept_beside_the_letter_and_with_who_made_it(database: 
     assert_eq!(rows.iter().map(|row| row.version).collect::<Vec<_>>(), [1, 2, 3]);
     let whole =
         database.two.find_version(&test_tenant("t"), id, 1).await.expect("reading").expect("the row exists");
-    assert_eq!((&whole.content, whole.based_on, whole.act.at), (&content, 0, act.at));
+    assert_eq!((&whole.content, whole.based_on, whole.act.at), (&content, 0, attribution.at));
     assert_eq!(whole.payload_sha256, retro_core::canonical::sha256_hex(&content.payload));
     assert_eq!((rows[0].payload_bytes, &rows[0].payload_sha256), (3, &whole.payload_sha256));
     assert_eq!(database.two.find_version(&test_tenant("t"), id, 4).await.expect("reading"), None);
     let stored =
         database.two.find_dead_letter(&test_tenant("t"), id).await.expect("reading").expect("the row exists");
-    assert_eq!(stored.message, came, "the original is as it came");
-    let acts = database.two.list_audit_rows(&test_tenant("t"), id.0).await.expect("reading");
-    let told: Vec<_> = acts.iter().map(|row| (row.deed, row.act.by.as_str())).collect();
-    assert_eq!(told, [(AuditAction::Edited, "ann"); 3]);
+    assert_eq!(stored.message, original, "the original is as it came");
+    let audit_rows = database.two.list_audit_rows(&test_tenant("t"), id.0).await.expect("reading");
+    let result: Vec<_> = audit_rows.iter().map(|row| (row.deed, row.act.by.as_str())).collect();
+    assert_eq!(result, [(AuditAction::Edited, "ann"); 3]);
 }
 
 /// Rejections are compared word for word; grouping similar sentences is left to the presentation.
-pub async fn letters_are_counted_by_what_is_the_same_of_them(database: &Database) {
+pub async fn dead_letters_are_grouped_by_rejection(database: &Database) {
     let too_large = |sequence| NewDeadLetter {
         rejection: Rejection::of_message(Code::Oversized, "too large"),
         ..new_dead_letter(sequence)
@@ -145,17 +149,17 @@ pub async fn letters_are_counted_by_what_is_the_same_of_them(database: &Database
     let elsewhere =
         NewDeadLetter { workflow: Some(Workflow::new("v").expect("a valid name")), ..new_dead_letter(4) };
     let nobodys = NewDeadLetter { tenant: None, workflow: None, ..new_dead_letter(5) };
-    for letter in [&new_dead_letter(1), &too_large(2), &too_large(3), &elsewhere, &nobodys] {
-        database.one.store_dead_letter(letter).await.expect("storing");
+    for dead_letter in [&new_dead_letter(1), &too_large(2), &too_large(3), &elsewhere, &nobodys] {
+        database.one.store_dead_letter(dead_letter).await.expect("storing");
     }
     let count = |of: &str, filter: DeadLetterFilter| {
         let of = test_tenant(of);
         async move {
             let counts = database.two.count_dead_letters(&of, &filter).await.expect("counting");
-            let told = counts
+            let result = counts
                 .into_iter()
                 .map(|one| (one.rejection.code, one.workflow, one.total, one.open, one.example));
-            told.collect::<Vec<_>>()
+            result.collect::<Vec<_>>()
         }
     };
     let (v, w) = (elsewhere.workflow.clone(), new_dead_letter(1).workflow);
@@ -191,19 +195,27 @@ pub async fn letters_are_counted_by_what_is_the_same_of_them(database: &Database
 }
 
 /// Law 11, where a dead letter without a tenant belongs to the default tenant.
-pub async fn what_belongs_to_a_letter_keeps_tenants_apart(database: &Database) {
+pub async fn history_and_versions_keep_tenants_apart(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(7)).await.expect("storing");
     assert_eq!(database.two.list_attempts(&test_tenant("t"), id).await.expect("reading").len(), 1);
     assert_eq!(database.two.list_attempts(&test_tenant("u"), id).await.expect("reading"), []);
     assert_eq!(database.two.list_attempts(&Tenant::default_tenant(), id).await.expect("reading"), []);
-    let act = Attribution { by: "eve".to_owned(), reason: "curious".to_owned(), at: time_at(0) };
+    let attribution = Attribution { by: "eve".to_owned(), reason: "curious".to_owned(), at: time_at(0) };
     let content = MessageContent { headers: vec![], payload: b"{}".to_vec() };
     assert_eq!(
-        database.two.edit_dead_letter(&test_tenant("u"), id, 0, &content, &act).await.expect("editing"),
+        database
+            .two
+            .edit_dead_letter(&test_tenant("u"), id, 0, &content, &attribution)
+            .await
+            .expect("editing"),
         None
     );
     assert_eq!(
-        database.two.edit_dead_letter(&test_tenant("t"), id, 0, &content, &act).await.expect("editing"),
+        database
+            .two
+            .edit_dead_letter(&test_tenant("t"), id, 0, &content, &attribution)
+            .await
+            .expect("editing"),
         Some(1)
     );
     assert_eq!(database.two.list_versions(&test_tenant("u"), id).await.expect("reading"), []);

@@ -12,7 +12,7 @@ const LONG: IdempotencyTimeouts = IdempotencyTimeouts { lock_timeout_s: 600, ret
 const IMPATIENT: IdempotencyTimeouts = IdempotencyTimeouts { lock_timeout_s: 0, ..LONG };
 
 /// A repeated request gets the stored response, byte for byte, and is not processed again.
-pub async fn a_request_is_done_once_and_its_answer_is_given_again(database: &Database) {
+pub async fn a_request_is_processed_once_and_its_response_is_repeated(database: &Database) {
     let token = begin_now(&*database.one, &request_key("k"), LONG).await;
     assert_eq!(begin_request(&*database.two, &request_key("k"), LONG).await, BeginRequestResult::InProgress);
     database.one.end_request(&request_key("k"), token, Some(&new_response())).await.expect("ending");
@@ -39,7 +39,7 @@ pub async fn of_two_that_begin_a_request_at_once_one_may_do_it(database: &Databa
 }
 
 /// Reusing a key for other content is the caller's mistake, reported whether or not the first request has ended.
-pub async fn another_content_under_the_same_key_is_told(database: &Database) {
+pub async fn other_content_under_the_same_key_is_a_mismatch(database: &Database) {
     let token = begin_now(&*database.one, &request_key("k"), LONG).await;
     let other = async |times| {
         database.two.begin_request(&request_key("k"), &"1".repeat(64), times).await.expect("beginning")
@@ -55,7 +55,7 @@ pub async fn another_content_under_the_same_key_is_told(database: &Database) {
 }
 
 /// A process that died holds the key only until the timeout. A stalled process that resumes stores no response.
-pub async fn a_request_that_somebody_left_is_taken_over_and_the_late_answer_is_dropped(database: &Database) {
+pub async fn an_abandoned_request_is_taken_over_and_its_late_response_is_dropped(database: &Database) {
     let late = begin_now(&*database.one, &request_key("k"), LONG).await;
     let token = begin_now(&*database.two, &request_key("k"), IMPATIENT).await;
     assert!(token > late);
@@ -71,14 +71,14 @@ pub async fn a_request_that_somebody_left_is_taken_over_and_the_late_answer_is_d
 }
 
 /// A request that failed temporarily may be repeated, with any result.
-pub async fn a_request_that_ends_without_an_answer_can_be_begun_again(database: &Database) {
+pub async fn a_request_that_ends_without_a_response_can_be_repeated(database: &Database) {
     let token = begin_now(&*database.one, &request_key("k"), LONG).await;
     database.one.end_request(&request_key("k"), token, None).await.expect("ending");
     begin_now(&*database.two, &request_key("k"), LONG).await;
 }
 
 /// Tenant, route and key together identify a request.
-pub async fn requests_of_other_tenants_and_routes_are_others(database: &Database) {
+pub async fn requests_of_other_tenants_and_routes_are_separate(database: &Database) {
     let own = request_key("k");
     let token = begin_now(&*database.one, &own, LONG).await;
     database.one.end_request(&own, token, Some(&new_response())).await.expect("ending");
@@ -97,7 +97,7 @@ pub async fn requests_of_other_tenants_and_routes_are_others(database: &Database
 }
 
 /// The oldest requests are deleted first, at most `limit`.
-pub async fn old_requests_are_forgotten_in_bounded_stages(database: &Database) {
+pub async fn old_requests_are_deleted_in_bounded_steps(database: &Database) {
     for key in ["a", "b", "c"] {
         begin_now(&*database.one, &request_key(key), LONG).await;
     }

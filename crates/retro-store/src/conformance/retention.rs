@@ -25,202 +25,206 @@ const ALL: u32 = 1000;
 
 /// Law 1 holds for ever: for the same event, the run under another event, a higher attempt, and changed content.
 pub async fn an_event_that_comes_again_after_its_details_were_purged_is_not_counted(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let odd =
-        ["x", "x\0", "x\0a", r"x\0"].map(|id| run_with_event_id(&story, id, &format!("run of {}", id.len())));
-    story.count_runs(&["a", "b"]).await;
-    story.draw_sample().await;
-    story.investigate_all(&|_| empty_result()).await;
-    story.close_retrospective(story.latest_retrospective().await.id).await;
-    story.count_batch(&odd[..1], time_at(0)).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let odd = ["x", "x\0", "x\0a", r"x\0"]
+        .map(|id| run_with_event_id(&scenario, id, &format!("run of {}", id.len())));
+    scenario.count_runs(&["a", "b"]).await;
+    scenario.draw_sample().await;
+    scenario.investigate_all(&|_| empty_result()).await;
+    scenario.close_retrospective(scenario.latest_retrospective().await.id).await;
+    scenario.count_batch(&odd[..1], time_at(0)).await;
     let before =
-        (story.workflow_state().await, database.one.load_health().await.expect("health").events_seen);
+        (scenario.workflow_state().await, database.one.load_health().await.expect("health").events_seen);
     assert_eq!(purge_all(database, RetentionStage::Events, 3600).await, 0, "they are young");
     assert_eq!(purge_all(database, RetentionStage::Events, 0).await, 3);
-    let again: Vec<_> =
-        ["a", "b"].map(|name| story.new_run(name)).into_iter().chain([odd[0].clone()]).collect();
-    assert_eq!(count_dispositions(&story, &again).await, [Duplicate, Duplicate, Duplicate]);
-    let mut higher = run_with_event_id(&story, "another event", "a");
+    let repeated: Vec<_> =
+        ["a", "b"].map(|name| scenario.new_run(name)).into_iter().chain([odd[0].clone()]).collect();
+    assert_eq!(count_dispositions(&scenario, &repeated).await, [Duplicate, Duplicate, Duplicate]);
+    let mut higher = run_with_event_id(&scenario, "another event", "a");
     higher.arrival.run.attempt = 9;
-    assert_eq!(count_dispositions(&story, &[higher]).await, [Superseded]);
-    let mut changed = story.new_run("b");
+    assert_eq!(count_dispositions(&scenario, &[higher]).await, [Superseded]);
+    let mut changed = scenario.new_run("b");
     changed.arrival.content_hash = "other content".to_owned();
-    let told = count_dispositions(&story, &[changed]).await;
-    assert!(matches!(&told[..], [Disposition::Conflict(_)]), "{told:?}");
-    let after = (story.workflow_state().await, database.one.load_health().await.expect("health").events_seen);
+    let result = count_dispositions(&scenario, &[changed]).await;
+    assert!(matches!(&result[..], [Disposition::Conflict(_)]), "{result:?}");
+    let after =
+        (scenario.workflow_state().await, database.one.load_health().await.expect("health").events_seen);
     assert_eq!((after.0, after.1), (before.0, before.1 + 1), "only the new event was seen");
     // Ids that differ after a NUL are different events here, too.
-    assert_eq!(count_dispositions(&story, &odd[1..2]).await.len(), 1);
+    assert_eq!(count_dispositions(&scenario, &odd[1..2]).await.len(), 1);
     purge_all(database, RetentionStage::Events, 0).await;
-    assert_eq!(count_dispositions(&story, &odd[..2]).await, [Duplicate, Duplicate]);
-    assert_ne!(count_dispositions(&story, &odd[2..3]).await, [Duplicate]);
-    assert_ne!(count_dispositions(&story, &odd[3..]).await, [Duplicate]);
+    assert_eq!(count_dispositions(&scenario, &odd[..2]).await, [Duplicate, Duplicate]);
+    assert_ne!(count_dispositions(&scenario, &odd[2..3]).await, [Duplicate]);
+    assert_ne!(count_dispositions(&scenario, &odd[3..]).await, [Duplicate]);
 }
 
 /// Bodies of runs in a window, in an open retrospective, or released by a failed one are kept.
 pub async fn bodies_are_kept_until_their_retrospective_has_closed(database: &Database) {
-    let mut story = Scenario::new(&*database.one, "t", "w");
-    story.policy.failure_pause_s = 0;
-    story.count_runs(&["a"]).await;
+    let mut scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.policy.failure_pause_s = 0;
+    scenario.count_runs(&["a"]).await;
     assert_eq!(purge_all(database, RetentionStage::Bodies, 0).await, 0, "it waits in the window");
-    story.count_runs(&["b"]).await;
+    scenario.count_runs(&["b"]).await;
     assert_eq!(purge_all(database, RetentionStage::Bodies, 0).await, 0, "one is open");
-    story.draw_sample().await;
+    scenario.draw_sample().await;
     assert_eq!(purge_all(database, RetentionStage::Bodies, 0).await, 0, "it is being looked into");
-    story.investigate_all(&|_| failed_result()).await;
-    story.close_retrospective(story.latest_retrospective().await.id).await;
+    scenario.investigate_all(&|_| failed_result()).await;
+    scenario.close_retrospective(scenario.latest_retrospective().await.id).await;
     assert_eq!(
         purge_all(database, RetentionStage::Bodies, 0).await,
         0,
         "its runs were released, and the next one has them"
     );
-    story.draw_sample().await;
-    story.investigate_all(&|_| empty_result()).await;
-    story.close_retrospective(story.latest_retrospective().await.id).await;
-    assert_eq!(story.latest_retrospective().await.state, RetrospectiveState::Closed);
-    story.count_runs(&["c"]).await;
+    scenario.draw_sample().await;
+    scenario.investigate_all(&|_| empty_result()).await;
+    scenario.close_retrospective(scenario.latest_retrospective().await.id).await;
+    assert_eq!(scenario.latest_retrospective().await.state, RetrospectiveState::Closed);
+    scenario.count_runs(&["c"]).await;
     assert_eq!(purge_all(database, RetentionStage::Bodies, 3600).await, 0, "it has only just closed");
     assert_eq!(purge_all(database, RetentionStage::Bodies, 0).await, 2);
     assert_eq!(purge_all(database, RetentionStage::Bodies, 0).await, 0);
-    assert_eq!(find_body(&story, "a").await, Some(BodyRef::Dropped));
-    assert_eq!(find_body(&story, "c").await, Some(BodyRef::Stored), "it waits in the window");
+    assert_eq!(find_body(&scenario, "a").await, Some(BodyRef::Dropped));
+    assert_eq!(find_body(&scenario, "c").await, Some(BodyRef::Stored), "it waits in the window");
 }
 
 /// A later reader learns that the body was dropped on purpose.
-pub async fn a_body_that_was_dropped_and_is_asked_for_again_is_gone(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let id = story.settle_window(["a", "b"], &|_| empty_result()).await;
-    story.close_retrospective(id).await;
+pub async fn a_dropped_body_is_gone(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
+    scenario.close_retrospective(id).await;
     assert_eq!(purge_all(database, RetentionStage::Bodies, 0).await, 2);
     let over_it_again = |mut facts: CountingFacts, _: &[_]| {
-        let mut state = facts.workflows.remove(&story.key).expect("the workflow is part of the batch");
+        let mut state = facts.workflows.remove(&scenario.key).expect("the workflow is part of the batch");
         state.claimed = 0;
-        let opened = state.open_if_due(&story.key, &story.policy, time_at(1)).into_iter().collect();
+        let opened = state.open_if_due(&scenario.key, &scenario.policy, time_at(1)).into_iter().collect();
         CountingEffects {
-            workflows: [(story.key.clone(), state)].into(),
+            workflows: [(scenario.key.clone(), state)].into(),
             opened,
             ..CountingEffects::default()
         }
     };
-    let keys = [story.key.clone()];
+    let keys = [scenario.key.clone()];
     database.one.count_runs(&[], &keys, &over_it_again).await.expect("counting");
-    assert_eq!(story.draw_sample().await, CommitResult::Done);
-    let StoredBody::Gone(why) = story.claim_next(LONG_S).await.body else { panic!("it was dropped") };
+    assert_eq!(scenario.draw_sample().await, CommitResult::Done);
+    let StoredBody::Gone(why) = scenario.claim_next(LONG_S).await.body else { panic!("it was dropped") };
     assert!(why.contains("dropped on purpose"), "{why}");
 }
 
 /// The facts of the run are purged; identities and ordinals are kept.
-pub async fn facts_go_after_their_bodies_and_identities_stay(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let memory = story.learn_lesson("Retry at once").await;
+pub async fn facts_are_purged_after_bodies_and_identities_stay(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let memory = scenario.learn_lesson("Retry at once").await;
     let run = run_id("Retry at once 1");
-    database.one.record_presented(&story.key, &run, &[memory.id]).await.expect("recording");
-    story.count_runs(&["c"]).await;
+    database.one.record_presented(&scenario.key, &run, &[memory.id]).await.expect("recording");
+    scenario.count_runs(&["c"]).await;
     assert_eq!(purge_all(database, RetentionStage::Runs, 0).await, 0, "their bodies come first");
     purge_all(database, RetentionStage::Bodies, 0).await;
     assert_eq!(purge_all(database, RetentionStage::Runs, 3600).await, 0, "it has only just closed");
     assert_eq!(purge_all(database, RetentionStage::Runs, 0).await, 2);
     assert_eq!(purge_all(database, RetentionStage::Runs, 0).await, 0);
-    assert_eq!(find_body(&story, run.as_str()).await, None);
-    assert_eq!(find_body(&story, "c").await, Some(BodyRef::Stored));
-    assert_eq!(database.one.list_ordinals(&story.key).await.expect("ordinals"), [1, 2, 3]);
-    let mut higher = run_with_event_id(&story, "another event", run.as_str());
+    assert_eq!(find_body(&scenario, run.as_str()).await, None);
+    assert_eq!(find_body(&scenario, "c").await, Some(BodyRef::Stored));
+    assert_eq!(database.one.list_ordinals(&scenario.key).await.expect("ordinals"), [1, 2, 3]);
+    let mut higher = run_with_event_id(&scenario, "another event", run.as_str());
     higher.arrival.run.attempt = 9;
-    assert_eq!(count_dispositions(&story, &[higher]).await, [Superseded]);
-    assert_eq!(story.list_memories().await, [memory], "what was learnt stays");
+    assert_eq!(count_dispositions(&scenario, &[higher]).await, [Superseded]);
+    assert_eq!(scenario.list_memories().await, [memory], "what was learnt stays");
     // The next retrospective claims newer runs as if nothing had been purged.
-    story.count_runs(&["d"]).await;
-    let next = story.latest_retrospective().await;
+    scenario.count_runs(&["d"]).await;
+    let next = scenario.latest_retrospective().await;
     assert_eq!((next.first, next.last), (3, 4));
-    assert_eq!(story.draw_sample().await, CommitResult::Done);
+    assert_eq!(scenario.draw_sample().await, CommitResult::Done);
 }
 
 /// No retrospective claims such a run, so only its age counts. If it counts after all, its details are stored anew.
 pub async fn a_run_that_was_not_counted_keeps_its_details_as_long_as_a_body(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let mut internal = story.new_run("internal");
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let mut internal = scenario.new_run("internal");
     internal.arrival.run.kind = RunKind::Internal;
-    assert_eq!(count_dispositions(&story, &[internal.clone()]).await, [Recorded]);
+    assert_eq!(count_dispositions(&scenario, &[internal.clone()]).await, [Recorded]);
     assert_eq!(purge_all(database, RetentionStage::Bodies, 3600).await, 0);
     assert_eq!(purge_all(database, RetentionStage::Bodies, 0).await, 1);
-    assert_eq!(find_body(&story, "internal").await, None);
-    assert_eq!(count_dispositions(&story, &[internal]).await, [Duplicate]);
-    let mut counts = run_with_event_id(&story, "another event", "internal");
+    assert_eq!(find_body(&scenario, "internal").await, None);
+    assert_eq!(count_dispositions(&scenario, &[internal]).await, [Duplicate]);
+    let mut counts = run_with_event_id(&scenario, "another event", "internal");
     counts.arrival.run.attempt = 2;
-    assert_eq!(count_dispositions(&story, &[counts]).await, [Now(1)]);
+    assert_eq!(count_dispositions(&scenario, &[counts]).await, [Now(1)]);
     assert_eq!(purge_all(database, RetentionStage::Bodies, 0).await, 0, "it waits in the window");
-    assert_eq!(find_body(&story, "internal").await, Some(BodyRef::Stored));
-    assert_eq!(database.one.list_workflows(&story.key.tenant).await.expect("listing")[0].recorded, 1);
+    assert_eq!(find_body(&scenario, "internal").await, Some(BodyRef::Stored));
+    assert_eq!(database.one.list_workflows(&scenario.key.tenant).await.expect("listing")[0].recorded, 1);
 }
 
 /// Law 4 holds for ever: changes are never purged, so a run that is investigated again, or a person's repeated
 /// request, repeats no effect.
 pub async fn effects_are_known_after_everything_was_purged(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let wrong = story.learn_lesson("Retry at once").await;
-    let kept = story.learn_lesson("List the tables before anything else").await;
-    super::write::delete_memory(&story, wrong.id, "request 1").await.expect("the memory is living");
-    let proposal = super::manual::create_proposal(&story, "Wait 5 seconds").await;
-    super::manual::accept_proposal(&story, proposal).await.expect("the proposal is open");
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let wrong = scenario.learn_lesson("Retry at once").await;
+    let stored = scenario.learn_lesson("List the tables before anything else").await;
+    super::write::delete_memory(&scenario, wrong.id, "request 1").await.expect("the memory is living");
+    let proposal = super::manual::create_proposal(&scenario, "Wait 5 seconds").await;
+    super::manual::accept_proposal(&scenario, proposal).await.expect("the proposal is open");
     // A run that is being investigated has already caused a change.
-    let id = story.settle_window(["c", "d"], &|_| empty_result()).await;
-    let cause = ChangeCause::Run { workflow: story.key.workflow.clone(), run: run_id("c") };
-    let caused = super::write::delete_because_of(&story, kept.id, cause).await;
-    let before = closing_facts(&story, id).await.writer;
-    let history = database.one.list_workflow_changes(&story.key).await.expect("changes");
-    story.mark_all_sent().await;
+    let id = scenario.settle_window(["c", "d"], &|_| empty_result()).await;
+    let cause = ChangeCause::Run { workflow: scenario.key.workflow.clone(), run: run_id("c") };
+    let caused = super::write::delete_because_of(&scenario, stored.id, cause).await;
+    let before = closing_facts(&scenario, id).await.writer;
+    let history = database.one.list_workflow_changes(&scenario.key).await.expect("changes");
+    scenario.mark_all_sent().await;
     for stage in RetentionStage::ALL.into_iter().filter(|stage| *stage != RetentionStage::Attempts) {
         assert!(purge_all(database, stage, 0).await > 0, "nothing to purge of {}", stage.as_str());
     }
-    let after = closing_facts(&story, id).await.writer;
+    let after = closing_facts(&scenario, id).await.writer;
     assert_eq!(after.applied, [caused].into());
     assert_eq!((&after.memories, &after.tombstones), (&before.memories, &before.tombstones));
     assert_eq!(
-        super::write::delete_memory(&story, wrong.id, "request 1").await,
+        super::write::delete_memory(&scenario, wrong.id, "request 1").await,
         Ok(CommitResult::AlreadyDone)
     );
-    let again = super::manual::accept_proposal(&story, proposal).await;
-    assert!(matches!(again, Err(DecideError::AlreadyDecided(_))), "{again:?}");
-    let first = RetrospectiveId::of_epoch(&story.key, 1);
-    assert_eq!(story.close_retrospective(first).await, CommitResult::AlreadyDone);
-    assert_eq!(story.close_retrospective(id).await, CommitResult::Done);
-    assert_eq!(database.one.list_workflow_changes(&story.key).await.expect("changes"), history);
+    let repeated = super::manual::accept_proposal(&scenario, proposal).await;
+    assert!(matches!(repeated, Err(DecideError::AlreadyDecided(_))), "{repeated:?}");
+    let first = RetrospectiveId::of_epoch(&scenario.key, 1);
+    assert_eq!(scenario.close_retrospective(first).await, CommitResult::AlreadyDone);
+    assert_eq!(scenario.close_retrospective(id).await, CommitResult::Done);
+    assert_eq!(database.one.list_workflow_changes(&scenario.key).await.expect("changes"), history);
 }
 
 /// A takeover may need the journal until the retrospective ends.
 pub async fn journals_are_kept_until_their_retrospective_has_ended(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.count_runs(&["a", "b"]).await;
-    story.draw_sample().await;
-    let claim = story.claim_next(LONG_S).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.count_runs(&["a", "b"]).await;
+    scenario.draw_sample().await;
+    let claim = scenario.claim_next(LONG_S).await;
     let entry = JournalEntry { stage: Journalled::Answered, body: "an answer".into() };
     database.one.append_journal(&claim, &entry).await.expect("journalling");
-    story.finish_claim(&claim, &result_with_finding("a lesson")).await.expect("finishing");
+    scenario.finish_claim(&claim, &result_with_finding("a lesson")).await.expect("finishing");
     assert_eq!(purge_all(database, RetentionStage::Journals, 0).await, 0, "it is open");
-    story.investigate_all(&|_| empty_result()).await;
+    scenario.investigate_all(&|_| empty_result()).await;
     assert_eq!(purge_all(database, RetentionStage::Journals, 0).await, 0, "its batch waits for the writer");
-    assert_eq!(story.close_retrospective(story.latest_retrospective().await.id).await, CommitResult::Done);
+    assert_eq!(
+        scenario.close_retrospective(scenario.latest_retrospective().await.id).await,
+        CommitResult::Done
+    );
     assert_eq!(purge_all(database, RetentionStage::Journals, 3600).await, 0, "it has only just ended");
     assert_eq!(purge_all(database, RetentionStage::Journals, 0).await, 2, "one entry and one batch");
 }
 
 /// Sent messages restore a broker that lost its data; unsent ones still have to be sent.
 pub async fn messages_are_purged_only_after_they_were_sent(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let id = story.settle_window(["a", "b"], &|_| empty_result()).await;
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
     let waiting = database.one.list_unsent_messages(ALL).await.expect("reading");
     assert_eq!(purge_all(database, RetentionStage::Messages, 0).await, 0);
     database.one.mark_sent(&[waiting[0].id]).await.expect("marking");
     assert_eq!(purge_all(database, RetentionStage::Messages, 3600).await, 0, "it was only just sent");
     assert_eq!(purge_all(database, RetentionStage::Messages, 0).await, 1);
     assert_eq!(database.one.list_unsent_messages(ALL).await.expect("reading"), waiting[1..]);
-    story.mark_all_sent().await;
+    scenario.mark_all_sent().await;
     assert_eq!(purge_all(database, RetentionStage::Messages, 0).await, waiting.len() as u64 - 1);
-    assert_eq!(story.close_retrospective(id).await, CommitResult::Done);
+    assert_eq!(scenario.close_retrospective(id).await, CommitResult::Done);
 }
 
 /// A message that was not delivered again for so long was handled in the end.
-pub async fn attempts_are_forgotten_by_age(database: &Database) {
+pub async fn attempts_are_purged_by_age(database: &Database) {
     let at =
         |sequence| DeliveryPosition { consumer: "counter".to_owned(), stream: "RUNS".to_owned(), sequence };
     for sequence in [1, 2] {
@@ -238,10 +242,10 @@ pub async fn attempts_are_forgotten_by_age(database: &Database) {
 
 /// The caller bounds the transaction; concurrent calls share the work.
 pub async fn purging_is_bounded_and_two_at_once_purge_what_one_would_have(database: &Database) {
-    let mut story = Scenario::new(&*database.one, "t", "w");
-    story.policy.threshold_runs = 100;
+    let mut scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.policy.threshold_runs = 100;
     let names: Vec<String> = (0..20).map(|number| number.to_string()).collect();
-    story.count_runs(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    scenario.count_runs(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let first = database.one.purge_stage(RetentionStage::Events, 0, 3).await.expect("purging");
     assert_eq!(first, PurgeResult { rows: 3, has_more: true });
     let mut rows = first.rows;
@@ -258,11 +262,11 @@ pub async fn purging_is_bounded_and_two_at_once_purge_what_one_would_have(databa
         database.two.purge_stage(RetentionStage::Events, 0, 3).await.expect("purging"),
         PurgeResult::default()
     );
-    let again: Vec<_> = names.iter().map(|name| story.new_run(name)).collect();
-    assert!(count_dispositions(&story, &again).await.iter().all(|one| *one == Duplicate));
-    let told = database.one.list_retention_totals().await.expect("reading");
-    let told: Vec<_> = told.iter().map(|row| (row.stage, row.purged)).collect();
-    assert_eq!(told, [(RetentionStage::Events, 20)]);
+    let repeated: Vec<_> = names.iter().map(|name| scenario.new_run(name)).collect();
+    assert!(count_dispositions(&scenario, &repeated).await.iter().all(|one| *one == Duplicate));
+    let result = database.one.list_retention_totals().await.expect("reading");
+    let result: Vec<_> = result.iter().map(|row| (row.stage, row.purged)).collect();
+    assert_eq!(result, [(RetentionStage::Events, 20)]);
 }
 
 /// Purges a stage until nothing is left, and returns the number of rows.
@@ -279,18 +283,18 @@ async fn purge_all(database: &Database, stage: RetentionStage, age_s: u64) -> u6
 }
 
 /// Creates a run whose event has this id.
-fn run_with_event_id(story: &Scenario<'_>, event: &str, name: &str) -> IncomingRun {
-    let mut run = story.new_run(name);
+fn run_with_event_id(scenario: &Scenario<'_>, event: &str, name: &str) -> IncomingRun {
+    let mut run = scenario.new_run(name);
     run.arrival.event = EventKey { id: event.to_owned(), ..run.arrival.event };
     run
 }
 
-async fn count_dispositions(story: &Scenario<'_>, batch: &[IncomingRun]) -> Vec<Disposition> {
-    story.count_batch(batch, time_at(0)).await.into_iter().map(|one| one.disposition).collect()
+async fn count_dispositions(scenario: &Scenario<'_>, batch: &[IncomingRun]) -> Vec<Disposition> {
+    scenario.count_batch(batch, time_at(0)).await.into_iter().map(|one| one.disposition).collect()
 }
 
-async fn find_body(story: &Scenario<'_>, name: &str) -> Option<BodyRef> {
+async fn find_body(scenario: &Scenario<'_>, name: &str) -> Option<BodyRef> {
     let only = RunFilter { run: Some(run_id(name)), limit: 1, ..Default::default() };
-    let mut rows = story.store.list_runs(&story.key.tenant, &only).await.expect("runs");
+    let mut rows = scenario.store.list_runs(&scenario.key.tenant, &only).await.expect("runs");
     rows.pop().map(|row| row.body)
 }

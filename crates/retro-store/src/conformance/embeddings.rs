@@ -25,7 +25,7 @@ async fn store_vector(store: &dyn Store, embedder: &str, vector: &[i32]) {
 }
 
 /// Missing embeddings are listed page by page over all tenants, by any process.
-pub async fn a_memory_lacks_a_vector_until_one_is_kept(database: &Database) {
+pub async fn a_memory_is_missing_its_embedding_until_one_is_stored(database: &Database) {
     let (one, two) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "u", "w"));
     assert_eq!(list_missing(&*database.one, "e@1").await, []);
     one.learn_lesson("the first lesson").await;
@@ -44,9 +44,9 @@ pub async fn a_memory_lacks_a_vector_until_one_is_kept(database: &Database) {
 }
 
 /// Law 11: an embedding is found only by a tenant that owns a memory with that text.
-pub async fn vectors_are_found_by_text_within_their_tenant_and_embedder(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.learn_lesson("the first lesson").await;
+pub async fn embeddings_are_found_by_text_within_tenant_and_embedder(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.learn_lesson("the first lesson").await;
     store_vector(&*database.one, "e@1", &[i32::MIN, 0, i32::MAX]).await;
     let texts = ["the first lesson".to_owned(), "nobody knows it".to_owned()];
     let ask = async |of: &str, embedder: &str| {
@@ -55,41 +55,41 @@ pub async fn vectors_are_found_by_text_within_their_tenant_and_embedder(database
     let found = ask("t", "e@1").await;
     assert_eq!(found.into_iter().collect::<Vec<_>>(), [(texts[0].clone(), vec![i32::MIN, 0, i32::MAX])]);
     assert!(ask("u", "e@1").await.is_empty() && ask("t", "e@2").await.is_empty());
-    let one: (Tenant, MemoryId) = (test_tenant("t"), story.list_memories().await[0].id);
-    let again = MemoryText { tenant: one.0, memory: one.1, text: texts[0].clone() };
-    database.one.store_embeddings("e@1", &[(again, vec![7])]).await.expect("storing");
+    let one: (Tenant, MemoryId) = (test_tenant("t"), scenario.list_memories().await[0].id);
+    let repeated = MemoryText { tenant: one.0, memory: one.1, text: texts[0].clone() };
+    database.one.store_embeddings("e@1", &[(repeated, vec![7])]).await.expect("storing");
     assert_eq!(ask("t", "e@1").await[&texts[0]], [7], "the latest holds");
 }
 
 /// New lessons are compared with tombstones, so a tombstone's text needs an embedding as well.
-pub async fn what_was_deleted_lacks_a_vector_as_long_as_its_tombstone_stands(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let memory = story.learn_lesson("the first lesson").await;
-    super::write::delete_memory(&story, memory.id, "gone").await.expect("the memory is living");
+pub async fn a_deleted_memory_needs_an_embedding_while_its_tombstone_stands(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let memory = scenario.learn_lesson("the first lesson").await;
+    super::write::delete_memory(&scenario, memory.id, "gone").await.expect("the memory is living");
     assert_eq!(list_missing(&*database.one, "e@1").await.len(), 1);
     store_vector(&*database.one, "e@1", &[1]).await;
     assert_eq!(list_missing(&*database.one, "e@1").await, []);
 }
 
 /// Nothing is stored, the lock is released, and the same call with the embeddings succeeds.
-pub async fn a_decision_that_wants_vectors_stores_nothing(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    let id = story.settle_window(["a", "b"], &|_| result_with_finding("the first lesson")).await;
-    let before = story.workflow_state().await;
+pub async fn a_decision_with_missing_embeddings_stores_nothing(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let id = scenario.settle_window(["a", "b"], &|_| result_with_finding("the first lesson")).await;
+    let before = scenario.workflow_state().await;
     let unready = database
         .one
-        .close_retrospective(&story.key.tenant, id, time_at(10), &|_| Err(MissingEmbeddings))
+        .close_retrospective(&scenario.key.tenant, id, time_at(10), &|_| Err(MissingEmbeddings))
         .await;
     assert!(matches!(unready, Err(StoreError::MissingEmbeddings(_))), "{unready:?}");
-    assert_eq!((story.list_memories().await, story.workflow_state().await), (Vec::new(), before));
-    assert_eq!(story.with_store(&*database.two).close_retrospective(id).await, CommitResult::Done);
-    assert_eq!(story.list_memories().await.len(), 1);
+    assert_eq!((scenario.list_memories().await, scenario.workflow_state().await), (Vec::new(), before));
+    assert_eq!(scenario.with_store(&*database.two).close_retrospective(id).await, CommitResult::Done);
+    assert_eq!(scenario.list_memories().await.len(), 1);
 }
 
 /// While two embedders are in use, neither deletes the other's embeddings.
-pub async fn vectors_of_other_embedders_are_forgotten_by_age(database: &Database) {
-    let story = Scenario::new(&*database.one, "t", "w");
-    story.learn_lesson("the first lesson").await;
+pub async fn embeddings_of_other_embedders_are_purged_by_age(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    scenario.learn_lesson("the first lesson").await;
     store_vector(&*database.one, "e@1", &[1]).await;
     store_vector(&*database.one, "e@2", &[2]).await;
     assert_eq!(database.one.purge_embeddings("e@2", 3600, ALL).await.expect("deleting"), 0, "it is young");
