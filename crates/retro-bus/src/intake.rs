@@ -165,7 +165,7 @@ async fn request_ack(
     headers: HeaderMap,
 ) -> Result<Bytes, IntakeError> {
     let request = Request::new().headers(headers).payload(payload).timeout(Some(ACK_TIMEOUT));
-    let answer = bus.send_request(label, subject.into(), request).await;
+    let answer = bus.request_answer(label, subject.into(), request).await;
     answer.map(|message| message.payload).map_err(|error| match error.kind() {
         RequestErrorKind::NoResponders => IntakeError::Unavailable("no stream stores events".to_owned()),
         RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {

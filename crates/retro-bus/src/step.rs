@@ -46,7 +46,7 @@ impl Bus {
 
     /// Sends a message and waits for the reply: a publication to a stream, or an acknowledgement that is to be
     /// confirmed.
-    pub(crate) async fn send_request(
+    pub(crate) async fn request_answer(
         &self,
         label: Label,
         subject: Subject,
@@ -91,11 +91,11 @@ impl Bus {
         self.client.publish_with_reply(ask, inbox, how).await
     }
 
-    pub(crate) async fn create_stream(&self, wanted: Config) -> Result<Stream, CreateStreamError> {
+    pub(crate) async fn add_stream(&self, wanted: Config) -> Result<Stream, CreateStreamError> {
         run_step(Label::StreamCreate, self.jetstream.create_stream(wanted)).await
     }
 
-    pub(crate) async fn update_stream(&self, wanted: Config) -> Result<Info, UpdateStreamError> {
+    pub(crate) async fn reconfigure_stream(&self, wanted: Config) -> Result<Info, UpdateStreamError> {
         run_step(Label::StreamUpdate, self.jetstream.update_stream(wanted)).await
     }
 }

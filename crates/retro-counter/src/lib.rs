@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_takes_as_many_bodies_as_fit_and_at_least_one() {
+    fn a_transaction_takes_the_bodies_that_fit_and_at_least_one() {
         let count = |bytes: usize, number: u64| {
             let batch: Vec<Delivery> = (1..=number).map(|sequence| delivery(sequence, bytes)).collect();
             let read = parse_until_full(&batch, &DatarefHosts::default());

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 const RUNS: u64 = 3;
 
 #[tokio::test]
-async fn a_sweep_leaves_windows_that_are_not_full_and_opens_those_that_are() {
+async fn a_sweep_opens_full_windows_only() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap());
     let counter = |threshold_runs| {

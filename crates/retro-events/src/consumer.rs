@@ -68,7 +68,7 @@ impl Delivery {
 /// Outcome of handling one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandlerOutcome {
-    /// Its effects are stored. The message is acknowledged.
+    /// The effects of the message are stored; it is acknowledged.
     Done,
     /// Handled before; nothing changed. The message is acknowledged.
     Duplicate,

@@ -68,7 +68,7 @@ pub struct Violation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// Ordinals run from 1 to the number of counted runs, each exactly once.
+    /// Ordinals run from 1 to the number of counted runs, without a gap or a duplicate.
     Ordinals,
     /// Windows that were not released are contiguous and disjoint, and end where the workflow's row says.
     Windows,

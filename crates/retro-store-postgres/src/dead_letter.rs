@@ -23,7 +23,7 @@ use crate::{PostgresStore, audit, now_ms, replay};
 
 #[async_trait]
 impl DeadLetterStore for PostgresStore {
-    async fn list_attempts(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<Attempt>> {
+    async fn list_attempts(&self, tenant: &Tenant, dead_letter: DeadLetterId) -> Result<Vec<Attempt>> {
         const LOAD: &str = "
             SELECT consumer, stream, sequence, attempt, begun_ms, failed_ms, code, path, detail, program_version
             FROM attempt_history
@@ -32,7 +32,7 @@ impl DeadLetterStore for PostgresStore {
         let rows: Vec<AttemptRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
-            .bind(letter.to_string())
+            .bind(dead_letter.to_string())
             .fetch_all(self.reader())
             .await
             .on_table("attempt_history")?;
@@ -42,7 +42,7 @@ impl DeadLetterStore for PostgresStore {
     async fn list_versions(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
     ) -> Result<Vec<DeadLetterVersionRow>> {
         const LOAD: &str = "
             SELECT letter, version, based_on, length(payload)::bigint AS payload_bytes, payload_sha256, edited_by, reason, at
@@ -52,7 +52,7 @@ impl DeadLetterStore for PostgresStore {
         let rows: Vec<VersionRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
-            .bind(letter.to_string())
+            .bind(dead_letter.to_string())
             .fetch_all(self.reader())
             .await
             .on_table("letter_versions")?;
@@ -62,7 +62,7 @@ impl DeadLetterStore for PostgresStore {
     async fn find_version(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         version: u32,
     ) -> Result<Option<DeadLetterVersion>> {
         const LOAD: &str = "
@@ -73,7 +73,7 @@ impl DeadLetterStore for PostgresStore {
         let row: Option<FullVersionRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
-            .bind(letter.to_string())
+            .bind(dead_letter.to_string())
             .bind(i64::from(version))
             .fetch_optional(self.reader())
             .await
@@ -81,8 +81,8 @@ impl DeadLetterStore for PostgresStore {
         row.map(FullVersionRecord::into_version).transpose()
     }
 
-    async fn list_replays(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<ReplayRow>> {
-        replay::list_replays(self, tenant, letter).await
+    async fn list_replays(&self, tenant: &Tenant, dead_letter: DeadLetterId) -> Result<Vec<ReplayRow>> {
+        replay::list_replays(self, tenant, dead_letter).await
     }
 
     async fn count_dead_letters(
@@ -130,21 +130,21 @@ impl DeadLetterEditStore for PostgresStore {
     async fn edit_dead_letter(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         based_on: u32,
         content: &MessageContent,
         act: &Attribution,
     ) -> Result<Option<u32>> {
         let mut transaction = self.begin_write().await?;
-        if !lock_dead_letter(&mut transaction, tenant, letter).await? {
+        if !lock_dead_letter(&mut transaction, tenant, dead_letter).await? {
             return Ok(None);
         }
-        let version = append_version(&mut transaction, letter, based_on, content, act).await?;
+        let version = append_version(&mut transaction, dead_letter, based_on, content, act).await?;
         let detail = format!("version {version} of version {based_on}");
         audit::record_dead_letter_actions(
             &mut transaction,
             tenant,
-            &[letter.0],
+            &[dead_letter.0],
             AuditAction::Edited,
             act,
             Some(&detail),
@@ -159,14 +159,14 @@ impl DeadLetterEditStore for PostgresStore {
 async fn lock_dead_letter(
     connection: &mut PgConnection,
     tenant: &Tenant,
-    letter: DeadLetterId,
+    dead_letter: DeadLetterId,
 ) -> Result<bool> {
     const LOCK: &str = "
         SELECT id FROM dead_letters WHERE id = $3 AND (tenant = $1 OR (tenant IS NULL AND $1 = $2)) FOR UPDATE";
     let row: Option<String> = sqlx::query_scalar(LOCK)
         .bind(tenant.as_str())
         .bind(Tenant::default_tenant().as_str())
-        .bind(letter.to_string())
+        .bind(dead_letter.to_string())
         .fetch_optional(connection)
         .await
         .on_table("dead_letters")?;
@@ -176,7 +176,7 @@ async fn lock_dead_letter(
 /// Stores the next version of a dead letter and returns its number.
 async fn append_version(
     connection: &mut PgConnection,
-    letter: DeadLetterId,
+    dead_letter: DeadLetterId,
     based_on: u32,
     content: &MessageContent,
     act: &Attribution,
@@ -189,7 +189,7 @@ async fn append_version(
         " FROM letter_versions WHERE letter = $1 RETURNING version"
     );
     let version: i64 = sqlx::query_scalar(APPEND)
-        .bind(letter.to_string())
+        .bind(dead_letter.to_string())
         .bind(i64::from(based_on))
         .bind(to_json(&content.headers))
         .bind(&content.payload)
@@ -200,7 +200,7 @@ async fn append_version(
         .fetch_one(connection)
         .await
         .on_table("letter_versions")?;
-    at("letter_versions", letter).parse_unsigned(version)
+    at("letter_versions", dead_letter).parse_unsigned(version)
 }
 
 /// Records that an attempt began. Starting the same attempt again overwrites its record.
@@ -262,7 +262,7 @@ pub(crate) async fn record_attempt_failure(
 /// spent. An attempt begun beyond that number was the dead-lettering itself and is deleted.
 pub(crate) async fn attach_attempts(
     connection: &mut PgConnection,
-    letter: DeadLetterId,
+    dead_letter: DeadLetterId,
     position: &DeliveryPosition,
     attempts: u32,
     rejection: &Rejection,
@@ -287,15 +287,15 @@ pub(crate) async fn attach_attempts(
         .bind(&position.consumer)
         .bind(&position.stream)
         .bind(to_i64(position.sequence))
-        .bind(letter.to_string())
+        .bind(dead_letter.to_string())
         .execute(&mut *connection)
         .await
         .on_table("attempt_history")?;
-    trim_attempts(connection, letter).await
+    trim_attempts(connection, dead_letter).await
 }
 
 /// Bounds the history of a dead letter that was replayed many times: the first attempt and the newest ones stay.
-async fn trim_attempts(connection: &mut PgConnection, letter: DeadLetterId) -> Result<()> {
+async fn trim_attempts(connection: &mut PgConnection, dead_letter: DeadLetterId) -> Result<()> {
     const BOUND: &str = "
         DELETE FROM attempt_history
         WHERE letter = $1
@@ -303,7 +303,7 @@ async fn trim_attempts(connection: &mut PgConnection, letter: DeadLetterId) -> R
             AND number NOT IN (
                 SELECT number FROM attempt_history WHERE letter = $1 ORDER BY number DESC LIMIT $2)";
     sqlx::query(BOUND)
-        .bind(letter.to_string())
+        .bind(dead_letter.to_string())
         .bind(i64::from(ATTEMPTS_KEPT - 1))
         .execute(connection)
         .await
@@ -312,10 +312,7 @@ async fn trim_attempts(connection: &mut PgConnection, letter: DeadLetterId) -> R
 }
 
 /// Deletes the recorded attempts at a message whose dead letter has them already.
-pub(crate) async fn delete_attempts(
-    connection: &mut PgConnection,
-    position: &DeliveryPosition,
-) -> Result<()> {
+pub(crate) async fn clear_attempts(connection: &mut PgConnection, position: &DeliveryPosition) -> Result<()> {
     const FORGET: &str = "
         DELETE FROM attempt_history
         WHERE consumer = $1 AND stream = $2 AND sequence = $3 AND letter IS NULL";
@@ -334,7 +331,7 @@ pub(crate) async fn store_batch_dead_letters(
     connection: &mut PgConnection,
     tenant: &Tenant,
     id: ReplayBatchId,
-    letters: &[(DeadLetterId, DeadLetterStatus)],
+    dead_letters: &[(DeadLetterId, DeadLetterStatus)],
 ) -> Result<()> {
     const CHOOSE: &str = "
         INSERT INTO replay_batch_letters (batch, place, letter, chosen, state)
@@ -344,10 +341,10 @@ pub(crate) async fn store_batch_dead_letters(
         WHERE dead_letters.tenant = $3 OR (dead_letters.tenant IS NULL AND $3 = $4)";
     sqlx::query(CHOOSE)
         .bind(id.to_string())
-        .bind(map_column(letters, |(letter, _)| letter.to_string()))
+        .bind(map_column(dead_letters, |(dead_letter, _)| dead_letter.to_string()))
         .bind(tenant.as_str())
         .bind(Tenant::default_tenant().as_str())
-        .bind(map_column(letters, |(_, chosen)| chosen.as_str()))
+        .bind(map_column(dead_letters, |(_, chosen)| chosen.as_str()))
         .execute(connection)
         .await
         .on_table("replay_batch_letters")?;

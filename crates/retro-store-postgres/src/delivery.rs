@@ -46,10 +46,10 @@ impl DeliveryStore for PostgresStore {
         commit(transaction, Label::FailureCommit).await
     }
 
-    async fn delete_attempts(&self, position: &DeliveryPosition) -> Result<()> {
+    async fn clear_attempts(&self, position: &DeliveryPosition) -> Result<()> {
         let mut transaction = self.begin_write().await?;
         forget_attempts(&mut transaction, position).await?;
-        dead_letter::delete_attempts(&mut transaction, position).await?;
+        dead_letter::clear_attempts(&mut transaction, position).await?;
         commit(transaction, Label::AttemptForgetCommit).await
     }
 
@@ -82,7 +82,7 @@ pub(crate) async fn store_dead_letter(
     }
     // Stored before by a process that died before it acknowledged the message.
     if !insert_dead_letter(connection, id, letter).await? {
-        dead_letter::delete_attempts(connection, &letter.position).await?;
+        dead_letter::clear_attempts(connection, &letter.position).await?;
         return Ok(id);
     }
     dead_letter::attach_attempts(connection, id, &letter.position, letter.attempts, &letter.rejection)
@@ -143,7 +143,7 @@ async fn forget_attempts(connection: &mut PgConnection, position: &DeliveryPosit
 async fn insert_dead_letter(
     connection: &mut PgConnection,
     id: DeadLetterId,
-    letter: &NewDeadLetter,
+    dead_letter: &NewDeadLetter,
 ) -> Result<bool> {
     const STORE: &str = concat!(
         "INSERT INTO dead_letters (id, tenant, workflow, consumer, stream, sequence, subject, headers, payload,
@@ -154,20 +154,20 @@ async fn insert_dead_letter(
     );
     let done = sqlx::query(STORE)
         .bind(id.to_string())
-        .bind(letter.tenant.as_ref().map(|tenant| tenant.as_str()))
-        .bind(letter.workflow.as_ref().map(|workflow| workflow.as_str()))
-        .bind(&letter.position.consumer)
-        .bind(&letter.position.stream)
-        .bind(to_i64(letter.position.sequence))
-        .bind(letter.subject.as_bytes())
-        .bind(to_json(&letter.headers))
-        .bind(&letter.payload)
-        .bind(sha256_hex(&letter.payload))
-        .bind(letter.rejection.code.as_str())
-        .bind(to_json(&letter.rejection))
-        .bind(letter.rejection.code.retryable())
-        .bind(i64::from(letter.attempts))
-        .bind(format_policy_time(letter.stored_at))
+        .bind(dead_letter.tenant.as_ref().map(|tenant| tenant.as_str()))
+        .bind(dead_letter.workflow.as_ref().map(|workflow| workflow.as_str()))
+        .bind(&dead_letter.position.consumer)
+        .bind(&dead_letter.position.stream)
+        .bind(to_i64(dead_letter.position.sequence))
+        .bind(dead_letter.subject.as_bytes())
+        .bind(to_json(&dead_letter.headers))
+        .bind(&dead_letter.payload)
+        .bind(sha256_hex(&dead_letter.payload))
+        .bind(dead_letter.rejection.code.as_str())
+        .bind(to_json(&dead_letter.rejection))
+        .bind(dead_letter.rejection.code.retryable())
+        .bind(i64::from(dead_letter.attempts))
+        .bind(format_policy_time(dead_letter.stored_at))
         .bind(DeadLetterStatus::Open.as_str())
         .bind(env!("CARGO_PKG_VERSION"))
         .execute(connection)

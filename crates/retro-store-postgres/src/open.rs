@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     /// Leaves a connection in the pool in the state after `sql`, like a future that was dropped in the middle of it.
-    async fn leave(store: &PostgresStore, sql: &'static str) {
+    async fn leave_connection(store: &PostgresStore, sql: &'static str) {
         let _ = sqlx::raw_sql(sql).execute(store.reader()).await;
         while store.reader().num_idle() < store.reader().size() as usize {
             tokio::task::yield_now().await;
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn agents_read_while_others_hold_the_connections_and_recordings_hang() {
+    async fn agents_can_read_while_other_connections_are_in_use_and_recordings_hang() {
         let server = TestPostgres::start().await;
         let store = PostgresStore::open_and_migrate(&server.url()).await.unwrap();
         let mut held = Vec::new();
@@ -306,14 +306,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_transaction_that_somebody_left_behind_is_in_nobodys_way() {
+    async fn an_abandoned_transaction_does_not_affect_later_ones() {
         let server = TestPostgres::start().await;
         let store = PostgresStore::open_and_migrate(&server.url()).await.unwrap();
         for left in ["BEGIN", "BEGIN READ ONLY", "BEGIN; SELECT 1 / 0"] {
-            leave(&store, left).await;
+            leave_connection(&store, left).await;
             let question = sqlx::query("SELECT FROM attempts").execute(store.reader()).await;
             assert!(question.is_ok(), "{left}: {question:?}");
-            leave(&store, left).await;
+            leave_connection(&store, left).await;
             let mut transaction = store.begin_write().await.unwrap();
             let written = sqlx::query("DELETE FROM attempts").execute(&mut *transaction).await;
             assert!(written.is_ok(), "{left}: {written:?}");

@@ -41,7 +41,7 @@ impl Sampled {
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_is_named_with_table_column_and_key() {
+async fn a_damaged_row_is_reported_with_table_column_and_key() {
     let mut world = sampled().await;
     let tenant = Tenant::default_tenant();
     let filter = MemoryFilter { limit: 1, ..Default::default() };
@@ -60,7 +60,7 @@ async fn a_row_that_cannot_be_read_is_named_with_table_column_and_key() {
 }
 
 #[tokio::test]
-async fn an_investigation_that_cannot_be_read_does_not_stop_the_ones_behind_it() {
+async fn a_damaged_investigation_does_not_block_the_next_ones() {
     let mut world = sampled().await;
     // Another workflow of the same kind, due later.
     world
@@ -98,7 +98,7 @@ async fn an_investigation_that_cannot_be_read_does_not_stop_the_ones_behind_it()
 }
 
 #[tokio::test]
-async fn a_body_that_cannot_be_read_is_gone_with_its_reason() {
+async fn an_unreadable_body_is_reported_as_gone_with_the_reason() {
     let mut world = sampled().await;
     for (sql, reason) in [
         ("UPDATE run_bodies SET trajectory = substr(trajectory, 1, 20)", "cannot be decompressed"),
@@ -114,7 +114,7 @@ async fn a_body_that_cannot_be_read_is_gone_with_its_reason() {
 }
 
 #[tokio::test]
-async fn whoever_works_on_a_retrospective_that_is_called_off_is_fenced() {
+async fn a_worker_on_a_cancelled_retrospective_is_fenced() {
     let mut world = sampled().await;
     let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("one is due");
     world.spoil("UPDATE retrospectives SET state = 'cancelled' WHERE state = 'investigating'").await;
@@ -128,7 +128,7 @@ async fn whoever_works_on_a_retrospective_that_is_called_off_is_fenced() {
 }
 
 #[tokio::test]
-async fn attempts_of_long_ago_are_forgotten() {
+async fn old_attempts_are_purged() {
     const DAY_S: u64 = 24 * 3600;
     const AGE: &str = "UPDATE attempts SET last_ms = floor(extract(epoch FROM now()) * 1000)::bigint - ";
     let mut world = sampled().await;
@@ -146,7 +146,7 @@ async fn attempts_of_long_ago_are_forgotten() {
 }
 
 #[tokio::test]
-async fn a_lock_that_does_not_come_is_not_available_and_a_reader_does_not_need_it() {
+async fn a_lock_timeout_is_temporary_and_readers_need_no_lock() {
     let mut world = sampled().await;
     let mut holding = world.raw.begin().await.unwrap();
     sqlx::query("SELECT FROM workflows FOR UPDATE").execute(&mut *holding).await.unwrap();
@@ -167,7 +167,7 @@ async fn a_lock_that_does_not_come_is_not_available_and_a_reader_does_not_need_i
 }
 
 #[tokio::test]
-async fn a_server_that_dies_is_not_available_and_nothing_is_lost() {
+async fn a_crashed_server_is_temporary_and_nothing_is_lost() {
     let mut world = sampled().await;
     let before = world.store.load_health().await.unwrap();
     world.server.stop();
@@ -178,7 +178,7 @@ async fn a_server_that_dies_is_not_available_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn an_applied_migration_that_was_edited_is_refused_and_a_newer_one_left_alone() {
+async fn an_edited_migration_is_refused_and_a_newer_one_is_accepted() {
     let mut world = sampled().await;
     world.spoil("INSERT INTO _sqlx_migrations SELECT 9999, 'later', installed_on, success, checksum, execution_time FROM _sqlx_migrations WHERE version = 1").await;
     assert_eq!(migrate(&world.server.url()).await.unwrap(), Vec::<String>::new());

@@ -19,7 +19,7 @@ fn known() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_database_that_is_not_migrated_is_refused_with_what_to_do() {
+async fn an_unmigrated_database_is_refused_with_a_hint() {
     let server = TestPostgres::start().await;
     let error = PostgresStore::open(&server.url()).await.unwrap_err().to_string();
     assert!(error.contains("database postgres at 127.0.0.1:"), "{error}");
@@ -32,7 +32,7 @@ async fn a_database_that_is_not_migrated_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn several_programs_may_migrate_one_database_at_once() {
+async fn several_processes_can_migrate_one_database_at_once() {
     let server = TestPostgres::start().await;
     let url = server.url();
     let (one, two, three) = tokio::join!(migrate(&url), migrate(&url), migrate(&url));
@@ -41,7 +41,7 @@ async fn several_programs_may_migrate_one_database_at_once() {
 }
 
 #[tokio::test]
-async fn a_process_may_wait_for_a_server_that_goes_and_comes_back() {
+async fn a_process_can_wait_for_a_server_that_restarts() {
     let mut server = TestPostgres::start().await;
     let store = PostgresStore::open_lazily(&server.url()).unwrap();
     assert_eq!(store.list_missing_migrations().await.unwrap(), known());

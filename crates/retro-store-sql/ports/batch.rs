@@ -82,10 +82,11 @@ pub(crate) async fn step_batch(
     let decided = next(&batch.pace, &batch.progress, place.parse_millis(due)?, place.parse_millis(now)?);
     match decided {
         BatchAction::Wait => {}
-        BatchAction::Release(letters) => {
+        BatchAction::Release(dead_letters) => {
             let mut sent = 0;
-            for letter in list_waiting(connection, id, letters).await? {
-                sent += i64::from(handle_dead_letter(connection, &tenant, &batch, letter, reopen).await?);
+            for dead_letter in list_waiting(connection, id, dead_letters).await? {
+                sent +=
+                    i64::from(handle_dead_letter(connection, &tenant, &batch, dead_letter, reopen).await?);
             }
             schedule_next(connection, &batch, due.max(now) + sent * gap_ms(&batch.pace)).await?;
         }
@@ -104,12 +105,12 @@ async fn handle_dead_letter(
     connection: &mut Connection,
     tenant: &Tenant,
     batch: &ReplayBatchRow,
-    (letter, chosen): (DeadLetterId, DeadLetterStatus),
+    (dead_letter, chosen): (DeadLetterId, DeadLetterStatus),
     reopen: DecideReopen<'_>,
 ) -> Result<bool> {
-    let stored = delivery::load_locked(connection, tenant, letter).await?;
+    let stored = delivery::load_locked(connection, tenant, dead_letter).await?;
     let stored = stored
-        .ok_or_else(|| at("replay_batch_letters", letter).damaged_error("the dead letter is missing"))?;
+        .ok_or_else(|| at("replay_batch_letters", dead_letter).damaged_error("the dead letter is missing"))?;
     // Its status changed since it was chosen: somebody else has acted on it.
     let (state, description) = if stored.status != chosen {
         ("skipped", format!("it was left alone: it is {} since it was chosen", stored.status.as_str()))
@@ -133,7 +134,7 @@ async fn handle_dead_letter(
             | RequestReplayResult::NotFound => ("skipped", "it was left alone: it cannot be sent".to_owned()),
         }
     };
-    set_dead_letter_state(connection, &batch.id.to_string(), &letter.to_string(), state, &description)
+    set_dead_letter_state(connection, &batch.id.to_string(), &dead_letter.to_string(), state, &description)
         .await?;
     Ok(state != "skipped")
 }
@@ -143,11 +144,11 @@ async fn handle_dead_letter(
 async fn reopen_retrospective(
     connection: &mut Connection,
     tenant: &Tenant,
-    letter: &DeadLetter,
+    dead_letter: &DeadLetter,
     act: &Attribution,
     reopen: DecideReopen<'_>,
 ) -> Result<(&'static str, String)> {
-    Ok(match cancel::reopen_failed_retrospective(connection, tenant, letter.id, act, reopen).await? {
+    Ok(match cancel::reopen_failed_retrospective(connection, tenant, dead_letter.id, act, reopen).await? {
         ReopenResult::Opened(opened) => {
             ("handled", format!("retrospective {} of its workflow is open", opened.epoch))
         }
@@ -169,26 +170,28 @@ async fn reopen_retrospective(
 async fn list_waiting(
     connection: &mut Connection,
     id: ReplayBatchId,
-    letters: u32,
+    dead_letters: u32,
 ) -> Result<Vec<(DeadLetterId, DeadLetterStatus)>> {
     const WAITING: &str = "
         SELECT letter, chosen FROM replay_batch_letters
         WHERE batch = $1 AND state = 'waiting' ORDER BY place LIMIT $2";
     let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
         .bind(id.to_string())
-        .bind(i64::from(letters))
+        .bind(i64::from(dead_letters))
         .fetch_all(connection)
         .await
         .on_table("replay_batch_letters")?;
     let place = at("replay_batch_letters", id);
-    rows.iter().map(|(letter, chosen)| Ok((place.parse(letter)?, place.parse_enum(chosen)?))).collect()
+    rows.iter()
+        .map(|(dead_letter, chosen)| Ok((place.parse(dead_letter)?, place.parse_enum(chosen)?)))
+        .collect()
 }
 
 /// Sets the state of a dead letter within its batch.
 pub(crate) async fn set_dead_letter_state(
     connection: &mut Connection,
     batch: &str,
-    letter: &str,
+    dead_letter: &str,
     state: &str,
     description: &str,
 ) -> Result<()> {
@@ -196,13 +199,13 @@ pub(crate) async fn set_dead_letter_state(
         "UPDATE replay_batch_letters SET state = $3, told = $4 WHERE batch = $1 AND letter = $2";
     let done = sqlx::query(TELL)
         .bind(batch)
-        .bind(letter)
+        .bind(dead_letter)
         .bind(state)
         .bind(storable_text(description))
         .execute(connection)
         .await
         .on_table("replay_batch_letters")?;
-    at("replay_batch_letters", letter).check_rows_affected(done.rows_affected(), 1)
+    at("replay_batch_letters", dead_letter).check_rows_affected(done.rows_affected(), 1)
 }
 
 async fn schedule_next(connection: &mut Connection, batch: &ReplayBatchRow, next_ms: i64) -> Result<()> {
@@ -330,9 +333,9 @@ pub(crate) async fn find_with_dead_letters(
         .fetch_all(connection)
         .await
         .on_table("replay_batch_letters")?;
-    let letters: Result<Vec<ReplayBatchItem>> =
+    let dead_letters: Result<Vec<ReplayBatchItem>> =
         rows.into_iter().map(BatchLetterRecord::into_batch_letter).collect();
-    Ok(Some((batch, letters?)))
+    Ok(Some((batch, dead_letters?)))
 }
 
 /// Interval between two dead letters in milliseconds, at least 1.

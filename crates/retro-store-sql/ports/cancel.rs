@@ -49,12 +49,13 @@ impl CancelStore for Store {
     async fn reopen_retrospective(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         act: &Attribution,
         decide: DecideReopen<'_>,
     ) -> Result<ReopenResult> {
         let mut transaction = self.begin_write().await?;
-        let reopened = reopen_failed_retrospective(&mut transaction, tenant, letter, act, decide).await?;
+        let reopened =
+            reopen_failed_retrospective(&mut transaction, tenant, dead_letter, act, decide).await?;
         commit(transaction, Label::ReopenCommit).await?;
         Ok(reopened)
     }
@@ -64,21 +65,22 @@ impl CancelStore for Store {
 pub(crate) async fn reopen_failed_retrospective(
     connection: &mut Connection,
     tenant: &Tenant,
-    letter: DeadLetterId,
+    dead_letter: DeadLetterId,
     act: &Attribution,
     decide: DecideReopen<'_>,
 ) -> Result<ReopenResult> {
-    let Some(letter) = delivery::find_dead_letter(connection, tenant, letter).await? else {
+    let Some(dead_letter) = delivery::find_dead_letter(connection, tenant, dead_letter).await? else {
         return Ok(ReopenResult::NotFound);
     };
-    if letter.message.rejection.code != Code::RetrospectiveFailed {
-        return Ok(ReopenResult::OtherCode(letter.message.rejection.code));
+    if dead_letter.message.rejection.code != Code::RetrospectiveFailed {
+        return Ok(ReopenResult::OtherCode(dead_letter.message.rejection.code));
     }
-    let failed = failed_locked(connection, tenant, &letter).await?;
+    let failed = failed_locked(connection, tenant, &dead_letter).await?;
     // Read again under the workflow's lock: another operator may have replayed it in between.
-    let letter = delivery::find_dead_letter(connection, tenant, letter.id).await?.unwrap_or(letter);
-    if letter.status == DeadLetterStatus::Replayed {
-        return find_earlier_reopening(connection, tenant, letter.id).await;
+    let dead_letter =
+        delivery::find_dead_letter(connection, tenant, dead_letter.id).await?.unwrap_or(dead_letter);
+    if dead_letter.status == DeadLetterStatus::Replayed {
+        return find_earlier_reopening(connection, tenant, dead_letter.id).await;
     }
     let state = load_workflow_state(connection, &failed.key).await?;
     let (state, opening) = match decide(&failed, state) {
@@ -89,8 +91,8 @@ pub(crate) async fn reopen_failed_retrospective(
     retrospective::insert_opened(connection, &[&opened]).await?;
     count::set_workflow_state(connection, &failed.key, &state).await?;
     outbox::enqueue_messages(connection, std::iter::once(&opening.message)).await?;
-    delivery::mark_replayed(connection, letter.id).await?;
-    audit::record_action(connection, tenant, AuditAction::Replayed, letter.id.0, act, Some(opened.id))
+    delivery::mark_replayed(connection, dead_letter.id).await?;
+    audit::record_action(connection, tenant, AuditAction::Replayed, dead_letter.id.0, act, Some(opened.id))
         .await?;
     Ok(ReopenResult::Opened(opened))
 }
@@ -104,10 +106,10 @@ async fn load_workflow_state(connection: &mut Connection, key: &WorkflowKey) -> 
 async fn failed_locked(
     connection: &mut Connection,
     tenant: &Tenant,
-    letter: &DeadLetter,
+    dead_letter: &DeadLetter,
 ) -> Result<Retrospective> {
-    let place = at("dead_letters.payload", letter.id);
-    let id = failed_retrospective(&letter.message)
+    let place = at("dead_letters.payload", dead_letter.id);
+    let id = failed_retrospective(&dead_letter.message)
         .ok_or_else(|| place.damaged_error("it names no retrospective"))?;
     let stored = retrospective::load_locked(connection, tenant, id).await?;
     stored
@@ -119,10 +121,10 @@ async fn failed_locked(
 async fn find_earlier_reopening(
     connection: &mut Connection,
     tenant: &Tenant,
-    letter: DeadLetterId,
+    dead_letter: DeadLetterId,
 ) -> Result<ReopenResult> {
-    let place = at("acts", letter);
-    let acts = audit::list_actions(connection, tenant, letter.0).await?;
+    let place = at("acts", dead_letter);
+    let acts = audit::list_actions(connection, tenant, dead_letter.0).await?;
     let replayed = acts.into_iter().find(|row| row.deed == AuditAction::Replayed);
     let Some(AuditRow { act, opened: Some(opened), .. }) = replayed else {
         return Err(place.damaged_error(

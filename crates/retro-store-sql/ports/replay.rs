@@ -24,16 +24,16 @@ impl ReplayStore for Store {
     async fn replay_dead_letter(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         version: Option<u32>,
         act: &Attribution,
     ) -> Result<RequestReplayResult> {
         let mut transaction = self.begin_write().await?;
-        let Some(letter) = delivery::load_locked(&mut transaction, tenant, letter).await? else {
+        let Some(dead_letter) = delivery::load_locked(&mut transaction, tenant, dead_letter).await? else {
             return Ok(RequestReplayResult::NotFound);
         };
         let how = ReplayOptions { tenant, version, act, batch: None, pace: &ReplayPace::default() };
-        let replayed = schedule_replay(&mut transaction, &letter, &how).await?;
+        let replayed = schedule_replay(&mut transaction, &dead_letter, &how).await?;
         commit(transaction, Label::ReplayCommit).await?;
         Ok(replayed)
     }
@@ -41,26 +41,26 @@ impl ReplayStore for Store {
     async fn find_replay_content(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         version: Option<u32>,
     ) -> Result<Option<(u32, MessageContent)>> {
         let mut snapshot = self.begin_snapshot().await?;
-        let Some(letter) = delivery::find_dead_letter(&mut snapshot, tenant, letter).await? else {
+        let Some(dead_letter) = delivery::find_dead_letter(&mut snapshot, tenant, dead_letter).await? else {
             return Ok(None);
         };
-        load_content(&mut snapshot, &letter, version).await
+        load_content(&mut snapshot, &dead_letter, version).await
     }
 
     async fn discard_dead_letters(
         &self,
         tenant: &Tenant,
-        letters: &[DeadLetterId],
+        dead_letters: &[DeadLetterId],
         act: &Attribution,
     ) -> Result<Vec<DiscardResult>> {
         let mut transaction = self.begin_write().await?;
-        let mut answers = Vec::with_capacity(letters.len());
-        for letter in letters {
-            answers.push(discard_dead_letter(&mut transaction, tenant, *letter, act).await?);
+        let mut answers = Vec::with_capacity(dead_letters.len());
+        for dead_letter in dead_letters {
+            answers.push(discard_dead_letter(&mut transaction, tenant, *dead_letter, act).await?);
         }
         commit(transaction, Label::DiscardCommit).await?;
         Ok(answers)
@@ -87,15 +87,16 @@ impl ReplayStore for Store {
             .await
             .on_table("replays")?;
         let mut sendings = Vec::with_capacity(rows.len());
-        for (id, tenant, letter, version) in rows {
+        for (id, tenant, dead_letter, version) in rows {
             let place = at("replays", &id);
-            let letter =
-                delivery::find_dead_letter(&mut snapshot, &place.parse(&tenant)?, place.parse(&letter)?)
+            let dead_letter =
+                delivery::find_dead_letter(&mut snapshot, &place.parse(&tenant)?, place.parse(&dead_letter)?)
                     .await?;
-            let letter = letter.ok_or_else(|| place.damaged_error("its dead letter is missing"))?;
-            let content = load_content(&mut snapshot, &letter, Some(place.parse_unsigned(version)?)).await?;
+            let dead_letter = dead_letter.ok_or_else(|| place.damaged_error("its dead letter is missing"))?;
+            let content =
+                load_content(&mut snapshot, &dead_letter, Some(place.parse_unsigned(version)?)).await?;
             let (_, content) = content.ok_or_else(|| place.damaged_error("its version is missing"))?;
-            sendings.push(OutgoingReplay::from_dead_letter(place.parse(&id)?, &letter.message, content));
+            sendings.push(OutgoingReplay::from_dead_letter(place.parse(&id)?, &dead_letter.message, content));
         }
         Ok(sendings)
     }
@@ -175,7 +176,7 @@ impl ReplayStore for Store {
 pub(crate) async fn list_replays(
     store: &Store,
     tenant: &Tenant,
-    letter: DeadLetterId,
+    dead_letter: DeadLetterId,
 ) -> Result<Vec<ReplayRow>> {
     const LOAD: &str = "
         SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
@@ -183,7 +184,7 @@ pub(crate) async fn list_replays(
     let mut snapshot = store.begin_snapshot().await?;
     let rows: Vec<ReplayRecord> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
-        .bind(letter.to_string())
+        .bind(dead_letter.to_string())
         .fetch_all(&mut *snapshot)
         .await
         .on_table("replays")?;
@@ -203,21 +204,23 @@ pub(crate) struct ReplayOptions<'a> {
 /// Schedules the replay of a dead letter that is open or discarded, for the relay to send.
 pub(crate) async fn schedule_replay(
     connection: &mut Connection,
-    letter: &DeadLetter,
+    dead_letter: &DeadLetter,
     how: &ReplayOptions<'_>,
 ) -> Result<RequestReplayResult> {
-    if is_reopenable(letter.message.rejection.code) {
+    if is_reopenable(dead_letter.message.rejection.code) {
         return Ok(RequestReplayResult::ReopenInstead);
     }
-    if !matches!(letter.status, DeadLetterStatus::Open | DeadLetterStatus::Discarded) {
-        return Ok(RequestReplayResult::AlreadyRequested(load_last_replay(connection, letter.id).await?));
+    if !matches!(dead_letter.status, DeadLetterStatus::Open | DeadLetterStatus::Discarded) {
+        return Ok(RequestReplayResult::AlreadyRequested(
+            load_last_replay(connection, dead_letter.id).await?,
+        ));
     }
-    let Some((version, _)) = load_content(connection, letter, how.version).await? else {
+    let Some((version, _)) = load_content(connection, dead_letter, how.version).await? else {
         return Ok(RequestReplayResult::UnknownVersion);
     };
-    let number = letter.replays + 1;
-    insert_replay(connection, letter.id, number, version, how).await?;
-    mark_replaying(connection, letter, number).await?;
+    let number = dead_letter.replays + 1;
+    insert_replay(connection, dead_letter.id, number, version, how).await?;
+    mark_replaying(connection, dead_letter, number).await?;
     let detail = match version {
         0 => format!("replay {number}, with its bytes as they came"),
         edited => format!("replay {number}, with version {edited} of its bytes"),
@@ -225,13 +228,13 @@ pub(crate) async fn schedule_replay(
     audit::record_dead_letter_actions(
         connection,
         how.tenant,
-        &[letter.id.0],
+        &[dead_letter.id.0],
         AuditAction::Replayed,
         how.act,
         Some(&detail),
     )
     .await?;
-    Ok(RequestReplayResult::Scheduled(load_last_replay(connection, letter.id).await?))
+    Ok(RequestReplayResult::Scheduled(load_last_replay(connection, dead_letter.id).await?))
 }
 
 /// Inserts a replay that is due after all scheduled ones, which keeps the overall pace. A batch slower than the default
@@ -239,7 +242,7 @@ pub(crate) async fn schedule_replay(
 /// replays.
 async fn insert_replay(
     connection: &mut Connection,
-    letter: DeadLetterId,
+    dead_letter: DeadLetterId,
     number: u32,
     version: u32,
     how: &ReplayOptions<'_>,
@@ -253,11 +256,11 @@ async fn insert_replay(
         now_ms!(),
         ", coalesce((SELECT max(due_ms) FROM replays) + $10, 0))"
     );
-    let id = ReplayId::of_dead_letter(letter, number);
+    let id = ReplayId::of_dead_letter(dead_letter, number);
     let done = sqlx::query(STORE)
         .bind(id.to_string())
         .bind(how.tenant.as_str())
-        .bind(letter.to_string())
+        .bind(dead_letter.to_string())
         .bind(i64::from(number))
         .bind(i64::from(version))
         .bind(how.batch.map(|batch| batch.to_string()))
@@ -271,45 +274,53 @@ async fn insert_replay(
     at("replays", id).check_rows_affected(done.rows_affected(), 1)
 }
 
-async fn mark_replaying(connection: &mut Connection, letter: &DeadLetter, number: u32) -> Result<()> {
+async fn mark_replaying(connection: &mut Connection, dead_letter: &DeadLetter, number: u32) -> Result<()> {
     const TAKE: &str = "UPDATE dead_letters SET status = $3, replays = $4 WHERE id = $1 AND status = $2";
     let done = sqlx::query(TAKE)
-        .bind(letter.id.to_string())
-        .bind(letter.status.as_str())
+        .bind(dead_letter.id.to_string())
+        .bind(dead_letter.status.as_str())
         .bind(DeadLetterStatus::Replaying.as_str())
         .bind(i64::from(number))
         .execute(connection)
         .await
         .on_table("dead_letters")?;
-    at("dead_letters.status", letter.id).check_rows_affected(done.rows_affected(), 1)
+    at("dead_letters.status", dead_letter.id).check_rows_affected(done.rows_affected(), 1)
 }
 
 /// Loads the last replay of a dead letter. Fails when it has none.
-pub(crate) async fn load_last_replay(connection: &mut Connection, letter: DeadLetterId) -> Result<ReplayRow> {
+pub(crate) async fn load_last_replay(
+    connection: &mut Connection,
+    dead_letter: DeadLetterId,
+) -> Result<ReplayRow> {
     const LOAD: &str = "
         SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
         FROM replays WHERE letter = $1 ORDER BY number DESC LIMIT 1";
-    let row: Option<ReplayRecord> =
-        sqlx::query_as(LOAD).bind(letter.to_string()).fetch_optional(connection).await.on_table("replays")?;
-    row.ok_or_else(|| at("replays", letter).damaged_error("the dead letter was replayed but has no replay"))?
-        .to_replay_row()
+    let row: Option<ReplayRecord> = sqlx::query_as(LOAD)
+        .bind(dead_letter.to_string())
+        .fetch_optional(connection)
+        .await
+        .on_table("replays")?;
+    row.ok_or_else(|| {
+        at("replays", dead_letter).damaged_error("the dead letter was replayed but has no replay")
+    })?
+    .to_replay_row()
 }
 
 /// Loads the content to send for a dead letter: the given version (0 is the original), or the newest. Returns `None`
 /// when the version does not exist.
 pub(crate) async fn load_content(
     connection: &mut Connection,
-    letter: &DeadLetter,
+    dead_letter: &DeadLetter,
     version: Option<u32>,
 ) -> Result<Option<(u32, MessageContent)>> {
     const NEWEST: &str = "SELECT max(version) FROM letter_versions WHERE letter = $1";
     const LOAD: &str = "SELECT headers, payload FROM letter_versions WHERE letter = $1 AND version = $2";
-    let place = at("letter_versions", letter.id);
+    let place = at("letter_versions", dead_letter.id);
     let version = match version {
         Some(asked) => asked,
         None => {
             let newest: Option<i64> = sqlx::query_scalar(NEWEST)
-                .bind(letter.id.to_string())
+                .bind(dead_letter.id.to_string())
                 .fetch_one(&mut *connection)
                 .await
                 .on_table("letter_versions")?;
@@ -317,10 +328,10 @@ pub(crate) async fn load_content(
         }
     };
     if version == 0 {
-        return Ok(Some((0, MessageContent::from(&letter.message))));
+        return Ok(Some((0, MessageContent::from(&dead_letter.message))));
     }
     let row: Option<(String, Vec<u8>)> = sqlx::query_as(LOAD)
-        .bind(letter.id.to_string())
+        .bind(dead_letter.id.to_string())
         .bind(i64::from(version))
         .fetch_optional(connection)
         .await
@@ -334,31 +345,38 @@ pub(crate) async fn load_content(
 async fn discard_dead_letter(
     connection: &mut Connection,
     tenant: &Tenant,
-    letter: DeadLetterId,
+    dead_letter: DeadLetterId,
     act: &Attribution,
 ) -> Result<DiscardResult> {
     const ASIDE: &str = "UPDATE dead_letters SET status = $2 WHERE id = $1 AND status = $3";
-    let Some(letter) = delivery::load_locked(connection, tenant, letter).await? else {
+    let Some(dead_letter) = delivery::load_locked(connection, tenant, dead_letter).await? else {
         return Ok(DiscardResult::NotFound);
     };
-    match letter.status {
+    match dead_letter.status {
         DeadLetterStatus::Open => {}
-        DeadLetterStatus::Discarded => return find_earlier_discard(connection, tenant, letter.id).await,
+        DeadLetterStatus::Discarded => return find_earlier_discard(connection, tenant, dead_letter.id).await,
         DeadLetterStatus::Replaying | DeadLetterStatus::Handled => {
-            return Ok(DiscardResult::Replayed(load_last_replay(connection, letter.id).await?));
+            return Ok(DiscardResult::Replayed(load_last_replay(connection, dead_letter.id).await?));
         }
         DeadLetterStatus::Replayed => return Ok(DiscardResult::Reopened),
     }
     let done = sqlx::query(ASIDE)
-        .bind(letter.id.to_string())
+        .bind(dead_letter.id.to_string())
         .bind(DeadLetterStatus::Discarded.as_str())
         .bind(DeadLetterStatus::Open.as_str())
         .execute(&mut *connection)
         .await
         .on_table("dead_letters")?;
-    at("dead_letters.status", letter.id).check_rows_affected(done.rows_affected(), 1)?;
-    audit::record_dead_letter_actions(connection, tenant, &[letter.id.0], AuditAction::Discarded, act, None)
-        .await?;
+    at("dead_letters.status", dead_letter.id).check_rows_affected(done.rows_affected(), 1)?;
+    audit::record_dead_letter_actions(
+        connection,
+        tenant,
+        &[dead_letter.id.0],
+        AuditAction::Discarded,
+        act,
+        None,
+    )
+    .await?;
     Ok(DiscardResult::Discarded)
 }
 
@@ -366,12 +384,12 @@ async fn discard_dead_letter(
 async fn find_earlier_discard(
     connection: &mut Connection,
     tenant: &Tenant,
-    letter: DeadLetterId,
+    dead_letter: DeadLetterId,
 ) -> Result<DiscardResult> {
-    let acts = audit::list_actions(connection, tenant, letter.0).await?;
+    let acts = audit::list_actions(connection, tenant, dead_letter.0).await?;
     let act = acts.into_iter().rev().find(|row| row.deed == AuditAction::Discarded);
     let act = act.ok_or_else(|| {
-        at("letter_acts", letter).damaged_error("the dead letter is discarded but has no audit entry")
+        at("letter_acts", dead_letter).damaged_error("the dead letter is discarded but has no audit entry")
     })?;
     Ok(DiscardResult::AlreadyDiscarded(act.act))
 }

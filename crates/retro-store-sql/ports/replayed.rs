@@ -27,12 +27,12 @@ async fn find_matching_replay(
     let tenant: String =
         sqlx::query_scalar(TENANT).bind(&id).fetch_one(&mut *connection).await.on_table("replays")?;
     let tenant = at("replays.tenant", &id).parse(&tenant)?;
-    let Some(letter) = delivery::find_dead_letter(connection, &tenant, replay.letter).await? else {
+    let Some(dead_letter) = delivery::find_dead_letter(connection, &tenant, replay.letter).await? else {
         return Ok(None);
     };
     // The header alone proves nothing: any sender could name a replay that is not its own.
-    let sent = load_content(connection, &letter, Some(replay.version)).await?;
-    Ok(sent.is_some_and(|(_, sent)| resent.matches_sent(&letter.message, &sent)).then_some(replay))
+    let sent = load_content(connection, &dead_letter, Some(replay.version)).await?;
+    Ok(sent.is_some_and(|(_, sent)| resent.matches_sent(&dead_letter.message, &sent)).then_some(replay))
 }
 
 /// Ends the replay that a handled message belongs to. Returns whether such a replay was under way.
@@ -66,7 +66,7 @@ pub(crate) async fn reopen_if_replay(
         )
         .await?;
     } else {
-        dead_letter::delete_attempts(connection, &letter.position).await?;
+        dead_letter::clear_attempts(connection, &letter.position).await?;
     }
     Ok(Some(replay.letter))
 }
@@ -94,17 +94,17 @@ pub(crate) async fn end_replay(
         .fetch_optional(&mut *connection)
         .await
         .on_table("replays")?;
-    let Some((letter, batch)) = row else { return Ok(false) };
+    let Some((dead_letter, batch)) = row else { return Ok(false) };
     let done = sqlx::query(LETTER)
-        .bind(&letter)
+        .bind(&dead_letter)
         .bind(status.as_str())
         .bind(DeadLetterStatus::Replaying.as_str())
         .execute(&mut *connection)
         .await
         .on_table("dead_letters")?;
-    at("dead_letters.status", &letter).check_rows_affected(done.rows_affected(), 1)?;
+    at("dead_letters.status", &dead_letter).check_rows_affected(done.rows_affected(), 1)?;
     if let Some(batch) = batch {
-        batch::set_dead_letter_state(connection, &batch, &letter, state, &outcome.to_string()).await?;
+        batch::set_dead_letter_state(connection, &batch, &dead_letter, state, &outcome.to_string()).await?;
     }
     Ok(true)
 }

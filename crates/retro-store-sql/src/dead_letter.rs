@@ -40,7 +40,7 @@ impl DeadLetterRecord {
             stream: self.stream,
             sequence: place.parse_unsigned(self.sequence)?,
         };
-        let letter = NewDeadLetter {
+        let dead_letter = NewDeadLetter {
             position,
             tenant: self.tenant.as_deref().map(|tenant| place.parse(tenant)).transpose()?,
             workflow: self.workflow.as_deref().map(|workflow| place.parse(workflow)).transpose()?,
@@ -53,7 +53,7 @@ impl DeadLetterRecord {
         };
         Ok(DeadLetter {
             id: place.parse(&self.id)?,
-            message: letter,
+            message: dead_letter,
             payload_sha256: self.payload_sha256,
             status: at("dead_letters.status", &self.id).parse_enum(&self.status)?,
             replays: place.parse_unsigned(self.replays)?,

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policy_time_sorts_as_text_and_comes_back_exactly() {
+    fn policy_times_sort_as_text_and_parse_exactly() {
         let moments = ["2026-11-20T10:00:00Z", "2026-11-20T10:00:00.000000001Z", "2026-11-20T10:00:00.1Z"];
         let moments = moments.map(|text| text.parse::<Timestamp>().unwrap());
         let stored = moments.map(format_policy_time);

@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vector_comes_back_as_it_was() {
+    fn a_vector_survives_encoding_and_decoding() {
         let all = vec![0, 1, -1, i32::MAX, i32::MIN];
         assert_eq!(decode_vector(&encode_vector(&all)), Some(all));
         assert_eq!(decode_vector(&[]), Some(Vec::new()));

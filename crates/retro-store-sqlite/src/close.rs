@@ -162,8 +162,9 @@ pub(crate) async fn store_closing(
     outbox::enqueue_messages(connection, closing.messages.iter().chain(next)).await?;
     match &closing.failure {
         Some(rejection) => {
-            let letter = failure_dead_letter(retrospective, rejection, closing.report.total.attempts, now);
-            delivery::store_dead_letter(connection, &letter).await.map(|_| ())
+            let dead_letter =
+                failure_dead_letter(retrospective, rejection, closing.report.total.attempts, now);
+            delivery::store_dead_letter(connection, &dead_letter).await.map(|_| ())
         }
         None => Ok(()),
     }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_busy_or_full_file_passes_and_a_broken_rule_does_not() {
+    async fn a_busy_or_full_file_is_temporary_and_a_violated_constraint_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let options =
             SqliteConnectOptions::new().filename(folder.path().join("x.db")).create_if_missing(true);

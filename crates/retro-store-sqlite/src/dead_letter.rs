@@ -23,7 +23,7 @@ use crate::{SqliteStore, audit, delivery, now_ms, replay};
 
 #[async_trait]
 impl DeadLetterStore for SqliteStore {
-    async fn list_attempts(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<Attempt>> {
+    async fn list_attempts(&self, tenant: &Tenant, dead_letter: DeadLetterId) -> Result<Vec<Attempt>> {
         const LOAD: &str = "
             SELECT consumer, stream, sequence, attempt, begun_ms, failed_ms, code, path, detail, program_version
             FROM attempt_history
@@ -32,7 +32,7 @@ impl DeadLetterStore for SqliteStore {
         let rows: Vec<AttemptRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
-            .bind(letter.to_string())
+            .bind(dead_letter.to_string())
             .fetch_all(self.reader())
             .await
             .on_table("attempt_history")?;
@@ -42,7 +42,7 @@ impl DeadLetterStore for SqliteStore {
     async fn list_versions(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
     ) -> Result<Vec<DeadLetterVersionRow>> {
         const LOAD: &str = "
             SELECT letter, version, based_on, length(payload) AS payload_bytes, payload_sha256, edited_by, reason, at
@@ -52,7 +52,7 @@ impl DeadLetterStore for SqliteStore {
         let rows: Vec<VersionRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
-            .bind(letter.to_string())
+            .bind(dead_letter.to_string())
             .fetch_all(self.reader())
             .await
             .on_table("letter_versions")?;
@@ -62,7 +62,7 @@ impl DeadLetterStore for SqliteStore {
     async fn find_version(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         version: u32,
     ) -> Result<Option<DeadLetterVersion>> {
         const LOAD: &str = "
@@ -73,7 +73,7 @@ impl DeadLetterStore for SqliteStore {
         let row: Option<FullVersionRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
-            .bind(letter.to_string())
+            .bind(dead_letter.to_string())
             .bind(version)
             .fetch_optional(self.reader())
             .await
@@ -81,8 +81,8 @@ impl DeadLetterStore for SqliteStore {
         row.map(FullVersionRecord::into_version).transpose()
     }
 
-    async fn list_replays(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<ReplayRow>> {
-        replay::list_replays(self, tenant, letter).await
+    async fn list_replays(&self, tenant: &Tenant, dead_letter: DeadLetterId) -> Result<Vec<ReplayRow>> {
+        replay::list_replays(self, tenant, dead_letter).await
     }
 
     async fn count_dead_letters(
@@ -130,21 +130,21 @@ impl DeadLetterEditStore for SqliteStore {
     async fn edit_dead_letter(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         based_on: u32,
         content: &MessageContent,
         act: &Attribution,
     ) -> Result<Option<u32>> {
         let mut transaction = self.begin_write().await?;
-        if delivery::find_dead_letter(&mut transaction, tenant, letter).await?.is_none() {
+        if delivery::find_dead_letter(&mut transaction, tenant, dead_letter).await?.is_none() {
             return Ok(None);
         }
-        let version = append_version(&mut transaction, letter, based_on, content, act).await?;
+        let version = append_version(&mut transaction, dead_letter, based_on, content, act).await?;
         let detail = format!("version {version} of version {based_on}");
         audit::record_dead_letter_actions(
             &mut transaction,
             tenant,
-            &[letter.0],
+            &[dead_letter.0],
             AuditAction::Edited,
             act,
             Some(&detail),
@@ -158,7 +158,7 @@ impl DeadLetterEditStore for SqliteStore {
 /// Stores the next version of a dead letter and returns its number.
 async fn append_version(
     connection: &mut SqliteConnection,
-    letter: DeadLetterId,
+    dead_letter: DeadLetterId,
     based_on: u32,
     content: &MessageContent,
     act: &Attribution,
@@ -171,7 +171,7 @@ async fn append_version(
         " FROM letter_versions WHERE letter = ?1 RETURNING version"
     );
     let version: i64 = sqlx::query_scalar(APPEND)
-        .bind(letter.to_string())
+        .bind(dead_letter.to_string())
         .bind(based_on)
         .bind(to_json(&content.headers))
         .bind(&content.payload)
@@ -182,7 +182,7 @@ async fn append_version(
         .fetch_one(connection)
         .await
         .on_table("letter_versions")?;
-    at("letter_versions", letter).parse_unsigned(version)
+    at("letter_versions", dead_letter).parse_unsigned(version)
 }
 
 /// Records that an attempt began. Starting the same attempt again overwrites its record.
@@ -244,7 +244,7 @@ pub(crate) async fn record_attempt_failure(
 /// spent. An attempt begun beyond that number was the dead-lettering itself and is deleted.
 pub(crate) async fn attach_attempts(
     connection: &mut SqliteConnection,
-    letter: DeadLetterId,
+    dead_letter: DeadLetterId,
     position: &DeliveryPosition,
     attempts: u32,
     rejection: &Rejection,
@@ -269,15 +269,15 @@ pub(crate) async fn attach_attempts(
         .bind(&position.consumer)
         .bind(&position.stream)
         .bind(to_i64(position.sequence))
-        .bind(letter.to_string())
+        .bind(dead_letter.to_string())
         .execute(&mut *connection)
         .await
         .on_table("attempt_history")?;
-    trim_attempts(connection, letter).await
+    trim_attempts(connection, dead_letter).await
 }
 
 /// Bounds the history of a dead letter that was replayed many times: the first attempt and the newest ones stay.
-async fn trim_attempts(connection: &mut SqliteConnection, letter: DeadLetterId) -> Result<()> {
+async fn trim_attempts(connection: &mut SqliteConnection, dead_letter: DeadLetterId) -> Result<()> {
     const BOUND: &str = "
         DELETE FROM attempt_history
         WHERE letter = ?1
@@ -285,7 +285,7 @@ async fn trim_attempts(connection: &mut SqliteConnection, letter: DeadLetterId) 
             AND number NOT IN (
                 SELECT number FROM attempt_history WHERE letter = ?1 ORDER BY number DESC LIMIT ?2)";
     sqlx::query(BOUND)
-        .bind(letter.to_string())
+        .bind(dead_letter.to_string())
         .bind(ATTEMPTS_KEPT - 1)
         .execute(connection)
         .await
@@ -294,7 +294,7 @@ async fn trim_attempts(connection: &mut SqliteConnection, letter: DeadLetterId) 
 }
 
 /// Deletes the recorded attempts at a message whose dead letter has them already.
-pub(crate) async fn delete_attempts(
+pub(crate) async fn clear_attempts(
     connection: &mut SqliteConnection,
     position: &DeliveryPosition,
 ) -> Result<()> {
@@ -316,14 +316,15 @@ pub(crate) async fn store_batch_dead_letters(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     id: ReplayBatchId,
-    letters: &[(DeadLetterId, DeadLetterStatus)],
+    dead_letters: &[(DeadLetterId, DeadLetterStatus)],
 ) -> Result<()> {
     const CHOOSE: &str = "
         INSERT INTO replay_batch_letters (batch, place, letter, chosen, state)
         SELECT ?1, row_number() OVER (ORDER BY asked.key), asked.value ->> 0, asked.value ->> 1, 'waiting'
         FROM json_each(?2) AS asked JOIN dead_letters ON dead_letters.id = asked.value ->> 0
         WHERE dead_letters.tenant = ?3 OR (dead_letters.tenant IS NULL AND ?3 = ?4)";
-    let rows: Value = letters.iter().map(|(letter, status)| array!([letter, status])).collect();
+    let rows: Value =
+        dead_letters.iter().map(|(dead_letter, status)| array!([dead_letter, status])).collect();
     sqlx::query(CHOOSE)
         .bind(id.to_string())
         .bind(rows.to_string())

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_transaction_that_found_the_disk_full_is_not_in_the_way_of_the_next() {
+    async fn a_transaction_on_a_full_disk_does_not_block_the_next_one() {
         const FILL: &str =
             "INSERT INTO purges (stage, purged, last_ms) VALUES (hex(zeroblob(1000000)), 0, 0)";
         let folder = tempfile::tempdir().unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn agents_read_while_everybody_else_holds_the_connections() {
+    async fn agents_can_read_while_all_other_connections_are_in_use() {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap();
         let _writing = store.begin_write().await.unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_committed_is_on_disk_and_readers_cannot_write() {
+    async fn commits_are_durable_and_readers_cannot_write() {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap();
         let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&store.writer).await.unwrap();

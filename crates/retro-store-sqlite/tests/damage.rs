@@ -44,7 +44,7 @@ fn default_tenant() -> Tenant {
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_is_named_with_table_column_and_key() {
+async fn a_damaged_row_is_reported_with_table_column_and_key() {
     let mut world = sampled().await;
     let filter = MemoryFilter { limit: 1, ..Default::default() };
     let memory = world.store.list_memories(&default_tenant(), &filter).await.unwrap().remove(0);
@@ -62,7 +62,7 @@ async fn a_row_that_cannot_be_read_is_named_with_table_column_and_key() {
 }
 
 #[tokio::test]
-async fn an_investigation_that_cannot_be_read_does_not_stop_the_ones_behind_it() {
+async fn a_damaged_investigation_does_not_block_the_next_ones() {
     let mut world = sampled().await;
     // Another workflow of the same kind, due later.
     world
@@ -102,7 +102,7 @@ async fn an_investigation_that_cannot_be_read_does_not_stop_the_ones_behind_it()
 }
 
 #[tokio::test]
-async fn a_body_that_cannot_be_read_is_gone_with_its_reason() {
+async fn an_unreadable_body_is_reported_as_gone_with_the_reason() {
     for (sql, reason) in [
         ("UPDATE run_bodies SET trajectory = X'0011223344'", "is not a compressed body"),
         ("UPDATE run_bodies SET trajectory = substr(trajectory, 1, 20)", "cannot be decompressed"),
@@ -118,7 +118,7 @@ async fn a_body_that_cannot_be_read_is_gone_with_its_reason() {
 }
 
 #[tokio::test]
-async fn whoever_works_on_a_retrospective_that_is_called_off_is_fenced() {
+async fn a_worker_on_a_cancelled_retrospective_is_fenced() {
     let mut world = sampled().await;
     let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("one is due");
     world.spoil("UPDATE retrospectives SET state = 'cancelled' WHERE state = 'investigating'").await;

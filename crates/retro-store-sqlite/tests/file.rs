@@ -25,7 +25,7 @@ fn known() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_there_or_not_migrated_is_refused_with_what_to_do() {
+async fn a_missing_or_unmigrated_file_is_refused_with_a_hint() {
     let (_folder, path) = file();
     let error = SqliteStore::open(&path).await.unwrap_err().to_string();
     assert!(error.contains("does not exist; run `retro migrate`"), "{error}");
@@ -37,7 +37,7 @@ async fn a_file_that_is_not_there_or_not_migrated_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn migrating_names_what_it_applied_and_does_it_once() {
+async fn migrating_returns_the_applied_names_and_applies_each_once() {
     let (_folder, path) = file();
     let known = known();
     assert_eq!(migrate(&path).await.unwrap(), known);
@@ -47,7 +47,7 @@ async fn migrating_names_what_it_applied_and_does_it_once() {
 }
 
 #[tokio::test]
-async fn several_programs_may_migrate_one_file_at_once() {
+async fn several_processes_can_migrate_one_file_at_once() {
     let (_folder, path) = file();
     let (one, two, three) = tokio::join!(migrate(&path), migrate(&path), migrate(&path));
     let applied = [one, two, three].map(|result| result.unwrap().len());
@@ -55,7 +55,7 @@ async fn several_programs_may_migrate_one_file_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_no_database_is_damaged_and_not_merely_away() {
+async fn a_file_that_is_no_database_is_reported_as_damaged() {
     let (_folder, path) = file();
     std::fs::write(
         &path,
@@ -66,7 +66,7 @@ async fn what_is_no_database_is_damaged_and_not_merely_away() {
 }
 
 #[tokio::test]
-async fn a_process_may_wait_for_a_file_that_is_made_later() {
+async fn a_process_can_wait_for_a_file_that_is_created_later() {
     let (_folder, path) = file();
     let store = SqliteStore::open_lazily(&path);
     let error = store.list_missing_migrations().await.unwrap_err().to_string();

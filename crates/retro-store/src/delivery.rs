@@ -166,7 +166,7 @@ pub trait DeliveryStore: Send + Sync {
 
     /// Deletes the attempts at a message that was handled. Otherwise a redelivery after a lost acknowledgement
     /// would look like a failure. Deleting what does not exist is no error.
-    async fn delete_attempts(&self, position: &DeliveryPosition) -> Result<()>;
+    async fn clear_attempts(&self, position: &DeliveryPosition) -> Result<()>;
 
     /// Records that an attempt failed and that another one follows, with the database's time. Recording the same
     /// attempt again overwrites the earlier record.

@@ -87,7 +87,7 @@ impl DeliveryStore for InMemoryDeliveries {
         Ok(if *counted < attempts_max { AttemptStart::Begun(*counted + 1) } else { AttemptStart::Exhausted })
     }
 
-    async fn delete_attempts(&self, position: &DeliveryPosition) -> Result<()> {
+    async fn clear_attempts(&self, position: &DeliveryPosition) -> Result<()> {
         self.check_available()?;
         lock_ignoring_poison(&self.attempts).remove(position);
         Ok(())

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_does_not_end_is_told_by_name_and_what_ended_is_not() {
+    fn only_work_that_hangs_is_reported_by_name() {
         let (watchdog, received) = watchdog();
         drop(watchdog.watch("what ends", Duration::ZERO));
         let hangs = watchdog.watch("what hangs", Duration::ZERO);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_ends_with_the_last_handle_and_then_tells_nothing() {
+    fn the_thread_ends_with_the_last_handle_and_reports_nothing() {
         let (watchdog, received) = watchdog();
         drop(watchdog);
         assert_eq!(received.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));

@@ -24,7 +24,7 @@ const RIDDLES_MAX: f64 = 6.0;
 /// Openings that make the reader wait for the subject.
 const RIDDLES: &[&str] = &["What", "Whether", "How", "Where", "It", "Its", "They"];
 
-/// What to print beside the shares.
+/// Options of `cargo xtask language`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Doc comments to print.

@@ -67,7 +67,7 @@ impl<'a> PendingAcks<'a> {
     pub(super) async fn confirm_last(self) {
         let Some((reply, label)) = self.last else { return };
         let ack = Request::new().payload(ACK).timeout(Some(CONFIRM_TIMEOUT));
-        if let Err(error) = self.bus.send_request(label, reply, ack).await {
+        if let Err(error) = self.bus.request_answer(label, reply, ack).await {
             debug!("the broker did not confirm an acknowledgement; its message may be redelivered: {error}");
         }
     }

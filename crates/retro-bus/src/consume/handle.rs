@@ -136,7 +136,7 @@ impl Worker {
     /// and that may happen more often than a message may fail; if the attempts stayed, it would end as a dead
     /// letter though all of it was done.
     async fn forget_attempts(&self, delivery: &Delivery) {
-        if let Err(error) = self.store.delete_attempts(&self.position_of(delivery)).await {
+        if let Err(error) = self.store.clear_attempts(&self.position_of(delivery)).await {
             debug!("the attempts of a handled message were not deleted: {error}");
         }
     }

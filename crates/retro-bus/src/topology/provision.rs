@@ -70,8 +70,9 @@ async fn provision_stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -
             Err(error) if is_not_found(&error.kind()) => {
                 wanted.metadata =
                     database::claim_metadata(bus, &format!("stream {name}"), wanted.metadata, ownership)?;
-                let created =
-                    bus.request_jetstream("STREAM.CREATE", &name, bus.create_stream(wanted).boxed()).await?;
+                let created = bus
+                    .request_jetstream("STREAM.CREATE", &name, bus.add_stream(wanted).boxed())
+                    .await?;
                 created.map_err(|error| create_stream_error(&name, size, &error.kind(), &error))?;
                 info!(stream = name, "created the stream {name}");
                 return Ok(());
@@ -90,7 +91,7 @@ async fn provision_stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -
     let merged = merge_config(&found, wanted);
     if merged != found {
         let updated =
-            bus.request_jetstream("STREAM.UPDATE", &name, bus.update_stream(merged).boxed()).await?;
+            bus.request_jetstream("STREAM.UPDATE", &name, bus.reconfigure_stream(merged).boxed()).await?;
         updated.map_err(|error| create_stream_error(&name, size, &error.kind(), &error))?;
         info!(stream = name, "updated the stream {name}");
     }

@@ -1,4 +1,4 @@
-//! What the code defines and documents, as plain data.
+//! Definitions and doc comments of the code, as plain data.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -79,7 +79,7 @@ impl Syntax {
             line.starts_with("//") && !line.starts_with("///") && !line.starts_with("//!")
         };
         self.comment_lines += lines.iter().filter(is_plain).count();
-        let mut visitor = Visitor { path: &source.path, syntax: self };
+        let mut visitor = Visitor { path: &source.path, in_variant: false, syntax: self };
         visitor.document(&source.path, &file.attrs, true);
         visitor.visit_file(&file);
     }
@@ -87,6 +87,8 @@ impl Syntax {
 
 struct Visitor<'a> {
     path: &'a str,
+    /// Fields of a variant are as visible as their enum.
+    in_variant: bool,
     syntax: &'a mut Syntax,
 }
 
@@ -156,12 +158,15 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
 
     fn visit_variant(&mut self, variant: &'ast syn::Variant) {
         self.add(Kind::Other, &variant.ident, &variant.attrs, true);
+        self.in_variant = true;
         visit::visit_variant(self, variant);
+        self.in_variant = false;
     }
 
     fn visit_field(&mut self, field: &'ast syn::Field) {
         if let Some(name) = &field.ident {
-            self.add(Kind::Other, name, &field.attrs, is_public(&field.vis));
+            let public = self.in_variant || is_public(&field.vis);
+            self.add(Kind::Other, name, &field.attrs, public);
         }
     }
 }
