@@ -80,7 +80,7 @@ pub(crate) fn parse_document(
         agent: agent.map(AgentHeader::to_agent),
         prompt_version: None,
         task: choose_task(options, own_task.map(str::to_owned)),
-        usage: header.final_metrics.map(FinalMetrics::to_usage),
+        usage: header.final_metrics.map(FinalMetrics::into_usage),
         memories: RunMemories::default(),
         self_feedback: Vec::new(),
     };
@@ -105,7 +105,7 @@ impl AgentHeader {
 }
 
 impl FinalMetrics {
-    fn to_usage(self) -> Usage {
+    fn into_usage(self) -> Usage {
         Usage {
             input_tokens: self.total_prompt_tokens,
             output_tokens: self.total_completion_tokens,

@@ -332,7 +332,7 @@ impl Answer<'_> {
         }
     }
 
-    fn to_text(&self) -> String {
+    fn to_text(self) -> String {
         let Some(content) = self.0.get("content") else { return String::new() };
         content_text(content).unwrap_or_else(|| replace_nul(content.canonical_json()))
     }

@@ -151,12 +151,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
 
 /// Draws `count` doc comments: those with the smallest digests of seed, place and text.
 fn draw<'a>(docs: &'a [Doc], seed: &str, count: usize) -> Vec<&'a Doc> {
-    let mut ordered: Vec<_> = docs
-        .iter()
-        .map(|doc| (Sha256::digest(format!("{seed}\0{}\0{}\0{}", doc.path, doc.item, doc.text)), doc))
-        .collect();
-    ordered.sort_by(|a, b| a.0.cmp(&b.0));
-    ordered.into_iter().take(count).map(|(_, doc)| doc).collect()
+    let digest = |doc: &&Doc| -> [u8; 32] {
+        Sha256::digest(format!("{seed}\0{}\0{}\0{}", doc.path, doc.item, doc.text)).into()
+    };
+    let mut ordered: Vec<_> = docs.iter().collect();
+    ordered.sort_by_cached_key(digest);
+    ordered.truncate(count);
+    ordered
 }
 
 fn is_one_word(name: &str) -> bool {

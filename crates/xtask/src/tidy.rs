@@ -11,11 +11,13 @@ mod runbooks;
 mod sources;
 mod steps;
 pub(crate) mod tree;
+mod words;
 
 use std::path::Path;
 
 use anyhow::{Result, ensure};
 
+use crate::language;
 use tree::Tree;
 
 /// One sentence: a problem, its location and its fix.
@@ -57,6 +59,11 @@ const CHECKS: &[Check] = &[
     Check { name: "every alert has a runbook page", find: runbooks::check_alert_pages },
     Check { name: "every relative link in a manual has a target", find: manuals::check_links },
     Check { name: "no text makes an impossible delivery promise", find: manuals::check_promises },
+    Check { name: "the glossary's retired words stay retired", find: words::find_retired_words },
+    Check {
+        name: "names and comments meet the goals of `cargo xtask language`",
+        find: language::check_goals,
+    },
 ];
 
 /// Runs every check over the workspace at `root`. Fails when there are problems, after printing all of them.

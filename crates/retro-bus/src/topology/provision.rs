@@ -70,9 +70,8 @@ async fn provision_stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -
             Err(error) if is_not_found(&error.kind()) => {
                 wanted.metadata =
                     database::claim_metadata(bus, &format!("stream {name}"), wanted.metadata, ownership)?;
-                let created = bus
-                    .request_jetstream("STREAM.CREATE", &name, bus.add_stream(wanted).boxed())
-                    .await?;
+                let created =
+                    bus.request_jetstream("STREAM.CREATE", &name, bus.add_stream(wanted).boxed()).await?;
                 created.map_err(|error| create_stream_error(&name, size, &error.kind(), &error))?;
                 info!(stream = name, "created the stream {name}");
                 return Ok(());

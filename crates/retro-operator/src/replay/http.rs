@@ -141,7 +141,7 @@ impl BulkRequest {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 enum ReplayResponse {
-    Told(ActionResult),
+    Result(ActionResult),
     Foreseen(Prediction),
 }
 
@@ -157,7 +157,7 @@ enum BulkReplayResponse {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 enum BulkDiscardResponse {
-    Told(ActionResult),
+    Result(ActionResult),
     Chosen {
         /// Dead letters that would be discarded, oldest first.
         #[schema(value_type = Vec<String>)]
@@ -200,7 +200,7 @@ async fn replay_dead_letter(
     let by = request.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
     let result =
         replays.replay_one(&tenant, id, request.version, by, &request.reason).await.map_err(to_problem)?;
-    Ok(Json(ReplayResponse::Told(conflict_if_refused(result.ok_or_else(missing)?)?)))
+    Ok(Json(ReplayResponse::Result(conflict_if_refused(result.ok_or_else(missing)?)?)))
 }
 
 /// Replays many dead letters as a batch, or predicts the results.
@@ -247,7 +247,7 @@ async fn discard_dead_letters(
     }
     let result =
         replays.discard_many(&tenant, &chosen, request.by(), &request.reason).await.map_err(to_problem)?;
-    Ok(Json(BulkDiscardResponse::Told(result)))
+    Ok(Json(BulkDiscardResponse::Result(result)))
 }
 
 /// Lists batches of replays, newest first.

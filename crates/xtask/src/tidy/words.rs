@@ -12,7 +12,7 @@ const GLOSSARY: &str = "crates/GLOSSARY.md";
 const RETIRED: &str = "## Retired words";
 
 /// Refuses retired words as whole names of our own definitions and in headings of manuals.
-pub(super) fn retired_words(tree: &Tree) -> Vec<Problem> {
+pub(super) fn find_retired_words(tree: &Tree) -> Vec<Problem> {
     let Some(glossary) = tree.manuals.iter().find(|manual| manual.path == GLOSSARY) else {
         return vec![format!("{GLOSSARY} is missing: it says what each word of the program means")];
     };
@@ -60,8 +60,14 @@ fn retired_headings(manual: &Manual, retired: &[(String, String)]) -> Vec<Proble
         if in_code || !line.starts_with('#') {
             continue;
         }
-        for (word, instead) in retired.iter().filter(|(word, _)| has_word(line, word)) {
-            problems.push(format!("{}:{} has the retired word `{word}` in a heading: {instead}", manual.path, index + 1));
+        // The name of a type is no word of a sentence.
+        let words = retired.iter().filter(|(word, _)| word.starts_with(char::is_lowercase));
+        for (word, instead) in words.filter(|(word, _)| has_word(line, word)) {
+            problems.push(format!(
+                "{}:{} has the retired word `{word}` in a heading: {instead}",
+                manual.path,
+                index + 1
+            ));
         }
     }
     problems
@@ -77,8 +83,7 @@ mod tests {
     use super::super::tree::{Crate, Source};
     use super::*;
 
-    const TABLE: &str =
-        "# Words\n\n## Retired words\n\n| retired | instead |\n|---|---|\n| `hear`, `Heard` | `record_events` |\n";
+    const TABLE: &str = "# Words\n\n## Retired words\n\n| retired | instead |\n|---|---|\n| `hear`, `Heard` | `record_events` |\n";
 
     fn tree(source: &str, manual: &str) -> Tree {
         let sources = vec![Source { path: "crates/a/src/a.rs".to_owned(), text: source.to_owned() }];
@@ -96,20 +101,20 @@ mod tests {
 
     #[test]
     fn a_retired_name_is_refused_and_a_call_of_another_crate_is_not() {
-        let problems = retired_words(&tree("struct Heard { hear: u8 }\nfn hear() {}", ""));
+        let problems = find_retired_words(&tree("struct Heard { hear: u8 }\nfn hear() {}", ""));
         assert_eq!(problems.len(), 3, "{problems:?}");
         assert!(problems[0].contains("`Heard`") && problems[0].contains("record_events"), "{problems:?}");
-        assert!(retired_words(&tree("fn listen() { ear.hear(); overheard(); }", "")).is_empty());
+        assert!(find_retired_words(&tree("fn listen() { ear.hear(); overheard(); }", "")).is_empty());
     }
 
     #[test]
     fn a_retired_heading_is_refused_and_a_comment_in_a_block_of_code_is_not() {
-        let problems = retired_words(&tree("", "# What we hear\n```sh\n# hear this\n```\nhear\n"));
+        let problems = find_retired_words(&tree("", "# What we hear\n```sh\n# hear this\n```\nhear\n"));
         assert_eq!(problems.len(), 1, "{problems:?}");
     }
 
     #[test]
     fn a_missing_page_is_a_problem() {
-        assert_eq!(retired_words(&Tree::default()).len(), 1);
+        assert_eq!(find_retired_words(&Tree::default()).len(), 1);
     }
 }
