@@ -21,13 +21,14 @@ use file_content::Content;
 /// Facts that a file may lack and the caller supplies.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// Workflow of runs whose format names none. It also overrides a name derived from an environment, a domain
-    /// or an agent. CloudEvents keep their own.
+    /// Workflow of runs whose format does not name a workflow. It also overrides a name derived from an
+    /// environment, a domain or an agent. CloudEvents keep their own.
     pub workflow: Option<Workflow>,
-    /// Outcome of runs whose file names none. Without it, theirs is unknown, which counts as no evidence.
+    /// Outcome of runs whose file does not name an outcome. Without it their outcome is unknown, and they
+    /// count as evidence for nothing.
     pub outcome: Option<RunOutcome>,
-    /// Task of runs whose file names none, at most [`TASK_BYTES_MAX`] bytes. CloudEvents keep their own, or
-    /// have none.
+    /// Task of runs whose file does not name a task, at most [`TASK_BYTES_MAX`] bytes. Does not apply to
+    /// CloudEvents.
     pub task: Option<String>,
 }
 
@@ -56,8 +57,8 @@ pub fn import_file(
     import_content(format, &content, options)
 }
 
-/// Detects the format of a file. Fails with `type_unknown` if there is none, or one that is recognized but not
-/// supported yet.
+/// Detects the format of a file. Fails with `type_unknown` if the format is not recognized, or recognized but
+/// not supported yet.
 pub fn detect_format(bytes: &[u8], file_name: &str) -> Result<Format, Rejection> {
     detect::detect_content(&file_content::parse_file(bytes)?, file_name)
 }

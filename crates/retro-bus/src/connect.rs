@@ -51,7 +51,7 @@ pub enum BusError {
     /// The address cannot be parsed.
     #[error("the broker's address cannot be parsed: {0}")]
     Address(String),
-    /// The broker is away or did not answer in time; the same call may succeed later.
+    /// The broker is unreachable or did not answer in time; the same call may succeed later.
     #[error("the broker did not do it: {action}: {reason}")]
     Unavailable {
         /// Request that failed.
@@ -117,8 +117,8 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// Starts to connect in the background and returns at once, even while the broker is away. Fails only when
-    /// the address cannot be parsed.
+    /// Starts to connect in the background and returns at once, even while the broker is unreachable. Fails
+    /// only when the address cannot be parsed.
     pub async fn connect(config: BusConfig) -> Result<Self, BusError> {
         let addresses = parse_addresses(&config.url)?;
         let login = addresses.iter().find_map(Login::from_address);
@@ -129,7 +129,7 @@ impl Bus {
             .name(&config.name)
             .ping_interval(PING_INTERVAL)
             .request_timeout(Some(REQUEST_TIMEOUT))
-            // Otherwise connecting would fail if the broker is away at start.
+            // Otherwise connecting would fail if the broker is unreachable at start.
             .retry_on_initial_connect()
             .reconnect_delay_callback(|attempts| {
                 backoff::exponential_wait(

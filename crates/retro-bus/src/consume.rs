@@ -55,8 +55,8 @@ use crate::{Bus, BusError, topology};
 use acknowledge::PendingAcks;
 use pull::{Incoming, PullEvent, PullSubscription};
 
-/// Maximum number of attempts at a message. Passing problems are snoozed and cost no attempt, so five failures
-/// are no accident.
+/// Maximum number of attempts at a message. Temporary problems are snoozed and cost no attempt, so five
+/// failures are not a coincidence.
 pub const ATTEMPTS_MAX: u32 = 5;
 /// Maximum number of unacknowledged messages of a consumer, deferred ones included: several batches, and
 /// capacity for deferred messages without stopping the others.
@@ -66,7 +66,7 @@ const ACK_PENDING_MAX: u32 = 4096;
 pub const ACK_WAIT: Duration = Duration::from_secs(30);
 /// Longest run of a handler. Its work takes milliseconds; this limit frees a stage that hangs.
 const HANDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Wait after the first failure whose handler named none (a panic); doubled each time.
+/// Wait after the first failure for which the handler gave no delay (a panic); doubled each time.
 const RETRY_WAIT_MIN: Duration = Duration::from_secs(1);
 /// Longest wait at shutdown for the broker to receive the last acknowledgements. They are hints; the inbox
 /// decides.
@@ -87,7 +87,7 @@ pub struct Subscription {
     pub batch_max: usize,
     /// Attempts at a message before it becomes a dead letter.
     pub attempts_max: u32,
-    /// Wait after the first failure whose handler named none; doubled each time, at most a minute.
+    /// Wait after the first failure for which the handler gave no delay; doubled each time, at most a minute.
     pub retry_wait_min: Duration,
     /// Maximum number of unacknowledged messages at the broker.
     pub ack_pending_max: u32,

@@ -42,8 +42,8 @@ impl NatsIntakePublisher {
         Self { bus, batch_slots: Arc::new(Semaphore::new(OPEN_BATCHES_MAX)) }
     }
 
-    /// Fails unless connected. A client that is not connected would buffer the message and send it later, after
-    /// the caller was told that it failed.
+    /// Fails unless connected. A client that is not connected would buffer the message and send it later,
+    /// after the caller had already received an error.
     fn check_connected(&self) -> Result<(), IntakeError> {
         match self.bus.is_connected() {
             true => Ok(()),

@@ -26,8 +26,8 @@ use crate::{Bus, topology};
 /// Maximum number of publications waiting for their acknowledgement. Beyond 5,000 the client deadlocks; 256
 /// already keep the broker's disk busy, which does one fsync each.
 const IN_FLIGHT_MAX: usize = 256;
-/// Maximum number of repeated publications of one event before emitting fails: enough for a broker that is away
-/// for about half a minute.
+/// Maximum number of repeated publications of one event before emitting fails: enough for a broker that is
+/// unreachable for about half a minute.
 const REPUBLISH_MAX: u32 = 6;
 
 /// Publishes internal messages under their ids, so that the broker drops those it already has.

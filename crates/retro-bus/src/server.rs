@@ -137,8 +137,8 @@ pub struct NatsServer {
 }
 
 impl NatsServer {
-    /// Returns the binary that [`NatsServer::start`] would use, and its version. Fails when there is none or it
-    /// is too old.
+    /// Returns the binary that [`NatsServer::start`] would use, and its version. Fails when no binary is
+    /// found or it is too old.
     pub async fn find_usable(configured: Option<&Path>) -> Result<(PathBuf, String), ServerError> {
         let path = binary::find_binary(configured)?;
         let version = binary::check_version(&path).await?;

@@ -22,10 +22,10 @@
 //! same holds for names, which are stored once a second check has recognized the stream they were read from,
 //! and for messages missing at the front of a stream.
 //!
-//! **Limits.** Events that arrived after the last check and were lost before the next one, unhandled, are known
-//! to their emitters only. Emitting them again, or redelivering them at GitHub, is harmless. To know them here,
-//! every event would have to be written to the database before it is acknowledged, and intake would stop
-//! whenever the database is away.
+//! **Limits.** Events that arrived after the last check and were lost before the next one, unhandled, are
+//! known to their emitters only. Emitting them again, or redelivering them at GitHub, is harmless. To know
+//! them here, every event would have to be written to the database before it is acknowledged, and intake
+//! would stop whenever the database is unreachable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub(crate) enum StreamCheckError {
     /// The database could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The consumer could not tell what it has processed.
+    /// The consumer could not determine which messages it has processed.
     #[error("{0}")]
     Consumer(String),
 }

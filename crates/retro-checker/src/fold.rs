@@ -8,8 +8,8 @@ const EVIDENCE_MAX: usize = 8;
 /// Contradictions that a memory keeps; the oldest are dropped.
 const CONTRADICTIONS_MAX: usize = 16;
 
-/// Applies a change and returns the new memory; `None` when there is none. Fails with a sentence when the
-/// change is not allowed.
+/// Applies a change and returns the new memory; `None` when there is no memory after it. Fails with a
+/// sentence when the change is not allowed.
 pub(crate) fn fold_change(memory: Option<Value>, change: &Value) -> Result<Option<Value>, String> {
     let effect = &change["effect"];
     let kind = effect["change"].as_str().ok_or("the change has no kind")?;

@@ -1,5 +1,5 @@
-//! Reads a state with its own SQL statements and broker requests, so that no code of the program stands
-//! between the stored data and the check.
+//! Reads a state with its own SQL statements and broker requests, so that the check does not depend on any
+//! code of the program.
 
 mod broker;
 mod database;

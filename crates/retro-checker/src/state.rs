@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Contents of database and broker.
 ///
 /// The broker is read before the database. So the effects of every acknowledged message are in the database,
-/// or are missing for good.
+/// or are permanently missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct State {
     /// Contents of the broker.

@@ -263,8 +263,8 @@ pub const ALIAS_VARIABLES: [(&str, &str); 3] = [
     ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint"),
 ];
 
-/// Environment variables with our prefix that are no configuration keys: those of the command line, those that
-/// identify an agent's run to the git hook, and those of tests and tools.
+/// Environment variables with our prefix that are not configuration keys: those of the command line, those
+/// that identify an agent's run to the git hook, and those of tests and tools.
 pub const OTHER_VARIABLES: [&str; 6] = [
     "RETRO_CONFIG",
     "RETRO_TENANT",
@@ -303,8 +303,8 @@ pub fn load_config(
 }
 
 impl Config {
-    /// Returns the hosts of `dataref_hosts`. Fails with the first entry that is no host, which [`load_config`] has
-    /// refused already.
+    /// Returns the hosts of `dataref_hosts`. Fails with the first entry that is not a host, which
+    /// [`load_config`] has refused already.
     pub fn allowed_hosts(&self) -> Result<DatarefHosts, HostError> {
         let entries = self.dataref_hosts.split(',').map(str::trim).filter(|entry| !entry.is_empty());
         DatarefHosts::parse(&entries.collect::<Vec<_>>())

@@ -132,8 +132,8 @@ impl Layers {
         }
     }
 
-    /// Rejects a variable only when its name is close to that of a key. Other names are none of ours: an
-    /// orchestrator sets variables such as `RETRO_SERVICE_HOST`.
+    /// Rejects a variable only when its name is close to that of a key. Other names do not belong to this
+    /// program: an orchestrator sets variables such as `RETRO_SERVICE_HOST`.
     fn reject_misspelled_variable(&mut self, variable: &str, name: &str) {
         if let Some(meant) = find_nearest(name, self.key_names()) {
             let meant = format!("{PREFIX}{}", meant.to_ascii_uppercase());

@@ -34,7 +34,7 @@ pub(crate) fn format_place(path: &Path, line: usize) -> String {
     format!("{}:{line}", path.display())
 }
 
-/// Edit distance beyond which a name is no misspelling of another.
+/// Maximum edit distance at which a name counts as a misspelling of another.
 const TYPOS_MAX: usize = 3;
 
 /// Returns the known name that was probably meant. Up to a third of the letters may be wrong, at most [`TYPOS_MAX`],

@@ -11,7 +11,8 @@ use crate::policy::Policy;
 use crate::retrospective::{OpenedRetrospective, Retrospective, WorkflowState};
 use crate::time::add_seconds;
 
-/// Greatest length of a reason or a name, in characters: a paragraph. Both are stored permanently in lists and logs.
+/// Maximum length of a reason or a name, in characters: a paragraph. Both are stored permanently in lists and
+/// logs.
 pub const ATTRIBUTION_CHARS_MAX: usize = 1000;
 
 /// Attribution of an action: who requested it, why, and when.

@@ -22,17 +22,18 @@ pub struct Quote {
     pub text: String,
 }
 
-/// Greatest length of a quote, in characters.
+/// Maximum length of a quote, in characters.
 pub const QUOTE_CHARS_MAX: usize = 400;
-/// Greatest length of a memory's title, in characters: one line of a prompt.
+/// Maximum length of a memory's title, in characters: one line of a prompt.
 pub const TITLE_CHARS_MAX: usize = 240;
-/// Greatest length of a memory's content, in characters.
+/// Maximum length of a memory's content, in characters.
 pub const CONTENT_CHARS_MAX: usize = 2000;
-/// Greatest length of a subject, in characters: a tool, a command or a file with its path.
+/// Maximum length of a subject, in characters: a tool, a command or a file with its path.
 pub const SUBJECT_CHARS_MAX: usize = 240;
-/// Greatest length of each part of a cue, in characters: a whole call with its arguments, as long as a content.
+/// Maximum length of each part of a cue, in characters: a whole call with its arguments, as long as a
+/// content.
 pub const CUE_CHARS_MAX: usize = 2000;
-/// Greatest length of a verdict's reason, in characters: a sentence or two with a quote.
+/// Maximum length of a verdict's reason, in characters: a sentence or two with a quote.
 pub const REASON_CHARS_MAX: usize = 1000;
 
 /// Kinds of pattern that investigators look for.
@@ -326,7 +327,7 @@ pub struct CheckedAnswer {
     pub dropped: u32,
 }
 
-/// Most findings of one investigation; far more than a real run has.
+/// Maximum number of findings of one investigation; far more than a real run has.
 pub const FINDINGS_MAX: usize = 50;
 
 impl InvestigationBrief {

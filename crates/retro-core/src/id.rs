@@ -17,7 +17,7 @@ use crate::review::{RemarkKey, ReviewKey};
 
 pub use memory_ref::{MemoryRef, MemoryRefError, SHORT_ID_DIGITS};
 
-/// Greatest length of a name from an emitter, in bytes. With two of them, NATS subjects stay well below 4 KiB.
+/// Maximum length of a name from an emitter, in bytes. With two of them, NATS subjects stay well below 4 KiB.
 pub const NAME_BYTES_MAX: usize = 256;
 
 /// A name that is empty, too long or contains control characters.
@@ -108,7 +108,7 @@ impl Tenant {
 }
 
 impl Step {
-    /// Returns the step of a trajectory entry that names none.
+    /// Returns the step of a trajectory entry that does not name a step.
     pub fn main() -> Self {
         Self("main".to_owned())
     }

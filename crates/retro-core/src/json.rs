@@ -28,9 +28,9 @@ use serde_json::value::RawValue;
 /// Limits for a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonBounds {
-    /// Greatest length of the text, in bytes.
+    /// Maximum length of the text, in bytes.
     pub bytes_max: usize,
-    /// Greatest number of values and keys together.
+    /// Maximum number of values and keys together.
     pub values_max: usize,
 }
 

@@ -5,9 +5,9 @@
 //! Their findings change no memory and become *proposals*, one per pattern, which a person accepts or refuses. No
 //! weight moves, nothing is swept, no tombstone is left, and the state of the workflow does not change.
 //!
-//! A run that both kinds of retrospective investigate still counts as one run. A proposal is no evidence. An accepted
-//! one leaves a change caused by each of its runs, exactly as an automatic retrospective does, so that whichever
-//! comes second finds the change already made.
+//! A run that both kinds of retrospective investigate still counts as one run. A proposal is not evidence. An
+//! accepted proposal leaves a change caused by each of its runs, exactly as an automatic retrospective does,
+//! so the retrospective that comes second finds the change already made.
 
 mod accept;
 mod close;
@@ -33,11 +33,11 @@ pub use propose::{Proposal, build_proposals};
 
 pub(crate) use close::close_manual;
 
-/// Most runs of one manual retrospective: four times the largest default sample. Each run is an investigation, and
-/// the answer of a model may cost money.
+/// Maximum number of runs of one manual retrospective: four times the largest default sample. Each run is an
+/// investigation, and the answer of a model may cost money.
 pub const RUNS_MAX: usize = 20;
 
-/// Greatest length of the question, in characters: as long as a reason, a paragraph of a prompt.
+/// Maximum length of the question, in characters: as long as a reason, a paragraph of a prompt.
 pub const FOCUS_CHARS_MAX: usize = REASON_CHARS_MAX;
 
 /// A person's request for a manual retrospective.
@@ -90,7 +90,7 @@ pub enum TriggerError {
     TextLength {
         /// `request`, `by` or `focus`.
         what: &'static str,
-        /// Greatest allowed length.
+        /// Maximum allowed length.
         max: usize,
         /// Unit of the length.
         unit: &'static str,

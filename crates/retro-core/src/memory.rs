@@ -176,10 +176,10 @@ pub struct RemarkSource {
     pub at: Timestamp,
 }
 
-/// Most quotes stored on a memory; the change log has all of them.
+/// Maximum number of quotes stored on a memory; the change log has all of them.
 pub const EVIDENCE_KEPT_MAX: usize = 8;
 
-/// Most contradictions stored on a memory: more than two retrospectives can sample by default.
+/// Maximum number of contradictions stored on a memory: more than two retrospectives can sample by default.
 pub const CONTRADICTIONS_KEPT_MAX: usize = 16;
 
 /// Content of a memory; fixed when the memory is created.

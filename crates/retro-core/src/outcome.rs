@@ -27,16 +27,16 @@ use crate::run::RunFacts;
 pub use credit::{CreditFacts, MemoryApplication, OutcomeCredit, credit_outcome};
 pub use totals::{OutcomeTotals, WorkflowOutcomes};
 
-/// Most reviews stored of one pull request, those with the lowest ids. GitHub's ids grow, so these are the first
-/// reviews. More review rounds than this add no information.
+/// Maximum number of reviews stored of one pull request, those with the lowest ids. GitHub's ids grow, so
+/// these are the first reviews. More review rounds than this add no information.
 pub const REVIEWS_KEPT_MAX: usize = 200;
-/// Most closings without a merge stored of one pull request, the earliest ones. Only one counts; the others are for
-/// people.
+/// Maximum number of closings without a merge stored of one pull request, the earliest ones. Only one counts;
+/// the others are for people.
 pub const CLOSINGS_KEPT_MAX: usize = 16;
-/// Most pull requests of one run in a report, the first by repository and number. A commit may be the head of several
-/// pull requests, and nobody reads more of them in a report.
+/// Maximum number of pull requests of one run in a report, the first by repository and number. A commit may
+/// be the head of several pull requests, and nobody reads more of them in a report.
 pub const PULL_REQUESTS_NOTED_MAX: usize = 8;
-/// Most readings of one trailer as workflow and run, because a slash may belong to either name.
+/// Maximum number of readings of one trailer as workflow and run, because a slash may belong to either name.
 pub const TRAILER_READINGS_MAX: usize = 8;
 
 /// A pull request of a tenant.

@@ -19,7 +19,7 @@ pub struct Policy {
     /// Share of the window that is sampled, per mille.
     #[schemars(range(min = 1, max = 1000))]
     pub sample_permille: u32,
-    /// Most runs that one retrospective samples.
+    /// Maximum number of runs that one retrospective samples.
     #[schemars(range(min = 1, max = 1000))]
     pub sample_runs_max: u32,
     /// Order in which the sample is taken from the window.
@@ -53,16 +53,16 @@ pub struct Policy {
     /// Number of consecutive retrospectives in which "cue not met" exempts a memory from `ignored_delta`.
     #[schemars(range(min = 0, max = 1000))]
     pub cue_not_met_max: u32,
-    /// Least weight of a memory that is presented, thousandths.
+    /// Minimum weight of a memory that is presented, thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub inject_weight_min: u16,
-    /// Most memories in one context answer.
+    /// Maximum number of memories in one context answer.
     #[schemars(range(min = 1, max = 100))]
     pub inject_memories_max: u32,
     /// Number of those places for the least presented memories, when more memories are eligible than fit.
     #[schemars(range(min = 0, max = 100))]
     pub inject_newcomers: u32,
-    /// Most tokens of one context answer.
+    /// Maximum number of tokens of one context answer.
     #[schemars(range(min = 50, max = 100_000))]
     pub inject_tokens_max: u32,
     /// Weight below which an active memory is archived, thousandths.
@@ -82,7 +82,7 @@ pub struct Policy {
     /// right; a lower value forbids more.
     #[schemars(range(min = 1, max = 1000))]
     pub tombstone_similarity: u16,
-    /// Most attempts of one investigation.
+    /// Maximum number of attempts of one investigation.
     #[schemars(range(min = 1, max = 100))]
     pub investigation_attempts_max: u32,
     /// Pause of a workflow after a retrospective without a successful investigation, seconds; doubles each time.
@@ -91,7 +91,7 @@ pub struct Policy {
     /// Longest such pause, seconds.
     #[schemars(range(min = 0, max = SECONDS_MAX))]
     pub failure_pause_max_s: u64,
-    /// Least certainty that a remark states a rule, thousandths; below it, no rule is created.
+    /// Minimum certainty that a remark states a rule, thousandths; below it, no rule is created.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_certainty_min: u16,
     /// Similarity from which opposite advice about one subject is a contradiction, thousandths. Every embedder is
@@ -102,10 +102,10 @@ pub struct Policy {
     /// is archived. Runs that were not investigated, and runs in which its situation did not occur, do not count.
     #[schemars(range(min = 1, max = 100_000))]
     pub rule_presentations_max: u32,
-    /// Most rules in one context answer.
+    /// Maximum number of rules in one context answer.
     #[schemars(range(min = 1, max = 100))]
     pub rule_inject_max: u32,
-    /// Most tokens of the rules in one context answer; memories have a separate budget.
+    /// Maximum number of tokens of the rules in one context answer; memories have a separate budget.
     #[schemars(range(min = 50, max = 100_000))]
     pub rule_tokens_max: u32,
 }
@@ -177,9 +177,9 @@ pub struct PolicyError {
     pub key: String,
     /// Rejected value.
     pub value: i64,
-    /// Least allowed value.
+    /// Minimum allowed value.
     pub low: i64,
-    /// Greatest allowed value.
+    /// Maximum allowed value.
     pub high: i64,
     /// Other key whose value sets the bound.
     pub because_of: Option<&'static str>,

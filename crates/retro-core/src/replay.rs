@@ -23,12 +23,12 @@ pub const DEFAULT_RATE_MILLI: u32 = 5_000;
 pub const RATE_MILLI_MAX: u32 = 1_000_000;
 /// Default share of failures that stops a batch, thousandths.
 pub const DEFAULT_FAILED_PERMILLE_MAX: u32 = 200;
-/// Least number of replays on which the share of failures is computed; otherwise the first failure would stop a
-/// batch.
+/// Minimum number of replays on which the share of failures is computed; otherwise the first failure would
+/// stop a batch.
 pub const FAILED_SHARE_BASE_MIN: u32 = 10;
-/// Most replays of a batch in flight, so that few wait at the broker when no consumer answers.
+/// Maximum number of replays of a batch in flight, so that few wait at the broker when no consumer answers.
 pub const BATCH_IN_FLIGHT_MAX: u32 = 50;
-/// Most dead letters in one batch. More have to be split, so that a person looks at each batch.
+/// Maximum number of dead letters in one batch. More have to be split, so that a person looks at each batch.
 pub const BATCH_DEAD_LETTERS_MAX: u32 = 10_000;
 /// Time by which dead letters may be released early, so that a driver that wakes seldom keeps the pace.
 const LOOKAHEAD: SignedDuration = SignedDuration::from_secs(1);
@@ -122,9 +122,9 @@ pub struct ReplayPaceError {
     pub field: &'static str,
     /// Rejected value.
     pub value: u32,
-    /// Least allowed value.
+    /// Minimum allowed value.
     pub min: u32,
-    /// Greatest allowed value.
+    /// Maximum allowed value.
     pub max: u32,
 }
 

@@ -23,7 +23,7 @@ use crate::weight::Weight;
 pub use association::{ErrorAssociation, ErrorSignature, INVESTIGATED_RUNS_MAX, InvestigatedRun};
 pub use outlier::{HISTORY_RUNS_MAX, Outlier, RunSpending, SpendingMeasure};
 
-/// Most memories that a report lists before and after; the others are only counted.
+/// Maximum number of memories that a report lists before and after; the others are only counted.
 pub const MEMORIES_LISTED_MAX: usize = 500;
 
 /// Report of a retrospective: the runs, findings, mutations and changes.

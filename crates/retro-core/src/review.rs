@@ -1,8 +1,8 @@
 //! Reviews: remarks of people on pull requests, and which of them become rules.
 //!
-//! A reader classifies each [`Remark`] ([`RemarkReading`]), the shell has its text screened ([`Screening`]), and
-//! [`settle_review`] decides for all remarks of a review which mutations they ask for, or why they ask for none. In
-//! doubt, a remark is no rule. The writer's part is in `learn::rules`.
+//! A reader classifies each [`Remark`] ([`RemarkReading`]), the shell has its text screened ([`Screening`]),
+//! and [`settle_review`] decides for all remarks of a review which mutations they request, or why they
+//! request none. In doubt, a remark is not a rule. The writer's part is in `learn::rules`.
 
 mod acknowledgement;
 mod key;

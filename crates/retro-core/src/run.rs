@@ -177,7 +177,7 @@ pub struct RunMemories {
 /// One remark of an agent on its own run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelfFeedback {
-    /// Step that it is about; `main` when it names none.
+    /// Step that the remark is about; `main` when it does not name a step.
     pub step: crate::id::Step,
     /// Text of the remark.
     pub text: String,

@@ -28,9 +28,9 @@ pub use ngram::NgramEmbedder;
 pub use resolver::{EmbeddingResolver, ResolverPass};
 pub use scale::{ScaleError, SimilarityScale};
 
-/// Most components of a vector.
+/// Maximum number of components of a vector.
 pub const COMPONENTS_MAX: usize = 4096;
-/// Greatest absolute value of a component; larger ones could overflow [`cosine_similarity`].
+/// Maximum absolute value of a component; larger ones could overflow [`cosine_similarity`].
 pub const COMPONENT_MAX: i32 = 1_000_000;
 
 /// Turns a text into a vector. The name contains a version, because vectors and scale belong to one version.

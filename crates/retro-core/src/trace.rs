@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Greatest length of a `tracestate` that is carried, because every row and header contains it. A longer one is
-/// dropped, as the standard allows.
+/// Maximum length of a `tracestate` that is carried, because every row and header contains it. A longer one
+/// is dropped, as the standard allows.
 const STATE_BYTES_MAX: usize = 512;
 
 /// A span that is continued by or linked to another one.

@@ -28,9 +28,9 @@ impl From<Weight> for u16 {
 }
 
 impl Weight {
-    /// Least weight.
+    /// Minimum weight.
     pub const ZERO: Self = Self(0);
-    /// Greatest weight.
+    /// Maximum weight.
     pub const ONE: Self = Self(1000);
 
     /// Returns a weight of this many thousandths, clamped to 1000.

@@ -34,7 +34,7 @@ pub enum DirectoryError {
         /// Cause of the error.
         problem: String,
     },
-    /// The files are no Model2Vec model.
+    /// The files are not a Model2Vec model.
     #[error("{} holds no Model2Vec weights: {problem}", dir.display())]
     InvalidModel {
         /// Path of the directory.
@@ -80,7 +80,7 @@ impl DirectoryEmbedder {
     }
 
     /// Loads a directory for calibration, where it may have no scale yet. The scale of the built-in embedder
-    /// then stands in, which changes no comparison.
+    /// is used then, which changes no comparison.
     pub fn load_for_calibration(dir: &Path) -> Result<Self, DirectoryError> {
         let nothing = SimilarityScale {
             contradiction: SimilarityScale::CONTRADICTION,

@@ -79,7 +79,7 @@ pub enum HandlerOutcome {
         /// Reason, for the log and the dead letter.
         reason: String,
     },
-    /// The message is not at fault (the database is away). No attempt is spent.
+    /// The message is not at fault (the database is unreachable). No attempt is spent.
     Snooze {
         /// Delay before the message is handled again.
         wait: Duration,
@@ -102,7 +102,7 @@ pub trait Consumer: Send + Sync + 'static {
     async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome>;
 }
 
-/// A consumer that can tell which messages it has not processed.
+/// A consumer that can determine which messages it has not processed.
 #[async_trait]
 pub trait Reconcilable: Consumer {
     /// Returns the indexes of the messages that it has not processed, in order; unreadable messages are
@@ -143,7 +143,7 @@ pub enum IntakeError {
     /// The stream is full. Nothing was stored.
     #[error("the intake stream is full: {0}")]
     Full(String),
-    /// The broker is away or rejected them. Nothing was stored.
+    /// The broker is unreachable or rejected them. Nothing was stored.
     #[error("the broker is not available: {0}")]
     Unavailable(String),
     /// The broker did not confirm in time and may have stored them. Publishing again is harmless: each event is
@@ -189,7 +189,7 @@ pub enum ObjectError {
         /// Difference from what was promised.
         problem: String,
     },
-    /// The object store is away.
+    /// The object store is unreachable.
     #[error("the object store is not available: {0}")]
     Unavailable(String),
 }

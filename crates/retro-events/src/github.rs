@@ -22,8 +22,8 @@ const TYPE_PREFIX: &str = "dev.retrospect.github.";
 /// Version of the event types, as their suffix.
 const TYPE_VERSION: &str = ".v1";
 
-/// Longest text by a person, in bytes. GitHub allows 65,536 characters; the part of a longer comment beyond
-/// this is no use for a rule.
+/// Longest text by a person, in bytes. GitHub allows 65,536 characters; the rest of a longer comment is of no
+/// use for a rule.
 pub const TEXT_BYTES_MAX: usize = 16 * 1024;
 /// Maximum number of commits of one push event: those whose messages name a run.
 pub const COMMITS_MAX: usize = 100;
@@ -301,8 +301,8 @@ pub fn parse_event(delivery: &Delivery) -> Result<GithubEvent, Rejection> {
 }
 
 /// Returns the roles that store an event of this kind once they have handled it. A push concerns no pull
-/// request that people could comment on, and a comment in the conversation tells nothing about the end of a
-/// pull request. For an unknown kind, returns every role that receives it.
+/// request that people could comment on, and a comment in the conversation does not show how a pull request
+/// ended. For an unknown kind, returns every role that receives it.
 pub fn consuming_roles(kind: &str) -> &'static [Role] {
     match kind {
         "push" => &[Role::Tracker],

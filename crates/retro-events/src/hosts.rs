@@ -14,7 +14,7 @@ pub const URL_BYTES_MAX: usize = 4096;
 /// Hosts that bodies may be fetched from, by name; empty by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DatarefHosts {
-    /// Host and port; the port is 443 if an entry names none.
+    /// Host and port; the port is 443 if an entry does not name a port.
     hosts: BTreeSet<(String, u16)>,
 }
 

@@ -29,8 +29,8 @@ fn is_instruction(title: &str) -> bool {
     !retro_screen::screen_text(title).is_hostile() && retro_screen::validate_rule_title(title).is_ok()
 }
 
-/// Returns why an agent may not open this memory, or `None` when it may. Agents are told of rules by their titles
-/// alone, but whoever knows an id may ask for it, and a rule's content is text that somebody wrote in a review.
+/// Returns why an agent may not open this memory, or `None` when it may. Agents get only the titles of rules,
+/// but anyone who knows an id may ask for the rule, and a rule's content is text from a review.
 pub(crate) fn withheld_reason(memory: &Memory) -> Option<&'static str> {
     let MemoryScope::Repository { .. } = memory.scope else { return None };
     if memory.quarantine.is_some() {
@@ -41,8 +41,8 @@ pub(crate) fn withheld_reason(memory: &Memory) -> Option<&'static str> {
     hostile.then_some("its text is not fit for an agent")
 }
 
-/// Selects the rules for a run. Rules whose text is hostile, or is no instruction about code, are withheld, counted
-/// and logged.
+/// Selects the rules for a run. Rules whose text is hostile, or is not an instruction about code, are
+/// withheld, counted and logged.
 pub(crate) fn select_rules(
     mut candidates: Vec<RecallCandidate>,
     paths: &[String],

@@ -134,7 +134,7 @@ fn parse_payload(event: &str, delivery: &str, payload: Payload) -> Result<Accept
     Ok(AcceptedWebhook { host, repo, installation, occurred_at: at, content: fact })
 }
 
-/// Returns the action if it is used. A push has none and gives `pushed`.
+/// Returns the action if it is used. A push has no action; returns `pushed` for it.
 fn find_used_action(event: &str, found: Option<&str>) -> Result<&'static str, Ignored> {
     let used: &[&'static str] = match event {
         "pull_request" => &["opened", "synchronize", "closed", "reopened"],

@@ -24,8 +24,8 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// must not hold its connection.
 pub const BODY_READ_S_MAX: u64 = 10;
 
-/// The tenant that sent the request: the `Retro-Tenant` header, or `default` without it. Rejects a header that occurs
-/// twice or is no valid tenant.
+/// The tenant that sent the request: the `Retro-Tenant` header, or `default` without it. Rejects a header
+/// that occurs twice or is not a valid tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller(pub Tenant);
 

@@ -16,7 +16,7 @@ pub struct Problem {
     pub title: &'static str,
     /// Explanation of what is wrong with this request and how to correct it.
     pub detail: String,
-    /// Stable code for programs, where they may want to tell this problem from others.
+    /// Stable code by which programs can distinguish this problem from others, where that is useful.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
     /// Path of the offending field, such as `memories[2].id`.

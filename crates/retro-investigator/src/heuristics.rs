@@ -25,9 +25,9 @@
 //! contradicts the memories about it.
 //!
 //! Two runs confirm a memory only when their signatures (tool, error, avoid, prefer) are equal. So every part
-//! of a lesson is generalised over names and values, and a difference that is only a value of its run is no
-//! lesson. Nothing is stated that the trace does not show, every finding and verdict quotes the trace, and an
-//! error that tries to command an agent becomes no lesson (`prompt_injection`).
+//! of a lesson is generalised over names and values, and a difference that is only a value of its run is not
+//! a lesson. Nothing is stated that the trace does not show, every finding and verdict quotes the trace, and
+//! an error that tries to command an agent becomes no lesson (`prompt_injection`).
 //!
 //! Bounds: the first `call::CALLS_MAX` calls, the first part of each text, and a few calls after each failing
 //! one, so the time is linear in the length of the run. Steps in which no model decided are skipped.

@@ -80,7 +80,7 @@ pub(crate) fn match_claim(workflow: &Workflow, step: &str, line: &str) -> Memory
     error_only.map_or(MemoryClaim::Unrelated, MemoryClaim::ErrorOnly)
 }
 
-/// Step of turns that name none.
+/// Step of turns that do not name a step.
 const DEFAULT_STEP: &str = "main";
 
 fn contains_all_words(line: &str, words: &[String]) -> bool {

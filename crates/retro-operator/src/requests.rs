@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 
 use crate::http::store_problem;
 
-/// Name of the actor when the request gives none. Credentials will replace it.
+/// Name of the actor when the request does not give a name. Credentials will replace it.
 const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
 
 /// Header with which a client identifies a retried request.

@@ -1,4 +1,4 @@
-//! Allowlists: exceptions for matches of a rule that are no secrets.
+//! Allowlists: exceptions for matches of a rule that are not secrets.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -72,8 +72,8 @@ impl From<AllowlistSpec> for Allowlist {
 }
 
 impl Allowlist {
-    /// Returns whether this list says that the match is no secret. Kinds of reasons that the list does not name
-    /// are ignored.
+    /// Returns whether this list says that the match is not a secret. Kinds of reasons that the list does not
+    /// name are ignored.
     pub(crate) fn allows(&self, candidate: Candidate<'_>) -> bool {
         let spec = &self.spec;
         let target = match spec.target {

@@ -31,7 +31,7 @@ const SECRET_NAMES: [&str; 15] = [
     "authorization",
 ];
 
-/// Values that are no secret under any name: nothing, a type, a variable to be filled in, a mask.
+/// Values that are never a secret, whatever the name: nothing, a type, a variable to be filled in, a mask.
 static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:|true|false|null|none|string|redacted|hidden|x+|\*+|\.+|<[^>]*>|\$\{?\w*\}?|\{\{?[^{}]*\}\}?)$")
         .expect("constant patterns compile")

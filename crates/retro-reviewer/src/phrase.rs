@@ -100,7 +100,7 @@ static SHOULD_DO: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Phrases a sentence as an instruction: capitalised, without its final punctuation, on one line, within the
-/// bounds of a title. Returns `None` when it is no instruction and not easily turned into one.
+/// bounds of a title. Returns `None` when it is not an instruction and cannot easily be turned into one.
 pub(crate) fn phrase_imperative(sentence: &str) -> Option<String> {
     let plain = sentence.replace('’', "'");
     let mut rest = plain.trim().trim_end_matches(['.', '!', ':', ',', ' ']).trim();

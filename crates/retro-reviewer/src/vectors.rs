@@ -1,8 +1,8 @@
 //! Vectors by which requests are compared, from the configured source, cached by this process.
 //!
-//! A pull request is decided again whenever somebody says more, and is compared with the same requests of
-//! others each time. Requests are no memories, so their vectors are not stored in the database; the process
-//! caches some and asks for the others again.
+//! A pull request is decided again after each new remark, and each time it is compared with the same requests
+//! on other pull requests. Requests are not memories, so their vectors are not stored in the database; the
+//! process caches some and asks for the others again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -2,7 +2,7 @@
 //!
 //! The screen says what a text *is not*; the grammar says what a title *is*: one sentence on one line that
 //! tells somebody to do or to avoid something, about software or its development. Everything else is refused,
-//! even if it is harmless, because a rule that is no instruction about code helps nobody.
+//! even if it is harmless, because a rule that is not an instruction about code is useless.
 
 use std::fmt;
 use std::sync::LazyLock;

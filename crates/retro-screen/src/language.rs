@@ -38,7 +38,8 @@ const FOREIGN: &[&str] = &[
     "til", "nie", "jest", "ve", "bir",
 ];
 
-/// Terms of software development count as English, because a list of nouns is no sentence of another language.
+/// Terms of software development count as English, because a list of nouns is not a sentence in another
+/// language.
 static SOFTWARE_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let words = [grammar::SOFTWARE_TERMS, grammar::RULE_VERBS].into_iter().flat_map(|words| words.split('|'));
     words.map(|word| word.replace("s?", "").replace("(?:", "").replace([')', '(', '?', '*'], "")).collect()

@@ -27,8 +27,8 @@ impl OutboxStore for PostgresStore {
     }
 
     async fn mark_sent(&self, ids: &[MessageId]) -> Result<()> {
-        // Fewer rows than ids are no error: another relay may have marked them. A row that another relay is marking
-        // right now is skipped; should that relay fail, the message is sent again under the same id.
+        // Fewer rows than ids are not an error: another relay may have marked them. A row that another relay
+        // is marking right now is skipped. If that relay fails, the message is sent again under the same id.
         const MARK: &str = concat!(
             "UPDATE outbox SET sent_ms = ",
             now_ms!(),

@@ -78,7 +78,7 @@ impl TrackerStore for PostgresStore {
         let page_full = runs.len() == limit as usize;
         let last = runs.last().map_or(reached, |(number, _, _)| *number);
         tracked_runs::store_runs(&mut transaction, key, &runs).await?;
-        // Runs whose details were purged are not in the list; move past everything recorded all the same.
+        // Runs whose details were purged are not in the list; still move past everything recorded.
         tracked_runs::store_position(
             &mut transaction,
             key,

@@ -149,7 +149,7 @@ impl WriterStore for PostgresStore {
         };
         let deletion = match decide(&key, &memory) {
             Ok(deletion) => deletion,
-            // A repeated request finds its memory deleted already: that is no error.
+            // A repeated request finds its memory deleted already, which is not an error.
             Err(error) if has_happened(&mut transaction, tenant, error.change).await? => {
                 return Ok(Ok(CommitResult::AlreadyDone));
             }

@@ -9,8 +9,9 @@ use retro_store::{Result, StoreError};
 use serde::de::DeserializeOwned;
 use sqlx::error::DatabaseError;
 
-/// Translates an error of the database into the port's. `table` names the table for the reader of the message; `passes`
-/// tells whether a database error describes a temporary condition rather than damaged data.
+/// Translates an error of the database into the port's. `table` names the table for the reader of the
+/// message; `passes` decides whether a database error describes a temporary condition rather than damaged
+/// data.
 pub fn translate_error(
     table: &str,
     error: &sqlx::Error,

@@ -35,7 +35,7 @@ pub fn parse_references(key: &WorkflowKey, number: i64, facts: &str) -> Result<R
     let sane = |text: &String| text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control);
     Ok(RunReferences {
         repo: repo.filter(sane).map(|repo| normalize_repo(&repo)),
-        // A number that a database integer cannot hold is no pull request's.
+        // A number that a database integer cannot hold is not the number of a pull request.
         number: pull_request.filter(|number| i64::try_from(*number).is_ok()),
         commit: commit.filter(sane).map(|commit| normalize_commit(&commit)),
     })

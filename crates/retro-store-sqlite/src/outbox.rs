@@ -24,7 +24,7 @@ impl OutboxStore for SqliteStore {
     }
 
     async fn mark_sent(&self, ids: &[MessageId]) -> Result<()> {
-        // Fewer rows than ids are no error: another relay may have marked them.
+        // Fewer rows than ids are not an error: another relay may have marked them.
         const MARK: &str = concat!(
             "UPDATE outbox SET sent_ms = ",
             now_ms!(),

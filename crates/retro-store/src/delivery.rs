@@ -164,8 +164,8 @@ pub trait DeliveryStore: Send + Sync {
     /// number 2. The time of the attempt's start goes into the history.
     async fn begin_attempt(&self, message: &Redelivery, attempts_max: u32) -> Result<AttemptStart>;
 
-    /// Deletes the attempts at a message that was handled. Otherwise a redelivery after a lost acknowledgement
-    /// would look like a failure. Deleting what does not exist is no error.
+    /// Deletes the attempts at a message that was handled. Otherwise a redelivery after a lost
+    /// acknowledgement would look like a failure. Deleting attempts that do not exist is not an error.
     async fn clear_attempts(&self, position: &DeliveryPosition) -> Result<()>;
 
     /// Records that an attempt failed and that another one follows, with the database's time. Recording the same
@@ -178,8 +178,8 @@ pub trait DeliveryStore: Send + Sync {
     /// again with the failure in its history, and the replay records why it failed.
     async fn store_dead_letter(&self, dead_letter: &NewDeadLetter) -> Result<DeadLetterId>;
 
-    /// Ends the replay that a handled message belongs to, and marks its dead letter as handled. `known` means that
-    /// the message had been handled before. Returns `false` when the message is no replay under way. Call it
-    /// before acknowledging the message: a crash in between then only repeats the call.
+    /// Ends the replay that a handled message belongs to, and marks its dead letter as handled. `known` means
+    /// that the message had been handled before. Returns `false` when the message is not a replay that is
+    /// under way. Call it before acknowledging the message: a crash in between then only repeats the call.
     async fn end_replay(&self, resent: &IncomingReplay, known: bool) -> Result<bool>;
 }

@@ -58,7 +58,7 @@ pub async fn embed_texts(
         }
         Err(EmbeddingSourceError::CircuitOpen(problem)) => {
             retro_meter::TEXTS_EMBEDDED.add(count as u64, ["left_alone"]);
-            // The circuit breaker has logged the failure, so this is no second warning.
+            // The circuit breaker has logged the failure already, so this is not logged as a warning.
             debug!(embedder, "{count} texts are compared by the built-in embedder: {problem}");
             None
         }

@@ -131,9 +131,9 @@ impl<T> Store for T where
 {
 }
 
-/// The ports that replay needs: reading dead letters, replaying them, reopening a failed retrospective, and the
-/// counter's facts, from which a dry run tells what would happen. It leaves out the writer's port on purpose: a replay
-/// must not be able to change memory.
+/// The ports that replay needs: reading dead letters, replaying them, reopening a failed retrospective, and
+/// the counter's facts, from which a dry run predicts the result. It leaves out the writer's port on purpose:
+/// a replay must not be able to change memory.
 pub trait ReplayPorts: CounterStore + OperatorStore + CancelStore + ReplayStore {}
 
 impl<T: CounterStore + OperatorStore + CancelStore + ReplayStore + ?Sized> ReplayPorts for T {}

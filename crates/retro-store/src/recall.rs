@@ -33,8 +33,8 @@ pub trait RecallStore: MemoryRefStore {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>>;
 
-    /// Records that memories of the run's workflow, and rules of repositories, stood in the prompt of a run. Each
-    /// run and memory is recorded once, however often the call is repeated.
+    /// Records that memories of the run's workflow, and rules of repositories, were in the prompt of a run.
+    /// Each run and memory is recorded once, however often the call is repeated.
     async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()>;
 
     /// Records, once, that a run opened a memory. Does nothing when the tenant has no such memory.

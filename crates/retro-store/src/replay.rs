@@ -1,8 +1,8 @@
 //! The port of replay: sending dead letters again, alone and in batches, and discarding them.
 //!
-//! A dead letter has one status at a time, so of two people who act on it at once one succeeds, and the other is told
-//! who did and with which result. A replay is kept until it has a result: a crash or a lost broker only causes it to
-//! be sent again, and the inbox deduplicates.
+//! A dead letter has one status at a time, so of two people who act on it at once one succeeds, and the other
+//! learns who succeeded and with which result. A replay is kept until it has a result: a crash or a lost
+//! broker only causes it to be sent again, and the inbox deduplicates.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

@@ -61,7 +61,7 @@ fn partial_facts(shown: &PullRequest, at: Timestamp) -> PullRequestFacts {
     }
 }
 
-/// Reads the facts of a review. A bot's review does not count, and a comment is no verdict.
+/// Reads the facts of a review. A bot's review does not count, and a comment is not a verdict.
 fn facts_from_review(shown: &PullRequest, action: &str, review: &Review, at: Timestamp) -> PullRequestFacts {
     let known = partial_facts(shown, at);
     if review.by.as_ref().is_some_and(|person| person.bot) {

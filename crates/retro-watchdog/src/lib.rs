@@ -120,7 +120,7 @@ fn to_ticks(time: Duration) -> u64 {
     u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
 }
 
-/// Locks the table. A poisoned lock is used all the same: the watchdog must go on.
+/// Locks the table. Uses a poisoned lock too, because the watchdog must go on.
 fn lock_table(work: &Mutex<WatchTable>) -> MutexGuard<'_, WatchTable> {
     work.lock().unwrap_or_else(PoisonError::into_inner)
 }

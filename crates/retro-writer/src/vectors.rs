@@ -1,11 +1,12 @@
 //! Vectors of an external source: fetched outside of every transaction, and stored in the background.
 //!
-//! **The need.** A decision runs under the lock of its workflow and must not wait for a service. **The design.** The
-//! decision is tried with the vectors at hand. If it compares texts without a vector, nothing is stored; their vectors
-//! are fetched from the database or the source, and the decision is tried again. The same facts lead to the same texts,
-//! so the second pass nearly always succeeds; each concurrent change of the facts costs another pass, and the last pass
-//! decides with the vectors it has. **Missing vectors** are replaced by the built-in embedder, so tombstones and
-//! thresholds stay in force while a source is unavailable or has only begun with the memories.
+//! **The need.** A decision runs under the lock of its workflow and must not wait for a service. **The
+//! design.** The decision is tried with the vectors that are already available. If it compares texts without
+//! a vector, nothing is stored; their vectors are fetched from the database or the source, and the decision
+//! is tried again. The same facts lead to the same texts, so the second pass nearly always succeeds; each
+//! concurrent change of the facts costs another pass, and the last pass decides with the vectors it has.
+//! **Missing vectors** are replaced by the built-in embedder, so tombstones and thresholds stay in force
+//! while a source is unavailable or has only begun with the memories.
 //!
 //! Vectors of memories are stored. The sweep goes over all memories page by page, again and again. A restart or another
 //! embedder begins it anew, and a page without missing vectors costs one query.
@@ -54,7 +55,7 @@ impl EmbeddingFetcher<'_> {
             missing.iter().filter(|text| !found.contains_key(*text)).cloned().collect();
         // Bounds the time of one pass; the built-in embedder compares the rest.
         unknown.truncate(TEXTS_PER_PASS_MAX);
-        // A failing source is no error: texts without a vector are compared by the built-in embedder.
+        // A failing source is not an error: texts without a vector are compared by the built-in embedder.
         found.extend(embed_texts(&**source, unknown).await.unwrap_or_default());
         self.resolver.add_vectors(missing, found);
         Ok(())

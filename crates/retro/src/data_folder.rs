@@ -1,9 +1,9 @@
 //! Keeps the data folder private to the user that runs the program: it holds the content of runs and the broker's
 //! credential.
 //!
-//! What this program and its broker create is private from the start ([`restrict_umask`]). What an earlier version
-//! left readable is restricted at the next start ([`ensure_private`]). A folder that also holds other files keeps its
-//! own mode, since others may need them; our files in it are private all the same.
+//! What this program and its broker create is private from the start ([`restrict_umask`]). What an earlier
+//! version left readable is restricted at the next start ([`ensure_private`]). A folder that also holds other
+//! files keeps its own mode, since others may need them; our files in it are still private.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;

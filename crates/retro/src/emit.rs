@@ -179,9 +179,9 @@ impl Sender {
     }
 }
 
-/// Waits up to [`BROKER_TIMEOUT`] for the broker. A `retro up` that was killed leaves its address behind; sending is
-/// retried for about half a minute, so the user is told why nothing happens. Fails when the broker refuses the login:
-/// retrying would not change that.
+/// Waits up to [`BROKER_TIMEOUT`] for the broker. A `retro up` that was killed leaves its address behind;
+/// sending is retried for about half a minute, so a message explains the delay to the user. Fails when the
+/// broker refuses the login: retrying would not change that.
 async fn wait_for_broker(bus: &Bus, url: &str) -> anyhow::Result<()> {
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     let settled = async {

@@ -17,8 +17,8 @@ use crate::output;
 /// Sets up logging to stderr. Commands other than `up` and `serve` log warnings only.
 pub(crate) fn init_logging(config: &Config, serving: bool) {
     let filter = if serving { config.log.as_str() } else { "warn" };
-    // The NATS client repeats its messages while the broker is away, and the bus logs the problem once. The
-    // OpenTelemetry library logs its own construction.
+    // The NATS client repeats its messages while the broker is unreachable, and the bus logs the problem
+    // once. The OpenTelemetry library logs its own construction.
     let filter = format!("async_nats=warn,opentelemetry=warn,{filter}");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -69,7 +69,7 @@ pub(crate) async fn migrate_database(config: &Config) -> anyhow::Result<Vec<Stri
     retro_store_sqlite::migrate(&sqlite_path(config)).await.with_context(|| describe_unusable(config))
 }
 
-/// Returns whether the database is a SQLite file that does not exist yet, which is no error.
+/// Returns whether the database is a SQLite file that does not exist yet. That is not an error.
 pub(crate) fn is_not_created(config: &Config) -> bool {
     config.database_url.is_none() && !sqlite_path(config).exists()
 }

@@ -24,15 +24,15 @@ pub(crate) fn build_scrape(telemetry: Option<&Telemetry>) -> Scrape {
     Arc::new(move || telemetry.as_ref().map(Telemetry::metrics_text).unwrap_or_default())
 }
 
-/// Returns a name that tells people which process holds a lease or sent a span: the container's name if there is one,
-/// and the process id.
+/// Returns a name that shows people which process holds a lease or sent a span: the container's name if there
+/// is one, and the process id.
 pub(crate) fn process_name() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "here".to_owned());
     format!("{host}-{}", std::process::id())
 }
 
-/// Returns the service name, which is the same for all processes of the same roles, so that the roles of a fleet can
-/// be told apart.
+/// Returns the service name, which is the same for all processes of the same roles, so that the roles of a
+/// fleet can be distinguished.
 fn service_name(command: &Command) -> Option<String> {
     match command {
         Command::Up(_) => Some("retro".to_owned()),

@@ -16,11 +16,11 @@ use super::{Deferral, Worker};
 use crate::Bus;
 
 /// Longest wait for the client to accept a reply. It only fills a buffer, which is full while the broker is
-/// away.
+/// unreachable.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for a confirmed acknowledgement. The broker confirms in less than a millisecond or not at all.
 const CONFIRM_TIMEOUT: Duration = Duration::from_millis(500);
-/// Deferral of a message whose dead letter could not be stored because the database was away.
+/// Deferral of a message whose dead letter could not be stored because the database was unreachable.
 const STORE_UNAVAILABLE_WAIT: Duration = Duration::from_secs(2);
 /// The same when the database returned something unreadable, which only an operator can repair.
 const STORE_CORRUPT_WAIT: Duration = Duration::from_secs(60);
@@ -121,7 +121,8 @@ impl Worker {
         if let Some(resent) = IncomingReplay::from_message(self.consumer.name(), subject, headers, payload) {
             match self.store.end_replay(&resent, known).await {
                 Ok(true) => retro_meter::REPLAYS_ENDED.add(1, [if known { "known" } else { "handled" }]),
-                // The replay had already ended, or this is none: anyone who may publish can set the header.
+                // The replay had already ended, or this message is not a replay: anyone who may publish can
+                // set the header.
                 Ok(false) => {}
                 Err(problem) => {
                     let away = matches!(problem, StoreError::Unavailable(_));
@@ -193,7 +194,7 @@ impl Worker {
     }
 
     /// Records why an attempt failed, for the dead letter that the message may become. If that fails, the
-    /// message is retried all the same.
+    /// message is retried anyway.
     pub(super) async fn record_failure(&self, one: &Incoming, attempt: u32, reason: &str) {
         let failure = AttemptFailure::from_error(attempt, reason);
         if let Err(error) = self.store.record_failure(&self.position_of(&one.delivery), &failure).await {
@@ -222,7 +223,7 @@ impl Worker {
     fn remember_deferral(&self, delivery: &Delivery, how: Deferral, reason: &str) {
         let (consumer, Delivery { subject, sequence, .. }) = (self.consumer.name(), delivery);
         let mut put_off = self.lock_deferred();
-        // When the database is away, thousands are deferred; only the first is logged at info.
+        // When the database is unreachable, thousands are deferred; only the first is logged at info.
         if put_off.is_empty() {
             info!(consumer, subject, sequence, "{consumer} defers messages: {reason}");
         } else {

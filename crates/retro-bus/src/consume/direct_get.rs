@@ -25,8 +25,9 @@ const SERVER_HEADERS: [&str; 7] = [
     "Nats-UpTo-Sequence",
 ];
 
-/// Returns the complete messages between two positions of a stream, both included, in order; positions without
-/// a message are skipped. Fails when the stream does not allow direct reads or the broker is away.
+/// Returns the complete messages between two positions of a stream, both included, in order; positions
+/// without a message are skipped. Fails when the stream does not allow direct reads or the broker is
+/// unreachable.
 pub(crate) async fn read_messages(
     bus: &Bus,
     stream: &str,

@@ -11,7 +11,7 @@
 //! A request also limits the bytes: a batch of large messages is short, and memory is bounded by size, not by
 //! count.
 //!
-//! **Rejected.** The client's own endless stream requests more by itself and cannot be told to stop.
+//! **Rejected.** The client's own endless stream keeps requesting messages and cannot be stopped.
 //! Unsubscribing, also through the client's drain, loses messages in flight; and a message that is returned
 //! while a request is open comes back to that request.
 

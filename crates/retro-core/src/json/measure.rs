@@ -4,16 +4,16 @@ use crate::dead_letter::{Code, Rejection};
 
 use super::JsonBounds;
 
-/// Greatest nesting depth. One less than the limit of the JSON parser, which protects the stack; events of real
-/// engines stay below 20.
+/// Maximum nesting depth. One less than the limit of the JSON parser, which protects the stack; events of
+/// real engines stay below 20.
 pub const DEPTH_MAX: usize = 127;
-/// Greatest number of values and keys of one text; at twelve bytes each, 12 MiB. A trajectory of 100,000 turns with
-/// one call each has about eight per turn.
+/// Maximum number of values and keys of one text; at twelve bytes each, 12 MiB. A trajectory of 100,000 turns
+/// with one call each has about eight per turn.
 pub const VALUES_MAX: usize = 1024 * 1024;
-/// Greatest length of a key, in bytes as written. Agents use paths and addresses as keys, and sometimes whole
+/// Maximum length of a key, in bytes as written. Agents use paths and addresses as keys, and sometimes whole
 /// commands.
 pub const KEY_BYTES_MAX: usize = 64 * 1024;
-/// Greatest length of a number, in characters. The largest double written without an exponent has 309 digits.
+/// Maximum length of a number, in characters. The largest double written without an exponent has 309 digits.
 pub const NUMBER_BYTES_MAX: usize = 400;
 
 /// Scans a text, which need not be JSON, and returns an upper bound for its number of values and keys. Fails with

@@ -382,7 +382,7 @@ mod tests {
         first.expect("it was presented")
     }
 
-    /// Returns the reason why the first run's pattern is no lesson, given another run.
+    /// Returns the reason why the first run's pattern is not a lesson, given another run.
     fn unlearnt(kind: FindingKind, other: Investigation) -> Option<NoLessonReason> {
         let found = Finding { kind, ..finding("no such file", "no such file 'a'") };
         let harmed = run(1, vec![found], Some("no such file 'a'"), true);

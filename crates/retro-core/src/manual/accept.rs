@@ -141,7 +141,7 @@ pub enum DecideError {
     TextLength {
         /// `request`, `by` or `reason`.
         what: &'static str,
-        /// Greatest allowed length.
+        /// Maximum allowed length.
         max: usize,
         /// Unit of the length.
         unit: &'static str,

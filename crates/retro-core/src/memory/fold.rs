@@ -157,7 +157,8 @@ fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
             memory.cue_not_met = 0;
             memory.contradicted_by.clear();
             memory.quarantine = None;
-            // A person's promotion counts as an insider's. Memories without an authority are no rules and get none.
+            // A person's promotion counts as an insider's. Memories without an authority are not rules and do
+            // not get one.
             memory.authority = memory.authority.map(|_| AuthorStanding::Insider);
         }
         ChangeEffect::Observed { evidence } => {

@@ -21,7 +21,7 @@ pub const FENCE_END: &str = "<<<END OF RETROSPECT MEMORIES>>>";
 /// Shape of a line up to its title: `x` is a hexadecimal digit, `9` a decimal one.
 const LINE_SHAPE: &[u8] = b"- [xxxxxxxx] (9.999) ";
 
-/// Most characters of indentation and quoting before a line: four levels of four.
+/// Maximum number of characters of indentation and quoting before a line: four levels of four.
 const INDENT_MAX: usize = 16;
 
 /// Length of the end mark in bytes when every bracket is written `\\u003c`.

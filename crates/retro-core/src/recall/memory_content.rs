@@ -7,10 +7,12 @@
 
 use crate::memory::Memory;
 
-/// Least length of a content that is removed, in characters; shorter ones may well be the agent's own words.
+/// Minimum length of a content that is removed, in characters; shorter ones may well be the agent's own
+/// words.
 const CONTENT_CHARS_MIN: usize = 24;
 
-/// Most levels of strings within strings: our answer is JSON, in a log that is JSON, perhaps quoted in JSON again.
+/// Maximum number of levels of strings within strings: our answer is JSON, in a log that is JSON, perhaps
+/// quoted in JSON again.
 const ESCAPES_MAX: usize = 3;
 
 /// Removes the contents and evidence of these memories from a text; their titles stay. Returns `None` when the text

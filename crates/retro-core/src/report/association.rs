@@ -9,11 +9,12 @@ use crate::finding::Finding;
 use crate::id::{RunId, Step};
 use crate::retrospective::Investigation;
 
-/// Most investigated runs of a workflow that are compared, the newest ones, including this retrospective's.
+/// Maximum number of investigated runs of a workflow that are compared, the newest ones, including this
+/// retrospective's.
 pub const INVESTIGATED_RUNS_MAX: u32 = 100;
 /// Significance level: the accepted probability of a false claim over all errors of a report together (Bonferroni).
 const FALSE_CLAIM_MAX: f64 = 0.05;
-/// Most associations in a report; the most significant ones are kept.
+/// Maximum number of associations in a report; the most significant ones are kept.
 const ASSOCIATIONS_MAX: usize = 5;
 
 /// An error, normalised so that two runs with the same error compare as equal.

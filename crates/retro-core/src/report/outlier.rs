@@ -6,14 +6,15 @@ use serde::{Deserialize, Serialize};
 use crate::id::{Ordinal, RunId};
 use crate::run::RunFacts;
 
-/// Most runs of a workflow, the newest ones including the window, with which a run is compared. Old costs say little
-/// about present ones.
+/// Maximum number of runs of a workflow, the newest ones including the window, with which a run is compared.
+/// Old costs say little about present ones.
 pub const HISTORY_RUNS_MAX: u32 = 200;
-/// Least number of runs with a measure before any of them can be an outlier; with fewer, quartiles are single runs.
+/// Minimum number of runs with a measure before any of them can be an outlier; with fewer, quartiles are
+/// single runs.
 const RUNS_MIN: usize = 20;
-/// Least multiple of the median of an outlier, however close together the other runs are.
+/// Minimum multiple of the median of an outlier, however close together the other runs are.
 const MEDIANS_MIN: u64 = 2;
-/// Most outliers in a report; the largest ones are kept.
+/// Maximum number of outliers in a report; the largest ones are kept.
 const OUTLIERS_MAX: usize = 10;
 
 /// Cost, tokens and duration of a run, as far as its event names them.

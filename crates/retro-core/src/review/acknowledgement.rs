@@ -1,6 +1,6 @@
 //! Detects answers that acknowledge a remark.
 
-/// Greatest length of an answer that is only an acknowledgement, in characters: "Good point, thanks! Fixed in
+/// Maximum length of an answer that is only an acknowledgement, in characters: "Good point, thanks! Fixed in
 /// 0123456789abcdef0123456789abcdef01234567, and in the two other places." Longer answers contain reasoning.
 const ACKNOWLEDGEMENT_CHARS_MAX: usize = 160;
 

@@ -13,7 +13,7 @@ use crate::memory::{Change, Memory};
 use crate::policy::Policy;
 use crate::report::{MemoryListing, list_memories};
 
-/// Greatest length of a remark's excerpt in a report, in characters: enough to recognise it.
+/// Maximum length of a remark's excerpt in a report, in characters: enough to recognise it.
 const EXCERPT_CHARS_MAX: usize = 200;
 
 /// Report of a review: the remarks, the decisions and the changes.

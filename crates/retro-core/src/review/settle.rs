@@ -24,8 +24,8 @@ use crate::policy::Policy;
 use crate::similarity::{Embedder, VectorCache};
 use crate::trajectory::QuotePlace;
 
-/// Most remarks that are decided together: several times what the largest real pull requests have. The shell passes
-/// no more than these, the oldest first.
+/// Maximum number of remarks that are decided together: several times what the largest real pull requests
+/// have. The shell passes no more than these, the oldest first.
 pub const REMARKS_MAX: usize = 500;
 
 /// Certainty added by a resolved thread, thousandths. Small, because many threads are resolved by whoever merges,

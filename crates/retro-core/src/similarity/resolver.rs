@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Embedder, KnownVectors, MissingEmbeddings, NgramEmbedder, RequestedTexts, SimilarityScale};
 
-/// Most passes of one decision; the last one uses whatever is known.
+/// Maximum number of passes of one decision; the last one uses whatever is known.
 const PASSES_MAX: u32 = 3;
 
 /// Passes of one decision.

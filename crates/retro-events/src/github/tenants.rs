@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use retro_core::id::Tenant;
 
-/// Host of repositories whose entry names none.
+/// Host of repositories whose entry does not name a host.
 pub const DEFAULT_HOST: &str = "github.com";
 /// Longest host name, in bytes: the limit of the domain name system.
 pub const HOST_BYTES_MAX: usize = 253;

@@ -29,7 +29,7 @@ pub struct BodyLimits {
     pub time_max: Duration,
     /// Length of the intervals over which the pace is measured.
     pub interval: Duration,
-    /// Least bytes that must arrive in each interval, unless the body ends in it.
+    /// Minimum number of bytes that must arrive in each interval, unless the body ends in it.
     pub interval_bytes_min: usize,
 }
 

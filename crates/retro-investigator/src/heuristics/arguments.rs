@@ -35,7 +35,7 @@ pub(super) struct Command {
     pub(super) fenced: bool,
     /// True for an SQL statement.
     pub(super) sql: bool,
-    /// True for a program's source text: its words name no programs, and changing them is no manner.
+    /// True for a program's source text: its words do not name programs, and changing them is not a manner.
     pub(super) program: bool,
     /// Words of the command, including the quotes around a word.
     pub(super) words: Vec<String>,

@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 3;
 const CHOICE_CHARS_MAX: usize = 24;
 /// Maximum number of words of a choice.
 const PHRASE_WORDS_MAX: usize = 4;
-/// Parameters that hold free text: each call has its own, so a change of it is no manner.
+/// Parameters that hold free text. The text differs in every call, so a change of it is not a manner.
 const FREE_TEXT: &[&str] = &[
     "name",
     "title",

@@ -1,7 +1,7 @@
 //! Manners: ways of making a call, as stored in `Cue::avoid` and `Cue::prefer`.
 //!
 //! The text form of a manner is readable, is equal for equal manners, and can be parsed back when a later run
-//! is judged by it. A text that is no known manner (a person's own words) matches a call whose arguments
+//! is judged by it. A text that is not a known manner (a person's own words) matches a call whose arguments
 //! contain it.
 
 use std::fmt;
@@ -49,7 +49,7 @@ pub(super) enum Manner {
     Bare,
     /// The identical call is repeated.
     SameCallAgain,
-    /// The arguments contain this text, which is no other manner.
+    /// The arguments contain this text, which does not describe any other manner.
     Text(String),
 }
 

@@ -1,9 +1,9 @@
 //! Prerequisites: a call fails, something else is done, and the identical call succeeds. The call in between is
 //! the lesson.
 //!
-//! It must be the only one: with two, it is unknown which one mattered. Writing a file is no prerequisite,
-//! because the content is what helped and another run writes something else. Thinking, waiting and talking are
-//! none either.
+//! It must be the only one: with two, it is unknown which one mattered. Writing a file is not a prerequisite,
+//! because the content is what helped and another run writes something else. Neither are thinking, waiting
+//! and talking.
 
 use std::sync::LazyLock;
 
@@ -29,7 +29,7 @@ static NO_PREREQUISITE: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Shell commands that are prerequisites, reduced to the program, with its subcommand where it has several.
-/// Creating the missing thing, as `mkdir` does, is no prerequisite.
+/// Creating the missing thing, as `mkdir` does, is not a prerequisite.
 static SETUP: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^(?:sudo )?(?:(?P<one>chmod|chown|source|ssh-add|kinit)|",

@@ -12,8 +12,8 @@
 //! 4. **Prerequisite.** The identical call succeeded after one other call (`prerequisite`).
 //! 5. **Tool.** Another tool took exactly the same arguments, or another look-up of the same kind answered.
 //!
-//! Any other difference is only a value of its run. It is no repair; what the error demands is left to
-//! `failure`.
+//! Any other difference is only a value of its run and not a repair. `failure` derives a lesson from the
+//! error alone.
 
 use std::collections::BTreeSet;
 
@@ -233,7 +233,7 @@ fn split_identifiers(text: &str) -> impl Iterator<Item = String> + '_ {
 fn contains_any_name(answer: &str, new: &BTreeSet<String>) -> bool {
     let answer = first_chars(answer, ANSWER_CHARS_MAX).to_lowercase();
     let words: BTreeSet<String> = split_identifiers(&answer).collect();
-    // Values such as dates and order numbers are no single words and are searched for verbatim.
+    // Values such as dates and order numbers are not single words, so they are searched for verbatim.
     new.iter().any(|name| {
         words.contains(name) || (name.len() > 4 && !is_word(name) && answer.contains(name.as_str()))
     })

@@ -250,7 +250,7 @@ fn mask_word(before: &str, word: &str, first: bool) -> String {
     format!("{lead}{masked}{tail}")
 }
 
-/// Returns whether a word is an abbreviated IPv6 address such as `::1`, whose colons are no punctuation.
+/// Returns whether a word is an abbreviated IPv6 address such as `::1`, whose colons are not punctuation.
 fn is_short_address(word: &str) -> bool {
     word.contains("::")
         && word.contains(|c: char| c.is_ascii_digit())

@@ -20,8 +20,8 @@ use super::prerequisite;
 /// content.
 const ANSWER_BYTES_MAX: usize = 400;
 const LINES_MAX: usize = 2;
-/// Maximum number of calls after such an answer that are considered: look-ups may stand between it and the next
-/// attempt.
+/// Maximum number of calls after such an answer that are considered: look-ups may come between it and the
+/// next attempt.
 const CALLS_AFTER_MAX: usize = 4;
 /// Shortest word of a parameter's name that an answer has to contain, in characters.
 const WORD_CHARS_MIN: usize = 4;

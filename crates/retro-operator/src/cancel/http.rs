@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use super::{ActionStatus, CancelAnswer, CancelError, CancelService};
 use crate::http::store_problem;
 
-/// Name of the actor when the request gives none. Credentials will replace it.
+/// Name of the actor when the request does not give a name. Credentials will replace it.
 pub(crate) const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
 
 /// Returns the route for cancelling, under `/v1`. Merge it with others and pass them to [`retro_http::serve`].

@@ -6,8 +6,8 @@
 //! counted for an event that nobody sent. Only events can be edited (of a run or from GitHub); the program's own
 //! messages contain nothing for an operator to correct.
 //!
-//! **Result.** The redacted diff, and the verdict of the code that parses such an event. A version that would be
-//! rejected again is stored all the same, since a message may need several edits; the result says so.
+//! **Result.** The redacted diff, and the verdict of the code that parses such an event. A version that would
+//! be rejected again is stored anyway, since a message may need several edits; the result says so.
 
 mod diff;
 mod http;

@@ -21,7 +21,7 @@ use crate::cancel::ActionStatus;
 use crate::dead_letters::DeadLetterSearch;
 use crate::http::store_problem;
 
-/// Name of the actor when the request gives none. Credentials will replace it.
+/// Name of the actor when the request does not give a name. Credentials will replace it.
 const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
 /// Maximum number of batches, and of dead letters of a batch, in one response.
 const LISTED_MAX: u32 = 1000;

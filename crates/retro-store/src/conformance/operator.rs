@@ -180,7 +180,7 @@ pub async fn dead_letters_are_filtered_by_every_field(database: &Database) {
     assert_eq!(list_sequences(database, DeadLetterFilter { until: Some(moment), ..all }).await, [0; 0]);
 }
 
-/// Paging is stable while dead letters are added. An id of another tenant is no position in the list.
+/// Paging is stable while dead letters are added. An id of another tenant is not a position in the list.
 pub async fn dead_letters_are_listed_in_pages(database: &Database) {
     for sequence in 1..=3 {
         database.one.store_dead_letter(&new_dead_letter(sequence)).await.expect("storing");

@@ -43,8 +43,8 @@ pub(super) fn test_step() -> Step {
     Step::new(STEP).expect("a valid name")
 }
 
-/// Returns the time `seconds` after the start of every scenario. It is no whole number of milliseconds, to prove that
-/// stored times come back exactly.
+/// Returns the time `seconds` after the start of every scenario. The time is not a whole number of
+/// milliseconds, to prove that stored times are read back exactly.
 pub(super) fn time_at(seconds: i64) -> Timestamp {
     Timestamp::new(1_790_000_000 + seconds, 123_456_789).expect("within range")
 }

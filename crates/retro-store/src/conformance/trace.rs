@@ -40,8 +40,8 @@ pub async fn a_retrospective_continues_the_run_that_filled_its_window(database: 
     assert_eq!(window(&other, 10).await.expect("reading"), []);
 }
 
-/// A repetition is linked and does not continue the trace: reopening over the same runs is no part of the work that
-/// filled the window.
+/// A repetition is linked and does not continue the trace: reopening over the same runs is not part of the
+/// work that filled the window.
 pub async fn a_window_that_is_opened_again_does_not_continue_the_run_that_filled_it(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_batch(&[traced_run(&scenario, "a", 1), traced_run(&scenario, "b", 2)], time_at(0)).await;

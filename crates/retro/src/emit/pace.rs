@@ -14,7 +14,7 @@ use retro_store::Store;
 use crate::policies::PolicySource;
 use crate::store;
 
-/// Durable consumer whose backlog tells whether all events are counted.
+/// Durable consumer whose backlog shows whether all events are counted.
 const COUNTER_DURABLE: &str = "counter";
 /// Interval at which a workflow is polled while its retrospective runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -17,7 +17,7 @@ const ROWS_PER_CALL: u32 = 1000;
 /// Calls per stage in a round: a backlog of a million rows is purged within one round, and no stage starves the
 /// others.
 const CALLS_PER_STAGE: u32 = 1000;
-/// Pause between two calls: SQLite has a single writer, and most of the time this must not be it.
+/// Pause between two calls: SQLite has a single writer, and most of the time it must be free for others.
 const CALL_PAUSE: Duration = Duration::from_millis(20);
 /// Age at which attempts are purged, in seconds: a day. Retries follow within minutes; an older attempt belongs to a
 /// message that was handled in the end, or to a broker that was wiped and numbers its messages anew.

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Environment variable that every descendant of the tests inherits.
 const MARK_VARIABLE: &str = "RETRO_TESTS_OF";
 
-/// Number of times the processes are listed: one that was just told to stop needs a moment.
+/// Number of times the processes are listed: a process that was just asked to stop needs a moment.
 const POLLS_MAX: u32 = 20;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 

@@ -77,7 +77,7 @@ pub(super) fn check_no_ignored_test(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Checks that no test sleeps: such a test is slow when it passes, and fails when the machine is busy.
+/// Checks that no test sleeps: a sleeping test is slow when it passes, and fails when the machine is busy.
 pub(super) fn check_no_sleeping_test(tree: &Tree) -> Vec<Problem> {
     // Written in two parts, so that this file does not match itself.
     let sleep = concat!("sleep", "(");

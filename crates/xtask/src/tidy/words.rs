@@ -8,7 +8,7 @@ use crate::language::Syntax;
 
 /// Path of the page that says what each word means, and which ones are retired.
 const GLOSSARY: &str = "crates/GLOSSARY.md";
-/// Heading over the table of retired words: the first column has the words, the second one what stands in their place.
+/// Heading over the table of retired words: the first column has the words, the second one the replacement.
 const RETIRED: &str = "## Retired words";
 
 /// Refuses retired words as whole names of our own definitions and in headings of manuals.
@@ -30,7 +30,7 @@ pub(super) fn find_retired_words(tree: &Tree) -> Vec<Problem> {
     names.chain(headings).collect()
 }
 
-/// Returns each retired word with what stands in its place.
+/// Returns each retired word with its replacement.
 fn parse_retired(glossary: &str) -> Vec<(String, String)> {
     let Some((_, section)) = glossary.split_once(RETIRED) else { return Vec::new() };
     let rows = section.lines().skip(1).take_while(|line| !line.starts_with('#'));
@@ -43,7 +43,7 @@ fn parse_retired(glossary: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns what stands between backticks.
+/// Returns the texts between backticks.
 fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

@@ -55,7 +55,7 @@ pub enum PromoteError {
     TextLength {
         /// `request`, `by` or `reason`.
         what: &'static str,
-        /// Greatest allowed length.
+        /// Maximum allowed length.
         max: usize,
         /// Unit of the length.
         unit: &'static str,

@@ -30,7 +30,7 @@ impl TestServer {
     /// Sends these bytes and returns everything that is received until the server closes the connection.
     async fn send_bytes(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        // The server may close before it has read everything; its answer counts all the same.
+        // The server may close before it has read everything; its answer still counts.
         let _ = stream.write_all(bytes).await;
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;

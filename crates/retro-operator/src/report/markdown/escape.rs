@@ -164,7 +164,7 @@ fn push_plain(out: &mut String, plain: &str) {
             // An escaped backtick could still close a code span.
             '`' => out.push_str("&#96;"),
             '\\' | '*' | '~' | '^' | '[' | ']' | '|' | '#' => out.extend(['\\', c]),
-            // Inside a word an underscore is no emphasis, and names are full of them.
+            // An underscore inside a word does not mean emphasis, and names contain many underscores.
             '_' if !is_inside_word(previous, rest.as_str()) => out.push_str("\\_"),
             c => out.push(c),
         }
