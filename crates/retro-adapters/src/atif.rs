@@ -1,4 +1,4 @@
-//! ATIF documents as agent harnesses write them.
+//! Parser for ATIF documents as agent harnesses write them.
 //!
 //! The format has no fields for workflow, outcome and task, so all three are options. Without the option, the
 //! workflow is the agent's name and the outcome is `extra.outcome`, or unknown. A task may be in `extra.task`.
@@ -47,7 +47,7 @@ struct StepTime {
     timestamp: Option<String>,
 }
 
-/// Parses one document, which is one run.
+/// Parses one document, which holds one run.
 pub(crate) fn parse_document(
     document: &Value,
     options: &ImportOptions,

@@ -1,4 +1,4 @@
-//! `run.completed` CloudEvents, which are sent on unchanged.
+//! `run.completed` CloudEvents, which are forwarded unchanged.
 
 use retro_core::dead_letter::Rejection;
 use retro_core::json::JsonDocument;
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::ImportedRun;
 
-/// Parses one structured event. Its trajectory is validated here, so that its author sees the path now and not
-/// in a dead letter.
+/// Parses one structured event. The trajectory is validated here, so that its author gets the path of an
+/// error immediately instead of in a dead letter.
 pub(crate) fn parse_document(document: &Value) -> Result<Vec<ImportedRun>, Rejection> {
     let event = RunEvent::from_envelope(Envelope::from_document(&JsonDocument::from_value(document))?)?;
     if let Some(trajectory) = event.trajectory() {

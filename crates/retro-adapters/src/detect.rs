@@ -10,7 +10,7 @@ use crate::file_content::Content;
 pub enum Format {
     /// CloudEvents of type `dev.retrospect.run.completed.v1`: one, an array of them, or one per line.
     CloudEvents,
-    /// ATIF documents: one, or one per line.
+    /// ATIF documents: a single one, or one per line.
     Atif,
     /// A SWE-agent trajectory (`.traj`).
     SweAgent,
@@ -30,7 +30,8 @@ impl Format {
     }
 }
 
-/// Maximum number of documents of a file inspected: some transcripts begin with a few lines of another kind.
+/// Maximum number of documents of a file that are inspected: some transcripts begin with a few lines of a
+/// different kind.
 const DOCUMENTS_INSPECTED_MAX: usize = 10;
 
 /// Formats that are recognized but not supported yet, by keys that occur together only in them.

@@ -1,4 +1,4 @@
-//! Parser from the bytes of a file to JSON documents: compressed or not, one document, an array of events, or
+//! Parses the bytes of a file into JSON documents: compressed or not, one document, an array of events, or
 //! one per line.
 
 use std::io::Read as _;
@@ -8,7 +8,8 @@ use retro_core::dead_letter::{Code, Rejection};
 use retro_core::json::{JsonBounds, JsonDocument, VALUES_MAX};
 use serde_json::Value;
 
-/// Largest file after decompression, in bytes: the results of a benchmark with several hundred runs.
+/// Maximum size of a file after decompression, in bytes: the results of a benchmark with several hundred
+/// runs.
 pub const FILE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Maximum number of values and keys of a file: as many per byte as in the largest event.

@@ -25,7 +25,7 @@ pub struct ImportOptions {
     /// environment, a domain or an agent. CloudEvents keep their own.
     pub workflow: Option<Workflow>,
     /// Outcome of runs whose file does not name an outcome. Without it their outcome is unknown, and they
-    /// count as evidence for nothing.
+    /// do not serve as evidence.
     pub outcome: Option<RunOutcome>,
     /// Task of runs whose file does not name a task, at most [`TASK_BYTES_MAX`] bytes. Does not apply to
     /// CloudEvents.
@@ -123,7 +123,7 @@ fn choose_workflow(
     }
 }
 
-/// Returns the task of a run; the file's own has precedence.
+/// Returns the task of a run; the task in the file takes precedence.
 fn choose_task(options: &ImportOptions, own: Option<String>) -> Option<String> {
     own.or_else(|| options.task.clone())
 }

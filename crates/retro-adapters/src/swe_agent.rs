@@ -1,9 +1,9 @@
 //! SWE-agent trajectories (`.traj`), from the early ones with fenced commands to those with function calls.
 //!
-//! `trajectory` holds the agent's thoughts, actions and observations; `history` its prompts; `info` how the run
-//! ended. The demonstration at the start of some histories belongs to another run and is skipped. The tool of
-//! an action is the first word of its command if that is one of SWE-agent's own commands, and `bash` otherwise,
-//! so that all variants of a file give the same result.
+//! `trajectory` holds the agent's thoughts, actions and observations; `history` its prompts; `info` how the
+//! run ended. The demonstration at the start of some histories comes from another run and is skipped. The
+//! tool of an action is the first word of its command if that is one of SWE-agent's own commands, and `bash`
+//! otherwise, so that all variants of a file give the same result.
 
 use retro_core::canonical::content_hash;
 use retro_core::dead_letter::{Code, Rejection};
@@ -89,7 +89,7 @@ struct ModelStats {
     instance_cost: Option<f64>,
 }
 
-/// Parses one trajectory, which is one run.
+/// Parses one trajectory, which holds one run.
 pub(crate) fn parse_document(
     document: &Value,
     options: &ImportOptions,

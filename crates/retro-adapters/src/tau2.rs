@@ -1,6 +1,6 @@
 //! tau2 simulation results: a results file with all its simulations, or one simulation of a results folder.
 //!
-//! The reward is used for the outcome only, and of a task only its name is read. Tasks, checks and reviews,
+//! The reward is used only for the outcome, and only the name of a task is read. Tasks, checks and reviews,
 //! which contain the expected answers, are never read. Times have no offset and are taken as UTC.
 
 mod messages;
@@ -129,8 +129,8 @@ impl Simulation {
         }
     }
 
-    /// Derives the outcome from the termination reason first, then from the reward: a run that broke off was
-    /// never judged.
+    /// Derives the outcome from the termination reason first, then from the reward, because an aborted run
+    /// was never judged.
     fn decide_outcome(&self, options: &ImportOptions) -> RunOutcome {
         let reward = self.reward_info.as_ref().map(|info| info.reward);
         match self.termination_reason.as_str() {
@@ -141,7 +141,7 @@ impl Simulation {
             "user_stop" | "agent_stop" => match reward {
                 Some(reward) if reward >= 1.0 => RunOutcome::Success,
                 Some(_) => RunOutcome::Failure,
-                // It ended normally and was not judged.
+                // The run ended normally and was not judged.
                 None => options.outcome.unwrap_or(RunOutcome::Unknown),
             },
             _ => RunOutcome::Failure,

@@ -11,30 +11,30 @@ use retro_core::trajectory::Trajectory;
 use retro_events::atif;
 use serde_json::{Value, json};
 
-fn folder() -> PathBuf {
+fn fixtures_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
-fn fixture(path: &str) -> Vec<u8> {
-    std::fs::read(folder().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+fn read_fixture(path: &str) -> Vec<u8> {
+    std::fs::read(fixtures_folder().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn open(path: &str) -> Result<Vec<ImportedRun>, Rejection> {
-    import_file(&fixture(path), path, &ImportOptions::default())
+fn import_fixture(path: &str) -> Result<Vec<ImportedRun>, Rejection> {
+    import_file(&read_fixture(path), path, &ImportOptions::default())
 }
 
-fn trajectory(run: &ImportedRun) -> Trajectory {
-    atif::parse_trajectory(run.event.trajectory().expect("every adapter gives a trajectory"), "")
-        .expect("what an adapter writes is read")
+fn parse_trajectory(run: &ImportedRun) -> Trajectory {
+    atif::parse_trajectory(run.event.trajectory().expect("every adapter produces a trajectory"), "")
+        .expect("the trajectory of an adapter is valid")
 }
 
-fn structured(run: &ImportedRun) -> serde_json::Value {
+fn structured_event(run: &ImportedRun) -> serde_json::Value {
     serde_json::from_slice(&run.event.envelope.to_structured().payload).expect("an event is JSON")
 }
 
 /// Columns: workflow, run, outcome, turns, calls, failed calls.
-fn line(run: &ImportedRun) -> String {
-    let turns = trajectory(run).turns;
+fn describe_run(run: &ImportedRun) -> String {
+    let turns = parse_trajectory(run).turns;
     let calls = || turns.iter().flat_map(|turn| &turn.calls);
     let failed = calls().filter(|call| call.failed == Some(true)).count();
     let (turns, calls) = (turns.len(), calls().count());
@@ -43,17 +43,19 @@ fn line(run: &ImportedRun) -> String {
     format!("{workflow} {} {outcome}: {turns} turns, {calls} calls, {failed} failed", facts.run_id)
 }
 
-fn lines(path: &str) -> String {
+fn describe_runs(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let runs = open(path).unwrap_or_else(|rejection| panic!("{path}: {rejection}"));
-    let lines = runs.iter().map(line).collect::<Vec<_>>().join("\n  ");
+    let runs = import_fixture(path).unwrap_or_else(|rejection| panic!("{path}: {rejection}"));
+    let lines = runs.iter().map(describe_run).collect::<Vec<_>>().join("\n  ");
     format!("{name}\n  {lines}\n")
 }
 
-fn files(under: &str) -> Vec<String> {
-    let mut names: Vec<_> = std::fs::read_dir(folder().join(under))
-        .expect("the folder is there")
-        .map(|entry| format!("{under}/{}", entry.expect("it is listed").file_name().to_string_lossy()))
+fn list_fixtures(under: &str) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(fixtures_folder().join(under))
+        .expect("the folder exists")
+        .map(|entry| {
+            format!("{under}/{}", entry.expect("the entry is readable").file_name().to_string_lossy())
+        })
         .collect();
     names.sort();
     names
@@ -61,20 +63,22 @@ fn files(under: &str) -> Vec<String> {
 
 #[test]
 fn every_variant_of_a_swe_agent_trajectory_is_read() {
-    insta::assert_snapshot!(files("swe-agent").iter().map(|path| lines(path)).collect::<String>());
+    insta::assert_snapshot!(
+        list_fixtures("swe-agent").iter().map(|path| describe_runs(path)).collect::<String>()
+    );
 }
 
 #[test]
 fn a_swe_agent_run_with_function_calls_reads_like_this() {
-    let runs = open("swe-agent/test-repo-function-calling.traj.zst").unwrap();
-    let mut turns = trajectory(&runs[0]).turns;
+    let runs = import_fixture("swe-agent/test-repo-function-calling.traj.zst").unwrap();
+    let mut turns = parse_trajectory(&runs[0]).turns;
     turns.drain(..2);
     insta::assert_debug_snapshot!((&runs[0].event.run, turns));
 }
 
 #[test]
-fn a_demonstration_and_what_the_file_knows_besides_stay_out_of_the_trajectory() {
-    let runs = open("swe-agent/test-repo-demonstration.traj.zst").unwrap();
+fn demonstrations_and_extra_file_data_stay_out_of_the_trajectory() {
+    let runs = import_fixture("swe-agent/test-repo-demonstration.traj.zst").unwrap();
     let text = runs[0].event.trajectory().unwrap().raw_text().to_owned();
     assert!(!text.contains("DEMONSTRATION"));
     assert!(text.contains("SyntaxError: invalid syntax"), "the task itself is kept");
@@ -83,35 +87,35 @@ fn a_demonstration_and_what_the_file_knows_besides_stay_out_of_the_trajectory() 
 
 #[test]
 fn tau2_results_give_a_run_for_each_simulation() {
-    let runs = open("tau2/results.composed.json").unwrap();
+    let runs = import_fixture("tau2/results.composed.json").unwrap();
     let places: Vec<_> = runs.iter().map(|run| run.location.as_str()).collect();
     assert_eq!(places, ["simulations[0]", "simulations[1]", "simulations[2]"]);
-    insta::assert_snapshot!(lines("tau2/results.composed.json"));
-    insta::assert_debug_snapshot!("tau2_first", (&runs[0].event.run, trajectory(&runs[0]).turns));
+    insta::assert_snapshot!(describe_runs("tau2/results.composed.json"));
+    insta::assert_debug_snapshot!("tau2_first", (&runs[0].event.run, parse_trajectory(&runs[0]).turns));
 }
 
 #[test]
 fn rewards_and_expected_answers_never_enter_a_trajectory() {
-    for run in open("tau2/results.composed.json").unwrap() {
+    for run in import_fixture("tau2/results.composed.json").unwrap() {
         let text = run.event.trajectory().unwrap().raw_text().to_owned();
         assert!(!text.contains("GROUND-TRUTH") && !text.contains("reward"), "{text}");
     }
 }
 
 #[test]
-fn a_simulated_users_own_calls_are_not_the_agents_decisions() {
-    let runs = open("tau2/results.composed.json").unwrap();
-    let turns = trajectory(&runs[1]).turns;
+fn calls_of_a_simulated_user_are_not_agentic() {
+    let runs = import_fixture("tau2/results.composed.json").unwrap();
+    let turns = parse_trajectory(&runs[1]).turns;
     let agentic: Vec<_> = turns.iter().map(|turn| turn.agentic).collect();
     assert_eq!(agentic, [false, false, true]);
 }
 
 #[test]
-fn parts_of_sentences_of_a_spoken_simulation_become_messages() {
-    let runs = open("tau2/spoken-simulation.composed.json").unwrap();
-    let turns = trajectory(&runs[0]).turns;
-    let said: Vec<_> = turns.iter().map(|turn| turn.message.as_str()).collect();
-    assert_eq!(said, ["Where is my order?", "Let me look.", "", "It is pending."]);
+fn sentence_fragments_of_a_spoken_simulation_become_messages() {
+    let runs = import_fixture("tau2/spoken-simulation.composed.json").unwrap();
+    let turns = parse_trajectory(&runs[0]).turns;
+    let messages: Vec<_> = turns.iter().map(|turn| turn.message.as_str()).collect();
+    assert_eq!(messages, ["Where is my order?", "Let me look.", "", "It is pending."]);
     assert_eq!(turns[2].calls[0].answer.as_deref(), Some("{\"status\": \"pending\"}"));
     assert_eq!(runs[0].event.workflow.as_str(), "tau2");
 }
@@ -119,51 +123,51 @@ fn parts_of_sentences_of_a_spoken_simulation_become_messages() {
 #[test]
 fn atif_documents_are_read_one_a_file_or_one_a_line() {
     for path in ["atif/v1.0.composed.json", "atif/v1.7.composed.json"] {
-        assert_eq!(open(path).unwrap().len(), 1);
+        assert_eq!(import_fixture(path).unwrap().len(), 1);
     }
-    insta::assert_snapshot!(lines("atif/lines.composed.jsonl"));
-    let runs = open("atif/lines.composed.jsonl").unwrap();
+    insta::assert_snapshot!(describe_runs("atif/lines.composed.jsonl"));
+    let runs = import_fixture("atif/lines.composed.jsonl").unwrap();
     assert_eq!(runs[1].location, "line 3");
-    insta::assert_debug_snapshot!("atif_second", (&runs[1].event.run, trajectory(&runs[1]).turns));
+    insta::assert_debug_snapshot!("atif_second", (&runs[1].event.run, parse_trajectory(&runs[1]).turns));
 }
 
 #[test]
-fn events_in_a_file_are_sent_on_as_they_are() {
-    let plain = open("cloudevents/runs.composed.jsonl").unwrap();
-    assert_eq!(plain, open("cloudevents/runs.composed.jsonl.zst").unwrap());
+fn events_in_a_file_are_passed_on_unchanged() {
+    let plain = import_fixture("cloudevents/runs.composed.jsonl").unwrap();
+    assert_eq!(plain, import_fixture("cloudevents/runs.composed.jsonl.zst").unwrap());
     assert_eq!(plain.len(), 3);
     assert_eq!(plain[2].event.run.outcome, RunOutcome::Cancellation);
-    let text = String::from_utf8(fixture("cloudevents/runs.composed.jsonl")).unwrap();
+    let text = String::from_utf8(read_fixture("cloudevents/runs.composed.jsonl")).unwrap();
     let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-    let mut sent = structured(&plain[0]);
+    let mut sent = structured_event(&plain[0]);
     sent.as_object_mut().unwrap().remove("datacontenttype");
     assert_eq!(sent, first);
-    let batch = open("cloudevents/batch.composed.json").unwrap();
+    let batch = import_fixture("cloudevents/batch.composed.json").unwrap();
     assert_eq!(batch.iter().map(|run| run.location.as_str()).collect::<Vec<_>>(), ["[0]", "[1]"]);
     assert_eq!(batch[0].event, plain[0].event);
 }
 
 #[test]
-fn the_same_file_gives_the_same_events_and_a_name_given_by_the_caller_wins() {
+fn the_same_file_gives_the_same_events_and_the_callers_workflow_wins() {
     let named = ImportOptions {
         workflow: Some(Workflow::new("bugs").unwrap()),
         outcome: Some(RunOutcome::Timeout),
         task: None,
     };
     for path in ["swe-agent/ctf-warmup.traj", "tau2/results.composed.json", "atif/v1.0.composed.json"] {
-        assert_eq!(open(path).unwrap(), open(path).unwrap());
-        let runs = import_file(&fixture(path), path, &named).unwrap();
+        assert_eq!(import_fixture(path).unwrap(), import_fixture(path).unwrap());
+        let runs = import_file(&read_fixture(path), path, &named).unwrap();
         assert!(runs.iter().all(|run| run.event.workflow.as_str() == "bugs"));
-        assert_ne!(runs[0].event.envelope.id, open(path).unwrap()[0].event.envelope.id);
+        assert_ne!(runs[0].event.envelope.id, import_fixture(path).unwrap()[0].event.envelope.id);
     }
-    let atif = import_file(&fixture("atif/v1.0.composed.json"), "", &named).unwrap();
+    let atif = import_file(&read_fixture("atif/v1.0.composed.json"), "", &named).unwrap();
     assert_eq!(atif[0].event.run.outcome, RunOutcome::Timeout);
-    let own = import_file(&fixture("atif/v1.7.composed.json"), "", &named).unwrap();
-    assert_eq!(own[0].event.run.outcome, RunOutcome::Failure, "the file's own word wins");
+    let own = import_file(&read_fixture("atif/v1.7.composed.json"), "", &named).unwrap();
+    assert_eq!(own[0].event.run.outcome, RunOutcome::Failure, "the value in the file takes precedence");
 }
 
 #[test]
-fn an_outcome_that_no_file_names_is_unknown() {
+fn an_outcome_missing_from_the_file_is_unknown_unless_the_caller_gives_one() {
     let outcome = |name: &str, document: serde_json::Value, options: &ImportOptions| {
         import_file(document.to_string().as_bytes(), name, options).unwrap()[0].event.run.outcome
     };
@@ -176,48 +180,48 @@ fn an_outcome_that_no_file_names_is_unknown() {
         ("a.traj", json!({"trajectory": [{"action": "ls"}]})),
         ("a.json", json!({"id": "1", "task_id": "1", "termination_reason": "agent_stop", "messages": []})),
     ];
-    let told = ImportOptions { outcome: Some(RunOutcome::Failure), ..ImportOptions::default() };
+    let with_outcome = ImportOptions { outcome: Some(RunOutcome::Failure), ..ImportOptions::default() };
     for (name, document) in silent {
         assert_eq!(
             outcome(name, document.clone(), &ImportOptions::default()),
             RunOutcome::Unknown,
             "{document}"
         );
-        assert_eq!(outcome(name, document, &told), RunOutcome::Failure);
+        assert_eq!(outcome(name, document, &with_outcome), RunOutcome::Failure);
     }
 }
 
 #[test]
-fn a_run_carries_its_task_and_where_the_file_names_none_the_caller_may() {
-    let asked = ImportOptions { task: Some("from outside".into()), ..ImportOptions::default() };
+fn a_run_has_the_task_of_the_file_or_else_of_the_caller() {
+    let with_task = ImportOptions { task: Some("from outside".into()), ..ImportOptions::default() };
     let tasks = |path: &str, options: &ImportOptions| {
-        let runs = import_file(&fixture(path), path, options).unwrap();
-        let said = |run: &ImportedRun| {
-            let data = structured(run)["data"]["task"].as_str().map(str::to_owned);
-            assert_eq!(data, run.event.run.task, "the event says what its facts say");
+        let runs = import_file(&read_fixture(path), path, options).unwrap();
+        let task_of = |run: &ImportedRun| {
+            let data = structured_event(run)["data"]["task"].as_str().map(str::to_owned);
+            assert_eq!(data, run.event.run.task, "the event and its facts have the same task");
             data
         };
-        runs.iter().map(said).next().unwrap()
+        runs.iter().map(task_of).next().unwrap()
     };
     let own = Some("overlap-17".to_owned());
     assert_eq!(tasks("atif/v1.7.composed.json", &ImportOptions::default()), own);
-    assert_eq!(tasks("atif/v1.7.composed.json", &asked), own, "the file's own word wins");
+    assert_eq!(tasks("atif/v1.7.composed.json", &with_task), own, "the value in the file takes precedence");
     assert_eq!(tasks("atif/v1.0.composed.json", &ImportOptions::default()), None);
     for path in ["atif/v1.0.composed.json", "swe-agent/ctf-warmup.traj"] {
-        let told = tasks(path, &asked);
-        assert_eq!(told, tasks(path, &ImportOptions::default()).or(asked.task.clone()), "{path}");
+        let found = tasks(path, &with_task);
+        assert_eq!(found, tasks(path, &ImportOptions::default()).or(with_task.task.clone()), "{path}");
     }
     let mut document: serde_json::Value =
-        serde_json::from_slice(&fixture("atif/v1.7.composed.json")).unwrap();
+        serde_json::from_slice(&read_fixture("atif/v1.7.composed.json")).unwrap();
     for other in [serde_json::json!(17), serde_json::json!(""), serde_json::json!("x".repeat(2000))] {
         document["extra"]["task"] = other;
         let runs = import_file(document.to_string().as_bytes(), "", &ImportOptions::default()).unwrap();
-        assert_eq!(runs[0].event.run.task, None, "another shape there is no error and no task");
+        assert_eq!(runs[0].event.run.task, None, "a value that is no valid task is ignored");
     }
 }
 
 #[test]
-fn a_format_that_is_not_read_yet_is_named() {
+fn an_unsupported_format_is_named_in_the_rejection() {
     for (path, name) in [
         ("unsupported/claude-code.jsonl", "Claude Code transcript"),
         ("unsupported/codex-cli.jsonl", "Codex CLI session"),
@@ -225,7 +229,7 @@ fn a_format_that_is_not_read_yet_is_named() {
         ("unsupported/inspect-events.json", "Inspect event log"),
         ("unsupported/openhands-conversation.json", "OpenHands conversation state"),
     ] {
-        let rejection = open(path).unwrap_err();
+        let rejection = import_fixture(path).unwrap_err();
         assert_eq!(rejection.code, Code::TypeUnknown);
         assert_eq!(rejection.detail, format!("not supported yet: {name}"));
     }
@@ -234,13 +238,14 @@ fn a_format_that_is_not_read_yet_is_named() {
 }
 
 #[track_caller]
-fn refused(name: &str, text: &str, code: Code, path: Option<&str>) {
-    let rejection = import_file(text.as_bytes(), name, &ImportOptions::default()).expect_err("it is broken");
+fn check_rejection(name: &str, text: &str, code: Code, path: Option<&str>) {
+    let rejection =
+        import_file(text.as_bytes(), name, &ImportOptions::default()).expect_err("the file is broken");
     assert_eq!((rejection.code, rejection.path.as_deref()), (code, path), "{rejection}");
 }
 
 #[test]
-fn a_broken_file_is_refused_with_the_place_of_what_is_broken() {
+fn a_broken_file_is_refused_with_the_location_of_the_error() {
     let event = |run_id: Value| {
         let data = json!({"workflow": "w", "outcome": "success", "run_id": run_id});
         let kind = "dev.retrospect.run.completed.v1";
@@ -282,14 +287,14 @@ fn a_broken_file_is_refused_with_the_place_of_what_is_broken() {
             Some("steps[0].tool_calls[0].function_name"),
         ),
     ] {
-        refused(name, text, code, path);
+        check_rejection(name, text, code, path);
     }
-    let metadata = open("tau2/folder-metadata.json").unwrap_err();
+    let metadata = import_fixture("tau2/folder-metadata.json").unwrap_err();
     assert_eq!(metadata.path.as_deref(), Some("simulations"));
 }
 
 #[test]
-fn a_compressed_file_that_unpacks_without_end_is_refused() {
+fn a_decompression_bomb_is_refused() {
     let endless = vec![b' '; retro_adapters::FILE_BYTES_MAX + 2];
     let small = zstd::encode_all(endless.as_slice(), 1).unwrap();
     assert!(small.len() < 100_000);
@@ -301,7 +306,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_bytes_and_no_cut_fixture_make_a_reader_panic(
+    fn no_reader_panics_on_random_truncated_or_altered_bytes(
         bytes in prop::collection::vec(any::<u8>(), 0..100),
         which in any::<prop::sample::Index>(),
         cut in any::<prop::sample::Index>(),
@@ -316,7 +321,7 @@ proptest! {
             "swe-agent/ctf-eps.traj.zst",
         ];
         let path: &&str = which.get(&paths);
-        let whole = fixture(path);
+        let whole = read_fixture(path);
         let at = cut.index(whole.len());
         let mut bent = whole.clone();
         bent[at] = changed;

@@ -1,11 +1,11 @@
-//! Waits between attempts inside one process. Redelivery of messages is not here: the broker does that, and
-//! attempts are counted in the database.
+//! Waits between attempts within one process. Does not cover the redelivery of messages: the broker
+//! redelivers, and attempts are counted in the database.
 
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
-/// Endless waits that double from a first to a longest one, with jitter.
+/// Endless sequence of waits that double from the first up to the longest, with jitter.
 #[derive(Debug)]
 pub struct Backoff {
     builder: ExponentialBuilder,
@@ -29,7 +29,7 @@ impl Backoff {
         self.waits.next().unwrap_or(self.wait_max)
     }
 
-    /// Starts over after a success: the next wait is a first one again.
+    /// Resets the backoff after a success, so that the next wait is the first one again.
     pub fn reset(&mut self) {
         self.waits = self.builder.build();
     }

@@ -12,12 +12,14 @@ use crate::backoff;
 use crate::permission_violations::PermissionViolations;
 use crate::topology::{StreamSizes, TopologyMode};
 
-/// Interval of pings to the server. With the client's own minute, a hang is noticed after three.
+/// Interval of pings to the server. With the client's default of one minute, a hang would be noticed only
+/// after three minutes.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest wait for an answer. With `sync_interval: always` a publish costs one fsync, which is milliseconds.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const RECONNECT_WAIT_MIN: Duration = Duration::from_millis(50);
-/// A supervised broker is back within a second, so waiting much longer only delays reconnecting.
+/// Maximum wait between attempts to reconnect. A supervised broker is back within a second, so waiting much
+/// longer only delays reconnecting.
 const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Address of the broker and limits of its streams.
@@ -102,14 +104,14 @@ impl BusError {
     }
 }
 
-/// A connection to the broker that reconnects by itself. Clones share it.
+/// A connection to the broker that reconnects automatically. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Bus {
     pub(crate) client: Client,
     pub(crate) jetstream: jetstream::Context,
     pub(crate) sizes: StreamSizes,
     pub(crate) topology_mode: TopologyMode,
-    /// Identity of the database that messages are handled into, once it is known.
+    /// Identity of the database in which the effects of messages are stored, once it is known.
     pub(crate) database: Arc<OnceLock<String>>,
     /// User name of this connection.
     pub(crate) user: String,
@@ -117,8 +119,8 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// Starts to connect in the background and returns at once, even while the broker is unreachable. Fails
-    /// only when the address cannot be parsed.
+    /// Starts to connect in the background and returns immediately, even while the broker is unreachable.
+    /// Fails only when the address cannot be parsed.
     pub async fn connect(config: BusConfig) -> Result<Self, BusError> {
         let addresses = parse_addresses(&config.url)?;
         let login = addresses.iter().find_map(Login::from_address);
@@ -159,7 +161,7 @@ impl Bus {
         })
     }
 
-    /// Returns whether the connection is up at this moment.
+    /// Returns whether the connection is currently up.
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
@@ -181,8 +183,8 @@ impl Bus {
         })
     }
 
-    /// Sends what is still buffered, such as acknowledgements, and waits at most `longest` until the broker has
-    /// it.
+    /// Flushes buffered messages, such as acknowledgements, and waits at most `longest` until the broker has
+    /// received them.
     pub async fn flush(&self, longest: Duration) -> Result<(), BusError> {
         tokio::time::timeout(longest, self.client.flush())
             .await
@@ -215,7 +217,7 @@ fn connect_options(login: Option<Login>) -> ConnectOptions {
     }
 }
 
-/// Decodes percent-encoded text of an address. What is not a valid escape stays as it is.
+/// Decodes percent-encoded text of an address. Invalid escapes are left unchanged.
 fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,19 +1,20 @@
-//! The loop around every consumer: pull messages, run the handler, acknowledge. Written once.
+//! The loop around every consumer: pulls messages, runs the handler, acknowledges.
 //!
-//! **The need.** A consumer decides and commits; this module deals with everything that can go wrong around
+//! **The need.** A consumer decides and commits; this module handles everything that can go wrong around
 //! that. No message may be acknowledged before its effects or its dead letter are stored, and none may be
 //! dropped. A message that makes its handler panic, or kills the whole process, must neither stop the stream
 //! nor affect its neighbours.
 //!
-//! **The design.** Messages delivered for the first time go to the handler as one batch, in a task of its own,
+//! **The design.** Messages delivered for the first time go to the handler as one batch, in a separate task,
 //! since one transaction for many is what makes it fast. A message that was delivered before is handled
 //! *alone*, and its attempt is counted in the database *before* the handler runs, so a message that kills the
-//! process is known as a suspect. A batch whose handler panicked is taken apart the same way, so that only the
-//! culprit keeps failing. After [`ATTEMPTS_MAX`] attempts it becomes a dead letter. The first delivery is an
-//! attempt that is not counted in the database: the common case pays nothing, and the count there is one short.
-//! The count of a handled message is deleted: it may come again as often as its acknowledgement is lost. A
-//! message that is a dead letter is only acknowledged when it comes again. Handling it again would begin with a
-//! fresh count, and a message that kills the process would do so again.
+//! process is recognised as a suspect. A batch whose handler panicked is taken apart the same way, so that
+//! only the culprit keeps failing. After [`ATTEMPTS_MAX`] attempts it becomes a dead letter. The first
+//! delivery is an attempt that is not counted in the database. The common case therefore costs nothing, and
+//! the count in the database is one too low. The count of a handled message is deleted, because the message
+//! may be redelivered each time its acknowledgement is lost. A message that is a dead letter is only
+//! acknowledged when it is redelivered. Handling it again would begin with a fresh count, and a message that
+//! kills the process would do so again.
 //!
 //! A handler that takes too long is cancelled, which counts as an attempt. If it cannot be cancelled because it
 //! never yields, the [`Watchdog`] ends the process. A handler that aborts or exhausts memory does the same; the
@@ -24,9 +25,10 @@
 //! recognizes them.
 //!
 //! **Accepted races.** A message that was prefetched when the process died was never handled, but counts as
-//! delivered once: it is handled alone later, with one attempt fewer. That a message was snoozed (which costs
-//! no attempt) is known to this process only; after a restart it costs one attempt. A late acknowledgement may
-//! remove a message that another process is handling again: both commit through the inbox, so nothing is lost.
+//! delivered once: it is handled alone later, with one attempt fewer. Only this process knows that a message
+//! was snoozed (which costs no attempt); after a restart it costs one attempt. A late acknowledgement may
+//! remove a message that another process is handling again: both commit through the inbox, so nothing is
+//! lost.
 //!
 //! **Rejected.** `max_deliver` and the broker's advisories, instead of counting in the database: an advisory is
 //! a message that can be lost, and it does not contain the payload.
@@ -64,7 +66,7 @@ const ACK_PENDING_MAX: u32 = 4096;
 /// Longest time a message may stay unacknowledged: far longer than handling takes, and short enough to wait for
 /// after a crash.
 pub const ACK_WAIT: Duration = Duration::from_secs(30);
-/// Longest run of a handler. Its work takes milliseconds; this limit frees a stage that hangs.
+/// Longest time that a handler may run. Its work takes milliseconds; this limit frees a stage that hangs.
 const HANDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Wait after the first failure for which the handler gave no delay (a panic); doubled each time.
 const RETRY_WAIT_MIN: Duration = Duration::from_secs(1);
@@ -79,7 +81,7 @@ pub(crate) const MESSAGING_SYSTEM: &str = "nats";
 pub struct Subscription {
     /// Stream to read; see [`topology`].
     pub stream: String,
-    /// Fault label of acknowledging one of its messages.
+    /// Fault label for the acknowledgement of one of its messages.
     pub ack_label: Label,
     /// Subjects of the stream, or patterns.
     pub subjects: Vec<String>,
@@ -93,7 +95,7 @@ pub struct Subscription {
     pub ack_pending_max: u32,
     /// Time that the broker waits for an acknowledgement or a progress report before it redelivers a message.
     pub ack_wait: Duration,
-    /// Longest run of the handler. After that it is cancelled, which counts as an attempt.
+    /// Longest time that the handler may run. After that it is cancelled, which counts as an attempt.
     pub handle_timeout: Duration,
     /// Ends the process if a handler cannot be cancelled.
     pub watchdog: Watchdog,
@@ -124,9 +126,9 @@ impl Subscription {
     }
 }
 
-/// Runs a consumer until `stop`, then handles what it has already requested, so that nothing is left to be
-/// redelivered. Creates missing streams and the durable consumer, or waits for them (see
-/// [`topology::TopologyMode`]), and recovers by itself from any failure of the broker or the database.
+/// Runs a consumer until `stop` is cancelled, then handles what it has already requested, so that nothing is left
+/// to be redelivered. Creates missing streams and the durable consumer, or waits for them (see
+/// [`topology::TopologyMode`]), and recovers automatically from any failure of the broker or the database.
 pub async fn run_consumer(
     bus: Bus,
     consumer: Arc<dyn Consumer>,
@@ -177,17 +179,18 @@ struct Worker {
     consumer: Arc<dyn Consumer>,
     subscription: Subscription,
     store: Arc<dyn DeliveryStore>,
-    /// Positions in the stream that were deferred without spending an attempt. At most as many as may be
-    /// pending.
+    /// Positions in the stream that were deferred without using up an attempt. Bounded by the number of
+    /// messages that may be pending.
     deferred: Mutex<HashMap<u64, Deferral>>,
 }
 
-/// Handling of a deferred message when it is redelivered. Deferring spends no attempt.
+/// Handling of a deferred message when it is redelivered. Deferring does not use up an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deferral {
-    /// Together with others, as if delivered for the first time: its handler returned an outcome.
+    /// The message is handled together with others, as if delivered for the first time, because its handler
+    /// returned an outcome.
     Snoozed,
-    /// Alone, like any redelivered message: nothing shows that its handler survives it.
+    /// The message is handled alone, like any redelivered message, because its handler may not survive it.
     Suspect,
 }
 

@@ -41,7 +41,7 @@ impl Bus {
                 let stored_at = Timestamp::from_nanosecond(message.time.unix_timestamp_nanos());
                 Ok(ConsumerLag { messages, oldest: stored_at.ok() })
             }
-            // Acknowledged since, or expired.
+            // The message has been acknowledged since then, or has expired.
             Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => {
                 Ok(ConsumerLag { messages, oldest: None })
             }

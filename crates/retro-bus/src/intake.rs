@@ -1,5 +1,5 @@
 //! Publishes events to the intake stream and the GitHub stream for a caller who waits for the result: one
-//! message with its acknowledgement, or an atomic batch, of which the broker stores all messages or none.
+//! message with its acknowledgement, or an atomic batch, for which the broker stores all messages or none.
 //! Neither carries a message id, because the inbox deduplicates.
 //!
 //! The first message of a batch is acknowledged before the others are sent. A full stream or a missing
@@ -175,8 +175,8 @@ async fn request_ack(
     })
 }
 
-/// Turns an unknown outcome into "not stored": the broker discards an uncommitted batch whatever happened to
-/// its messages.
+/// Turns an unknown outcome into "not stored": the broker discards an uncommitted batch, even if its messages
+/// arrived.
 fn not_stored_error(error: IntakeError) -> IntakeError {
     match error {
         IntakeError::Unconfirmed(reason) => IntakeError::Unavailable(reason),

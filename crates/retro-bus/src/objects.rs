@@ -46,7 +46,7 @@ impl BodyStore {
 
     async fn store_if_missing(&self, name: &str, bytes: &[u8]) -> Result<(), ObjectError> {
         let bucket = self.open_bucket().await?;
-        // Storing it again would replace the chunks while someone reads them, for nothing: the name is the hash
+        // Storing it again would needlessly replace the chunks while someone reads them: the name is the hash
         // of the content.
         match bucket.info(name).await {
             Ok(found) if !found.deleted && found.size == bytes.len() => return Ok(()),
@@ -58,7 +58,7 @@ impl BodyStore {
         Ok(())
     }
 
-    /// Reads chunk by chunk with the broker's direct get, not with the client's reader: that one waits forever
+    /// Reads chunk by chunk with the broker's direct get, not with the client's reader, which waits forever
     /// for a missing chunk.
     async fn fetch_chunks(&self, object: &ObjectRef) -> Result<Vec<u8>, ObjectError> {
         let bucket = self.open_bucket().await?;

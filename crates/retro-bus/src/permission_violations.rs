@@ -1,4 +1,4 @@
-//! Requests that the broker's permissions refuse. The server reports a violation in a message of its own and
+//! Requests that the broker's permissions refuse. The server reports a violation in a separate message and
 //! never answers the request; without this module a missing permission would look like a slow broker.
 
 use std::collections::BTreeSet;
@@ -62,8 +62,8 @@ impl PermissionViolations {
 }
 
 impl Bus {
-    /// Sends a JetStream API request, such as `STREAM.INFO` about one stream, and fails at once if permissions
-    /// refuse it.
+    /// Sends a JetStream API request, such as `STREAM.INFO` about one stream, and fails immediately if
+    /// permissions refuse it.
     pub(crate) async fn request_jetstream<T>(
         &self,
         verb: &str,
@@ -84,7 +84,8 @@ impl Bus {
         answer: BoxFuture<'_, T>,
     ) -> Result<T, BusError> {
         tokio::select! {
-            // Answer first: one that has arrived wins over a violation that another request caused.
+            // Check the answer first: an answer that has arrived takes precedence over a violation that
+            // another request caused.
             biased;
             answer = answer => Ok(answer),
             () = self.violations.wait_for_refusal(subject) => {

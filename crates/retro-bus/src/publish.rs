@@ -1,4 +1,4 @@
-//! Publishing: internal messages from the outbox, events for whoever emits them, and replays of dead letters.
+//! Publishing: internal messages from the outbox, events of emitters, and replays of dead letters.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl Publisher for OutboxPublisher {
 
 impl OutboxPublisher {
     async fn confirm_message(&self, subject: String, published: PendingPublish) -> Result<(), PublishError> {
-        // An acknowledgement marked as duplicate is as good: the broker has the message.
+        // An acknowledgement marked as duplicate also counts: the broker has the message.
         match self.bus.unless_refused(&subject, published.wait_for_ack().boxed()).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(self.handle_publish_error(subject, &error).await),
@@ -120,8 +120,8 @@ pub struct OutgoingEvent {
 /// outcome is unknown is published again; its identity prevents it from being counted twice.
 pub struct EventPublisher {
     bus: Bus,
-    /// Polled together, so that after a crash of the broker all lost acknowledgements time out at once and not
-    /// one by one.
+    /// Polled together, so that after a crash of the broker all lost acknowledgements time out together and
+    /// not one by one.
     unconfirmed: FuturesOrdered<BoxFuture<'static, (PreparedEvent, Result<PublishAck, PublishFailure>)>>,
     acknowledged: usize,
 }
@@ -158,8 +158,8 @@ impl EventPublisher {
         Self { bus, unconfirmed: FuturesOrdered::new(), acknowledged: 0 }
     }
 
-    /// Publishes an event; waits for older ones while too many are unacknowledged. Returns how many events the
-    /// broker has acknowledged so far. Fails when an event is refused, or not acknowledged after several
+    /// Publishes an event. Waits while too many earlier events are unacknowledged. Returns how many events
+    /// the broker has acknowledged so far. Fails when an event is refused, or not acknowledged after several
     /// attempts.
     pub async fn publish_event(&mut self, event: OutgoingEvent) -> Result<usize, PublishError> {
         let event = PreparedEvent::try_from(event)?;
@@ -299,7 +299,8 @@ async fn publish_again(
         if matches!(failure, PublishFailure::Refused(_)) {
             break;
         }
-        // The first time at once: after a crash of the broker there are many of these, and it is already back.
+        // The first retry is immediate: after a crash of the broker there are many of these, and the broker
+        // is already back.
         if resend > 0 {
             tokio::time::sleep(backoff.next_wait()).await;
         }

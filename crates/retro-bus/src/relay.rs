@@ -3,7 +3,7 @@
 //!
 //! It publishes, waits for the acknowledgement, then marks the row as sent. A crash in between publishes it
 //! again under the same id: the broker drops the copy within its duplicate window, and after that every
-//! consumer recognizes it. For the same reason several relays may run at once.
+//! consumer recognizes it. For the same reason several relays may run concurrently.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,11 @@ use crate::consume::MESSAGING_SYSTEM;
 /// Longest wait of a message when nobody notifies the relay, as in a fleet, where other processes write it. A
 /// run passes about a dozen such steps. A poll that finds nothing is one index read.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Batch size: as many as the publisher keeps in flight.
+/// Batch size: the number of messages that the publisher keeps in flight.
 const BATCH_MAX: u32 = 256;
 
-/// Publishes from the outbox until `stop`. Notify `wake` after a transaction that wrote messages.
+/// Publishes the outbox's messages until `stop` is cancelled. Callers notify `wake` after a transaction that wrote
+/// messages.
 pub async fn run_relay(
     store: Arc<dyn OutboxStore>,
     publisher: Arc<dyn Publisher>,

@@ -2,8 +2,8 @@
 //!
 //! **The need.** One command starts everything, and the broker has to run as long as this process does. It is
 //! restarted when it dies or hangs, on the same port and store, since clients reconnect to the address they
-//! know. It must be gone when this process is gone, even after SIGKILL; otherwise the next start would find its
-//! port taken and its store in use.
+//! know. It must end when this process ends, even after SIGKILL; otherwise the next start would find its port
+//! taken and its store in use.
 //!
 //! **The design.** `sh` starts a watcher in the background and then *becomes* the server (`exec`), as the
 //! leader of its own process group. The watcher blocks reading a pipe whose other end only this process holds.
@@ -19,8 +19,8 @@
 //! the credential in its folder, which only the folder's owner can read (`credential.rs`). Its monitoring port
 //! shows anyone its health and the names of its streams, but no messages.
 //!
-//! **A full disk.** The server stops writing to the stream it could not write to, keeps answering, and does not
-//! resume by itself when there is space again. It has to be restarted then, and not earlier.
+//! **A full disk.** The server stops writing to the stream it could not write to, keeps answering, and does
+//! not resume automatically when there is space again. It has to be restarted then, and not earlier.
 //!
 //! **Rejected.** `PR_SET_PDEATHSIG` follows the *thread* that started the child, not the process, so an idle
 //! worker thread of the runtime that retires takes the broker down with it. It exists on Linux only, and it has
@@ -53,7 +53,8 @@ pub use supervise::ServerState;
 
 /// Longest time for a server to become healthy: after a crash it reads its store again.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
-/// Attempts to start. Another process may take the chosen port before the server binds it, but not this often.
+/// Maximum number of attempts to start. Another process may take the chosen port before the server binds it,
+/// but not this often.
 const PORT_ATTEMPTS: u32 = 3;
 
 /// Configuration of the supervised server.
@@ -71,7 +72,7 @@ pub struct ServerConfig {
 /// A failure to find or start the server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// No binary was found; the places searched.
+    /// No binary was found in these places.
     #[error(
         "no nats-server was found (searched {0}): run .ci/install-tools, put nats-server 2.14.1 or newer into PATH, \
          name one in RETRO_NATS_SERVER, or set NATS_URL to a broker that runs already"
@@ -90,7 +91,7 @@ pub enum ServerError {
     NotAServer {
         /// Path of the binary.
         path: PathBuf,
-        /// Behaviour that was observed instead.
+        /// Observed behaviour.
         problem: String,
     },
     /// Another process runs a server on this store.

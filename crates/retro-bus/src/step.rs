@@ -65,7 +65,8 @@ impl Bus {
         run_step(label, self.client.publish(reply, answer)).await
     }
 
-    /// Queues a message in the client, which sends it: one of a batch, of which only the last is acknowledged.
+    /// Queues a message of a batch in the client, which sends it. Only the last message of a batch is
+    /// acknowledged.
     pub(crate) async fn publish_core(
         &self,
         label: Label,

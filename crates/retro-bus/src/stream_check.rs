@@ -9,8 +9,8 @@
 //! decreases, and the time at which the message at that position was stored, which never changes. If any of
 //! them differs, it is another stream. The database then lets the outbox resend what the previous stream had,
 //! forgets the attempts at its positions (positions are assigned anew), and records a loss for every message
-//! that was there at the last check and was neither handled nor given up. Messages that wait from one check to
-//! the next are recorded by name, so that a loss can be reported by name. This covers the messages from
+//! that was there at the last check and was neither handled nor given up. Messages that wait from one check
+//! to the next are recorded by name, so that a loss can be reported by name. This covers the messages from
 //! outside: finished runs and GitHub events. In a stream with several consumers, a message waits until the
 //! slowest one has acknowledged it.
 //!
@@ -70,13 +70,13 @@ pub(crate) enum StreamCheckError {
     Consumer(String),
 }
 
-/// Checks all streams every `pause` until `stop`, and records waiting messages from outside by name. Any number
-/// of processes may run this.
+/// Checks all streams every `pause` until `stop` is cancelled, and records waiting messages from outside by name.
+/// Any number of processes may run this.
 pub async fn watch_streams(bus: Bus, store: Arc<dyn BrokerStore>, pause: Duration, stop: CancellationToken) {
     let mut watch =
         StreamWatcher { bus, store, external_streams: [INTAKE, GITHUB].map(ExternalStream::for_stream) };
     loop {
-        // Cancelling here is safe: what a check has not committed has not happened.
+        // Cancelling here is safe, because an uncommitted check has no effect.
         let rest = match stop.run_until_cancelled(watch.check_streams()).await {
             None => return,
             Some(Ok(PassResult::Conclusive)) => pause,
@@ -107,8 +107,8 @@ struct StreamWatcher {
     external_streams: [ExternalStream; 2],
 }
 
-/// Names a message: its event, and the consumers that still have to handle it. `takers` are the consumers of
-/// its stream.
+/// Returns the identity of a waiting message: its event, and the consumers that still have to handle it.
+/// `takers` are the consumers of its stream.
 fn to_waiting_message(one: &Delivery, takers: &[&str]) -> WaitingMessage {
     let (event, readers) = match subject::parse_github(&one.subject) {
         Ok((_, kind)) => (
@@ -303,8 +303,8 @@ async fn check_stream_once(
     Ok(CheckedStream { check: store.record_observation(&sight, &held, feed).await?, last, handled })
 }
 
-/// Reads what waits in a stream that may have replaced another: it is not lost with the old one. Beyond the
-/// first [`NAMED_PER_CHECK`], messages are reported as lost until they are handled.
+/// Reads the waiting messages of a stream that may have replaced another: they were not lost with the old
+/// one. Beyond the first [`NAMED_PER_CHECK`], messages are reported as lost until they are handled.
 async fn read_waiting_messages(
     bus: &Bus,
     stream: &str,
@@ -336,7 +336,7 @@ async fn read_stream_state(bus: &Bus, stream: &str) -> Result<StreamState, BusEr
     Ok(StreamState { created_at: made.to_string(), first, last })
 }
 
-/// Returns when the broker stored the message at the last known position, and the one at the present end.
+/// Returns when the broker stored the message at the last known position, and the message at the current end.
 async fn read_anchors(
     bus: &Bus,
     stream: &str,
@@ -363,7 +363,7 @@ async fn read_anchor(
         return Ok(None);
     }
     let found = direct_get::read_messages(bus, stream, position, position).await?;
-    // The epoch stands for a time that could not be parsed, which identifies nothing.
+    // The epoch means that the time could not be parsed, and it identifies nothing.
     let stored = found.first().map(|one| one.stored_at).filter(|moment| *moment != Timestamp::UNIX_EPOCH);
     Ok(stored.map(|moment| moment.to_string()))
 }

@@ -27,14 +27,16 @@ use self::database::Ownership;
 use crate::{Bus, BusError, Subscription};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Two weeks: a stage may be down over a holiday without losing anything.
+/// Maximum age of messages: two weeks, so that a stage may be down over a holiday without losing messages.
 const MESSAGES_AGE_MAX: Duration = Duration::from_secs(14 * 24 * 60 * 60);
-/// A body outlives the message that refers to it, and the window that its run waits in.
+/// Maximum age of bodies. A body must outlive the message that refers to it, and the window in which its run
+/// waits.
 const BODIES_AGE_MAX: Duration = DAY.saturating_mul(60);
-/// The shortest window the server accepts. The broker's deduplication ignores tenant and subject, so at intake
-/// only the inbox deduplicates.
+/// Deduplication window at intake, the shortest that the server accepts. The broker's deduplication ignores
+/// tenant and subject, so at intake only the inbox deduplicates.
 const INTAKE_DEDUPE_WINDOW: Duration = Duration::from_millis(100);
-/// Longer than a relay retries one message. Sent outbox rows are kept longer than this.
+/// Deduplication window of internal messages: longer than a relay retries one message, and shorter than sent
+/// outbox rows are kept.
 const INTERNAL_DEDUPE_WINDOW: Duration = Duration::from_secs(20 * 60);
 
 const MIB: u64 = 1024 * 1024;
@@ -100,7 +102,7 @@ async fn provision_all(bus: &Bus, ack_wait: Duration, ownership: Ownership) -> R
 }
 
 /// Checks for everything that roles need at the broker. Returns an error for each thing that is missing or
-/// unusable, each a sentence that says what to do. Changes nothing.
+/// unusable, each a sentence with the remedy. Changes nothing.
 pub async fn find_problems(bus: &Bus, roles: &[Role]) -> Vec<BusError> {
     verify::find_problems(bus, roles).await
 }
@@ -212,7 +214,7 @@ fn consumer_config(name: &str, subscription: &Subscription) -> pull::Config {
         deliver_policy: DeliverPolicy::All,
         ack_policy: AckPolicy::Explicit,
         ack_wait: subscription.ack_wait,
-        // Unlimited: attempts are counted in the database, which can also store what is given up.
+        // Unlimited: attempts are counted in the database, which can also store dead letters.
         max_deliver: -1,
         filter_subjects: subscription.subjects.clone(),
         max_ack_pending: i64::from(subscription.ack_pending_max),

@@ -1,6 +1,6 @@
 //! Emitted events, and their identity as it is read from broker messages.
 //!
-//! Parsed here independently: the checker must not share a parsing bug with the program.
+//! The checker has its own parser, so that it does not share a parsing bug with the program.
 
 use std::fmt::{self, Write as _};
 

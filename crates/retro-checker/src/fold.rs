@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-/// Evidence entries that a memory keeps; the oldest are dropped.
+/// Maximum number of evidence entries of a memory; the oldest are dropped.
 const EVIDENCE_MAX: usize = 8;
-/// Contradictions that a memory keeps; the oldest are dropped.
+/// Maximum number of contradictions of a memory; the oldest are dropped.
 const CONTRADICTIONS_MAX: usize = 16;
 
 /// Applies a change and returns the new memory; `None` when there is no memory after it. Fails with a
@@ -143,7 +143,7 @@ fn reset_counts(memory: &mut Value) {
     (memory["cue_not_met"], memory["contradicted_by"]) = (json!(0), json!([]));
 }
 
-/// Appends to a list and drops the oldest entries above `max`.
+/// Appends to a list and drops the oldest entries beyond `max`.
 fn push_bounded(list: &mut Value, item: Value, max: usize) {
     if let Some(list) = list.as_array_mut() {
         list.push(item);

@@ -30,7 +30,7 @@ pub struct CheckError {
     pub problem: String,
 }
 
-/// Adds the place to an error.
+/// Adds the location to an error.
 pub(crate) fn error_at<E: fmt::Display>(place: impl fmt::Display) -> impl FnOnce(E) -> CheckError {
     move |error| CheckError { place: place.to_string(), problem: error.to_string() }
 }

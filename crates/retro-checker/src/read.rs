@@ -36,7 +36,7 @@ impl StateSource {
         Ok(state)
     }
 
-    /// Reads the database without the broker, which may be down.
+    /// Reads only the database, since the broker may be down.
     pub async fn read_database_only(&self) -> Result<State, CheckError> {
         self.database.read_state().await
     }

@@ -15,7 +15,7 @@ pub struct State {
     pub workflows: Vec<Workflow>,
     /// Handled events whose details are kept.
     pub inbox: Vec<InboxRow>,
-    /// Number of handled events of which only a digest is kept.
+    /// Number of handled events for which only a digest is kept.
     pub digests: u64,
     /// Rows of `runs`.
     pub runs: Vec<Run>,
@@ -115,7 +115,7 @@ pub struct Retrospective {
     pub last_ordinal: u64,
     /// Moment at which the policy is evaluated.
     pub as_of: String,
-    /// `due`, `investigating`, `settling`, `closed`, `failed` or `cancelled`.
+    /// State: `due`, `investigating`, `settling`, `closed`, `failed` or `cancelled`.
     pub state: String,
     /// Seed, order and size of the sample; `None` until it is drawn.
     pub sample: Option<String>,
@@ -155,7 +155,7 @@ pub struct JournalEntry {
     pub retrospective: String,
     /// Position of the investigation in the sequence.
     pub number: u64,
-    /// `briefed` or `answered`.
+    /// Stage: `briefed` or `answered`.
     pub stage: String,
     /// Fencing token of the claim that wrote the entry.
     pub token: u64,
@@ -246,9 +246,9 @@ pub struct DeadLetter {
     pub payload_sha256: String,
     /// Dead-letter code.
     pub code: String,
-    /// Attempts spent.
+    /// Number of attempts used up.
     pub attempts: u64,
-    /// `open`, `replaying`, `handled`, `discarded` or `replayed`.
+    /// Status: `open`, `replaying`, `handled`, `discarded` or `replayed`.
     pub status: String,
 }
 
@@ -291,7 +291,7 @@ pub struct Replay {
     pub letter: String,
     /// 1-based replay number of this dead letter.
     pub number: u64,
-    /// `waiting`, `sent`, `handled` or `failed`.
+    /// State: `waiting`, `sent`, `handled` or `failed`.
     pub state: String,
 }
 

@@ -28,14 +28,14 @@ pub struct Config {
     /// paths.
     #[schemars(example = "0.0.0.0:7718")]
     pub health_listen: Option<SocketAddr>,
-    /// Listen address of the bridge, which accepts GitHub's webhooks at `/github/webhook` and nothing else.
-    /// Webhooks are signed, so other machines may be able to reach it; terminate TLS in front of it. Port 0 takes
-    /// a free port.
+    /// Listen address of the bridge, which accepts only GitHub's webhooks at `/github/webhook`. Webhooks are
+    /// signed, so other machines may be able to reach it; terminate TLS in front of it. Port 0 takes a free
+    /// port.
     #[schemars(example = "0.0.0.0:7719")]
     pub bridge_listen: SocketAddr,
-    /// Secret of GitHub's webhooks, at least 8 bytes; several, one per line, while it is being rotated. The bridge
-    /// runs only with this secret or one in `github_tenant_secrets`. Anyone who knows it can send events for every
-    /// repository that `github_tenants` names.
+    /// Secret of GitHub's webhooks, at least 8 bytes; several, one per line, while it is being rotated. The
+    /// bridge runs only with this secret or one in `github_tenant_secrets`. Anyone who knows it can send
+    /// events for every repository that `github_tenants` names.
     #[schemars(example = "a long random text")]
     pub github_secret: Option<Secret>,
     /// File that holds `github_secret`, such as a mounted secret.
@@ -50,8 +50,8 @@ pub struct Config {
     #[schemars(example = "/run/secrets/retro_github_tenant_secrets")]
     pub github_tenant_secrets_file: Option<PathBuf>,
     /// Tenants of repositories, as entries separated by commas or lines: `owner/name = tenant`, `owner/* =
-    /// tenant`, with the host in front for an Enterprise host, the installation number of a GitHub App, or `* =
-    /// tenant` for everything else. The most specific entry applies. Unmapped repositories are ignored.
+    /// tenant`, with the host in front for an Enterprise host, the installation number of a GitHub App, or `*
+    /// = tenant` for everything else. The most specific entry applies. Unmapped repositories are ignored.
     #[schemars(example = "acme/shop = shop, acme/* = acme, 4242 = acme")]
     pub github_tenants: String,
     /// URL of a Postgres database to use instead of SQLite under `data_dir`. The environment variable
@@ -89,7 +89,7 @@ pub struct Config {
     #[schemars(example = "https://api.openai.com/v1")]
     pub embedder_url: Option<String>,
     /// Model requested from `embedder_url`. Another model counts as another embedder, whose embeddings are
-    /// computed anew in the background.
+    /// computed again in the background.
     #[schemars(example = "text-embedding-3-small")]
     pub embedder_model: Option<String>,
     /// Dimensions of the model's vectors; 0 means not set. An answer with another number is refused.
@@ -106,71 +106,71 @@ pub struct Config {
     /// File that holds `embedder_key`, such as a mounted secret.
     #[schemars(example = "/run/secrets/retro_embedder_key")]
     pub embedder_key_file: Option<PathBuf>,
-    /// Timeout of one request to `embedder_url`, a retry included, milliseconds. After it the built-in embedder is
-    /// used.
+    /// Timeout of one request to `embedder_url`, a retry included, in milliseconds. After it the built-in
+    /// embedder is used.
     #[schemars(range(min = 100, max = 60_000))]
     pub embedder_timeout_ms: u64,
     /// Hosts from which a run's body may be fetched over https, separated by commas. Bodies on other hosts are
     /// refused.
     #[schemars(example = "runs.example.com, archive.example.com:8443")]
     pub dataref_hosts: String,
-    /// Number of investigations that run concurrently, each of another retrospective.
+    /// Number of investigations that run concurrently, each for a different retrospective.
     #[schemars(range(min = 1, max = 64))]
     pub investigators: u32,
-    /// Lease of a claimed investigation without a heartbeat, seconds.
+    /// Lease of a claimed investigation without a heartbeat, in seconds.
     #[schemars(range(min = 1, max = 3600))]
     pub lease_s: u64,
-    /// Hard deadline of one attempt at an investigation, seconds.
+    /// Hard deadline of one attempt at an investigation, in seconds.
     #[schemars(range(min = 1, max = 86400))]
     pub deadline_s: u64,
-    /// Time for work in progress to finish after the stop signal, seconds. Then investigations are released, so
-    /// that another process can claim them at once. A supervisor should wait 10 seconds longer before it kills the
-    /// process.
+    /// Time for work in progress to finish after the stop signal, in seconds. Then investigations are
+    /// released, so that another process can claim them immediately. A supervisor should wait 10 seconds
+    /// longer before it kills the process.
     #[schemars(range(min = 1, max = 3600))]
     pub shutdown_grace_s: u64,
-    /// Pause between two polls for work that no message announced, milliseconds.
+    /// Pause between two polls for work that no message announced, in milliseconds.
     #[schemars(range(min = 50, max = 600_000))]
     pub sweep_ms: u64,
     /// Pause between two checks that the broker still holds its messages and that the messages it counts as
-    /// handled were handled, milliseconds.
+    /// handled were handled, in milliseconds.
     #[schemars(range(min = 100, max = 3_600_000))]
     pub reconcile_interval_ms: u64,
-    /// Time the broker waits for an acknowledgement before it redelivers a message, seconds. A running handler
-    /// extends it every third of that time.
+    /// Time the broker waits for an acknowledgement before it redelivers a message, in seconds. A running
+    /// handler extends it every third of that time.
     #[schemars(range(min = 1, max = 3600))]
     pub ack_wait_s: u64,
-    /// Timeout of handling one batch of messages, seconds. A batch that times out counts as an attempt.
+    /// Timeout for handling one batch of messages, in seconds. A batch that times out counts as an attempt.
     #[schemars(range(min = 1, max = 3600))]
     pub handler_timeout_s: u64,
-    /// Wait before the first retry of a message, milliseconds; doubled with each retry, up to one minute.
+    /// Wait before the first retry of a message, in milliseconds; doubled with each retry, up to one minute.
     #[schemars(range(min = 10, max = 60_000))]
     pub retry_initial_ms: u64,
-    /// Time after which a replay without a result counts as lost with the broker and is sent again, seconds;
-    /// doubled with each sending. Set it longer than messages wait in a queue.
+    /// Time after which a replay without a result counts as lost with the broker and is sent again, in
+    /// seconds; doubled with each sending. Set it longer than messages wait in a queue.
     #[schemars(range(min = 1, max = 86_400))]
     pub replay_timeout_s: u64,
-    /// Time the reviewer waits after an event of a pull request before it decides which remarks are rules,
+    /// Time the reviewer waits after an event of a pull request before it decides which remarks are rules, in
     /// seconds. A review and its comments are separate events that arrive in any order.
     #[schemars(range(min = 0, max = 86_400))]
     pub review_debounce_s: u64,
-    /// Time an agent that requests context or opens a memory waits for the database, milliseconds. After it the
-    /// agent gets an empty answer with the reason, and its run goes on.
+    /// Time an agent that requests context or opens a memory waits for the database, in milliseconds. After
+    /// it the agent gets an empty answer with the reason, and its run continues.
     #[schemars(range(min = 1, max = 60_000))]
     pub context_timeout_ms: u64,
-    /// Pause between two reads of the gauges (lag, ages, open items), seconds.
+    /// Pause between two reads of the gauges (lag, ages, open items), in seconds.
     #[schemars(range(min = 1, max = 3600))]
     pub metrics_interval_s: u64,
-    /// Memory budget for bodies of `POST /v1/events` being received or handled, MiB; a request beyond it gets 429.
-    /// Handling a body takes up to four times its size in memory, and the largest body has 17 MiB. Another 6 MiB
-    /// are reserved for tenants with no more than 256 KiB in progress.
+    /// Memory budget for bodies of `POST /v1/events` being received or handled, in MiB; a request beyond it
+    /// gets 429. Handling a body takes up to four times its size in memory, and the largest body has 17 MiB.
+    /// Another 6 MiB are reserved for tenants with no more than 256 KiB in progress.
     #[schemars(range(min = 17, max = 65536))]
     pub intake_mib: u32,
-    /// Memory budget for GitHub webhooks being received or handled, MiB; a request beyond it gets 503, which
-    /// GitHub displays. The largest webhook has 25 MB.
+    /// Memory budget for GitHub webhooks being received or handled, in MiB; a request beyond it gets 503,
+    /// which GitHub displays. The largest webhook has 25 MB.
     #[schemars(range(min = 25, max = 65536))]
     pub bridge_mib: u32,
-    /// Part of `intake_mib` that one tenant may use, MiB, so that a tenant who sends much leaves room for the
-    /// others.
+    /// Part of `intake_mib` that one tenant may use, in MiB, so that a tenant who sends much leaves space for
+    /// the others.
     #[schemars(range(min = 17, max = 65536))]
     pub intake_tenant_mib: u32,
     /// Retention of run bodies, days after their retrospective closed; for a run that was not counted, retention
@@ -182,15 +182,16 @@ pub struct Config {
     #[schemars(range(min = 1, max = 3650))]
     pub retention_journals_days: u32,
     /// Retention of run facts, days after their retrospective closed, and at least as long as their bodies.
-    /// Identities are kept for ever.
+    /// Identities are kept forever.
     #[schemars(range(min = 1, max = 3650))]
     pub retention_runs_days: u32,
-    /// Retention of inbox rows, days. A digest of each is kept for ever, so that an event counts once however late
-    /// it is repeated.
+    /// Retention of inbox rows, days. A digest of each is kept forever, so that an event counts once even if
+    /// it is repeated very late.
     #[schemars(range(min = 1, max = 3650))]
     pub retention_events_days: u32,
-    /// Retention of outbox messages, days after they were sent: as long as the broker keeps them, so that a broker
-    /// that lost everything can be fed again. Recognising duplicates needs far less than a day.
+    /// Retention of outbox messages, days after they were sent: as long as the broker keeps them, so that
+    /// they can be sent again to a broker that lost everything. Recognising duplicates needs far less than a
+    /// day.
     #[schemars(range(min = 1, max = 3650))]
     pub retention_messages_days: u32,
     /// OTLP collector that accepts HTTP without TLS; traces and metrics go to its `/v1/traces` and `/v1/metrics`.
@@ -278,9 +279,10 @@ pub const OTHER_VARIABLES: [&str; 6] = [
 pub const SECRETS: [&str; 5] =
     ["github_secret", "github_tenant_secrets", "database_url", "nats_url", "embedder_key"];
 
-/// Minimum length of a webhook secret, in bytes. A shorter one can be found by trying.
+/// Minimum length of a webhook secret, in bytes. A shorter secret can be guessed by brute force.
 const GITHUB_SECRET_BYTES_MIN: usize = 8;
-/// Maximum number of webhook secrets: an old and a new one for a few webhooks. Each costs a hash over the whole body.
+/// Maximum number of webhook secrets: an old and a new secret for a few webhooks. Each costs a hash over the
+/// whole body.
 const GITHUB_SECRETS_MAX: usize = 8;
 /// Maximum number of tenants' webhook secrets. Each costs a hash over the whole body, which takes 20 ms for the
 /// largest body.
@@ -289,11 +291,11 @@ const GITHUB_TENANT_SECRETS_MAX: usize = 32;
 /// URL schemes of a database.
 const DATABASE_SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
-/// File that is read when none is named.
+/// File that is read when no file is named.
 const DEFAULT_FILE: &str = "retro.toml";
 
 /// Reads the configuration: defaults, then the file (the named one, or `retro.toml` if it exists), then the
-/// environment, then the files that hold secrets. Fails with all mistakes at once.
+/// environment, then the files that hold secrets. Fails with all mistakes together.
 pub fn load_config(
     named: Option<&Path>,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -332,8 +334,8 @@ impl Config {
         self.github_secret.is_some() || self.github_tenant_secrets.is_some()
     }
 
-    /// Returns the entries of `github_tenants`. Fails with the one that cannot be read, which [`load_config`] has
-    /// refused already.
+    /// Returns the entries of `github_tenants`. Fails with the entry that cannot be read, which
+    /// [`load_config`] has refused already.
     pub fn github_tenants(&self) -> Result<GithubTenants, EntryError> {
         GithubTenants::parse(&self.github_tenants)
     }

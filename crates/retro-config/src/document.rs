@@ -64,8 +64,8 @@ fn collect_entries(
         let Some(value) = values.get(name) else { continue };
         within.push(name.to_owned());
         match (span.get_ref().as_table(), value.as_table()) {
-            // An empty table becomes an entry of its own. Otherwise a table written in place of a number
-            // would vanish without an error.
+            // An empty table becomes a separate entry. Otherwise a table in place of a number would disappear
+            // without an error.
             (Some(spans), Some(values)) if within.len() < depth && !values.is_empty() => {
                 collect_entries(text, spans, values, depth, within, entries);
             }

@@ -29,9 +29,9 @@ pub struct Key {
 pub enum KeyKind {
     /// A whole number within inclusive bounds.
     Number {
-        /// Smallest allowed number.
+        /// Minimum allowed number.
         low: i64,
-        /// Largest allowed number.
+        /// Maximum allowed number.
         high: i64,
     },
     /// A text.
@@ -122,7 +122,7 @@ impl KeyKind {
     }
 }
 
-/// Names of an object's fields in the order in which they were written. Deserialising into a `Value` would sort them.
+/// Names of an object's fields, in their original order. Deserialising into a `Value` would sort them.
 struct FieldNames(Vec<String>);
 
 impl<'de> Deserialize<'de> for FieldNames {

@@ -25,7 +25,7 @@ pub struct LoadedConfig {
 }
 
 impl LoadedConfig {
-    /// Returns the problem that a value cannot be used, with its origin.
+    /// Returns the problem for a value that cannot be used, with its origin.
     pub fn reject_value(&self, key: &str, problem: &str) -> Problems {
         Problems::from_sentence(format_rejection(&self.origins, key, problem))
     }
@@ -67,7 +67,7 @@ impl From<Origin> for String {
     }
 }
 
-/// Reads and merges the layers. Fails with all mistakes at once.
+/// Reads and merges the layers. Fails with all mistakes together.
 pub(crate) fn load_layers(
     file: Option<&Path>,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -151,7 +151,7 @@ impl Layers {
         self.add_value(name, value, Origin::Variable(variable.to_owned()));
     }
 
-    /// Adds a value, or the problem with it.
+    /// Adds a value, or its problem.
     fn add_value(&mut self, name: &str, value: Value, origin: Origin) {
         let key = self.find_key(name).expect("the caller has looked the key up");
         match key.find_mismatch::<Config>(&value) {

@@ -18,13 +18,13 @@ use crate::problem::{Problems, suggest_name};
 /// Path of the policy file within the pipelines folder.
 pub const POLICY_FILE: &str = "retrospective/pipeline.toml";
 
-/// Schema of the policy file: common values, and values of single workflows.
+/// Schema of the policy file: common values, and values for single workflows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyFile {
-    /// Applies to every workflow.
+    /// Policy for every workflow.
     pub policy: Policy,
-    /// Values that differ from the common ones, by the workflow's name.
+    /// Values that differ from the common ones, by workflow name.
     pub workflow: BTreeMap<String, Policy>,
 }
 

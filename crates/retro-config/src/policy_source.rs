@@ -1,8 +1,8 @@
 //! Policies that are read again when their file changes, without a restart.
 //!
-//! The file is compared by content, because time stamps are unreliable: a mounted folder swaps links below the file,
-//! and editors write a copy and rename it. A check is one read of a small file. An invalid file leaves the earlier
-//! policies in force and is reported once, so a typing error stops nothing.
+//! The file is compared by content, because time stamps are unreliable: a mounted folder swaps links below
+//! the file, and editors write a copy and rename it. A check is one read of a small file. An invalid file
+//! leaves the earlier policies in force and is reported once, so a typing error does not stop the process.
 //!
 //! Processes check at different times, and that is safe: a retrospective stores the policy under which it was opened,
 //! and every process that works on it uses the stored one.
@@ -56,7 +56,7 @@ impl PolicySource {
         self.path.is_some()
     }
 
-    /// Reads the file and applies a changed content. Blocks for the read of a small file.
+    /// Reads the file and applies a changed content. Blocks while it reads a small file.
     pub fn reload_if_changed(&self) -> ReloadResult {
         let Some(path) = &self.path else { return ReloadResult::Unchanged };
         let found = document::read_document(path);

@@ -1,4 +1,4 @@
-//! Problems of a configuration, collected and each with its place.
+//! Collected problems of a configuration, each with its location.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub(crate) fn find_nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a 
     let without_unit = |name: &str| name.strip_prefix(found).is_some_and(|rest| rest.starts_with('_'));
     let slips = |name: &str| if without_unit(name) { 1 } else { strsim::damerau_levenshtein(found, name) };
     let (slips, name) = known.into_iter().map(|name| (slips(name), name)).min()?;
-    // At least one wrong letter is allowed, or short names would never get a suggestion.
+    // At least one wrong letter is allowed. Otherwise short names would never get a suggestion.
     (slips <= TYPOS_MAX.min(found.len() / 3).max(1)).then_some(name)
 }
 

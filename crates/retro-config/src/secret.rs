@@ -59,8 +59,8 @@ impl JsonSchema for Secret {
     }
 }
 
-/// Masks the passwords and tokens in an address, or in several separated by commas. In doubt, as with a comma within a
-/// password, it masks more than necessary.
+/// Masks the passwords and tokens in an address, or in several separated by commas. If in doubt, as with a
+/// comma within a password, masks more than necessary.
 pub fn mask_password(address: &str) -> String {
     match address.split_once("://") {
         // The text before a further `://` is the next scheme, so it cannot be a login.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::secret::Secret;
 
-/// Maximum size of a secret's file in bytes. An address with a password has a few hundred; a larger file is another
-/// one.
+/// Maximum size of a secret's file in bytes. An address with a password has a few hundred bytes; a larger
+/// file is not a secret.
 const BYTES_MAX: u64 = 8 * 1024;
 
 /// Returns the content of the file without the newline at its end. The error describes the problem and never contains

@@ -62,7 +62,7 @@ fn an_address_is_read_from_its_usual_variable_and_ours_takes_precedence() {
             address(&[(alias, "postgres://a"), (ours, "postgres://b")]).as_deref(),
             Some("postgres://b")
         );
-        assert_eq!(address(&[(alias, ""), (ours, "")]), None, "an empty variable was not given");
+        assert_eq!(address(&[(alias, ""), (ours, "")]), None, "an empty variable counts as not set");
     }
 }
 
@@ -70,7 +70,7 @@ fn an_address_is_read_from_its_usual_variable_and_ours_takes_precedence() {
 fn every_mistake_is_reported_at_once_with_file_line_key_and_expected_value() {
     let text = "lease_s = 5\ninvesigators = 3\n\ninvestigators = 65\nlog = 7\nhttp_listen = \"localhost\"\n\
                 [policy]\nthreshold_runs = 3\n";
-    let told = Folder::new().load_problems(
+    let found = Folder::new().load_problems(
         text,
         &[
             ("RETRO_LAESE_S", "3"),
@@ -80,7 +80,7 @@ fn every_mistake_is_reported_at_once_with_file_line_key_and_expected_value() {
         ],
     );
     assert_eq!(
-        told,
+        found,
         [
             "retro.toml:2: unknown key `invesigators`; did you mean `investigators`?",
             "retro.toml:4: `investigators` is 65; it must be a whole number, 1 to 64",
@@ -104,10 +104,10 @@ fn foreign_variables_with_our_prefix_are_ignored() {
 
 #[test]
 fn a_file_that_is_not_toml_is_reported_with_its_line_but_not_its_content() {
-    let told =
+    let found =
         Folder::new().load_problems("lease_s = 5\ndatabase_url = \"postgres://me:hunter2@host/db\n", &[]);
-    assert!(told[0].starts_with("retro.toml:2: "), "{told:?}");
-    assert!(!told[0].contains("hunter2"), "{told:?}");
+    assert!(found[0].starts_with("retro.toml:2: "), "{found:?}");
+    assert!(!found[0].contains("hunter2"), "{found:?}");
     let missing = load_config(Some(Path::new("/no/such/retro.toml")), []).unwrap_err();
     assert!(missing.to_string().starts_with("cannot read /no/such/retro.toml: "), "{missing}");
 }
@@ -144,20 +144,20 @@ fn a_missing_empty_too_large_or_binary_secret_file_is_named() {
     folder.write("empty", "\n");
     folder.write("large", "x".repeat(9000));
     folder.write("bytes", [0xff, 0xfe]);
-    let told = |name: &str| {
+    let found = |name: &str| {
         let path = folder.0.path().join(name).display().to_string();
         folder.load_problems("", &[("RETRO_NATS_URL_FILE", &path)]).remove(0)
     };
-    assert!(told("missing").starts_with("RETRO_NATS_URL_FILE: `nats_url_file`: missing cannot be read: "));
+    assert!(found("missing").starts_with("RETRO_NATS_URL_FILE: `nats_url_file`: missing cannot be read: "));
     assert_eq!(
-        told("empty"),
+        found("empty"),
         "RETRO_NATS_URL_FILE: `nats_url_file`: empty is empty; it must hold the secret"
     );
     assert_eq!(
-        told("large"),
+        found("large"),
         "RETRO_NATS_URL_FILE: `nats_url_file`: large holds 9000 bytes; a secret has at most 8192"
     );
-    assert!(told("bytes").starts_with("RETRO_NATS_URL_FILE: `nats_url_file`: bytes cannot be read: "));
+    assert!(found("bytes").starts_with("RETRO_NATS_URL_FILE: `nats_url_file`: bytes cannot be read: "));
 }
 
 #[test]
@@ -172,9 +172,9 @@ fn a_secret_of_a_wrong_type_is_refused_and_not_shown() {
 
 #[test]
 fn a_database_of_another_kind_is_refused_and_its_address_not_shown() {
-    let told = Folder::new().load_problems("\ndatabase_url = \"mysql://me:hunter2@host/db\"\n", &[]);
+    let found = Folder::new().load_problems("\ndatabase_url = \"mysql://me:hunter2@host/db\"\n", &[]);
     assert_eq!(
-        told,
+        found,
         [
             "retro.toml:2: `database_url` must begin with postgres:// or postgresql://; leave it out to use SQLite under `data_dir`"
         ]
@@ -183,17 +183,17 @@ fn a_database_of_another_kind_is_refused_and_its_address_not_shown() {
 
 #[test]
 fn listening_beyond_loopback_is_refused() {
-    let told = Folder::new().load_problems("", &[("RETRO_HTTP_LISTEN", "0.0.0.0:80")]);
-    assert!(told[0].starts_with("RETRO_HTTP_LISTEN: `http_listen` is 0.0.0.0:80: "), "{told:?}");
-    assert!(told[0].ends_with("loopback only, such as 127.0.0.1:80"), "{told:?}");
+    let found = Folder::new().load_problems("", &[("RETRO_HTTP_LISTEN", "0.0.0.0:80")]);
+    assert!(found[0].starts_with("RETRO_HTTP_LISTEN: `http_listen` is 0.0.0.0:80: "), "{found:?}");
+    assert!(found[0].ends_with("loopback only, such as 127.0.0.1:80"), "{found:?}");
 }
 
 #[test]
 fn an_invalid_host_of_bodies_is_named() {
-    let told = Folder::new().load_problems("dataref_hosts = \"runs.example.com, 10.0.0.1\"\n", &[]);
+    let found = Folder::new().load_problems("dataref_hosts = \"runs.example.com, 10.0.0.1\"\n", &[]);
     assert!(
-        told[0].starts_with("retro.toml:1: `dataref_hosts` has an invalid host: \"10.0.0.1\" "),
-        "{told:?}"
+        found[0].starts_with("retro.toml:1: `dataref_hosts` has an invalid host: \"10.0.0.1\" "),
+        "{found:?}"
     );
     let hosts = retro_config::Config {
         dataref_hosts: " a.example:8443 ,b.example,".to_owned(),
@@ -211,11 +211,11 @@ fn an_invalid_host_of_bodies_is_named() {
 fn a_tenants_secret_that_cannot_be_used_is_named_by_its_line_and_never_shown() {
     let folder = Folder::new();
     let owned = "github_tenants = \"acme/* = acme\"\n";
-    let told = |secrets: &str| {
-        let told = folder.load_problems(owned, &[("RETRO_GITHUB_TENANT_SECRETS", secrets)]);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(!told[0].contains("long enough"), "{told:?}");
-        told[0].clone()
+    let found = |secrets: &str| {
+        let found = folder.load_problems(owned, &[("RETRO_GITHUB_TENANT_SECRETS", secrets)]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(!found[0].contains("long enough"), "{found:?}");
+        found[0].clone()
     };
     for (secrets, why) in [
         ("acme=long enough", "line 1 is not `tenant = secret`"),
@@ -225,9 +225,9 @@ fn a_tenants_secret_that_cannot_be_used_is_named_by_its_line_and_never_shown() {
         ("\n \n", "is blank"),
         (&"acme = long enough\n".repeat(33), "has 33 lines; at most 32"),
     ] {
-        let told = told(secrets);
-        assert!(told.starts_with("RETRO_GITHUB_TENANT_SECRETS: `github_tenant_secrets` "), "{told}");
-        assert!(told.contains(why), "{why}: {told}");
+        let found = found(secrets);
+        assert!(found.starts_with("RETRO_GITHUB_TENANT_SECRETS: `github_tenant_secrets` "), "{found}");
+        assert!(found.contains(why), "{why}: {found}");
     }
     let secrets = "acme = long enough\n\n acme = and = with = signs \n";
     let config = folder.load(owned, &[("RETRO_GITHUB_TENANT_SECRETS", secrets)]).unwrap().config;

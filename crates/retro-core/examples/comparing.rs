@@ -1,7 +1,7 @@
-//! Measures what comparing costs a writer with many memories, for a person at a terminal: `comparing [MEMORIES]`. Ten findings
-//! are compared with so many memories and as many tombstones of their step. Everything is told as a share of what embedding the
-//! same texts once takes in the same run, so that runs on two machines may be held against each other.
-#![expect(clippy::print_stdout, reason = "printing is what an example for a terminal is for")]
+//! Measures how long a writer takes to compare findings with many memories: `comparing [MEMORIES]`. Ten findings are
+//! compared with that number of memories and of tombstones of their step. Each time is also printed relative to embedding
+//! the same texts once in the same run, so that results of different machines are comparable.
+#![expect(clippy::print_stdout, reason = "the example prints its results to a terminal")]
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
@@ -17,9 +17,9 @@ use retro_core::trajectory::QuotePlace;
 
 /// Findings of one retrospective.
 const FINDINGS: u32 = 10;
-/// Components of a small model.
+/// Dimensions of the vectors of a small embedding model.
 const COMPONENTS: usize = 384;
-/// Each figure is the least of so many.
+/// Repetitions of each measurement; the shortest time is printed.
 const TIMES: usize = 5;
 const WORDS: &[&str] = &[
     "retry",
@@ -56,34 +56,35 @@ const WORDS: &[&str] = &[
 
 fn main() {
     let many = std::env::args().nth(1).and_then(|many| many.parse().ok()).unwrap_or(10_000);
-    let facts = facts(many);
-    let batch: Vec<_> =
-        (0..FINDINGS).map(|number| asked(number, title(u64::from(number) + 7_000_000))).collect();
+    let facts = build_facts(many);
+    let batch: Vec<_> = (0..FINDINGS)
+        .map(|number| observe_mutation(number, random_title(u64::from(number) + 7_000_000)))
+        .collect();
     let texts: Vec<String> = facts.memories.iter().map(|memory| memory.lesson.title.clone()).collect();
     let stones = facts.tombstones.iter().map(|stone| stone.lesson.title.clone());
     let texts: Vec<String> = texts
         .into_iter()
         .chain(stones)
-        .chain((0..FINDINGS).map(|number| title(u64::from(number) + 7_000_000)))
+        .chain((0..FINDINGS).map(|number| random_title(u64::from(number) + 7_000_000)))
         .collect();
-    let once = least(|| {
+    let once = shortest_time(|| {
         texts.iter().filter_map(|text| NgramEmbedder.embed(text)).map(|vector| vector.len()).sum::<usize>()
     });
     println!("{many} memories and tombstones, {FINDINGS} findings");
     println!("embedding {} texts once: {:.0} ms", texts.len(), once * 1000.0);
     let vectors: BTreeMap<_, _> =
-        texts.iter().enumerate().map(|(nth, text)| (text.clone(), Some(drawn(nth as u64)))).collect();
+        texts.iter().enumerate().map(|(nth, text)| (text.clone(), Some(random_vector(nth as u64)))).collect();
     let scale = SimilarityScale { contradiction: 500, tombstone: 600, merge: 700 };
     let known = KnownVectors { name: "drawn@384".into(), scale, vectors };
-    let told = |name: &str, embedder: &dyn Embedder| {
-        let took = least(|| apply_mutations(facts.clone(), &batch, embedder).changes.len());
+    let print_time = |name: &str, embedder: &dyn Embedder| {
+        let took = shortest_time(|| apply_mutations(facts.clone(), &batch, embedder).changes.len());
         println!("applying by {name}: {:.0} ms, {:.2} of that", took * 1000.0, took / once);
     };
-    told("ngram-2", &NgramEmbedder);
-    told("a model of 384", &known);
+    print_time("ngram-2", &NgramEmbedder);
+    print_time("a model of 384", &known);
 }
 
-fn least<T>(mut act: impl FnMut() -> T) -> f64 {
+fn shortest_time<T>(mut act: impl FnMut() -> T) -> f64 {
     let times = (0..TIMES).map(|_| {
         let began = Instant::now();
         std::hint::black_box(act());
@@ -92,24 +93,24 @@ fn least<T>(mut act: impl FnMut() -> T) -> f64 {
     times.fold(f64::INFINITY, f64::min)
 }
 
-/// The nth of a stream that is the same everywhere.
-fn noise(seed: u64) -> u64 {
+/// Returns a pseudo-random number that is the same on every machine.
+fn random_number(seed: u64) -> u64 {
     let mut x = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
 
-fn title(seed: u64) -> String {
-    let word = |nth: u64| WORDS[(noise(seed * 16 + nth) % WORDS.len() as u64) as usize];
+fn random_title(seed: u64) -> String {
+    let word = |nth: u64| WORDS[(random_number(seed * 16 + nth) % WORDS.len() as u64) as usize];
     (0..8).map(word).collect::<Vec<_>>().join(" ")
 }
 
-fn drawn(seed: u64) -> Vec<i32> {
-    (0..COMPONENTS as u64).map(|nth| (noise(seed * 1000 + nth) % 1000) as i32 - 500).collect()
+fn random_vector(seed: u64) -> Vec<i32> {
+    (0..COMPONENTS as u64).map(|nth| (random_number(seed * 1000 + nth) % 1000) as i32 - 500).collect()
 }
 
-fn asked(number: u32, title: String) -> Mutation {
+fn observe_mutation(number: u32, title: String) -> Mutation {
     let retrospective = RetrospectiveId::of_epoch(&key(), 1);
     let finding = Finding {
         kind: FindingKind::SelfFeedback,
@@ -133,7 +134,7 @@ fn key() -> WorkflowKey {
     WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("speed").expect("a name") }
 }
 
-fn facts(many: u32) -> WriterFacts {
+fn build_facts(many: u32) -> WriterFacts {
     let key = key();
     let as_of = "2026-01-01T00:00:00Z".parse().expect("a moment");
     let mut facts = WriterFacts {
@@ -148,10 +149,12 @@ fn facts(many: u32) -> WriterFacts {
         applied: HashSet::new(),
     };
     let first =
-        apply_mutations(facts.clone(), &[asked(1_000_000, title(0))], &NgramEmbedder).memories.remove(0);
+        apply_mutations(facts.clone(), &[observe_mutation(1_000_000, random_title(0))], &NgramEmbedder)
+            .memories
+            .remove(0);
     let other = |number: u32| {
         let mut memory = Memory { id: MemoryId::of_finding(facts.retrospective, number, 1), ..first.clone() };
-        memory.lesson.title = title(u64::from(number));
+        memory.lesson.title = random_title(u64::from(number));
         memory
     };
     let stone = |number: u32| {

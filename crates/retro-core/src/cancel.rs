@@ -1,7 +1,7 @@
 //! Cancelling and reopening retrospectives on a person's request.
 //!
-//! Neither changes memory. Each is stored with who asked, when and why, and happens once, however often and by
-//! however many people it is requested.
+//! Neither changes memory. Each is stored with the person, the time and the reason. Repeated requests, even
+//! by several people, have one effect.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -72,12 +72,12 @@ pub enum ReopenError {
 }
 
 impl WorkflowState {
-    /// Cancels the open retrospective: its epoch is spent, and its runs are released with their ordinals. The
-    /// workflow pauses as after a first failure, or the next event would open another retrospective over the same
-    /// runs, which the person has just refused. The cancellation does not count as a failure. A longer pause that is
-    /// already running stays.
+    /// Cancels the open retrospective: its epoch is used up, and its runs are released with their ordinals.
+    /// The workflow pauses as after a first failure. Otherwise the next event would open another
+    /// retrospective over the same runs, which the person has just cancelled. The cancellation does not count
+    /// as a failure. A longer pause that is already running stays.
     ///
-    /// A manual retrospective has claimed nothing and blocks nothing: cancelling it leaves the workflow as it was.
+    /// A manual retrospective claims nothing and blocks nothing: cancelling it does not change the workflow.
     pub fn cancel_retrospective(&mut self, retrospective: &Retrospective, now: Timestamp) {
         if retrospective.asked.is_some() {
             return;
@@ -88,8 +88,9 @@ impl WorkflowState {
         self.paused_until = Some(self.paused_until.map_or(pause, |running| running.max(pause)));
     }
 
-    /// Opens the next retrospective after `failed` at once, regardless of any pause, over all counted runs that are
-    /// not claimed. The number of consecutive failures stays: if this one fails too, the next pause is longer.
+    /// Opens the next retrospective after `failed` immediately, regardless of any pause, over all counted
+    /// runs that are not claimed. The number of consecutive failures stays: if this one fails too, the next
+    /// pause is longer.
     pub fn reopen_after(
         &mut self,
         failed: &Retrospective,

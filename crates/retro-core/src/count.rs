@@ -1,4 +1,4 @@
-//! Counting: what a batch of finished runs does to the windows of their workflows.
+//! Counting: the effects of a batch of finished runs on the windows of their workflows.
 //!
 //! An event is counted once, because its identity is stored permanently. A run is counted once: another event or a
 //! higher attempt of it replaces its facts until a retrospective claims it, and never changes the count. When a
@@ -54,7 +54,7 @@ pub struct KnownRun {
 pub enum Disposition {
     /// The run is counted under this ordinal.
     Counted(Ordinal),
-    /// The run was known; its facts are replaced by the event's.
+    /// The run was known; its facts are replaced by those of the event.
     Updated,
     /// The run is stored and not counted, because it is internal, cancelled or skipped.
     Recorded,
@@ -91,10 +91,10 @@ pub struct ArrivalDecision {
     pub ordinal: Option<Ordinal>,
 }
 
-/// Everything that a batch does.
+/// All effects of a batch.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CountingEffects {
-    /// One decision per arrival, in their order.
+    /// One decision per arrival, in order of arrival.
     pub decisions: Vec<ArrivalDecision>,
     /// Every workflow whose state changed.
     pub workflows: BTreeMap<WorkflowKey, WorkflowState>,
@@ -102,8 +102,8 @@ pub struct CountingEffects {
     pub opened: Vec<OpenedRetrospective>,
 }
 
-/// Decides what a batch does. Also checks workflows in `facts.workflows` that no arrival names, so that a
-/// retrospective can open after a pause ends.
+/// Decides the effects of a batch. Also checks workflows in `facts.workflows` that no arrival names, so that
+/// a retrospective can open after a pause ends.
 pub fn count_arrivals(
     mut facts: CountingFacts,
     arrivals: &[Arrival],
@@ -145,13 +145,14 @@ fn count_arrival(facts: &mut CountingFacts, arrival: &Arrival) -> ArrivalDecisio
         };
         return ArrivalDecision { disposition, ordinal: None };
     }
-    // Later arrivals of this batch must see the event, or a duplicate within the batch would be counted twice.
+    // Later arrivals of this batch must see the event. Otherwise a duplicate within the batch would be
+    // counted twice.
     facts.events.insert(arrival.event.clone(), SeenContent::Full(arrival.content_hash.clone()));
     let state = facts.workflows.entry(arrival.key.clone()).or_default();
     let run_key = (arrival.key.clone(), arrival.run.run_id.clone());
     let known = facts.runs.get(&run_key).copied();
     if let Some(known) = known {
-        // A claimed run keeps its facts, so that its retrospective investigates what it sampled.
+        // A claimed run keeps its facts, so that its retrospective investigates the facts that it sampled.
         let claimed = known.ordinal.is_some_and(|ordinal| ordinal <= state.claimed);
         if claimed || arrival.run.attempt < known.attempt {
             return ArrivalDecision { disposition: Disposition::Superseded, ordinal: None };

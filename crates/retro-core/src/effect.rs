@@ -1,9 +1,9 @@
 //! The effect of a memory: do runs that were exposed to it end well more often than runs that were not?
 //!
-//! Exposure is not randomised, so this is a comparison and no proof: memories are presented by weight, and weights
-//! follow success. Two measures keep the comparison fair. Only runs that began while the memory was active count, so
-//! that the memory is not credited with what became easier later. And where runs name their task, each task is
-//! compared with itself, so that hard tasks weigh equally on both sides.
+//! Exposure is not randomised, so this is a comparison and not proof: memories are presented by weight, and
+//! weights follow success. Two measures keep the comparison fair. Only runs that began while the memory was
+//! active count, so that the memory is not credited with what became easier later. And where runs name their
+//! task, each task is compared with itself, so that hard tasks weigh equally on both sides.
 //!
 //! **Paired.** With enough tasks that were tried both with and without the memory, the difference of success rates is
 //! taken within each task, and the tasks are the sample: many runs of one task count as one observation, because they

@@ -192,7 +192,7 @@ pub struct InvestigationBrief {
     pub focus: Option<String>,
 }
 
-/// A memory as an investigator sees it.
+/// A memory in the form that an investigator gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BriefMemory {
     /// Id of the memory.
@@ -228,14 +228,14 @@ pub struct EarlierFinding {
 pub struct Fault {
     /// Step of the fault; in a conversation, the agent that spoke.
     pub step: Step,
-    /// Evidence for it, in half a sentence.
+    /// Evidence for it, in a short clause.
     pub sign: String,
     /// Words of that turn.
     pub quote: Quote,
 }
 
-/// An error that passed when the same call was simply repeated. A changed call that succeeded after this error in
-/// another run therefore shows nothing.
+/// An error that passed when the same call was simply repeated. A changed call that succeeded after this
+/// error in another run is therefore not evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransientError {
     /// Step in which it occurred.
@@ -283,7 +283,7 @@ pub struct RawAnswer {
     /// Errors that passed without a change of the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transients: Vec<TransientError>,
-    /// Evidence against known memories, besides what the findings contradict.
+    /// Evidence against known memories, besides the contradictions in findings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
 }
@@ -294,7 +294,7 @@ pub struct RawAnswer {
 pub enum InvestigatorAnswer {
     /// The investigator examined the run and returned this.
     Looked(RawAnswer),
-    /// The investigator answered, and the answer cannot be used.
+    /// The investigator answered, but the answer cannot be used.
     Invalid {
         /// Description of the problem.
         reason: String,
@@ -319,7 +319,7 @@ pub struct CheckedAnswer {
     /// Errors that passed without a change of the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transients: Vec<TransientError>,
-    /// Evidence against known memories, besides what the findings contradict.
+    /// Evidence against known memories, besides the contradictions in findings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
     /// Number of entries that were dropped because a quote was not found, a text was too long or a memory was

@@ -1,8 +1,8 @@
 //! Names and identifiers.
 //!
-//! Names come from the emitter (tenant, workflow, step, run). Ids of our own objects are *derived*: a UUIDv8 from the
-//! SHA-256 of the causing identity and an index. The same cause always gives the same id, in any process and however
-//! often it is handled.
+//! Names come from the emitter (tenant, workflow, step, run). Ids of our own objects are *derived*: a UUIDv8
+//! from the SHA-256 of the causing identity and an index. The same cause always gives the same id, in every
+//! process and on every repetition.
 
 mod memory_ref;
 
@@ -206,7 +206,8 @@ derived_id!(
     MessageId
 );
 derived_id!(
-    /// Id of a dead letter, derived from consumer, stream and sequence, so that storing it twice leaves one.
+    /// Id of a dead letter, derived from consumer, stream and sequence, so that storing it twice results in
+    /// one dead letter.
     DeadLetterId
 );
 
@@ -268,7 +269,7 @@ impl RetrospectiveId {
         Self(derive_uuid("retrospective", &[key.tenant.as_str(), key.workflow.as_str(), &epoch.to_string()]))
     }
 
-    /// Returns the id of the manual retrospective that a request asks for.
+    /// Returns the id of the manual retrospective that a request opens.
     pub fn of_request(key: &WorkflowKey, request: &str) -> Self {
         Self(derive_uuid("manual_retrospective", &[key.tenant.as_str(), key.workflow.as_str(), request]))
     }
@@ -302,12 +303,12 @@ impl MemoryId {
 }
 
 impl MutationId {
-    /// Returns the id of the mutation number `index`, from 0, that a decision about a review asks for.
+    /// Returns the id of the mutation number `index`, from 0, that a decision about a review requests.
     pub fn of_review(batch: ReviewBatchId, index: usize) -> Self {
         Self(derive_uuid("mutation", &["review", &batch.to_string(), &index.to_string()]))
     }
 
-    /// Returns the id of the mutation number `index`, from 0, of this `kind` that an investigation asks for.
+    /// Returns the id of the mutation number `index`, from 0, of this `kind` that an investigation requests.
     pub fn of_investigation(
         retrospective: RetrospectiveId,
         kind: &str,
@@ -347,7 +348,7 @@ mod tests {
         assert_ne!(id, derive_uuid("change", &["a", "bc"]));
     }
 
-    /// Stored ids are derived again whenever a message is delivered again: another recipe would apply everything twice.
+    /// Stored ids are derived again at each redelivery, so another derivation would apply everything twice.
     #[test]
     fn derived_ids_never_change_between_versions() {
         let key =

@@ -15,18 +15,18 @@ pub enum NextStage {
         number: u32,
         /// Index into [`Sample::order`].
         at: u32,
-        /// True if it replaces one that failed.
+        /// True if it replaces an investigation that failed.
         replacement: bool,
     },
     /// All investigations have ended; the retrospective settles.
     Settle,
 }
 
-/// Decides what follows after the investigations with the results `ended`. Each one that failed finally is replaced
-/// by the next run of the shuffled order, at most as often as the sample is large.
+/// Decides what follows after the investigations with the results `ended`. Each investigation that failed for
+/// good is replaced by the next run of the shuffled order, at most as many times as the sample has runs.
 pub fn decide_next_stage(sample: &Sample, ended: &[InvestigationResult]) -> NextStage {
     let failed = ended.iter().filter(|result| !result.is_success()).count();
-    // Bounded, or a broken investigator would consume the whole window.
+    // Bounded, because a broken investigator would otherwise consume the whole window.
     let replacements = failed.min(sample.size as usize);
     let wanted = (sample.size as usize + replacements).min(sample.order.len());
     let done = ended.len();

@@ -3,11 +3,11 @@
 //! **Problem.** A few kilobytes of `[{},{},…]`, compressed or not, become gigabytes as a tree of values: a map with
 //! one member costs a hundred times its text. Anyone who may send one message could exhaust the process's memory.
 //!
-//! **Design.** [`JsonDocument::parse`] first scans the text without allocating and counts nesting, values, and the
-//! lengths of keys and numbers. It rejects whatever exceeds a bound. Then the parser of `serde_json` checks the
-//! grammar, again without allocating. The result is one flat list of twelve bytes per value that points into the text
-//! ([`JsonDocument`]). Strings and numbers are decoded on access. Duplicate keys are rejected, because two readers
-//! that choose a different one would see two different events.
+//! **Design.** [`JsonDocument::parse`] first scans the text without allocating and counts nesting, values,
+//! and the lengths of keys and numbers. It rejects everything that exceeds a bound. Then the parser of
+//! `serde_json` checks the grammar, again without allocating. The result is one flat list of twelve bytes per
+//! value that points into the text ([`JsonDocument`]). Strings and numbers are decoded on access. Duplicate
+//! keys are rejected, because two readers that keep different ones would see two different events.
 //!
 //! **Rejected alternative.** `serde_json::Value` with a bound on the number of values: with a bound low enough for
 //! maps, real trajectories of many small calls were rejected.
@@ -64,7 +64,7 @@ pub fn split_array(bytes: &Bytes, bytes_max: usize, items_max: usize) -> Result<
     Ok(items.into_iter().map(|item| bytes.slice_ref(item.get().as_bytes())).collect())
 }
 
-/// Collects the items of an array, and skips those after the first one too many.
+/// Collects the items of an array up to the first one beyond the limit, and skips the rest.
 struct ItemsVisitor {
     items_max: usize,
 }

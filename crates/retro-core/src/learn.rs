@@ -1,9 +1,10 @@
-//! Learning: turns what investigations found into changes of memory.
+//! Learning: turns the results of investigations into changes of memory.
 //!
-//! [`settle_investigations`] turns findings and verdicts into a batch of mutations, in the order observe, contradict,
-//! credit, sweep. [`apply_mutations`] decides what the writer does with the batch: every mutation gets an outcome,
-//! every effect is a change with an effect key, and the memories are the fold of the changes. [`close_retrospective`]
-//! adds the report. Rules from reviews take the same path, through [`apply_rules`] and [`close_review`].
+//! [`settle_investigations`] turns findings and verdicts into a batch of mutations, in the order observe,
+//! contradict, credit, sweep. [`apply_mutations`] decides the effects of the batch: every mutation gets an
+//! outcome, every effect is a change with an effect key, and the memories are the fold of the changes.
+//! [`close_retrospective`] adds the report. Rules from reviews take the same path, through [`apply_rules`]
+//! and [`close_review`].
 
 mod apply;
 mod close;

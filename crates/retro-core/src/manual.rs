@@ -1,9 +1,10 @@
 //! Manual retrospectives: a person names runs, and may ask a question about them.
 //!
-//! A manual retrospective claims nothing. Its runs stay in the window, the next automatic retrospective samples them
-//! as usual, and any number of manual ones may be open at the same time. Its investigations run like any others.
-//! Their findings change no memory and become *proposals*, one per pattern, which a person accepts or refuses. No
-//! weight moves, nothing is swept, no tombstone is left, and the state of the workflow does not change.
+//! A manual retrospective claims nothing. Its runs stay in the window, the next automatic retrospective
+//! samples them as usual, and any number of manual ones may be open at the same time. Its investigations run
+//! like any others. Their findings change no memory and become *proposals*, one per pattern, which a person
+//! accepts or refuses. No weight changes, nothing is swept, no tombstone is created, and the state of the
+//! workflow does not change.
 //!
 //! A run that both kinds of retrospective investigate still counts as one run. A proposal is not evidence. An
 //! accepted proposal leaves a change caused by each of its runs, exactly as an automatic retrospective does,
@@ -88,7 +89,7 @@ pub enum TriggerError {
     /// A text is empty or too long.
     #[error("{what} must have 1 to {max} {unit}")]
     TextLength {
-        /// `request`, `by` or `focus`.
+        /// Name of the field: `request`, `by` or `focus`.
         what: &'static str,
         /// Maximum allowed length.
         max: usize,
@@ -137,7 +138,8 @@ impl ManualRequest {
         }
     }
 
-    /// Returns whether both ask for the same runs with the same question, whoever asks and in whatever order.
+    /// Returns whether both ask for the same runs with the same question. The persons and the order of the
+    /// runs do not matter.
     pub fn is_same_request(&self, other: &Self) -> bool {
         self.distinct_runs() == other.distinct_runs() && self.focus == other.focus
     }

@@ -1,7 +1,7 @@
 //! Memories, their changes, and the fold that computes one from the other.
 //!
-//! The change log is append-only, and a memory is the fold of its changes. `retro verify` folds a live store. The
-//! README of this crate shows the state machine as drawn by [`render_state_machine`].
+//! The change log is append-only, and a memory is the fold of its changes. `retro verify` checks this on a
+//! live store. The README of this crate shows the state machine as drawn by [`render_state_machine`].
 
 mod change;
 mod fold;
@@ -54,7 +54,7 @@ pub enum MemoryScope {
         /// Name of the account.
         account: String,
     },
-    /// Everything that the tenant runs.
+    /// All workflows of the tenant.
     Platform,
 }
 
@@ -114,7 +114,7 @@ pub enum MemoryStatus {
     Tentative,
     /// Confirmed. Presented if its weight is high enough.
     Active,
-    /// Faded; revived when the lesson is observed again.
+    /// Archived because its weight fell too low; revived when the lesson is observed again.
     Archived,
     /// Deleted; a tombstone suppresses similar lessons for a time.
     Deleted,
@@ -152,7 +152,7 @@ impl MemoryStatus {
 pub struct Evidence {
     /// Id of the run.
     pub run: RunId,
-    /// Epoch of the retrospective that investigated the run; `None` if none did.
+    /// Epoch of the retrospective that investigated the run; `None` if no retrospective did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
     /// Words that show the lesson.
@@ -217,7 +217,7 @@ impl Lesson {
 pub struct Memory {
     /// Id of the memory.
     pub id: MemoryId,
-    /// Scope that it applies to.
+    /// Scope in which the memory applies.
     pub scope: MemoryScope,
     /// Content of the memory.
     pub lesson: Lesson,

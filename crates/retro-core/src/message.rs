@@ -59,7 +59,7 @@ pub enum Notice {
     OutcomesDue {
         /// Pull request that ended.
         pull_request: PullRequestRef,
-        /// Fact that completed the information. Each fact that is needed sends its own message.
+        /// Fact that completed the information. Each fact that can do so sends a separate message.
         because: String,
     },
     /// A memory changed.
@@ -90,8 +90,8 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// Kinds that wake our own stages; each names a retrospective. `rules.due` is not among them, because the writer
-    /// finds a batch of rules by itself if its message is lost with the broker.
+    /// Kinds that wake our own stages; each names a retrospective. `rules.due` is not among them, because the
+    /// writer polls for batches of rules whose messages were lost with the broker.
     pub const WAKE_UPS: [&str; 3] = ["retrospective.due", "investigation.due", "mutations.due"];
     /// Kinds that announce events to others.
     pub const ANNOUNCEMENTS: [&str; 3] = ["memory.changed", "dead_letter.stored", "report.ready"];

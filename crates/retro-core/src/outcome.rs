@@ -66,7 +66,7 @@ pub fn normalize_repo(text: &str) -> String {
     text.trim().to_lowercase()
 }
 
-/// Everything known about a pull request; only grows.
+/// Known facts about a pull request. Facts are only added.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PullRequestFacts {
     /// Time when it was opened.
@@ -105,7 +105,7 @@ pub struct ReviewFacts {
 pub enum ReviewVerdict {
     /// The pull request may be merged.
     Approved,
-    /// Something has to change first; counts as a review round.
+    /// Changes are requested; counts as a review round.
     ChangesRequested,
 }
 
@@ -116,7 +116,7 @@ impl PullRequestFacts {
         self.opened_at = earlier_of(self.opened_at, other.opened_at);
         self.merged_at = earlier_of(self.merged_at, other.merged_at);
         self.closed_at.extend(&other.closed_at);
-        // Dropping the greatest after each merge leaves the same smallest ones in any order of merges.
+        // Dropping the largest ones after each merge leaves the same smallest ones in any order of merges.
         while self.closed_at.len() > CLOSINGS_KEPT_MAX {
             self.closed_at.pop_last();
         }
@@ -178,11 +178,11 @@ fn earlier_of(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timest
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PullRequestState {
-    /// No end is known.
+    /// The pull request is not known to have ended.
     Open,
     /// The pull request was merged.
     Merged,
-    /// The pull request was closed without a merge, and not reopened since.
+    /// The pull request was closed without a merge and has not been reopened.
     Closed,
 }
 
@@ -219,10 +219,10 @@ impl PullRequestEnd {
 
 /// References in a run's event that link it to pull requests.
 ///
-/// A run that names repository and number belongs to that pull request and no other. Any other run belongs to every
-/// pull request of which its commit is or was the head, or which its commit merged, and to those of which such a
-/// commit names the run in a trailer ([`parse_trailer`]). If the run names a repository, it must be the pull
-/// request's. Data of other tenants is never considered.
+/// A run that names repository and number belongs to that pull request only. Any other run belongs to every
+/// pull request of which its commit is or was the head, or which its commit merged, and to those with such a
+/// commit that names the run in a trailer ([`parse_trailer`]). If the run names a repository, it must be the
+/// pull request's. Data of other tenants is never considered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunReferences {
     /// Repository in lower case.

@@ -24,36 +24,37 @@ pub struct Policy {
     pub sample_runs_max: u32,
     /// Order in which the sample is taken from the window.
     pub sample_order: SampleOrder,
-    /// Weight of a memory when it is confirmed, thousandths.
+    /// Weight of a memory when it is confirmed, in thousandths.
     #[schemars(range(min = 1, max = 1000))]
     pub confirmed_weight: u16,
     /// Number of distinct runs of one step that confirm a finding; 1 skips the tentative stage.
     #[schemars(range(min = 1, max = 100))]
     pub confirm_runs: u32,
-    /// Weight change per run in which a memory helped, thousandths.
+    /// Weight change per run in which a memory helped, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub helped_delta: i32,
-    /// Weight change per run in which a memory harmed, thousandths. Larger than `helped_delta` on purpose: harm
-    /// outweighs help.
+    /// Weight change per run in which a memory harmed, in thousandths. Intentionally larger than
+    /// `helped_delta`: harm outweighs help.
     #[schemars(range(min = -1000, max = 0))]
     pub harmed_delta: i32,
-    /// Weight change per retrospective in which a memory was presented and never used, thousandths.
+    /// Weight change per retrospective in which a memory was presented and never used, in thousandths.
     #[schemars(range(min = -1000, max = 0))]
     pub ignored_delta: i32,
-    /// Weight change for each run in which a memory was applied and whose pull request was merged, thousandths.
+    /// Weight change for each run in which a memory was applied and whose pull request was merged, in
+    /// thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub merged_delta: i32,
-    /// Weight change for each run in which a memory was applied and whose pull request was closed without a merge,
-    /// thousandths.
+    /// Weight change for each run in which a memory was applied and whose pull request was closed without a
+    /// merge, in thousandths.
     #[schemars(range(min = -1000, max = 0))]
     pub closed_unmerged_delta: i32,
-    /// Weight change of a memory in limbo that its retrospective observed again, thousandths.
+    /// Weight change of a memory in limbo that its retrospective observed again, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub limbo_observed_delta: i32,
     /// Number of consecutive retrospectives in which "cue not met" exempts a memory from `ignored_delta`.
     #[schemars(range(min = 0, max = 1000))]
     pub cue_not_met_max: u32,
-    /// Minimum weight of a memory that is presented, thousandths.
+    /// Minimum weight of a memory that is presented, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub inject_weight_min: u16,
     /// Maximum number of memories in one context answer.
@@ -65,7 +66,7 @@ pub struct Policy {
     /// Maximum number of tokens of one context answer.
     #[schemars(range(min = 50, max = 100_000))]
     pub inject_tokens_max: u32,
-    /// Weight below which an active memory is archived, thousandths.
+    /// Weight below which an active memory is archived, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub archive_weight: u16,
     /// Seconds for which a tombstone forbids similar lessons.
@@ -74,28 +75,29 @@ pub struct Policy {
     /// Number of distinct runs whose contradiction deletes an active memory.
     #[schemars(range(min = 1, max = CONTRADICTIONS_KEPT_MAX))]
     pub contradiction_runs: u32,
-    /// Similarity from which two texts are one memory, thousandths. Every embedder is calibrated so that 700 is
-    /// right; a lower value merges more.
+    /// Similarity from which two texts are one memory, in thousandths. Every embedder is calibrated so that
+    /// 700 is right; a lower value merges more.
     #[schemars(range(min = 1, max = 1000))]
     pub merge_similarity: u16,
-    /// Similarity from which a tombstone forbids a text, thousandths. Every embedder is calibrated so that 600 is
-    /// right; a lower value forbids more.
+    /// Similarity from which a tombstone forbids a text, in thousandths. Every embedder is calibrated so that
+    /// 600 is right; a lower value forbids more.
     #[schemars(range(min = 1, max = 1000))]
     pub tombstone_similarity: u16,
     /// Maximum number of attempts of one investigation.
     #[schemars(range(min = 1, max = 100))]
     pub investigation_attempts_max: u32,
-    /// Pause of a workflow after a retrospective without a successful investigation, seconds; doubles each time.
+    /// Pause of a workflow after a retrospective without a successful investigation, in seconds; doubles each
+    /// time.
     #[schemars(range(min = 0, max = SECONDS_MAX))]
     pub failure_pause_s: u64,
-    /// Longest such pause, seconds.
+    /// Maximum length of such a pause, in seconds.
     #[schemars(range(min = 0, max = SECONDS_MAX))]
     pub failure_pause_max_s: u64,
-    /// Minimum certainty that a remark states a rule, thousandths; below it, no rule is created.
+    /// Minimum certainty that a remark states a rule, in thousandths; below it, no rule is created.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_certainty_min: u16,
-    /// Similarity from which opposite advice about one subject is a contradiction, thousandths. Every embedder is
-    /// calibrated so that 500 is right; a lower value finds more contradictions.
+    /// Similarity from which opposite advice about one subject is a contradiction, in thousandths. Every
+    /// embedder is calibrated so that 500 is right; a lower value finds more contradictions.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_contradiction_similarity: u16,
     /// Number of investigated runs that ignore a presented rule, since it was last asked for or used, after which it
@@ -110,8 +112,8 @@ pub struct Policy {
     pub rule_tokens_max: u32,
 }
 
-/// Keys that were added after the first policies were stored. They are left out of what is stored and hashed while
-/// they have their default, so that older reports keep their bytes and their hash.
+/// Keys that were added after the first policies were stored. They are omitted from the stored and hashed
+/// form while they have their default, so that the bytes and the hash of older reports do not change.
 const KEYS_ADDED: &[&str] = &[
     "merged_delta",
     "closed_unmerged_delta",
@@ -128,7 +130,7 @@ const KEYS_ADDED: &[&str] = &[
 pub enum SampleOrder {
     /// A seeded shuffle of the whole window.
     Random,
-    /// The most recent first. Only for comparison: it is the bias that random sampling avoids.
+    /// The most recent runs first. Only for comparison: this is the bias that random sampling avoids.
     MostRecent,
 }
 
@@ -169,7 +171,7 @@ impl Default for Policy {
     }
 }
 
-/// A policy value that cannot work, with its key.
+/// An invalid policy value, with its key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` is {value}; it must be {low} to {high}{}", self.because())]
 pub struct PolicyError {
@@ -191,7 +193,7 @@ impl PolicyError {
     }
 }
 
-/// Longest time that a policy may name: ten years, so that typing errors are found.
+/// Maximum time that a policy may contain: ten years, so that typing errors are found.
 const SECONDS_MAX: i64 = 10 * 365 * 24 * 3600;
 
 impl Policy {
@@ -270,7 +272,7 @@ fn integer_value(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_u64().map(|_| i64::MAX))
 }
 
-/// Source of the policies of workflows for the shells.
+/// Source of the workflows' policies for code outside the core.
 pub trait Policies: Send + Sync {
     /// Returns the policy now in force for the workflow. An open retrospective keeps the one it began with.
     fn policy_for(&self, key: &WorkflowKey) -> Policy;

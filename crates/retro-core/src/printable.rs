@@ -1,8 +1,8 @@
 //! Makes text safe to print.
 //!
-//! **Problem.** Almost everything that a person reads was written by somebody else: quotes of runs, titles, file
-//! names, errors of servers. Printed raw, such a text can clear the screen, rewrite the lines above it, reverse the
-//! direction of a line, or carry invisible words.
+//! **Problem.** Almost everything that Retrospect prints was written by others: quotes of runs, titles, file
+//! names, errors of servers. Printed raw, such a text can clear the screen, rewrite the lines above it,
+//! reverse the direction of a line, or carry invisible words.
 //!
 //! **Properties**, each with a test. The output contains no character that controls a terminal or is invisible.
 //! Nothing is removed: such a character is printed as its code (`\u{202e}`). All other characters stay. Escaping
@@ -17,9 +17,10 @@
 //!   and the rare ideographs that use them are printed as codes.
 //! - Private use and noncharacters, because no standard defines their appearance.
 //!
-//! **What stays where it has a function.** A joiner or non-joiner stays between two visible characters that are not
-//! ASCII: Persian, Indic scripts and emoji need them, and between Latin letters they only split words. One variation
-//! selector stays after such a character, or as part of a keycap. Elsewhere they are printed as codes.
+//! **Characters that stay where they have a function.** A joiner or non-joiner stays between two visible
+//! characters that are not ASCII: Persian, Indic scripts and emoji need them, and between Latin letters they
+//! only split words. One variation selector stays after such a character, or as part of a keycap. Elsewhere
+//! they are printed as codes.
 //!
 //! A lone surrogate cannot occur: Rust strings have none, and in JSON it is an escape, which is ASCII.
 
@@ -98,7 +99,8 @@ fn is_visible(previous: Option<char>, c: char, next: Option<char>) -> bool {
     }
 }
 
-/// Returns whether a joiner or a selector may depend on the character: visible by itself, and not ASCII.
+/// Returns whether a joiner or a selector may depend on the character, which must be visible on its own and
+/// not ASCII.
 fn is_base(c: char) -> bool {
     let depends = matches!(c, '\u{200c}' | '\u{200d}') || is_selector(c);
     !c.is_ascii() && !c.is_whitespace() && !depends && !is_hidden(c)

@@ -64,7 +64,7 @@ pub fn choose_memories(
     let eligible = candidates.len();
     let places = policy.inject_memories_max as usize;
     let fill = |lines| fill_budget(lines, eligible, policy.inject_tokens_max as usize, tokens);
-    // How many lines fit the token budget is known only after filling it once without newcomers.
+    // The number of lines that fit the token budget is known only after filling it once without newcomers.
     let heaviest = fill(candidates.iter().take(places).map(|one| recalled_memory(one, false)).collect());
     let found = heaviest.memories.len();
     let newcomers = newcomer_places(found, policy);

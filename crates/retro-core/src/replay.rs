@@ -3,10 +3,10 @@
 //! **One dead letter.** It is published with a new delivery id and its old identity, so that the broker does not drop
 //! it and the inbox still recognises it. Replayed any number of times, it has one effect.
 //!
-//! **A batch.** First a few dead letters are sent, the canary, and each of them has to succeed. The others follow at
-//! a pace, as long as few enough fail. The process that drives the batch calls [`decide_batch_action`] repeatedly
-//! with everything that is known. The function keeps no state, so any process may drive the batch, and a crash
-//! changes nothing.
+//! **A batch.** First a few dead letters are sent, the canary, and each of them has to succeed. The others
+//! follow at a pace, as long as the share of failures stays low. The process that drives the batch calls
+//! [`decide_batch_action`] repeatedly with everything that is known. The function keeps no state, so any
+//! process may drive the batch, and a crash changes nothing.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -17,11 +17,12 @@ use crate::dead_letter::Rejection;
 pub const REPLAY_HEADER: &str = "Retro-Replay";
 /// Header with the message id of the first delivery, if it had one.
 pub const ORIGINAL_ID_HEADER: &str = "Retro-Original-Msg-Id";
-/// Default pace in dead letters per second, thousandths: slow enough for a person to follow and stop it.
+/// Default pace, in thousandths of a dead letter per second: slow enough for a person to follow and stop it.
 pub const DEFAULT_RATE_MILLI: u32 = 5_000;
-/// Fastest pace in dead letters per second, thousandths: a tenth of what a small machine counts.
+/// Maximum pace, in thousandths of a dead letter per second: a tenth of the rate at which a small machine
+/// counts.
 pub const RATE_MILLI_MAX: u32 = 1_000_000;
-/// Default share of failures that stops a batch, thousandths.
+/// Default share of failures that stops a batch, in thousandths.
 pub const DEFAULT_FAILED_PERMILLE_MAX: u32 = 200;
 /// Minimum number of replays on which the share of failures is computed; otherwise the first failure would
 /// stop a batch.
@@ -30,7 +31,7 @@ pub const FAILED_SHARE_BASE_MIN: u32 = 10;
 pub const BATCH_IN_FLIGHT_MAX: u32 = 50;
 /// Maximum number of dead letters in one batch. More have to be split, so that a person looks at each batch.
 pub const BATCH_DEAD_LETTERS_MAX: u32 = 10_000;
-/// Time by which dead letters may be released early, so that a driver that wakes seldom keeps the pace.
+/// Time by which dead letters may be released early, so that a driver that rarely runs still keeps the pace.
 const LOOKAHEAD: SignedDuration = SignedDuration::from_secs(1);
 
 /// Result of a replay.
@@ -63,7 +64,7 @@ impl ReplayOutcome {
 }
 
 impl std::fmt::Display for ReplayOutcome {
-    /// Writes one sentence without its full stop. It may quote the message as far as a rejection does.
+    /// Writes one sentence without its full stop. It may quote the message where the rejection does.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Handled => f.write_str("it was handled"),
@@ -139,7 +140,7 @@ pub struct BatchProgress {
     pub handled: u32,
     /// Dead letter again after the replay.
     pub failed: u32,
-    /// Skipped, because somebody else acted on it first.
+    /// Skipped, because another person acted on it first.
     pub skipped: u32,
 }
 
@@ -160,9 +161,9 @@ impl BatchProgress {
 pub enum BatchAction {
     /// Release this many dead letters, in order; at least one.
     Release(u32),
-    /// Release nothing for now.
+    /// Release no dead letter for now.
     Wait,
-    /// Release no more.
+    /// Release no more dead letters.
     Stop(StopReason),
     /// Every dead letter has a final result.
     Done,
@@ -178,7 +179,7 @@ pub enum StopReason {
         /// Size of the canary.
         of: u32,
     },
-    /// Too large a share failed.
+    /// The share of failures was too large.
     TooManyFailed {
         /// Number of failures.
         failed: u32,
@@ -200,7 +201,7 @@ impl std::fmt::Display for StopReason {
     }
 }
 
-/// Decides what the driver of a batch does next; `due` is the earliest time for its next dead letter.
+/// Decides the next action of a batch's driver; `due` is the earliest time for its next dead letter.
 pub fn decide_batch_action(
     pace: &ReplayPace,
     progress: &BatchProgress,
@@ -211,7 +212,7 @@ pub fn decide_batch_action(
     let sent = handled + failed;
     // A skipped dead letter proves nothing, so another one takes its place in the canary.
     let first = pace.canary.min(waiting + under_way + sent);
-    // While no more than the canary was sent, every failure is one of the canary.
+    // While only the canary was sent, every failure belongs to the canary.
     let canary = sent + under_way <= first && first > 0;
     if failed > 0 && canary {
         return BatchAction::Stop(StopReason::CanaryFailed { failed, of: first });
@@ -225,7 +226,7 @@ pub fn decide_batch_action(
     if waiting == 0 {
         return if under_way == 0 { BatchAction::Done } else { BatchAction::Wait };
     }
-    // Nothing but the canary is released until all of it was handled.
+    // Nothing except the canary is released until all of the canary was handled.
     let free_slots = if handled < first { first.saturating_sub(sent + under_way) } else { waiting };
     let free_slots = free_slots.min(waiting).min(BATCH_IN_FLIGHT_MAX.saturating_sub(under_way));
     match free_slots.min(count_due(pace, due, now)) {
@@ -241,7 +242,7 @@ fn count_due(pace: &ReplayPace, due: Timestamp, now: Timestamp) -> u32 {
         return 0;
     }
     let gaps = ahead.as_micros() / pace.send_interval().as_micros().max(1);
-    // Time without a driver is not caught up: a burst would exceed the pace that the operator set.
+    // Time without a driver is not made up for, because a burst would exceed the pace that the operator set.
     let at_once = (LOOKAHEAD.as_micros() / pace.send_interval().as_micros().max(1)).max(1);
     u32::try_from(gaps.clamp(1, at_once)).unwrap_or(u32::MAX)
 }

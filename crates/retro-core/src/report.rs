@@ -62,7 +62,7 @@ pub struct Report {
     pub associations: Vec<ErrorAssociation>,
     /// Investigations in sequence.
     pub investigations: Vec<ReportedInvestigation>,
-    /// Every mutation, what the writer did with it, and why.
+    /// Every mutation with its outcome and the reason.
     pub mutations: Vec<MutationOutcome>,
     /// Every change, in order.
     pub changes: Vec<Change>,
@@ -132,9 +132,9 @@ pub struct ReportedInvestigation {
     pub ordinal: Ordinal,
     /// Id of the run.
     pub run: RunId,
-    /// True if it replaced one that failed.
+    /// True if it replaced an investigation that failed.
     pub replacement: bool,
-    /// `found`, `nothing`, `invalid`, `failed` or `body_gone`.
+    /// Result of the investigation: `found`, `nothing`, `invalid`, `failed` or `body_gone`.
     pub result: String,
     /// Reason why there is no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -169,7 +169,7 @@ pub struct MemoryListing {
 pub struct MemoryLine {
     /// Id of the memory.
     pub id: MemoryId,
-    /// Scope that it applies to.
+    /// Scope in which the memory applies.
     pub scope: MemoryScope,
     /// Status of the memory.
     pub status: MemoryStatus,
@@ -242,8 +242,8 @@ pub(crate) fn build_report(inputs: ReportInputs<'_>) -> Report {
     }
 }
 
-/// Returns the runs investigated by this retrospective and by earlier ones. The runs of a manual retrospective were
-/// not drawn at random and would bias the frequencies, so it contributes none.
+/// Returns the runs investigated by this retrospective and by earlier ones. The runs of a manual
+/// retrospective were not drawn at random and would bias the frequencies, so it contributes no runs.
 fn collect_investigated_runs(inputs: ReportInputs<'_>) -> Vec<InvestigatedRun> {
     if inputs.retrospective.asked.is_some() {
         return Vec::new();

@@ -83,7 +83,7 @@ mod tests {
         assert_ne!(one, EventDigest::of_event("another", &event("t", "ci", "1")));
     }
 
-    /// Digests are stored: another recipe would count every event again.
+    /// Digests are stored, so another derivation would count every event again.
     #[test]
     fn digests_never_change_between_versions() {
         let digest = EventDigest::of_event("counter", &event("default", "https://ci.example", "golden"));

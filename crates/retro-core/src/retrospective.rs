@@ -1,4 +1,4 @@
-//! A retrospective: it claims a window, samples it, investigates the sample in sequence, settles, and ends in a
+//! A retrospective claims a window, samples it, investigates the sample in sequence, settles, and ends with a
 //! report.
 
 use jiff::Timestamp;
@@ -83,8 +83,8 @@ impl WorkflowState {
         self.paused_until = None;
     }
 
-    /// Ends the open retrospective without success: the epoch is spent, its runs are released with their ordinals,
-    /// and the workflow pauses, longer each time.
+    /// Ends the open retrospective without success: the epoch is used up, its runs are released with their
+    /// ordinals, and the workflow pauses, longer each time.
     pub fn release_window(&mut self, retrospective: &Retrospective) {
         self.open = false;
         // Runs counted since are after `last`, so the released runs and those form one contiguous window.
@@ -175,7 +175,7 @@ impl RetrospectiveState {
         }
     }
 
-    /// Returns whether the retrospective keeps its workflow from opening another one.
+    /// Returns whether the retrospective prevents its workflow from opening another one.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Due | Self::Investigating | Self::Settling)
     }
@@ -190,7 +190,7 @@ pub struct Investigation {
     pub ordinal: Ordinal,
     /// Id of the run.
     pub run: RunId,
-    /// True if it replaced one that failed.
+    /// True if it replaced an investigation that failed.
     pub replacement: bool,
     /// Result; `None` while it waits or runs.
     pub result: Option<InvestigationResult>,

@@ -1,8 +1,8 @@
-//! Reviews: remarks of people on pull requests, and which of them become rules.
+//! Reviews: remarks of people on pull requests, and the decision which of them become rules.
 //!
-//! A reader classifies each [`Remark`] ([`RemarkReading`]), the shell has its text screened ([`Screening`]),
+//! A reader classifies each [`Remark`] ([`RemarkReading`]), the caller has its text screened ([`Screening`]),
 //! and [`settle_review`] decides for all remarks of a review which mutations they request, or why they
-//! request none. In doubt, a remark is not a rule. The writer's part is in `learn::rules`.
+//! request no mutation. In doubt, a remark is not a rule. The writer's part is in `learn::rules`.
 
 mod acknowledgement;
 mod key;
@@ -32,7 +32,7 @@ pub enum AuthorAssociation {
     Owner,
     /// Member of the organisation that owns the repository.
     Member,
-    /// Was invited to the repository.
+    /// Was invited to collaborate on the repository.
     Collaborator,
     /// Has had a commit merged into the repository.
     Contributor,
@@ -47,7 +47,7 @@ pub enum AuthorAssociation {
 pub enum ReviewState {
     /// The pull request may be merged.
     Approved,
-    /// Something has to change first.
+    /// Changes are requested.
     ChangesRequested,
     /// Neither approved nor rejected.
     Commented,
@@ -68,7 +68,7 @@ pub enum AuthorStanding {
     Outsider,
     /// Has had a commit merged: rules are tentative until asked for again on another pull request.
     Contributor,
-    /// Owner, member or collaborator: rules are active at once.
+    /// Owner, member or collaborator: rules are active immediately.
     Insider,
 }
 
@@ -137,7 +137,7 @@ pub struct Remark {
     /// True if its text was edited after it was written.
     #[serde(default)]
     pub edited: bool,
-    /// True if it was deleted. Its text may still be stored here and is ignored.
+    /// True if the remark was deleted. Its text may still be stored here and is ignored.
     #[serde(default)]
     pub deleted: bool,
 }
@@ -148,8 +148,8 @@ impl Remark {
         AuthorStanding::from_association(self.association, self.bot)
     }
 
-    /// Returns a hash of the current text, 16 hexadecimal digits. An edited remark is decided again, the same text
-    /// never twice.
+    /// Returns a hash of the current text, 16 hexadecimal digits. An edited remark is decided again, but the
+    /// same text is never decided twice.
     pub fn edition(&self) -> String {
         content_hash(&serde_json::Value::from(self.body.as_str()))[..EDITION_DIGITS].to_owned()
     }
@@ -211,9 +211,9 @@ impl ReadingKind {
 pub struct ReadingFeature {
     /// Name of the feature: `imperative`, `always`, `suggestion block`, …
     pub name: String,
-    /// Contribution to the certainty, thousandths; negative if against.
+    /// Contribution to the certainty, in thousandths; negative for evidence against a rule.
     pub counts: i32,
-    /// Words that show it; empty when the whole text does.
+    /// Words that show the feature; empty when the whole text does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub seen: String,
 }

@@ -17,7 +17,7 @@ pub enum RunOutcome {
     Error,
     /// The run exceeded its time limit.
     Timeout,
-    /// Somebody stopped the run. Recorded, never counted.
+    /// The run was cancelled. Recorded, never counted.
     Cancellation,
     /// The run had nothing to do. Recorded, never counted.
     Skip,
@@ -57,7 +57,8 @@ pub enum RunKind {
     /// A run of a user's workflow.
     #[default]
     Normal,
-    /// A run of Retrospect itself. Recorded, never counted, or the system would study itself.
+    /// A run of Retrospect itself. It is recorded but never counted, because the system must not learn from
+    /// itself.
     Internal,
 }
 
@@ -123,8 +124,8 @@ impl RunFacts {
         self.kind == RunKind::Normal && !matches!(self.outcome, RunOutcome::Cancellation | RunOutcome::Skip)
     }
 
-    /// Removes injected blocks of memories from the agent's self-feedback. An agent that is asked for its lessons
-    /// tends to repeat those that it was given, and they would confirm themselves.
+    /// Removes injected blocks of memories from the agent's self-feedback. An agent that is asked for its
+    /// lessons tends to repeat the memories in its prompt, which would then confirm themselves.
     pub fn without_injected_blocks(mut self) -> Self {
         for remark in &mut self.self_feedback {
             if let Some(stripped) = crate::recall::strip_injected(&remark.text) {
@@ -187,15 +188,15 @@ pub struct SelfFeedback {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "in", rename_all = "snake_case")]
 pub enum BodyRef {
-    /// The run came without a trajectory.
+    /// The run was reported without a trajectory.
     None,
     /// In the database, compressed and redacted.
     Stored,
     /// In the broker's object store.
     Object(ObjectRef),
-    /// At a host of the emitter that the configuration allows.
+    /// On a host of the emitter that the configuration allows.
     Https(HttpsRef),
-    /// Deleted on purpose after its retrospective closed.
+    /// Purged after its retrospective closed.
     Dropped,
 }
 
@@ -210,7 +211,7 @@ pub struct ObjectRef {
     pub bytes: u64,
 }
 
-/// A body that stays at the emitter and is fetched when the run is investigated.
+/// A body that the emitter stores and that is fetched when the run is investigated.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpsRef {
     /// Address: `https`, a host name, and possibly a query, which may grant access (a pre-signed address).

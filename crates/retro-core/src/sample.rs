@@ -68,7 +68,8 @@ pub struct SamplingPower {
     pub runs_with_pattern: u32,
     /// Probability that the sample contains at least one of them.
     pub seen_once: u16,
-    /// Probability that the sample contains at least two of them, which is enough to confirm the pattern at once.
+    /// Probability that the sample contains at least two of them, which is enough to confirm the pattern
+    /// immediately.
     pub seen_twice: u16,
 }
 

@@ -1,10 +1,10 @@
 //! Similarity of lessons: by signature where both have one, otherwise by the cosine of embeddings.
 //!
-//! The built-in embedder hashes words and character n-grams and needs no model weights. Vectors are integers, and so
-//! is the cosine (thousandths), so that both databases and all machines agree. An embedder's [`SimilarityScale`] maps
-//! its cosines to the common scale, because thresholds depend on the embedder. A text without a vector of the
-//! embedder in use is compared by the built-in one, so that nothing forbidden comes back while vectors are being
-//! computed.
+//! The built-in embedder hashes words and character n-grams and needs no model weights. Vectors are integers,
+//! and so is the cosine (thousandths), so that both databases and all machines agree. An embedder's
+//! [`SimilarityScale`] maps its cosines to the common scale, because thresholds depend on the embedder. A
+//! text without a vector of the embedder in use is compared by the built-in one, so that forbidden lessons
+//! stay forbidden while vectors are being computed.
 
 mod known;
 mod marks;
@@ -95,7 +95,7 @@ pub fn lesson_similarity(embedder: &dyn Embedder, a: &Lesson, b: &Lesson) -> u16
 pub(crate) struct VectorCache<'e> {
     embedder: &'e dyn Embedder,
     known: CachedVectors,
-    /// Vectors of the built-in embedder, for texts that were compared with one that has no vector.
+    /// Vectors of the built-in embedder, for texts that were compared with a text that has no vector.
     built_in: CachedVectors,
     features: RefCell<HashMap<String, Rc<TextFeatures>>>,
 }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 /// A stream as stored in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownStream {
-    /// Number of the stream among those that have had its name, from 1.
+    /// Number of the stream among all streams that have had its name, from 1.
     pub number: u64,
     /// Creation time reported by the broker.
     pub created: String,
@@ -18,8 +18,8 @@ pub struct KnownStream {
     pub anchor: Option<String>,
     /// Sequence up to which each of its consumers has acknowledged every message.
     pub handled_to: u64,
-    /// Time of the check that found another stream in its place, in Unix milliseconds of the database; a second check
-    /// has not confirmed it yet.
+    /// Time of a check that found a different stream under this name, in Unix milliseconds by the database's clock.
+    /// `None` unless a second check has yet to confirm it.
     pub suspected: Option<u64>,
 }
 
@@ -40,8 +40,8 @@ pub struct StreamObservation {
     pub anchor: Option<String>,
     /// Time when the broker stored the message at the `seen_to` of [`Self::known_before`]; `None` if it was not read.
     pub anchor_before: Option<String>,
-    /// Sequence up to which each of its consumers has acknowledged every message; [`Self::last`] for a stream whose
-    /// loss matters to nobody.
+    /// Sequence up to which each of its consumers has acknowledged every message; [`Self::last`] for a stream
+    /// whose loss has no consequence.
     pub handled: u64,
 }
 
@@ -52,12 +52,12 @@ pub enum StreamVerdict {
     FirstSeen,
     /// The stream is the known one.
     Recognized,
-    /// The stream looks like another one. One observation proves nothing: another one, begun after this one was
-    /// stored, decides.
+    /// The stream looks like a different one. A single observation is not proof: a second observation, begun
+    /// after this one was stored, decides.
     Suspected,
     /// A second observation confirmed it: the known stream has ended.
     Replaced,
-    /// The observation is older than what was stored since, and proves nothing.
+    /// The observation is older than the stored state, and proves nothing.
     Stale,
 }
 
@@ -69,9 +69,9 @@ pub enum StreamVerdict {
 /// question was asked cannot be an old answer. An observation is stale when its stream was replaced, suspected or
 /// cleared meanwhile.
 ///
-/// A stream is another one when its creation time differs, when it ends earlier than before, or when the message at
-/// its former end was stored at another time. The last case is a broker that was restored from an older copy and has
-/// grown since.
+/// A stream is a different one when its creation time differs, when it ends earlier than before, or when the
+/// message at its former end was stored at another time. The last case is a broker that was restored from an
+/// older copy and has grown since then.
 pub fn judge_observation(stored: Option<&KnownStream>, observation: &StreamObservation) -> StreamVerdict {
     let (stored, before) = match (stored, &observation.known_before) {
         (None, None) => return StreamVerdict::FirstSeen,

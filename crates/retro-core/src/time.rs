@@ -1,9 +1,9 @@
-//! Time as an input. No decision reads a clock: leases use the database's clock, and policy uses `as_of`, which is
-//! read once when a retrospective opens.
+//! Time is an input: no decision reads a clock. leases use the database's clock, and policy uses `as_of`,
+//! which is read once when a retrospective opens.
 
 use jiff::Timestamp;
 
-/// Source of the current time for the shells; tests substitute a [`FixedClock`].
+/// Source of the current time for all code outside the core; tests substitute a [`FixedClock`].
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Returns the current time.
     fn now(&self) -> Timestamp;

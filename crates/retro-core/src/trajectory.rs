@@ -1,4 +1,4 @@
-//! Trajectories: turns, tool calls and tool answers of a run, in one form for all formats.
+//! Trajectories: turns, tool calls and tool answers of a run, in one representation for all formats.
 //!
 //! A **turn** is one entry of the emitter's log, and every turn belongs to a **step** of the workflow. All text here
 //! is redacted. The wire format is ATIF (`retro-adapters`), whose `steps[]` are called turns here.
@@ -55,7 +55,7 @@ pub struct ToolCall {
     pub tool: String,
     /// Arguments as text: the canonical JSON of an object, or the command line itself.
     pub arguments: String,
-    /// Answer of the tool; `None` when the log has none.
+    /// Answer of the tool; `None` when the log contains no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     /// True if the log marks the call as failed; `None` when the log does not say.
@@ -114,7 +114,8 @@ impl Trajectory {
         }
     }
 
-    /// Removes injected blocks of memories from every text, or the system would learn from its own output.
+    /// Removes injected blocks of memories from every text, because the system must not learn from its own
+    /// output.
     pub fn without_injected_blocks(self) -> Self {
         self.map_texts(strip_injected)
     }

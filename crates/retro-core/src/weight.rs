@@ -1,4 +1,5 @@
-//! Weights as integers in thousandths. Sums of floats depend on their order, and thresholds would depend on it, too.
+//! Weights as integers in thousandths. Sums of floats depend on their order, and threshold decisions would
+//! then depend on it too.
 
 use std::fmt;
 

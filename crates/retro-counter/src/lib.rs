@@ -24,11 +24,11 @@ use spans::BatchSpans;
 
 /// Delay before a message is tried again when the database is unavailable.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// Bytes of inline bodies at which a transaction is full: a compressed message of a kilobyte may hold a body of a
-/// megabyte, and a batch has hundreds of messages. 128 bodies of 64 KiB, the event size that CloudEvents asks for,
-/// still fit.
+/// Number of bytes of inline bodies at which a transaction is full: a compressed message of a kilobyte may
+/// hold a body of a megabyte, and a batch has hundreds of messages. 128 bodies of 64 KiB, the event size that
+/// CloudEvents asks for, still fit.
 const BODY_BYTES_PER_TRANSACTION: usize = 8 * 1024 * 1024;
-/// Windows checked in one sweep; the next sweep takes the next ones.
+/// Maximum number of windows checked in one sweep; the next sweep checks the next ones.
 const WINDOWS_PER_SWEEP: u32 = 100;
 
 /// Counts finished runs.
@@ -56,8 +56,8 @@ impl Counter {
         Self { hosts, ..self }
     }
 
-    /// Opens retrospectives that no event would open: of windows that filled up while their workflow was paused.
-    /// Returns the number opened; windows that are not full stay as they are.
+    /// Opens the retrospectives of windows that filled up while their workflow was paused, which no event
+    /// would open. Returns the number opened; windows that are not full do not change.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let as_of = self.clock.now();
         let waiting = self.store.list_waiting_windows(as_of, WINDOWS_PER_SWEEP).await?;
@@ -160,7 +160,7 @@ impl Reconcilable for Counter {
     }
 }
 
-/// Parses deliveries from the first one on, until their bodies fill a transaction; at least one.
+/// Parses deliveries in order until their bodies fill a transaction; always at least one.
 fn parse_until_full(batch: &[Delivery], hosts: &DatarefHosts) -> Vec<Result<IncomingRun, Rejection>> {
     let mut read_so_far = Vec::with_capacity(batch.len());
     let mut bytes = 0;
@@ -225,8 +225,8 @@ fn decide_outcome(run: &IncomingRun, counted: Option<ArrivalDecision>) -> Handle
     }
 }
 
-/// Returns the outcome of a batch that could not be stored. An unavailable database spends no attempt; any other
-/// error does.
+/// Returns the outcome of a batch that could not be stored. An unavailable database does not use up an
+/// attempt; any other error does.
 fn store_error_outcome(problem: &StoreError) -> HandlerOutcome {
     let reason = problem.to_string();
     match problem {

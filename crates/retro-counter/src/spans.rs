@@ -1,5 +1,5 @@
-//! Tracing spans of counting: one for the batch, linked to the causes of its events, and one within the trace of each
-//! sampled event, which whatever follows from the run continues.
+//! Tracing spans of counting: one for the batch, linked to the causes of its events, and one within the trace
+//! of each sampled event, which later work on the run continues.
 
 use retro_core::dead_letter::Rejection;
 use retro_core::id::Ordinal;
@@ -15,8 +15,8 @@ pub(crate) struct BatchSpans {
 }
 
 impl BatchSpans {
-    /// Begins the spans and sets the trace context that each run continues. At most [`LINKS_MAX`] runs of a batch get a
-    /// span; the others continue the context that they came with.
+    /// Begins the spans and sets the trace context that each run continues. At most [`LINKS_MAX`] runs of a
+    /// batch get a span; the others continue the context of their event.
     pub(crate) fn begin(batch: &[Delivery], read: &mut [Result<IncomingRun, Rejection>]) -> Self {
         let batch_span = retro_trace::start_batch_span(batch.len(), "counter", subject::RUN_COMPLETED);
         let batch_trace = batch_span.trace_context();

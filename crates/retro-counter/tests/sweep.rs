@@ -25,7 +25,7 @@ async fn a_sweep_opens_full_windows_only() {
         Counter::new(store.clone(), policies, clock, Arc::new(Notify::new()))
     };
     let patient = counter(10);
-    let batch: Vec<Delivery> = (1..=RUNS).map(finished).collect();
+    let batch: Vec<Delivery> = (1..=RUNS).map(run_completed_delivery).collect();
     let verdicts = patient.handle(&batch).await;
     assert!(verdicts.iter().all(|verdict| matches!(verdict, HandlerOutcome::Done)), "{verdicts:?}");
 
@@ -41,7 +41,7 @@ async fn a_sweep_opens_full_windows_only() {
     assert_eq!(eager.sweep().await.unwrap(), 0, "it is open already");
 }
 
-fn finished(number: u64) -> Delivery {
+fn run_completed_delivery(number: u64) -> Delivery {
     let key =
         WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("release").expect("a name") };
     let event = json!({

@@ -1,22 +1,22 @@
 //! A circuit breaker in front of an embedder.
 //!
-//! Calling an address that does not answer takes the whole timeout, and one decision calls twice. So after some
-//! consecutive failures the circuit opens: no call is made for a time. Then one probe is allowed, and the time
-//! doubles while probes fail. A probe that is cancelled reports nothing; because the next waiting time starts
-//! when the probe is allowed, and not when it ends, another probe follows.
+//! Calling an address that does not answer takes the whole timeout, and one decision calls twice. So after
+//! some consecutive failures the circuit opens, and no calls are made for a time. Then one probe is allowed,
+//! and the time doubles while probes fail. A cancelled probe reports nothing. Another probe still follows,
+//! because the next waiting time starts when the probe is allowed and not when it ends.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Consecutive failures that open the circuit: one may be chance, and two may be one restart that two decisions
-/// saw.
+/// Number of consecutive failures that open the circuit: one failure may be a coincidence, and two may come
+/// from one restart that affected two decisions.
 pub(crate) const FAILURES_MAX: u32 = 3;
 /// First waiting time of an open circuit: the default timeout of one call.
 pub(crate) const FIRST_WAIT: Duration = Duration::from_secs(5);
-/// Longest waiting time. A dead address then costs a sixtieth of the time, and one that is available again is
-/// used within five minutes.
+/// Longest waiting time. A dead address then costs a sixtieth of the time, and an address that is available
+/// again is used within five minutes.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// Circuit breaker of one embedder, shared by all its callers.

@@ -16,9 +16,9 @@ use crate::to_integers;
 const FILES: [&str; 3] = ["config.json", "tokenizer.json", "model.safetensors"];
 /// File name of the scale.
 const SCALE: &str = "retrospect.json";
-/// Largest file in bytes: twice the size of the largest published model.
+/// Maximum size of a file, in bytes: twice the size of the largest published model.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// Maximum number of tokens of a text that are embedded; a title has a tenth of it.
+/// Maximum number of tokens of a text that are embedded; a title has a tenth as many.
 const TOKENS_MAX: usize = 512;
 /// Maximum number of texts of one batch, which bounds the memory that many texts take.
 const TEXTS_MAX: usize = 256;
@@ -42,7 +42,7 @@ pub enum DirectoryError {
         /// Cause of the error.
         problem: String,
     },
-    /// The directory has no scale, so the meaning of its cosines is unknown.
+    /// The directory contains no scale, so the meaning of its cosines is unknown.
     #[error(
         "{} has no scale: `cargo xtask eval paraphrases --embedder-dir {} --calibrate` prints one, for its file {SCALE} or for embedder_scale",
         dir.display(), dir.display()
@@ -61,7 +61,7 @@ pub enum DirectoryError {
     },
 }
 
-/// Embedder with the weights of a directory.
+/// Embedder that uses Model2Vec weights loaded from a directory.
 pub struct DirectoryEmbedder {
     name: String,
     scale: SimilarityScale,

@@ -40,7 +40,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Bounds of one call; tests shorten them.
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointBounds {
-    /// Timeout of everything, a second attempt included.
+    /// Timeout of the whole request, including a second attempt.
     pub total_timeout: Duration,
 }
 
@@ -74,7 +74,8 @@ struct CallError {
     fault: FaultKind,
 }
 
-/// Kind of a failure, which decides whether to retry and whether it counts for the circuit breaker.
+/// Kind of a failure, which determines whether the call is retried and whether it counts for the circuit
+/// breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FaultKind {
     /// A retry may succeed.
@@ -188,7 +189,7 @@ impl EndpointEmbedder {
         turn: CallPermission,
     ) -> Result<Vec<Vec<i32>>, CallError> {
         let mut vectors = Vec::with_capacity(texts.len());
-        // A probe is not retried: it only finds out whether the server answers again.
+        // A probe is not retried: it only checks whether the server answers again.
         let tries_more = usize::from(turn == CallPermission::Allowed);
         for some in texts.chunks(TEXTS_PER_REQUEST) {
             let ask = || self.request_once(some);
@@ -244,7 +245,7 @@ impl EndpointEmbedder {
                 header::HeaderValue::try_from(format!("Bearer {}", key.expose())).map_err(|_| {
                     CallError::misconfigured("embedder_key holds characters that a header cannot")
                 })?;
-            // Keeps the key out of debug output of the headers.
+            // Hides the key in debug output of the headers.
             value.set_sensitive(true);
             request = request.header(header::AUTHORIZATION, value);
         }

@@ -1,4 +1,4 @@
-//! Tests against a local server that answers like OpenAI's.
+//! Tests against a local server with the OpenAI embeddings API.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not recognise shared test helpers as test code")]
 
@@ -31,9 +31,9 @@ fn endpoint(server: &EmbeddingServer) -> EndpointEmbedder {
 }
 
 async fn embed_error(endpoint: &EndpointEmbedder) -> String {
-    let told = endpoint.embed(&["list".to_owned()]).await.unwrap_err().to_string();
-    assert!(!told.contains(KEY), "{told}");
-    told
+    let error = endpoint.embed(&["list".to_owned()]).await.unwrap_err().to_string();
+    assert!(!error.contains(KEY), "{error}");
+    error
 }
 
 #[tokio::test]
@@ -58,19 +58,19 @@ async fn a_transient_error_is_retried_once() {
     server.fail_first_requests(&[503]);
     endpoint.embed(&["list".to_owned()]).await.unwrap();
     server.fail_first_requests(&[429, 500, 200]);
-    let told = embed_error(&endpoint).await;
-    assert!(told.contains("it answers 500"), "two attempts at most: {told}");
+    let error = embed_error(&endpoint).await;
+    assert!(error.contains("it answers 500"), "two attempts at most: {error}");
     server.fail_first_requests(&[401]);
-    let told = embed_error(&endpoint).await;
-    assert!(told.contains("401") && told.contains("is embedder_key right?"), "{told}");
+    let error = embed_error(&endpoint).await;
+    assert!(error.contains("401") && error.contains("is embedder_key right?"), "{error}");
     assert_eq!(server.embedded_texts(), ["list"], "a permanent error is not retried");
 }
 
 #[tokio::test]
 async fn vectors_of_another_length_are_refused() {
     let server = EmbeddingServer::start(CONCEPTS).await;
-    let told = embed_error(&build_endpoint(server.url(), 384, Duration::from_secs(30)).unwrap()).await;
-    assert!(told.contains("2 components, embedder_dimensions says 384"), "{told}");
+    let error = embed_error(&build_endpoint(server.url(), 384, Duration::from_secs(30)).unwrap()).await;
+    assert!(error.contains("2 components, embedder_dimensions says 384"), "{error}");
 }
 
 /// A server that accepts connections and never answers.
@@ -79,13 +79,13 @@ async fn a_call_without_an_answer_times_out() {
     let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = silent.local_addr().unwrap();
     let whole = Duration::from_millis(100);
-    let told = embed_error(&build_endpoint(&format!("http://{address}/v1"), 2, whole).unwrap()).await;
-    assert_eq!(told, format!("the embedder at {address}: no complete response within 100 ms"));
+    let error = embed_error(&build_endpoint(&format!("http://{address}/v1"), 2, whole).unwrap()).await;
+    assert_eq!(error, format!("the embedder at {address}: no complete response within 100 ms"));
     drop(silent);
-    let told =
+    let error =
         embed_error(&build_endpoint(&format!("http://{address}/v1"), 2, Duration::from_secs(30)).unwrap())
             .await;
-    assert!(told.starts_with(&format!("the embedder at {address}: ")), "{told}");
+    assert!(error.starts_with(&format!("the embedder at {address}: ")), "{error}");
 }
 
 /// Advances a paused clock while no call is in flight, so that no test sleeps and no call times out.

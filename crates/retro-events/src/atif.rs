@@ -24,11 +24,12 @@ pub const VERSIONS: [&str; 8] =
     ["ATIF-v1.0", "ATIF-v1.1", "ATIF-v1.2", "ATIF-v1.3", "ATIF-v1.4", "ATIF-v1.5", "ATIF-v1.6", "ATIF-v1.7"];
 /// Largest body, in bytes: the limit of the gateway.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Maximum number of turns of one run: an agent that takes one each second for more than a day. Parsing and
-/// analysis take time linear in the bytes, which have a limit of their own, not quadratic in the turns.
+/// Maximum number of turns of one run: an agent that takes one turn per second for more than a day. The time
+/// of parsing and analysis is linear in the bytes, which are limited separately, and not quadratic in the
+/// turns.
 pub const TURNS_MAX: usize = 100_000;
 
-/// Maximum number of tool calls of one run: as many as turns.
+/// Maximum number of tool calls of one run, the same as of turns.
 pub const CALLS_MAX: usize = TURNS_MAX;
 
 /// Parses a body from the object store.
@@ -55,7 +56,7 @@ struct TrajectoryReader {
 }
 
 impl TrajectoryReader {
-    /// Adds the turns of this document, then those of its subagents: their work is part of the run.
+    /// Adds the turns of this document, then those of its subagents, whose work is part of the run.
     fn parse_document(&mut self, document: JsonNode<'_>, at: &DocumentPath<'_>) -> Result<(), Rejection> {
         at.check_object(document)?;
         let version: String = at.parse_required(document, "schema_version")?;
@@ -80,7 +81,7 @@ impl TrajectoryReader {
         Ok(())
     }
 
-    /// Adds one turn, and a system turn after it for what was observed without a call.
+    /// Adds one turn, and a system turn after it for observations without a call.
     fn parse_entry(&mut self, entry: JsonNode<'_>, at: &DocumentPath<'_>) -> Result<(), Rejection> {
         at.check_object(entry)?;
         let head = EntryHead::parse_head(entry, at)?;

@@ -70,7 +70,7 @@ impl Delivery {
 pub enum HandlerOutcome {
     /// The effects of the message are stored; it is acknowledged.
     Done,
-    /// Handled before; nothing changed. The message is acknowledged.
+    /// The message was handled before and nothing changed. It is acknowledged.
     Duplicate,
     /// Handling failed and costs an attempt. After the last attempt the message becomes a dead letter.
     RetryAfter {
@@ -79,7 +79,7 @@ pub enum HandlerOutcome {
         /// Reason, for the log and the dead letter.
         reason: String,
     },
-    /// The message is not at fault (the database is unreachable). No attempt is spent.
+    /// The message is not at fault (the database is unreachable). No attempt is used up.
     Snooze {
         /// Delay before the message is handled again.
         wait: Duration,
@@ -186,7 +186,7 @@ pub enum ObjectError {
     Gone {
         /// Name of the object.
         name: String,
-        /// Difference from what was promised.
+        /// Difference from the promised body.
         problem: String,
     },
     /// The object store is unreachable.
@@ -205,7 +205,7 @@ pub trait ObjectStorage: Send + Sync + 'static {
     async fn get(&self, object: &ObjectRef) -> Result<Bytes, ObjectError>;
 }
 
-/// Fetches bodies that stay at their emitter's host.
+/// Fetches bodies that are stored at their emitter's host.
 #[async_trait]
 pub trait BodyFetcher: Send + Sync + 'static {
     /// Fetches a body from an allowed host, and checks its size and hash.

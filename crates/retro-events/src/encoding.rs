@@ -1,8 +1,8 @@
 //! Decompression of payloads, with a limit on the decompressed size.
 //!
 //! The header `content-encoding` names the compression, over NATS as over HTTP. `zstd` and `gzip` are
-//! supported, which engines and HTTP clients write. A few bytes can decompress to gigabytes, so reading stops
-//! at the limit.
+//! supported, which engines and HTTP clients write. A few bytes can decompress to gigabytes, so decompression
+//! stops at the limit.
 
 use std::io::{self, Read, Write};
 
@@ -25,8 +25,8 @@ pub fn is_supported(encoding: &str) -> bool {
     ["", "identity", "gzip", "x-gzip", "zstd"].contains(&encoding.trim().to_ascii_lowercase().as_str())
 }
 
-/// Decompresses a payload to at most `bytes_max` bytes; without an encoding it is returned as it is. Fails with
-/// `encoding_invalid` at `content-encoding`, or with `oversized`.
+/// Decompresses a payload to at most `bytes_max` bytes; without an encoding it is returned unchanged. Fails
+/// with `encoding_invalid` at `content-encoding`, or with `oversized`.
 pub fn decompress_payload(
     encoding: Option<&str>,
     payload: &Bytes,
@@ -59,7 +59,7 @@ struct CompressedPayload<'a> {
 }
 
 impl<'a> CompressedPayload<'a> {
-    /// Starts to decompress a payload; `None` if it is not compressed.
+    /// Returns a reader that decompresses a payload; `None` if it is not compressed.
     fn open(encoding: Option<&str>, payload: &'a [u8]) -> Result<Option<Self>, Rejection> {
         let encoding = encoding.unwrap_or_default().trim().to_ascii_lowercase();
         match encoding.as_str() {

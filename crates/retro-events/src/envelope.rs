@@ -30,7 +30,7 @@ pub const ATTRIBUTE_BYTES_MAX: usize = 1024;
 /// extensions.
 pub const ATTRIBUTES_MAX: usize = 256;
 /// Maximum number of values that the extensions of an event hold together. The specification allows scalars
-/// only; what emitters nest in them is small, and is kept as a tree.
+/// only; nested values from emitters are small, and are kept as a tree.
 pub const EXTENSION_VALUES_MAX: usize = 128;
 
 /// A CloudEvent whose data is JSON.
@@ -44,7 +44,7 @@ pub struct Envelope {
     pub kind: String,
     /// `time`: when it happened, according to the emitter.
     pub time: Option<Timestamp>,
-    /// All other attributes, extensions included, unchanged.
+    /// All other attributes, including extensions, as received.
     pub extensions: Map<String, Value>,
     /// `data`; `null` if there is none.
     pub data: JsonDocument,
@@ -323,7 +323,7 @@ fn percent_encode(text: &str) -> String {
     encoded
 }
 
-/// Decodes what [`percent_encode`] writes; other text stays as it is.
+/// Decodes what [`percent_encode`] writes; other text is returned unchanged.
 fn percent_decode(text: &str) -> String {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

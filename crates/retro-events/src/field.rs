@@ -31,7 +31,7 @@ pub fn join_path(at: &str, rest: &str) -> String {
 }
 
 /// Fails unless a value is an object. Serde would also read an array as a struct, field by field, which is
-/// never intended in JSON.
+/// never intended here.
 pub fn check_object(code: Code, path: &str, value: JsonNode<'_>) -> Result<(), Rejection> {
     if value.kind() == JsonKind::Object {
         Ok(())

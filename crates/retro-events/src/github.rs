@@ -19,7 +19,7 @@ use retro_core::json::JsonDocument;
 
 /// Prefix of every event type; kind and version follow.
 const TYPE_PREFIX: &str = "dev.retrospect.github.";
-/// Version of the event types, as their suffix.
+/// Version suffix of every event type.
 const TYPE_VERSION: &str = ".v1";
 
 /// Longest text by a person, in bytes. GitHub allows 65,536 characters; the rest of a longer comment is of no
@@ -29,13 +29,13 @@ pub const TEXT_BYTES_MAX: usize = 16 * 1024;
 pub const COMMITS_MAX: usize = 100;
 
 /// Maximum number of values and keys of one event: a push with that many commits has about a thousand. Serde
-/// buffers all of them while it finds out which event it is.
+/// buffers all of them until it knows the kind of event.
 const VALUES_MAX: usize = 4096;
 
 /// A parsed GitHub event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GithubEvent {
-    /// Identity of the event: the id of the delivery, so that a redelivery is recognized.
+    /// Identity of the event: the id of the delivery, so that a redelivery is recognised.
     pub event: EventKey,
     /// SHA-256 of the canonical form of `data`.
     pub content_hash: String,
@@ -98,18 +98,19 @@ pub enum RepositoryEvent {
         /// Ids of the thread's comments, first one first.
         comments: Vec<u64>,
     },
-    /// A comment in the conversation of a pull request. Comments on plain issues are ignored.
+    /// A comment in the conversation of a pull request. Comments on issues that are not pull requests are
+    /// ignored.
     IssueComment {
         /// GitHub's name of the action: `created`, `edited` or `deleted`.
         action: String,
-        /// Number of the pull request; GitHub sends no more of it here.
+        /// Number of the pull request; GitHub sends no other field of it here.
         number: u64,
         /// The comment.
         comment: Comment,
     },
     /// Commits whose messages name a run were pushed.
     Push {
-        /// Those commits, at most [`COMMITS_MAX`].
+        /// Commits whose messages name a run, at most [`COMMITS_MAX`].
         commits: Vec<Commit>,
     },
 }
@@ -143,13 +144,13 @@ pub struct PullRequest {
     /// Merge commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_commit: Option<String>,
-    /// Time it was opened.
+    /// Time when it was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_at: Option<Timestamp>,
-    /// Time it was closed, merged or not.
+    /// Time when it was closed, merged or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
-    /// Web page.
+    /// URL of the web page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -162,7 +163,7 @@ pub struct Review {
     /// Author; `None` for a deleted account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Person>,
-    /// Association of the author with the repository, at least.
+    /// Association of the author with the repository, as a lower bound.
     #[serde(default)]
     pub association: AuthorAssociation,
     /// Verdict of the reviewer.
@@ -173,7 +174,7 @@ pub struct Review {
     /// Time of submission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// Web page.
+    /// URL of the web page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -186,7 +187,7 @@ pub struct Comment {
     /// Author; `None` for a deleted account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Person>,
-    /// Association of the author with the repository, at least.
+    /// Association of the author with the repository, as a lower bound.
     #[serde(default)]
     pub association: AuthorAssociation,
     /// Text of at most [`TEXT_BYTES_MAX`] bytes; a longer one is cut at a character, and `cut` is set.
@@ -210,13 +211,13 @@ pub struct Comment {
     /// again.
     #[serde(default)]
     pub thumbs_up: u64,
-    /// Time it was created.
+    /// Time when it was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// Time it was last changed.
+    /// Time of the last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_at: Option<Timestamp>,
-    /// Web page.
+    /// URL of the web page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }

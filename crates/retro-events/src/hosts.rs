@@ -42,7 +42,8 @@ impl DatarefHosts {
         self.hosts.is_empty()
     }
 
-    /// Checks a URL against the list. The error says what is wrong and repeats nothing of the URL.
+    /// Checks a URL against the list. The error describes the problem and does not repeat any part of the
+    /// URL.
     pub fn check_address(&self, address: &str) -> Result<AllowedUrl, &'static str> {
         if address.len() > URL_BYTES_MAX {
             return Err("is longer than 4096 bytes");

@@ -23,9 +23,9 @@
 //! each.
 //!
 //! **Known limits.** Roles share an account: a compromised role can have JetStream reply to a subject of its
-//! choice, and so wake a stage or announce a change. That changes nothing, since stages do what the database
-//! says is due. A role can read any message of the stream of its consumer: the counter receives every event
-//! anyway, and the others see which retrospectives are woken, which they also find in the database. The intake
+//! choice, and so wake a stage or announce a change. That changes nothing, since stages only work on what is
+//! due in the database. A role can read any message in the stream of its consumer. The counter receives every
+//! event anyway, and the others see which retrospectives are woken, which is also in the database. The intake
 //! stream remembers a message id for its shortest window (100 ms), whoever sent it: an engine that guesses
 //! another tenant's `Nats-Msg-Id` in time could have that message dropped as a duplicate; the gateway and
 //! `retro emit` send none. The limits of a stream are shared: an engine that fills it blocks the others.
@@ -111,7 +111,8 @@ fn role_subjects(role: Role) -> Vec<String> {
     let asks = role.required_streams().iter().map(|stream| format!("$JS.API.STREAM.INFO.{stream}"));
     let more = match role {
         Role::Sampler | Role::Writer | Role::Reviewer | Role::Tracker => Vec::new(),
-        // For its reconciler, which reads the stream directly. The role receives all of this stream anyway.
+        // For its reconciler, which reads the stream directly. The role receives every message of this stream
+        // anyway.
         Role::Counter => vec![format!("$JS.API.DIRECT.GET.{INTAKE}")],
         Role::Investigator => {
             let read = format!("$JS.API.DIRECT.GET.{BODIES}");

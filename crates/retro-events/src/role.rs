@@ -37,9 +37,9 @@ pub struct DurableConsumer {
     pub name: &'static str,
     /// Stream that it reads.
     pub stream: &'static str,
-    /// Prefix of its subjects, before tenant and workflow.
+    /// Prefix of its subjects; tenant and workflow follow.
     pub prefix: &'static str,
-    /// Fault label of acknowledging one of its messages.
+    /// Fault label for the acknowledgement of one of its messages.
     pub ack_label: Label,
 }
 

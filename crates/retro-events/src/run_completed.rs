@@ -33,7 +33,7 @@ pub const REMARKS_MAX: usize = 64;
 pub const REMARK_BYTES_MAX: usize = 8 * 1024;
 /// Maximum time that an emitter's clock may be ahead of the broker's or the gateway's.
 const CLOCK_AHEAD_MAX: SignedDuration = SignedDuration::from_hours(24);
-/// 2000-01-01T00:00:00Z. An earlier time comes from a clock that was never set.
+/// Earliest accepted time, 2000-01-01T00:00:00Z. An earlier time comes from a clock that was never set.
 const EARLIEST_S: i64 = 946_684_800;
 
 /// A finished run as its event describes it. Not redacted: the counter does that before anything is stored.
@@ -93,7 +93,7 @@ pub fn parse_event_key(delivery: &Delivery) -> Option<EventKey> {
 }
 
 /// Validates an event that does not come from the stream exactly as [`parse_delivery`] will validate the
-/// message it becomes, so that its sender learns of a mistake at once. The event itself is kept unchanged.
+/// message it becomes, so that its sender gets an error immediately. The event itself is kept unchanged.
 pub fn validate_envelope(
     envelope: Envelope,
     tenant: &Tenant,

@@ -10,21 +10,21 @@ use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_core::message::{Message, Notice};
 use retro_core::run::ObjectRef;
 
-/// Prefix of finished runs, before tenant and workflow; published by engines.
+/// Subject prefix of finished runs, published by engines; tenant and workflow follow.
 pub const RUN_COMPLETED: &str = "retro.run.completed";
-/// Prefix of GitHub events, before tenant and event; published by the bridge.
+/// Subject prefix of GitHub events, published by the bridge; tenant and event follow.
 pub const GITHUB: &str = "retro.github";
-/// Prefix of announced memory changes, before tenant and workflow.
+/// Subject prefix of announced memory changes; tenant and workflow follow.
 pub const MEMORY_CHANGED: &str = "retro.memory.changed";
-/// Prefix of announced dead letters, before tenant and workflow.
+/// Subject prefix of announced dead letters; tenant and workflow follow.
 pub const DEAD_LETTER_STORED: &str = "retro.dead_letter.stored";
-/// Prefix of announced reports, before tenant and workflow.
+/// Subject prefix of announced reports; tenant and workflow follow.
 pub const REPORT_READY: &str = "retro.report.ready";
-/// Prefix of wake-ups for the sampler, before tenant and workflow. Internal.
+/// Subject prefix of wake-ups for the sampler; tenant and workflow follow. Internal.
 pub const RETROSPECTIVE_DUE: &str = "retro.work.retrospective.due";
-/// Prefix of wake-ups for investigators, before tenant and workflow. Internal.
+/// Subject prefix of wake-ups for investigators; tenant and workflow follow. Internal.
 pub const INVESTIGATION_DUE: &str = "retro.work.investigation.due";
-/// Prefix of wake-ups for the writer, before tenant and workflow. Internal.
+/// Subject prefix of wake-ups for the writer; tenant and workflow follow. Internal.
 pub const MUTATIONS_DUE: &str = "retro.work.mutations.due";
 
 /// Prefixes used only by internal messages from the outbox.

@@ -1,6 +1,6 @@
 //! Memory limit of parsing a message: 64 KiB, plus sixteen times the first MiB of its decompressed size and
 //! four times the rest. The inputs are texts that are small and become large as trees of values, in every place
-//! where a message may hold them. The memory of the whole process is counted, so there is only one test here.
+//! where a message may contain them. The memory of the whole process is counted, so this file has only one test.
 
 use std::io::Write as _;
 
@@ -115,7 +115,7 @@ const PLACES: [&str; 13] = [
     "content",
 ];
 
-/// The places of an event that keep the most memory.
+/// The parts of an event that use the most memory.
 const DENSE: [&str; 4] = ["steps", "calls", "arguments", "results"];
 
 /// A turn with little text and many fields: 165 bytes and 17 values and keys.
@@ -197,7 +197,7 @@ fn play_message(table: &mut Table, what: &str, headers: &[(&str, &str)], payload
     table.add(what, bytes, cost);
 }
 
-/// Validates an event as over HTTP; what is kept of it is what is published.
+/// Validates an event as received over HTTP. The memory counted includes what would be published.
 fn play_request(table: &mut Table, what: &str, payload: &Bytes, headers: &[(String, String)], bytes: usize) {
     let tenant = Tenant::new("acme").expect("it is well-formed");
     let now = "2026-11-20T12:00:00Z".parse().expect("it is well-formed");
@@ -212,7 +212,7 @@ fn play_request(table: &mut Table, what: &str, payload: &Bytes, headers: &[(Stri
 
 #[test]
 fn no_message_costs_more_than_its_bytes_allow() {
-    // Warm-up: whatever is built at first use is built now.
+    // Warm-up, so that everything built at first use exists already.
     play_message(&mut Table::default(), "", &[], event("data", "1").into(), 0);
     let mut table = Table::default();
     for (bytes, places) in [(KIB, &PLACES[..]), (32 * KIB, &PLACES), (MIB - 2 * KIB, &DENSE)] {

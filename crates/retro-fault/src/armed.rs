@@ -35,7 +35,7 @@ pub(crate) fn cross_point(label: Label, side: Side) {
     if is_triggered(&CRASH, "FAULT_CRASH", label, side) {
         kill(Pid::this(), Signal::SIGKILL).expect("a process can kill itself");
         loop {
-            // No further line of the program may run before the signal takes effect.
+            // No other code of the program may run before the signal takes effect.
             std::thread::park();
         }
     }
@@ -46,8 +46,8 @@ fn is_triggered(source: &OnceLock<Option<TriggerSource>>, name: &str, label: Lab
         None => false,
         Some(TriggerSource::Variable(trigger)) => trigger.is_at(label, side),
         Some(TriggerSource::File(file)) => {
-            // Read at each crossing, so that a test can arm a running process. Each read starts a new
-            // count, so a file triggers at the next crossing and can name no later one.
+            // Read at each crossing, so that a test can arm a running process. Each read starts a new count,
+            // so a file can only trigger at the next crossing, not at a later one.
             std::fs::read_to_string(file)
                 .is_ok_and(|text| CrossingTrigger::parse_trigger(name, text.trim()).is_at(label, side))
         }
@@ -69,8 +69,8 @@ struct PoisonRule {
     text: String,
 }
 
-/// Bytes per allocation: large, so that a memory limit is reached soon. The memory is never written, so without a
-/// limit only address space is used.
+/// Size of each allocation, in bytes: large, so that a memory limit is reached soon. The memory is never
+/// written, so without a limit only address space is used.
 const HOG_BYTES: usize = 64 * 1024 * 1024;
 
 pub(crate) fn apply_poison(who: &str, payload: &[u8]) {
@@ -87,7 +87,7 @@ pub(crate) fn apply_poison(who: &str, payload: &[u8]) {
             std::hint::spin_loop();
         },
         Some(Poison::Hog) => loop {
-            // `black_box` keeps the compiler from removing the allocation.
+            // `black_box` prevents the compiler from removing the allocation.
             std::mem::forget(std::hint::black_box(Vec::<u8>::with_capacity(HOG_BYTES)));
         },
     }

@@ -47,7 +47,7 @@ words! {
         IntakeFirstPublish = "intake.first.publish",
         /// The gateway publishes an event between the first and the last of a batch.
         IntakeNextPublish = "intake.next.publish",
-        /// The gateway publishes the last event, upon which the broker stores the batch.
+        /// The gateway publishes the last event of a batch, and the broker then stores the batch.
         IntakeLastPublish = "intake.last.publish",
         /// The bridge publishes an event from GitHub.
         BridgePublish = "bridge.publish",
@@ -72,9 +72,9 @@ words! {
         JournalBriefedCommit = "journal.briefed.commit",
         /// The investigator's answer is journalled.
         JournalAnsweredCommit = "journal.answered.commit",
-        /// A failed attempt gives its investigation back for a retry.
+        /// A failed attempt releases its investigation for a retry.
         RetryCommit = "retry.commit",
-        /// A worker that stops gives its investigation back.
+        /// A worker that stops releases its investigation.
         ReleaseCommit = "release.commit",
         /// An investigation ends, and the next one or the writer's batch becomes due.
         FinishCommit = "finish.commit",
@@ -108,7 +108,7 @@ words! {
         // Dead letters.
         /// An attempt is counted before the handler runs.
         AttemptCommit = "attempt.commit",
-        /// The attempts at a message that was handled in the end are deleted.
+        /// The attempts at a message that was eventually handled are deleted.
         AttemptForgetCommit = "attempt.forget.commit",
         /// A failed attempt is recorded with its reason.
         FailureCommit = "failure.commit",
@@ -143,7 +143,7 @@ words! {
         /// A person's action on dead letters is recorded in the audit log.
         NoteCommit = "note.commit",
         // Stream checks.
-        /// An observation of a stream is stored; a stream that was created anew is fed again.
+        /// An observation of a stream is stored; the outbox sends its messages to a recreated stream again.
         LookCommit = "look.commit",
         /// The identities of waiting messages are stored.
         NameWaitingCommit = "name.waiting.commit",
@@ -184,7 +184,7 @@ words! {
         PurgeRunsCommit = "purge.runs.commit",
         /// Inbox rows are reduced to a digest.
         PurgeEventsCommit = "purge.events.commit",
-        /// Messages sent long ago are dropped.
+        /// Messages that were sent long ago are dropped.
         PurgeMessagesCommit = "purge.messages.commit",
         /// Counted attempts at messages that were not delivered again are dropped.
         PurgeAttemptsCommit = "purge.attempts.commit",
@@ -211,13 +211,13 @@ words! {
     pub enum Guard {
         /// Recognises an event that was handled before.
         Inbox = "inbox",
-        /// Keeps a worker whose claim was taken over from committing.
+        /// Prevents a worker whose claim was taken over from committing.
         Fencing = "fencing",
-        /// Keeps a change from being made twice.
+        /// Prevents a change from being made twice.
         EffectKey = "effect_key",
         /// Marks a message as sent only after the broker confirmed it.
         Outbox = "outbox",
-        /// Gives one message one dead letter, however often it is stored.
+        /// Prevents a message from getting a second dead letter when it is stored again.
         LetterId = "letter_id",
     }
 }
@@ -245,8 +245,8 @@ pub fn cross_point(label: Label, side: Side) {
     let _ = (label, side);
 }
 
-/// Runs a durable step and crosses both of its sides. A failed step has no second side, because nobody knows whether
-/// it took effect.
+/// Runs a durable step, and crosses the points before and after it. The point after a failed step is not
+/// crossed, because it is unknown whether the step took effect.
 pub async fn run_step<T, E>(label: Label, step: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     cross_point(label, Side::Before);
     let done = step.await?;

@@ -8,7 +8,7 @@ const NON_PUBLIC_V4: [(Ipv4Addr, u32); 16] = [
     (Ipv4Addr::new(10, 0, 0, 0), 8),       // private
     (Ipv4Addr::new(100, 64, 0, 0), 10),    // shared by carriers; a cloud's metadata at 100.100.100.200
     (Ipv4Addr::new(127, 0, 0, 0), 8),      // loopback
-    (Ipv4Addr::new(168, 63, 129, 16), 32), // public by its number, and a cloud's own services all the same
+    (Ipv4Addr::new(168, 63, 129, 16), 32), // a public address, but used for internal services of a cloud
     (Ipv4Addr::new(169, 254, 0, 0), 16),   // link-local; metadata at 169.254.169.254
     (Ipv4Addr::new(172, 16, 0, 0), 12),    // private
     (Ipv4Addr::new(192, 0, 0, 0), 24),     // protocol assignments; metadata at 192.0.0.192

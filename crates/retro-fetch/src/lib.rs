@@ -22,8 +22,8 @@ pub use network::{Network, SystemNetwork};
 
 use request::HostResponse;
 
-/// Maximum number of redirects that are followed: one to a host's canonical name, one to its file storage, one
-/// to spare.
+/// Maximum number of redirects that are followed: one to a host's canonical name, one to its file storage,
+/// and one spare.
 pub const REDIRECTS_MAX: usize = 3;
 
 /// Bounds of one fetch. The defaults suit production; tests shorten them.
@@ -31,9 +31,9 @@ pub const REDIRECTS_MAX: usize = 3;
 pub struct FetchBounds {
     /// Largest body, in bytes.
     pub body_bytes_max: usize,
-    /// Timeout of everything, redirects included.
+    /// Timeout of the whole fetch, including redirects.
     pub total_timeout: Duration,
-    /// Timeout of one connection attempt, TLS included.
+    /// Timeout of one connection attempt, including TLS.
     pub connect_timeout: Duration,
 }
 

@@ -54,7 +54,8 @@ impl Fetcher {
         let addresses = self.network.resolve(host, port).await;
         let addresses =
             addresses.map_err(|error| FetchError::Unavailable(format!("its host is not found: {error}")))?;
-        // One internal address refuses the host, because a later attempt could connect to it.
+        // A single internal address makes the host refused, because a later attempt could connect to that
+        // address.
         if let Some(internal) = addresses.iter().find(|address| !is_public(address.ip())) {
             return Err(FetchError::gone(format!(
                 "its host is at {}, which is not of the open internet",

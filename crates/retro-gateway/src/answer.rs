@@ -18,7 +18,7 @@ pub struct ContextRequest {
     #[serde(default = "Step::main")]
     #[schema(value_type = String, default = "main", required = false)]
     pub step: Step,
-    /// Run that will see the answer. Without it the answer is a preview and nothing is recorded.
+    /// Run that will receive the answer. Without it the answer is a preview and nothing is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
@@ -27,14 +27,14 @@ pub struct ContextRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub repo: Option<Repository>,
-    /// Paths that the run touches, at most 100. Rules that apply to other paths only are left out. Without paths,
-    /// every rule of the repository is eligible.
+    /// Paths that the run touches, at most 100. Rules that apply only to other paths are left out. Without
+    /// paths, every rule of the repository is eligible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub paths: Vec<String>,
 }
 
-/// Largest number of paths that are considered; no step touches more on purpose.
+/// Maximum number of paths that are considered; no ordinary step touches more.
 pub(crate) const PATHS_MAX: usize = 100;
 
 /// Context for a run: the selected memories and rules.
@@ -49,7 +49,7 @@ pub struct ContextAnswer {
     pub tokens: u32,
     /// Number of eligible memories that did not fit.
     pub left_out: u32,
-    /// Rules of the repository, if the request names one. They have a block and a token budget of their own.
+    /// Rules of the repository, if the request names one. They have their own block and token budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RulesAnswer>,
     /// Outcome of recording the memories as presented to the run.

@@ -16,18 +16,19 @@ use tracing::warn;
 use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, Recording};
 use crate::{rules, tokens};
 
-/// Default time limit of an answer to an agent, in milliseconds. A healthy database answers in about 1 ms. An agent's
-/// step takes seconds, so a fifth of one goes unnoticed; memory is never worth a longer wait.
+/// Default time limit of an answer to an agent, in milliseconds. A healthy database answers in about 1 ms. An
+/// agent's step takes seconds, so a delay of a fifth of a second is not noticed, and memories are not worth a
+/// longer wait.
 pub const CONTEXT_TIMEOUT_MS: u64 = 200;
 
-/// Concurrent database reads: as many as the agents' pool has connections.
+/// Maximum number of concurrent database reads: the number of connections in the agents' pool.
 const READS_MAX: usize = AGENT_CONNECTIONS_MAX as usize;
-/// Concurrent database reads of one tenant; its further reads wait for one of these.
+/// Maximum number of concurrent database reads of one tenant; further reads of the tenant wait.
 const TENANT_READS_MAX: usize = READS_MAX - 2;
-/// Concurrent recordings. A healthy database completes about this many within [`CONTEXT_TIMEOUT_MS`]; a further one
-/// would not finish in time and is not started.
+/// Maximum number of concurrent recordings. A healthy database completes about this many within
+/// [`CONTEXT_TIMEOUT_MS`]; further recordings would not finish in time and are not started.
 const RECORDINGS_MAX: usize = 128;
-/// Concurrent recordings of one tenant.
+/// Maximum number of concurrent recordings of one tenant.
 const TENANT_RECORDINGS_MAX: usize = 96;
 
 /// The service behind the agents' API. Cheap to clone.
@@ -56,9 +57,9 @@ impl Gateway {
         Self { timeout: patience, ..self }
     }
 
-    /// Returns the context of the next run of a step. Never fails: with a database that is down or slow, the answer
-    /// is empty and gives the reason. With a run id, the memories are recorded as presented to that run, once however
-    /// often it asks.
+    /// Returns the context of the next run of a step. Never fails: when the database is down or slow, the
+    /// answer is empty and contains the reason. With a run id, the memories are recorded as presented to that
+    /// run, once per run, even if the request is repeated.
     pub async fn context(&self, tenant: &Tenant, request: ContextRequest) -> ContextAnswer {
         let started = Instant::now();
         let answer = self.select_context(tenant, request).await;
@@ -87,7 +88,7 @@ impl Gateway {
                 match self.read_in_turn(deadline, tenant, reading).await {
                     Ok(candidates) => Some(rules::select_rules(candidates, &request.paths, &policy)),
                     Err(reason) => {
-                        // A failure to read the rules costs the rules only, not the memories.
+                        // When reading the rules fails, only the rules are missing, not the memories.
                         warn!(reason = reason.as_str(), "context: answered without rules: {reason}");
                         None
                     }
@@ -127,9 +128,9 @@ impl Gateway {
         recorded
     }
 
-    /// Returns one memory of the tenant in full and records it as read when a run is given. Fails only when `name`
-    /// fits no memory of the tenant, whether or not another tenant has one, or several. `workflow` is the run's
-    /// workflow, by default the memory's own.
+    /// Returns one memory of the tenant in full and records it as read when a run is given. Fails only when
+    /// `name` matches no memory of the tenant, or several; memories of other tenants are ignored. `workflow`
+    /// is the run's workflow, by default the memory's own.
     pub async fn read_memory(
         &self,
         tenant: &Tenant,
@@ -188,8 +189,8 @@ impl Gateway {
         })
     }
 
-    /// Records unless too many recordings are in progress for this one to finish in time. The bound also limits what
-    /// recordings that hang can hold.
+    /// Records unless too many recordings are in progress for this one to finish in time. The bound also
+    /// limits the resources that hanging recordings can hold.
     async fn record_in_time(
         &self,
         deadline: Instant,
@@ -211,7 +212,7 @@ impl Gateway {
         }
     }
 
-    /// Reads as soon as the tenant has a permit, so that a busy tenant leaves connections to the others.
+    /// Reads as soon as the tenant has a permit, so that a busy tenant does not take all connections.
     async fn read_in_turn<T>(
         &self,
         deadline: Instant,

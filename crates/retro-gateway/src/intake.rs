@@ -1,6 +1,6 @@
-//! Accepts finished runs. Each event is checked by the code that the counter uses, so that a mistake is reported at
-//! once instead of becoming a dead letter. A large trajectory is stored in the object store. The answer is sent once
-//! the broker has everything on disk.
+//! Accepts finished runs. Each event is checked by the code that the counter uses, so that a mistake is
+//! reported immediately instead of becoming a dead letter. A large trajectory is stored in the object store.
+//! The answer is sent once the broker has everything on disk.
 //!
 //! The database is used only when the request has an idempotency key, so events are accepted while it is unavailable.
 //! Sending an event again is harmless: the counter counts a run once.
@@ -27,13 +27,14 @@ use retro_http::{BodyBudget, Idempotency, TenantLimiter};
 pub use answer::{EventsAnswer, EventsRefused, RefusedEvent};
 pub(crate) use http::ingest_routes;
 
-/// Largest event that is published, in bytes: the broker's limit, less our few headers.
+/// Maximum size of a published event, in bytes: the broker's limit minus our few headers.
 const PUBLISHED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;
 
-/// Concurrent requests whose bodies have been read; most of them wait for the broker. Half of a listener's
-/// connections, so that a broker that hangs leaves the other half to agents.
+/// Maximum number of concurrent requests whose bodies have been read; most of them wait for the broker. This
+/// is half of a listener's connections, so that the other half stays available to agents when the broker
+/// hangs.
 const REQUESTS_MAX: usize = 256;
-/// Concurrent requests of one tenant.
+/// Maximum number of concurrent requests of one tenant.
 const TENANT_REQUESTS_MAX: usize = 192;
 
 /// The service behind `POST /v1/events`.

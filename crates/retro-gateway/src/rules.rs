@@ -1,5 +1,5 @@
-//! Selects the rules of a repository. They are screened once more before an agent gets them, since a text that passed
-//! the screen once may be known as hostile by now.
+//! Selects the rules of a repository. They are screened once more before an agent gets them, since a text
+//! that passed an earlier version of the screen may be classified as hostile now.
 
 use retro_core::memory::{Memory, MemoryScope};
 use retro_core::policy::Policy;
@@ -9,8 +9,8 @@ use tracing::warn;
 use crate::answer::{PATHS_MAX, RulesAnswer};
 use crate::tokens;
 
-/// Compiles the screen's patterns unless this process has already done so. Otherwise the first request would spend
-/// its 200 ms on that.
+/// Compiles the screen's patterns unless this process has already done so. Otherwise the first request would
+/// use up its 200 ms for that.
 pub(crate) fn compile_screen() {
     let _ = is_instruction("Never unwrap in library code");
 }

@@ -33,7 +33,7 @@ pub(crate) struct FakeBroker {
     pub(crate) bodies: Mutex<Vec<(Tenant, Bytes)>>,
 }
 
-/// Budget for two of the largest events, of which a tenant may hold one.
+/// Budget for two of the largest events; a tenant may hold one of them.
 pub(crate) const BOUNDS: BudgetBounds =
     BudgetBounds { bytes_max: 40 * 1024 * 1024, owner_bytes_max: 20 * 1024 * 1024 };
 

@@ -1,7 +1,7 @@
-//! The agents' API over a real database: what is presented and read is counted once per run and stays within its
-//! tenant, and a database that becomes unavailable fails no run.
+//! The agents' API over a real database: presentations and reads are counted once per run and stay within their tenant,
+//! and a database that becomes unavailable fails no run.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap shows where the test failed")]
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use retro_store::{
 use retro_store_sqlite::SqliteStore;
 use serde_json::json;
 
-/// A policy under which one run opens a retrospective and one finding creates an active memory.
+/// Returns a policy under which one run opens a retrospective and one finding creates an active memory.
 fn policy() -> Policy {
     Policy { threshold_runs: 1, confirm_runs: 1, ..Policy::default() }
 }
@@ -36,7 +36,7 @@ fn key(tenant: &str) -> WorkflowKey {
 }
 
 /// Processes a run with these lessons through every port.
-async fn learn(store: &SqliteStore, key: &WorkflowKey, lessons: &[String]) {
+async fn learn_memories(store: &SqliteStore, key: &WorkflowKey, lessons: &[String]) {
     let facts = json!({"run_id": "first", "outcome": "failure"});
     let arrival = Arrival {
         event: EventKey { tenant: key.tenant.clone(), source: "test".to_owned(), id: "first".to_owned() },
@@ -65,7 +65,10 @@ async fn learn(store: &SqliteStore, key: &WorkflowKey, lessons: &[String]) {
     let findings = lessons.iter().map(|title| finding(title)).collect();
     let checked = CheckedAnswer { findings, ..CheckedAnswer::default() };
     let found = InvestigationResult::Found { checked, presented: vec![] };
-    store.finish_investigation(&claim, &found, InvestigationTiming::default(), &settled).await.unwrap();
+    store
+        .finish_investigation(&claim, &found, InvestigationTiming::default(), &settle_sequence)
+        .await
+        .unwrap();
     let closing = |facts| Ok(close_retrospective(facts, &NgramEmbedder, &policy(), now));
     WriterStore::close_retrospective(store, &key.tenant, due, now, &closing).await.unwrap();
 }
@@ -83,7 +86,7 @@ fn finding(title: &str) -> Finding {
     }
 }
 
-fn settled(sequence: &InvestigationSequence) -> FollowUp {
+fn settle_sequence(sequence: &InvestigationSequence) -> FollowUp {
     let id = sequence.retrospective.id;
     let results: Vec<_> = sequence.ended.iter().filter_map(|one| one.result.clone()).collect();
     let message = Notice::MutationsDue { retrospective: id }.into_message(&sequence.retrospective.key);
@@ -94,14 +97,14 @@ fn settled(sequence: &InvestigationSequence) -> FollowUp {
     }
 }
 
-async fn gateway(folder: &tempfile::TempDir) -> (Gateway, SqliteStore) {
+async fn open_gateway(folder: &tempfile::TempDir) -> (Gateway, SqliteStore) {
     let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap();
     let gateway = Gateway::new(Arc::new(store.clone()), Arc::new(policy()));
     // A busy machine that runs every test at once must not turn an answer into "too slow".
     (gateway.with_timeout(std::time::Duration::from_secs(30)), store)
 }
 
-async fn ask(gateway: &Gateway, tenant: &str, run: Option<&str>) -> ContextAnswer {
+async fn request_context(gateway: &Gateway, tenant: &str, run: Option<&str>) -> ContextAnswer {
     let run_id = run.map(|run| RunId::new(run).unwrap());
     let request = ContextRequest {
         workflow: key(tenant).workflow,
@@ -116,15 +119,15 @@ async fn ask(gateway: &Gateway, tenant: &str, run: Option<&str>) -> ContextAnswe
 #[tokio::test]
 async fn a_presentation_counts_once_per_run_and_a_preview_never() {
     let folder = tempfile::tempdir().unwrap();
-    let (gateway, store) = gateway(&folder).await;
-    learn(&store, &key("default"), &["Always close the file".to_owned()]).await;
+    let (gateway, store) = open_gateway(&folder).await;
+    learn_memories(&store, &key("default"), &["Always close the file".to_owned()]).await;
     for (run, recorded) in [
         (None, Recording::Preview),
         (Some("run-1"), Recording::Recorded),
         (Some("run-1"), Recording::Recorded),
         (Some("run-2"), Recording::Recorded),
     ] {
-        let answer = ask(&gateway, "default", run).await;
+        let answer = request_context(&gateway, "default", run).await;
         assert_eq!((answer.memories.len(), answer.recorded), (1, recorded), "{answer:?}");
     }
     let candidates = store.load_candidates(&key("default"), &Step::main(), 0).await.unwrap();
@@ -134,13 +137,13 @@ async fn a_presentation_counts_once_per_run_and_a_preview_never() {
 #[tokio::test]
 async fn the_least_presented_memories_get_the_reserved_places() {
     let folder = tempfile::tempdir().unwrap();
-    let (gateway, store) = gateway(&folder).await;
+    let (gateway, store) = open_gateway(&folder).await;
     let animals = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay", "kiwi", "lynx"];
     let lessons: Vec<_> = animals.iter().map(|animal| format!("`{animal}`")).collect();
-    learn(&store, &key("default"), &lessons).await;
+    learn_memories(&store, &key("default"), &lessons).await;
     let (mut met, mut newcomers) = (std::collections::BTreeSet::new(), 0);
     for run in 1..=4 {
-        let answer = ask(&gateway, "default", Some(&format!("run-{run}"))).await;
+        let answer = request_context(&gateway, "default", Some(&format!("run-{run}"))).await;
         assert!(answer.tokens <= 500 && answer.memories.len() + answer.left_out as usize == 12, "{answer:?}");
         newcomers += answer.memories.iter().filter(|memory| memory.newcomer).count();
         met.extend(answer.memories.iter().map(|memory| memory.id));
@@ -151,19 +154,23 @@ async fn the_least_presented_memories_get_the_reserved_places() {
 #[tokio::test]
 async fn nothing_crosses_tenants_that_use_the_same_names() {
     let folder = tempfile::tempdir().unwrap();
-    let (gateway, store) = gateway(&folder).await;
+    let (gateway, store) = open_gateway(&folder).await;
     for tenant in ["default", "acme"] {
-        learn(&store, &key(tenant), &[format!("A lesson of {tenant}")]).await;
+        learn_memories(&store, &key(tenant), &[format!("A lesson of {tenant}")]).await;
     }
-    let own = ask(&gateway, "acme", Some("run-1")).await;
+    let own = request_context(&gateway, "acme", Some("run-1")).await;
     assert_eq!(own.memories[0].title, "A lesson of acme", "positive control");
     let id = own.memories[0].id;
-    assert!(!ask(&gateway, "default", Some("run-1")).await.text.contains("acme"));
+    assert!(!request_context(&gateway, "default", Some("run-1")).await.text.contains("acme"));
     let run = Some(RunId::new("run-1").unwrap());
     let (home, acme) = (key("default").tenant, key("acme").tenant);
     for name in [id.into(), id.short_id().parse().unwrap()] {
         let foreign = gateway.read_memory(&home, name, run.clone(), None).await;
-        assert_eq!(foreign, Err(UnresolvedRef::Missing(name)), "like a missing one");
+        assert_eq!(
+            foreign,
+            Err(UnresolvedRef::Missing(name)),
+            "the memory of another tenant is reported like a missing one"
+        );
         let own = gateway.read_memory(&acme, name, None, None).await.unwrap();
         assert_eq!(own.memory.unwrap().id, id, "positive control");
     }
@@ -174,11 +181,11 @@ async fn nothing_crosses_tenants_that_use_the_same_names() {
 #[tokio::test]
 async fn a_database_that_became_unavailable_gives_an_empty_answer() {
     let folder = tempfile::tempdir().unwrap();
-    let (gateway, store) = gateway(&folder).await;
-    learn(&store, &key("default"), &["Always close the file".to_owned()]).await;
-    assert_eq!(ask(&gateway, "default", None).await.memories.len(), 1, "positive control");
+    let (gateway, store) = open_gateway(&folder).await;
+    learn_memories(&store, &key("default"), &["Always close the file".to_owned()]).await;
+    assert_eq!(request_context(&gateway, "default", None).await.memories.len(), 1, "positive control");
     store.disconnect().await;
-    let answer = ask(&gateway, "default", Some("run-1")).await;
+    let answer = request_context(&gateway, "default", Some("run-1")).await;
     assert!(answer.memories.is_empty() && answer.recorded == Recording::Nothing, "{answer:?}");
     assert!(answer.reason.as_ref().is_some_and(|reason| reason.contains("not available")), "{answer:?}");
 }

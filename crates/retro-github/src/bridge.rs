@@ -23,7 +23,7 @@ use crate::webhook::{AcceptedWebhook, Ignored, ParsedWebhook, WebhookContent, pa
 
 /// Route of the webhook endpoint.
 pub const ROUTE: &str = "/github/webhook";
-/// Largest webhook, in bytes: GitHub sends none above 25 MB.
+/// Maximum size of a webhook, in bytes: GitHub sends no webhook above 25 MB.
 pub const WEBHOOK_BYTES_MAX: usize = 25 * 1024 * 1024;
 /// Longest delivery id, in bytes; GitHub's are UUIDs.
 const DELIVERY_BYTES_MAX: usize = 128;
@@ -57,7 +57,7 @@ pub(crate) enum WebhookOutcome {
     Ping,
     /// Ignored, with the reason.
     Ignored(Ignored),
-    /// The repository belongs to no tenant, or to none that the signing secret may act for.
+    /// The repository belongs to no tenant, or to a tenant that the signing secret may not act for.
     Unmapped,
 }
 
@@ -147,7 +147,7 @@ impl Bridge {
             .await?)
     }
 
-    /// Validates the run as the counter will, like every event that comes over HTTP, and publishes it.
+    /// Validates the run exactly as the counter will, like every event received over HTTP, and publishes it.
     async fn publish_run(&self, tenant: &Tenant, run: RunEvent, now: Timestamp) -> Result<(), WebhookError> {
         let unreadable = |rejection: Rejection| WebhookError::Unreadable(rejection.to_string());
         let run = run_completed::validate_envelope(run.envelope, tenant, now, &DatarefHosts::default());

@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 use crate::bridge::{Bridge, ROUTE, WEBHOOK_BYTES_MAX, WebhookError, WebhookOutcome};
 use crate::webhook::{Ignored, USED_EVENTS};
 
-/// Longest time for a body to arrive: GitHub gives up after 10 s, and publishing needs a part of that.
+/// Maximum time for a body to arrive: GitHub gives up after 10 s, and publishing takes part of that.
 const BODY_READ_TIMEOUT: Duration = Duration::from_secs(8);
 /// `Retry-After` in seconds after a burst or while the broker restarts.
 const RETRY_SOON_S: u32 = 1;
@@ -27,12 +27,12 @@ const RETRY_SOON_S: u32 = 1;
 /// space.
 const RETRY_LATER_S: u32 = 30;
 
-/// Response to GitHub, for a person who reads it in the list of deliveries.
+/// Response to GitHub, which people read in the list of deliveries.
 #[derive(Debug, Serialize, ToSchema)]
 struct WebhookAnswer {
     /// Outcome: taken, ping, not_taken, incomplete or unmapped.
     outcome: &'static str,
-    /// Reason why it was not taken.
+    /// Reason why it was ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }

@@ -165,7 +165,7 @@ pub(crate) struct WorkflowRun {
     pub(crate) updated_at: Option<Timestamp>,
 }
 
-/// The workflow that ran. In older payloads only this has the path of its file.
+/// The workflow that ran. In older payloads only this object contains the path of its file.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Workflow {
     pub(crate) path: Option<String>,

@@ -12,7 +12,7 @@ pub(crate) const SIGNATURE_HEADER: &str = "x-hub-signature-256";
 /// Prefix of the signature.
 const SIGNATURE_PREFIX: &str = "sha256=";
 
-/// The accepted webhook secrets: more than one while they are rotated, and those that may act for one tenant
+/// The accepted webhook secrets: several while they are rotated, and secrets that may act for one tenant
 /// only.
 #[derive(Clone)]
 pub struct WebhookSecrets(Vec<KeyedSecret>);

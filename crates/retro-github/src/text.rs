@@ -1,4 +1,4 @@
-//! Length limits for texts of a payload: an event has to fit into a message, whoever wrote its texts.
+//! Length limits for texts of a payload: an event has to fit into a message even when its texts are hostile.
 
 use retro_events::github::TEXT_BYTES_MAX;
 
@@ -27,7 +27,8 @@ pub(crate) fn bounded_text(text: Option<String>, bytes_max: usize) -> Option<Str
     text.filter(|text| (1..=bytes_max).contains(&text.len()) && !text.chars().any(char::is_control))
 }
 
-/// Returns a commit hash. The zero hash, as in the push that deletes a branch, gives `None`.
+/// Returns `text` if it is a commit hash. Returns `None` for anything else, and for the zero hash, which
+/// GitHub sends when a branch is deleted.
 pub(crate) fn commit_hash(text: Option<String>) -> Option<String> {
     text.filter(|text| {
         (1..=HASH_DIGITS_MAX).contains(&text.len())

@@ -25,7 +25,7 @@ const PATH_BYTES_MAX: usize = 4096;
 pub enum ParsedWebhook {
     /// A ping.
     Ping,
-    /// The webhook contains something that is used.
+    /// The webhook contains a used event.
     Accepted(Box<AcceptedWebhook>),
     /// The webhook is ignored, with the reason.
     Ignored(Ignored),
@@ -40,14 +40,14 @@ pub enum Ignored {
     /// The event is used, but not this action.
     #[error("this action is not used")]
     UnusedAction,
-    /// The subject of the event is not used, such as a comment on a plain issue.
+    /// The object of the event is not used, such as a comment on an issue that is not a pull request.
     #[error("{0}")]
     NotRelevant(&'static str),
     /// A required field is missing.
     #[error("{0} is missing")]
     Incomplete(&'static str),
-    /// A field that is used has another shape than GitHub documents; the path of the field. Its value is not
-    /// repeated.
+    /// A used field does not have the type that GitHub documents; contains the path of the field and never
+    /// its value.
     #[error("`{0}` has another shape than GitHub documents")]
     UnexpectedShape(String),
 }
@@ -281,7 +281,7 @@ fn repository_host(page: Option<&str>) -> String {
     host.filter(|host| is_host(host)).unwrap_or_else(|| DEFAULT_HOST.to_owned())
 }
 
-/// Returns the time of the event; `None` if GitHub sends none, as for a deletion.
+/// Returns the time of the event; `None` if GitHub sends no time, as for a deletion.
 fn event_time(action: &str, payload: &Payload) -> Option<Timestamp> {
     let pull_request = payload.pull_request.as_ref();
     let changed = pull_request.and_then(|one| one.updated_at);

@@ -39,7 +39,7 @@ pub(crate) fn parse_workflow_run(
         attempt: found.run_attempt.unwrap_or(1).max(1),
         kind: RunKind::Normal,
         outcome,
-        // A start after the end means that a clock was set back, so it is dropped.
+        // A start after the end means that a clock was set back, so the start is dropped.
         started_at: started_at.filter(|started| finished_at.is_none_or(|finished| *started <= finished)),
         finished_at,
         repo: Some(if host == DEFAULT_HOST { repo.to_owned() } else { format!("{host}/{repo}") }),

@@ -3,13 +3,15 @@
 //! **The need.** A request that announces a size and sends nothing must not block others, one owner's burst must not
 //! push out another's request, and a body that arrives a byte at a time must not hold memory for long.
 //!
-//! **The design.** A body is charged for the bytes that have arrived, never for the size that its head announces. An
-//! owner (a tenant, or a single request whose tenant is unknown) gets a share of the total. A small reserve on top
-//! serves owners that hold little, so a tenant still gets a request in while others are greedy. A body that exceeds
-//! its total time, or brings too few bytes in any interval, is abandoned ([`BodyLimits`]).
+//! **The design.** A body is charged for the bytes that have arrived, never for the size that its head
+//! announces. An owner (a tenant, or a single request whose tenant is unknown) gets a share of the total. A
+//! small reserve on top serves owners that hold little, so requests of a tenant are still accepted while
+//! others use up the budget. A body that exceeds its total time, or brings too few bytes in any interval, is
+//! abandoned ([`BodyLimits`]).
 //!
-//! **Limits.** The budget never waits for free bytes: a request that does not fit is refused, and its client sends it
-//! again later. Waiting requests would hold connections, and two half-read bodies could wait for each other for ever.
+//! **Limits.** The budget never waits for free bytes: a request that does not fit is refused, and its client
+//! sends it again later. Waiting requests would hold connections, and two half-read bodies could wait for
+//! each other forever.
 
 mod read;
 
@@ -21,11 +23,11 @@ use retro_core::id::Tenant;
 pub(crate) use read::read_body;
 pub use read::{BodyLimits, BufferedBody, ReadBodyError};
 
-/// Bytes that any owner may hold however much the others hold: one request of the usual size, with the cost of
-/// handling it.
+/// Number of bytes that any owner may hold regardless of how much the others hold: one request of the usual
+/// size, with the cost of handling it.
 pub const OWNER_RESERVE_BYTES: u64 = 256 * 1024;
-/// Number of owners that may hold [`OWNER_RESERVE_BYTES`] each when the rest is used up: more than a gateway has
-/// tenants at their limit at once. Together 6 MiB.
+/// Number of owners that may hold [`OWNER_RESERVE_BYTES`] each when the rest is used up: more than the number
+/// of tenants that a gateway serves at their limit at the same time. Together 6 MiB.
 const RESERVED_OWNERS: u64 = 24;
 
 /// Upper bounds of a budget, in bytes of request bodies.
@@ -47,17 +49,17 @@ pub struct BodyBudget {
 #[derive(Debug, Default)]
 struct Held {
     bytes: u64,
-    /// Bytes of each tenant that holds any.
+    /// Bytes held by each tenant that holds any.
     tenants: HashMap<Tenant, u64>,
 }
 
 /// The budget has no bytes left for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetExceeded {
-    /// The owner holds as many bytes as it may.
+    /// The owner has reached its limit.
     #[error("this sender holds as many bytes of requests as it may")]
     Owner,
-    /// The process holds as many bytes as it may.
+    /// The process has reached its limit.
     #[error("this server holds as many bytes of requests as it may")]
     Process,
 }
@@ -74,7 +76,8 @@ impl BudgetBounds {
     /// Checks whether an owner that holds `owner` of `total` bytes may take `more`.
     fn check_charge(self, total: u64, owner: u64, more: u64) -> Result<(), BudgetExceeded> {
         let (total, owner) = (total.saturating_add(more), owner.saturating_add(more));
-        // Small owners may use the reserve as well, so that greedy ones cannot lock them out.
+        // Owners that hold little may also use the reserve, so that owners that hold much cannot lock them
+        // out.
         if owner <= OWNER_RESERVE_BYTES {
             let reserved = self.bytes_max.saturating_add(RESERVED_OWNERS * OWNER_RESERVE_BYTES);
             return if total <= reserved { Ok(()) } else { Err(BudgetExceeded::Process) };
@@ -92,7 +95,7 @@ impl BodyBudget {
         Self { bounds, held: Arc::default() }
     }
 
-    /// Returns a permit that holds no bytes yet. A request without a tenant is an owner of its own.
+    /// Returns a permit that holds no bytes yet. A request without a tenant is a separate owner.
     pub fn open_permit(&self, tenant: Option<&Tenant>) -> BodyPermit {
         BodyPermit { budget: self.clone(), tenant: tenant.cloned(), bytes: 0 }
     }
@@ -108,8 +111,8 @@ impl BodyBudget {
 }
 
 impl BodyPermit {
-    /// Charges `bytes` more, such as those that decompressing a body adds. Fails, and charges nothing, when they do
-    /// not fit into the budget.
+    /// Charges `bytes` more, such as those that decompressing a body adds. Fails and charges nothing when
+    /// they do not fit into the budget.
     pub fn charge(&mut self, bytes: u64) -> Result<(), BudgetExceeded> {
         let mut held = self.budget.lock_held();
         let owner = match &self.tenant {
@@ -127,7 +130,7 @@ impl BodyPermit {
         Ok(())
     }
 
-    /// Charges what is missing to hold at least `bytes`.
+    /// Charges the bytes that are missing to hold at least `bytes`.
     pub fn charge_up_to(&mut self, bytes: u64) -> Result<(), BudgetExceeded> {
         match bytes.saturating_sub(self.bytes) {
             0 => Ok(()),

@@ -16,12 +16,12 @@ use crate::problem::Problem;
 /// Header that names the tenant, as long as there are no credentials.
 pub const TENANT_HEADER: &str = "retro-tenant";
 
-/// Largest body, in bytes. Every request holds a handful of names of at most 256 bytes; 64 KiB leaves space for
-/// fields of later versions and stays too small to hurt.
+/// Largest body, in bytes. Every request contains a handful of names of at most 256 bytes; 64 KiB leaves
+/// space for fields of later versions and is still harmless.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Longest time for a body to arrive, in seconds. A body of 64 KiB needs less on loopback, and one that never ends
-/// must not hold its connection.
+/// Longest time for a body to arrive, in seconds. A body of 64 KiB needs less on loopback, and a body that
+/// never ends must not hold its connection.
 pub const BODY_READ_S_MAX: u64 = 10;
 
 /// The tenant that sent the request: the `Retro-Tenant` header, or `default` without it. Rejects a header

@@ -19,18 +19,18 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub enum Readiness {
     /// Everything that the process needs is available.
     Ready,
-    /// Something is missing; the text says what.
+    /// Something is missing; the text names it.
     NotReady(String),
 }
 
-/// Callback behind `GET /readyz`. The composition root supplies it, since only it knows what the process needs. Must
-/// not block.
+/// Callback behind `GET /readyz`, supplied by the composition root, which knows the dependencies of the
+/// process. Must not block.
 pub type ReadyCheck = Arc<dyn Fn() -> Readiness + Send + Sync>;
 
 /// Callback behind `GET /metrics`. Returns all metrics in the Prometheus text format.
 pub type Scrape = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Callbacks that answer questions about the process.
+/// Callbacks that report the readiness and the metrics of the process.
 #[derive(Clone)]
 pub struct Probes {
     /// Readiness check.
@@ -39,8 +39,8 @@ pub struct Probes {
     pub metrics: Scrape,
 }
 
-/// Returns the health routes: `/livez`, which always answers 200; `/readyz`, 200 or 503 with what is missing;
-/// `/metrics`.
+/// Returns the health routes: `/livez`, which always answers 200; `/readyz`, which answers 200, or 503 with a
+/// list of the missing parts; `/metrics`.
 pub fn health_routes(probes: Probes) -> Api {
     health_api().with_state(probes)
 }
@@ -60,7 +60,7 @@ async fn livez() -> &'static str {
     "ok"
 }
 
-/// Reports whether everything the process needs is available; 503 says what is missing.
+/// Reports whether everything that the process needs is available; a 503 lists the missing parts.
 #[utoipa::path(get, path = "/readyz", tag = "process", responses((status = 200, body = String)))]
 async fn readyz(State(probes): State<Probes>) -> Result<&'static str, Problem> {
     match (probes.ready)() {

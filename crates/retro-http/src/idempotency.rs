@@ -1,10 +1,10 @@
-//! Idempotent requests: with an `Idempotency-Key`, sending a request again does not repeat its effect. The stored
-//! answer is returned, whichever process is asked.
+//! Idempotent requests: with an `Idempotency-Key`, sending a request again does not repeat its effect. Every
+//! process returns the stored answer.
 //!
-//! Answers that may differ later (429, 5xx) are not stored. The work continues when the caller hangs up, since
-//! callers that lose their connection are the ones that retry. A process that dies during the work leaves the key
-//! locked for [`IN_PROGRESS_S_MAX`]; the work must therefore be harmless when done twice, as everything is that goes
-//! through an inbox or has an id derived from its cause.
+//! Answers that may differ later (429, 5xx) are not stored. The work continues when the caller disconnects,
+//! because callers that lose their connection are those that retry. A process that dies during the work
+//! leaves the key locked for [`IN_PROGRESS_S_MAX`]; the work must therefore be harmless when done twice, as
+//! everything is that goes through an inbox or has an id derived from its cause.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::problem::Problem;
 
 /// Header that carries the key of a request.
 pub const KEY_HEADER: &str = "idempotency-key";
-/// Longest key, in bytes: a UUID has 36, and some callers combine ids of their own.
+/// Longest key, in bytes: a UUID has 36, and some callers combine several ids.
 pub const KEY_BYTES_MAX: usize = 255;
 /// Time for which a key is refused while its request is in progress, in seconds: longer than any request takes.
 pub const IN_PROGRESS_S_MAX: u64 = 120;
@@ -38,9 +38,11 @@ pub const ANSWER_TTL_S: u64 = 24 * 3600;
 const RETRY_SOON_S: u32 = 1;
 /// Interval between two purges of expired requests: the rows of a minute are few compared with those of a day.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);
-/// Requests that one purge deletes at most: 166 a second on average, in a transaction of some milliseconds.
+/// Maximum number of requests that one purge deletes: 166 per second on average, in a transaction of a few
+/// milliseconds.
 const PURGE_BATCH_MAX: u32 = 10_000;
-/// Largest answer that is stored, in bytes: a batch of which every event is refused, each with a long path.
+/// Maximum size of a stored answer, in bytes: enough for a batch in which every event is refused with a long
+/// path.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Key of a request, if its caller gave one: 1 to [`KEY_BYTES_MAX`] visible ASCII characters.
@@ -88,9 +90,9 @@ impl Idempotency {
         Self { store }
     }
 
-    /// Runs `work`, unless it was done under this key before: then the stored answer is returned with
-    /// `Idempotency-Replayed: true`. The same key with different content is refused with 422, a key whose request is
-    /// in progress with 409. Without a key the work runs and the database is not asked.
+    /// Runs `work`, unless this key was used for it before: then the stored answer is returned with
+    /// `Idempotency-Replayed: true`. The same key with different content is refused with 422, a key whose
+    /// request is in progress with 409. Without a key the work runs and the database is not asked.
     pub async fn run_once<W>(&self, request: IdempotentRequest<'_>, work: W) -> Response
     where
         W: Future<Output = Response> + Send + 'static,
@@ -108,7 +110,7 @@ impl Idempotency {
         }
     }
 
-    /// Deletes expired requests until `stop`. May run in any number of processes at once.
+    /// Deletes expired requests until `stop` is cancelled. May run in any number of processes concurrently.
     pub async fn purge_expired(self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(PURGE_INTERVAL);
         loop {
@@ -128,7 +130,7 @@ impl Idempotency {
     where
         W: Future<Output = Response> + Send + 'static,
     {
-        // A task of its own, so that the work and its answer survive a caller that hangs up.
+        // A separate task, so that the work and its answer survive a caller that disconnects.
         let task = tokio::spawn(async move {
             let (answer, stored) = buffer_answer(work.await).await;
             if let Err(cause) = self.store.end_request(&name, token, stored.as_ref()).await {
@@ -152,7 +154,7 @@ fn fingerprint_content(content: &[&[u8]]) -> String {
     sha256_hex(hashes.as_bytes())
 }
 
-/// Returns the answer and the copy to store; no copy of an answer that may differ later.
+/// Returns the answer and the copy to store; `None` for an answer that may differ later.
 async fn buffer_answer(answer: Response) -> (Response, Option<StoredResponse>) {
     let status = answer.status();
     let may_change = status.is_server_error()
@@ -202,7 +204,7 @@ fn key_reused_problem() -> Problem {
     Problem { path: Some("Idempotency-Key".to_owned()), ..problem.with_code("key_reused") }
 }
 
-/// Returns a 503; the store's own message goes to the log only.
+/// Returns a 503; the store's own message is only logged.
 fn lookup_failed_problem(cause: &StoreError) -> Problem {
     warn!(cause = %cause, "an idempotency key could not be looked up: {cause}");
     let detail = "it cannot be looked up now whether this request was done before; retry later, or without Idempotency-Key";

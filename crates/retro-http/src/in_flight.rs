@@ -1,5 +1,5 @@
-//! Limits the concurrent requests of a group of routes, so that they cannot hold the connections and cores that other
-//! routes of the listener need.
+//! Limits the concurrent requests of a group of routes, so that they do not take the connections and cores
+//! that other routes of the listener need.
 
 use axum::body::Body;
 use axum::extract::{Request, State};

@@ -39,15 +39,15 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "the request cannot be read", detail)
     }
 
-    /// Returns a 404 for something that the caller's tenant does not have. The answer is byte for byte the same when
-    /// another tenant has it.
+    /// Returns a 404 for an object that the caller's tenant does not have. The answer is byte for byte the
+    /// same when another tenant has it.
     pub fn not_found(what: &str, name: impl std::fmt::Display) -> Self {
         let detail = format!("there is no {what} {name} in this tenant");
         Self::new(StatusCode::NOT_FOUND, "there is no such thing", detail)
     }
 
-    /// Returns a 409 for a name that fits more than one thing of the caller's tenant. `detail` says how to name
-    /// exactly one.
+    /// Returns a 409 for a name that matches several objects of the caller's tenant. `detail` says how to
+    /// name exactly one of them.
     pub fn ambiguous_name(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "the name is ambiguous", detail)
     }

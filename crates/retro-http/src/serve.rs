@@ -20,11 +20,12 @@ use crate::problem::Problem;
 pub(crate) use connections::GuardedBody;
 use connections::{ConnectionLimits, serve_until_stopped};
 
-/// Longest time that requests in progress may take after the stop, in seconds; then their connections are dropped. An
-/// answer takes milliseconds, so only a client that does not read is still connected by then.
+/// Longest time that requests in progress may take after the stop, in seconds; then their connections are
+/// dropped. An answer takes milliseconds, so only clients that do not read are still connected by then.
 pub const SHUTDOWN_S_MAX: u64 = 5;
 
-/// `Retry-After` of a process that is not ready, in seconds: about as often as the process itself retries.
+/// `Retry-After` value of a process that is not ready, in seconds: about the interval at which the process itself
+/// retries.
 const NOT_READY_RETRY_S: u32 = 5;
 
 /// A reason why the server cannot serve.
@@ -60,8 +61,8 @@ pub async fn listen_anywhere(address: SocketAddr) -> Result<TcpListener, ServeEr
     TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })
 }
 
-/// Serves until `stop`, then lets requests in progress finish, for at most [`SHUTDOWN_S_MAX`] seconds. Fails at once
-/// when the listener is not on loopback.
+/// Serves until `stop` is cancelled, then lets requests in progress finish within [`SHUTDOWN_S_MAX`] seconds.
+/// Fails immediately when the listener is not on loopback.
 pub async fn serve(listener: TcpListener, api: Api, stop: CancellationToken) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     require_loopback(address)?;
@@ -70,7 +71,7 @@ pub async fn serve(listener: TcpListener, api: Api, stop: CancellationToken) -> 
     Ok(())
 }
 
-/// Serves only `/livez`, `/readyz` and `/metrics`, on any address, until `stop`.
+/// Serves only `/livez`, `/readyz` and `/metrics`, on any address, until `stop` is cancelled.
 pub async fn serve_health(
     listener: TcpListener,
     probes: Probes,
@@ -88,8 +89,8 @@ pub async fn serve_health(
     Ok(())
 }
 
-/// Serves the routes of `api` until `stop` and answers every other address with 503 and what `ready` reports as
-/// missing: for a process that is not assembled yet.
+/// Serves the routes of `api` until `stop` is cancelled. Answers every other path with 503 and what `ready` reports
+/// as missing: for a process that is not assembled yet.
 pub async fn serve_not_ready(listener: TcpListener, api: Api, ready: ReadyCheck, stop: CancellationToken) {
     let respond = move || {
         let missing = match ready() {
@@ -105,7 +106,7 @@ pub async fn serve_not_ready(listener: TcpListener, api: Api, ready: ReadyCheck,
 }
 
 /// Serves routes that check a credential on every request, and nothing else, on any address and under any host name,
-/// until `stop`.
+/// until `stop` is cancelled.
 pub async fn serve_signed(
     listener: TcpListener,
     api: Api,

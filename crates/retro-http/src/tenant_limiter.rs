@@ -1,4 +1,4 @@
-//! Limits how many operations run at once, in total and per tenant.
+//! Limits the number of concurrent operations, in total and per tenant.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use retro_core::id::Tenant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Limits how many operations run at once. A single tenant may run fewer than the total, so that it cannot take every
-/// permit. Clones share the permits.
+/// Limits the number of concurrent operations. A single tenant may run fewer than the total, so that it
+/// cannot take every permit. Clones share the permits.
 #[derive(Debug, Clone)]
 pub struct TenantLimiter {
     all: Arc<Semaphore>,
@@ -26,7 +26,7 @@ pub struct TenantPermit {
 }
 
 impl TenantLimiter {
-    /// Creates a limiter with `max` permits, of which one tenant holds at most `tenant_max`.
+    /// Creates a limiter with `max` permits in total and at most `tenant_max` per tenant.
     pub fn new(max: usize, tenant_max: usize) -> Self {
         Self { all: Arc::new(Semaphore::new(max)), tenant_max, tenants: Arc::default() }
     }
@@ -43,7 +43,7 @@ impl TenantLimiter {
         permit
     }
 
-    /// Waits for a permit. A tenant that has used its share waits for one of its own.
+    /// Waits for a permit. A tenant that has used its share waits for one of its own permits.
     pub async fn acquire(&self, tenant: &Tenant) -> TenantPermit {
         // The tenant's permit comes first: a waiting tenant must not hold a permit that others could use.
         let of_tenant =
@@ -67,11 +67,11 @@ impl TenantLimiter {
         tenants.entry(tenant.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.tenant_max))).clone()
     }
 
-    /// Removes a tenant that holds no permit and waits for none.
+    /// Removes a tenant that neither holds nor waits for a permit.
     fn remove_idle(&self, tenant: &Tenant) {
         let mut tenants = self.lock_tenants();
-        // Holders and waiters have a clone, and clones are only made under this lock: a count of one means that
-        // nobody uses the semaphore.
+        // Holders and waiters have a clone, and clones are only made under this lock: a count of one means
+        // that the semaphore is not in use.
         if tenants.get(tenant).is_some_and(|semaphore| Arc::strong_count(semaphore) == 1) {
             tenants.remove(tenant);
         }

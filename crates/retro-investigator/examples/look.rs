@@ -1,9 +1,9 @@
-//! Investigates the runs of a file (one JSON object a line: `run_id`, `steps` with `role`, `tool`, `input`,
-//! `output`) with the heuristics and prints what they found: every finding with `--each`, and over all runs
-//! each lesson with the number of distinct runs that show it. Ignores labels in the file.
+//! Investigates the runs of a file (one JSON object per line: `run_id`, `steps` with `role`, `tool`, `input`, `output`)
+//! with the heuristics and prints the results: every finding with `--each`, and each lesson with the number of distinct
+//! runs that show it. Labels in the file are ignored.
 //!
 //! `cargo run -p retro-investigator --example look -- RUNS.jsonl [--each] [--top N]`
-#![expect(clippy::print_stdout, reason = "printing is what an example is for")]
+#![expect(clippy::print_stdout, reason = "the example prints its results to a terminal")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut runs, mut with_findings, mut dropped) = (0, 0, 0);
     let mut lessons: BTreeMap<String, (BTreeSet<String>, Finding)> = BTreeMap::new();
     for line in std::fs::read_to_string(path)?.lines() {
-        let brief = brief_of(&serde_json::from_str(line)?)?;
+        let brief = build_brief(&serde_json::from_str(line)?)?;
         let InvestigatorAnswer::Looked(looked) = investigate_run(&brief) else { continue };
         let findings = looked.findings.clone();
         dropped += check_answer(&brief, looked).dropped;
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn brief_of(run: &Value) -> Result<InvestigationBrief, Box<dyn Error>> {
+fn build_brief(run: &Value) -> Result<InvestigationBrief, Box<dyn Error>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut turns: Vec<Turn> = Vec::new();
     for step in run["steps"].as_array().ok_or("a run without steps")? {
@@ -82,11 +82,11 @@ fn brief_of(run: &Value) -> Result<InvestigationBrief, Box<dyn Error>> {
                 turns.push(Turn {
                     reasoning: text(&step["thought"]),
                     calls: vec![call],
-                    ..said(TurnSource::Agent, "")
+                    ..message_turn(TurnSource::Agent, "")
                 });
             }
-            "user" => turns.push(said(TurnSource::User, &text(&step["text"]))),
-            _ => turns.push(said(TurnSource::Agent, &text(&step["text"]))),
+            "user" => turns.push(message_turn(TurnSource::User, &text(&step["text"]))),
+            _ => turns.push(message_turn(TurnSource::Agent, &text(&step["text"]))),
         }
     }
     let run = RunFacts {
@@ -117,7 +117,7 @@ fn brief_of(run: &Value) -> Result<InvestigationBrief, Box<dyn Error>> {
     })
 }
 
-fn said(source: TurnSource, message: &str) -> Turn {
+fn message_turn(source: TurnSource, message: &str) -> Turn {
     let agentic = source == TurnSource::Agent;
     Turn {
         step: Step::main(),

@@ -1,4 +1,4 @@
-//! Builds the brief: everything an investigator is given about a claimed run.
+//! Builds the brief: the complete input of an investigator for a claimed run.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use retro_store::{Claim, StoredBody};
 pub(crate) enum BodyError {
     /// The body is gone or differs from what the event promised; another run replaces this one in the sample.
     Gone(String),
-    /// The body could not be fetched this time; a retry may succeed.
+    /// The body could not be fetched; a retry may succeed.
     Unavailable(String),
 }
 
@@ -96,8 +96,8 @@ pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<Investi
     })
 }
 
-/// Returns the memory as the investigator sees it: memories of the run's steps, and rules that the run was
-/// presented with. Returns `None` for any other memory.
+/// Returns the memory in the form that the investigator gets: memories of the run's steps, and rules that the
+/// run was presented with. Returns `None` for any other memory.
 fn to_known_memory(memory: &Memory, presented: &[PresentedMemory]) -> Option<BriefMemory> {
     let presentation = presented.iter().find(|presentation| presentation.memory == memory.id);
     let step: Option<&Step> = memory.scope.step();

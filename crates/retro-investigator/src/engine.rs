@@ -15,9 +15,9 @@ pub trait Engine: Send + Sync + 'static {
     /// Name of the engine, as reports show it.
     fn name(&self) -> &'static str;
 
-    /// Investigates the run of `brief`. Must not panic on any brief; a panic fails the attempt. Work that goes
-    /// on after the future is dropped (a blocking thread) must hold `watch`, so that the watchdog still sees
-    /// it.
+    /// Investigates the run of `brief`. Must not panic on any brief; a panic fails the attempt. Work that
+    /// continues after the future is dropped (on a blocking thread) must hold `watch`, so that the watchdog
+    /// still observes it.
     async fn investigate(&self, brief: Arc<InvestigationBrief>, watch: Watch) -> InvestigatorAnswer;
 }
 
@@ -31,7 +31,7 @@ impl Engine for HeuristicEngine {
         "heuristics"
     }
 
-    /// Runs on a blocking thread: a long run takes a while and the computation never awaits.
+    /// Runs on a blocking thread, because a long run takes a while and the computation never awaits.
     async fn investigate(&self, brief: Arc<InvestigationBrief>, watch: Watch) -> InvestigatorAnswer {
         let compute = move || {
             let _watch = watch;

@@ -8,7 +8,7 @@
 //! whether the next call supplies what it asks for (`soft_failure`). The error of a long log that is known to
 //! have failed is its `failing_line`.
 //!
-//! Findings are then collected in this order, strongest first, with one lesson an error:
+//! Findings are then collected in this order, strongest first, with one lesson per error:
 //!
 //! 1. `repair`: a call fails, and a changed call gets past the error; their `difference` is the lesson. Where
 //!    the error does not say what it is about, a difference counts only if it is the only one and the two calls
@@ -77,14 +77,14 @@ use arguments::Arguments;
 use call::StepCalls;
 use handled_errors::HandledErrors;
 
-/// Maximum number of findings about calls in one run. A pattern that recurs is found again in other runs, and
-/// people read the report.
+/// Maximum number of findings about calls in one run. Recurring patterns are found again in other runs, and
+/// people have to read the report.
 const CALL_FINDINGS_MAX: usize = 6;
 /// Maximum number of remarks of an agent on its own run that become findings.
 const REMARKS_MAX: usize = 3;
 
-/// Investigates one run. Returns findings with quotes, and a verdict on each presented memory that the trace
-/// says something about.
+/// Investigates one run. Returns findings with quotes, and a verdict on each presented memory for which the
+/// trace contains evidence.
 pub fn investigate_run(brief: &InvestigationBrief) -> InvestigatorAnswer {
     let steps = call::calls_by_step(&brief.trajectory);
     let mut findings = collect_call_findings(&steps, HandledErrors::from_brief(brief));

@@ -1,10 +1,10 @@
 //! The worker claims an investigation, holds its lease, runs it and stores the result.
 //!
-//! A stalled worker that wakes up late commits nothing: every write carries the fencing token of its claim, and
-//! `Fenced` means stop. A takeover resumes from the journal, so a kill repeats at most the one call that was in
-//! flight. The claim itself counts the attempts, so a run that kills the process is given up like any other
-//! failure. An attempt that computes past its deadline has failed too, and the watchdog ends the process
-//! because nothing else can stop the thread.
+//! A stalled worker that wakes up late commits nothing: every write carries the fencing token of its claim,
+//! and `Fenced` means stop. A takeover resumes from the journal, so a kill repeats at most the one call that
+//! was in flight. Attempts are counted by the claim, so a run that kills the process is given up like any
+//! other failed run. An attempt that computes past its deadline has failed too, and the watchdog ends the
+//! process because nothing else can stop the thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct WorkerSettings {
     pub sweep_interval: Duration,
     /// Time that a running investigation may take after shutdown was requested; then its claim is released.
     pub shutdown_grace: Duration,
-    /// Ends the process when an attempt goes on after its deadline.
+    /// Ends the process when an attempt keeps running after its deadline.
     pub watchdog: Watchdog,
 }
 
@@ -93,9 +93,10 @@ impl Worker {
         Self { store, bodies, engine, outbox, wake: Notify::new(), settings }
     }
 
-    /// Works until `stop` is cancelled: on a wake-up, and at every [`WorkerSettings::sweep_interval`] without
-    /// one. An investigation that is running then may take [`WorkerSettings::shutdown_grace`] longer; after
-    /// that its claim is released, so another worker can take it at once.
+    /// Runs until `stop` is cancelled, and processes work on each wake-up, and every
+    /// [`WorkerSettings::sweep_interval`] without one. After the stop a running investigation may take
+    /// [`WorkerSettings::shutdown_grace`] longer; then its claim is released, so that another worker can
+    /// claim it immediately.
     pub async fn run(&self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             if self.process_next_claim(&stop).await {
@@ -212,7 +213,7 @@ impl Worker {
         claim: &Claim,
         stop: &CancellationToken,
     ) -> Result<AttemptOutcome, StoreError> {
-        // A worker that was killed could not report its failure, so the claim's own counter ends the retries.
+        // A worker that was killed could not report its failure, so the counter of claims limits the retries.
         if claim.attempt > claim.retrospective.policy.investigation_attempts_max {
             let reason = format!("the worker was lost in each of its {} attempts", claim.attempt - 1);
             return Ok(AttemptOutcome::Final(InvestigationResult::Failed { reason }));
@@ -263,7 +264,7 @@ impl Worker {
             }
         };
         let claimed = claim.clone();
-        // The watch moves along, so that a parse that outlives this future is still watched.
+        // The watch moves into the closure, so that a parse that outlives this future is still watched.
         let (brief, watch) = run_blocking(move || (build_brief(&claimed, fetched), watch)).await;
         let brief = match brief {
             Ok(brief) => Arc::new(brief),
@@ -322,7 +323,8 @@ fn record_metrics(result: &InvestigationResult) {
     }
 }
 
-/// Returns what the journal stores of a brief: which memories the engine saw, without the trajectory.
+/// Returns the part of a brief that the journal stores: the memories that the engine saw, without the
+/// trajectory.
 fn summarize_brief(brief: &InvestigationBrief) -> serde_json::Value {
     serde_json::json!({
         "run": brief.run.run_id,
@@ -332,8 +334,8 @@ fn summarize_brief(brief: &InvestigationBrief) -> serde_json::Value {
     })
 }
 
-/// Returns the answer that a lost attempt left in the journal, so that no engine is asked twice. Logs an
-/// unreadable answer and returns `None`, so that the engine is asked again.
+/// Returns the answer that a lost attempt stored in the journal, so that the engine is not asked twice. Logs
+/// an unreadable answer and returns `None`, so that the engine is asked again.
 fn journalled_answer(claim: &Claim) -> Option<InvestigatorAnswer> {
     let entry = claim.journal.iter().find(|entry| entry.stage == JournalStage::Answered)?;
     let unreadable = |problem: &serde_json::Error| {
@@ -359,7 +361,7 @@ fn decide_finish(sequence: &InvestigationSequence) -> FollowUp {
     FollowUp { next, batch, message: notice.into_message(&retrospective.key) }
 }
 
-/// Builds the batch of mutations that the findings and verdicts ask for.
+/// Builds the batch of mutations that the findings and verdicts request.
 fn build_mutations(sequence: &InvestigationSequence) -> Vec<Mutation> {
     let work = Span::start("settle", Kind::Internal, SpanParent::Current);
     let batch = build_batch(&sequence.retrospective, &sequence.ended);

@@ -1,5 +1,5 @@
-//! Ablations: each removes one part of the design through the policy file alone and measures what that part
-//! should protect.
+//! Ablations: each removes one part of the design through the policy file alone and measures the figure that
+//! this part should protect.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! A simulated agent run. The seed decides which failures it meets; the seed and the handed memories decide
-//! how it reacts.
+//! A simulated agent run. The seed determines the failures it meets; the seed and the memories in its prompt
+//! determine its reaction.
 //!
 //! Each item of the world has its own random draws. So a run meets the same failures with other memories or
 //! with none, and two runs can be compared.
@@ -238,7 +238,8 @@ impl RunSimulator<'_> {
         self.result.failed_by.push(cause);
     }
 
-    /// Simulates a cause that is already fixed. `drawn` says whether the run would have met it before.
+    /// Simulates a cause that is already fixed. `drawn` is true when the run would have met the cause before
+    /// the fix.
     fn simulate_fixed_cause(&mut self, at: usize, cause: &Cause, follows: bool, drawn: bool) {
         if cause.after == AfterFix::Gone || (cause.otherwise == Otherwise::Skips && !drawn) {
             return;
@@ -259,8 +260,8 @@ impl RunSimulator<'_> {
         }
     }
 
-    /// Continues after a call that a memory made fail: with the plain call when the agent notices, otherwise
-    /// the run fails.
+    /// Continues after a call that failed because of a memory: with the plain call when the agent notices,
+    /// otherwise the run fails.
     fn recover_or_fail(
         &mut self,
         about: WorldItem,
@@ -327,7 +328,7 @@ impl RunSimulator<'_> {
         }
     }
 
-    /// True when the run lies in a burst. Each cycle has one burst, at a position drawn from the seed.
+    /// True when the run is in a burst. Each cycle has one burst, at a position drawn from the seed.
     fn is_in_burst(&self, id: &str, every: u32, runs: u32) -> bool {
         let (cycle, place) = ((self.run.number - 1) / every, (self.run.number - 1) % every);
         let mut chance =

@@ -23,7 +23,7 @@ const LINES: &[Line] = &[
     Line { name: "runs harmed", colour: "#c03030", value: |point| Some(point.harmed) },
 ];
 
-/// Renders shares over retrospectives.
+/// Renders a line chart of the shares over the retrospectives as SVG.
 pub(crate) fn render_svg(points: &[CurvePoint]) -> String {
     let [left, top, right, bottom] = MARGINS;
     let (width, height) = (WIDTH - left - right, HEIGHT - top - bottom);

@@ -18,9 +18,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Value of `RETRO_ANSWER_MS`: how long an agent waits for its context. High enough that a slow machine never
 /// changes what a run is handed.
 const CONTEXT_TIMEOUT_MS: &str = "60000";
-/// Memories in one list. A world that makes more is rejected.
+/// Maximum number of memories in one list. A world that creates more is rejected.
 const LIST_MAX: usize = 1000;
-/// Retrospectives in the list that is searched for a manual one.
+/// Maximum number of retrospectives in the list that is searched for a manual one.
 const RETROSPECTIVES_MAX: usize = 20;
 
 /// Microseconds spent waiting, summed over all concurrent workflows.

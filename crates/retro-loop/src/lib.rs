@@ -40,9 +40,9 @@ pub struct Simulation {
     pub seeds: u64,
     /// Runs per workflow; a multiple of the window size of ten.
     pub runs: u32,
-    /// Workflows simulated concurrently.
+    /// Number of workflows simulated concurrently.
     pub concurrency: usize,
-    /// Concurrent investigations in the program.
+    /// Maximum number of concurrent investigations in the retro process.
     pub investigators: u32,
     /// Interval at which an open retrospective is polled.
     pub poll_interval: Duration,
@@ -114,7 +114,8 @@ impl SimulationResult {
         each.map(|(world, stories)| WorldResult { world, workflow_results: stories.clone() }).collect()
     }
 
-    /// Renders the results as text: one line for each world, the curve, the goals, and where the time went.
+    /// Renders the results as text: one line for each world, the curve, the goals, and how the time was
+    /// spent.
     pub fn render_text(&self, worlds: &[World]) -> String {
         let told = self.world_results(worlds);
         let mut text = table::render_worlds(&told);
@@ -147,7 +148,7 @@ impl SimulationResult {
     }
 
     /// Returns the success shares with and without memory, precision and recall. A test uses them to check
-    /// that there was something to measure.
+    /// that the simulation is not empty.
     pub fn key_figures(&self, worlds: &[World]) -> Figures {
         let Summary { success, success_without, precision, recall, .. } =
             score::compute_summary(&self.world_results(worlds));

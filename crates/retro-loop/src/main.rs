@@ -14,7 +14,7 @@ use clap::Parser;
 use retro_loop::{Simulation, find_world_folders, load_worlds, run_ablations};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Simulates worlds with planted failures against a running retro, and reports how true and how useful its
+/// Simulates worlds with planted failures against a retro process, and reports how accurate and how useful its
 /// memories are.
 #[derive(Parser)]
 #[command(name = "retro-loop")]
@@ -28,34 +28,34 @@ struct Arguments {
     /// Path of the `retro` binary.
     #[arg(long, value_name = "PATH", default_value = "target/release/retro")]
     retro: PathBuf,
-    /// Number of seeds; each is its own tenant.
+    /// Number of seeds, 1 to 1000; each is its own tenant.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Runs per workflow; a multiple of the window size of ten.
+    /// Number of runs per workflow, 10 to 10000; a multiple of the window size of ten.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(10..=10_000))]
     runs: u32,
-    /// Also runs the ablations: the base and each ablation, with this many seeds.
+    /// Also run the base and each ablation, with this many seeds [default without a number: 5].
     #[arg(long, value_name = "SEEDS", num_args = 0..=1, default_missing_value = "5")]
     ablations: Option<u64>,
-    /// Runs only the ablations.
+    /// Run only the ablations.
     #[arg(long, requires = "ablations")]
     only_ablations: bool,
-    /// Workflows simulated concurrently.
+    /// Number of workflows simulated concurrently, 1 to 500.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=500))]
     side_by_side: u16,
-    /// Concurrent investigations in the program.
+    /// Maximum number of concurrent investigations in the retro process, 1 to 64.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     investigators: u32,
-    /// Folder for the program's data while it runs [default: the system's temporary folder].
+    /// Folder for the data of the retro process [default: the system's temporary folder].
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Writes all figures to this file as JSON.
+    /// Write all figures to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes the curves to this file as SVG.
+    /// Write the curves to this file as SVG.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Only reads the worlds and reports errors in them.
+    /// Only check the worlds and report their errors.
     #[arg(long)]
     check: bool,
 }

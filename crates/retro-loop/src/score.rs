@@ -14,10 +14,10 @@ use crate::world::{Cause, World};
 pub(crate) use episodes::{Episodes, fading_episodes, harmful_episodes, waiting_episodes};
 pub(crate) use interval::Interval;
 
-/// Share of runs from which a cause is expected to be known. Two of four sampled runs out of ten rarely show
-/// a rarer one.
+/// Share of runs from which a cause is expected to be known. With four of ten runs sampled, a rarer cause
+/// rarely appears in two of them.
 pub(crate) const CAUSE_SHARE_MIN: f64 = 0.2;
-/// Retrospectives after which a cause is expected to be known.
+/// Number of retrospectives after which a cause is expected to be known.
 pub(crate) const KNOWN_AFTER: usize = 10;
 /// Weight in thousandths from which a memory is handed out: the default of the policy.
 pub(crate) const HANDED_OUT_MIN: u32 = 100;
@@ -108,13 +108,13 @@ impl TruthCounts {
     }
 }
 
-/// Divides; `None` when the denominator is 0.
+/// Returns the quotient; `None` when the denominator is 0.
 pub(crate) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
 impl Cause {
-    /// Share of runs that meet the cause while it is present, over full cycles.
+    /// Share of runs that meet the cause while it is present, over complete cycles.
     fn expected_share(&self) -> f64 {
         let of_cycle =
             self.rhythm.map_or(1.0, |one| f64::from(one.runs[1] + 1 - one.runs[0]) / f64::from(one.every));
@@ -215,7 +215,7 @@ pub(crate) struct Summary {
     pub(crate) gain: Option<Interval>,
     /// Retrospectives until a harmful memory falls below the weight from which it is handed out.
     pub(crate) harmful: Episodes,
-    /// The same for a memory whose cause is fixed and that harms no run.
+    /// Same duration for a memory whose cause is fixed and that harms no run.
     pub(crate) fading: Episodes,
     /// Retrospectives from the first active weight of a memory until a run is handed it.
     pub(crate) waiting: Episodes,
@@ -303,7 +303,7 @@ fn success_gain(told: &[WorldResult<'_>]) -> f64 {
 /// A cause that has been present for ten retrospectives.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DueCause {
-    /// `world/workflow cause`.
+    /// Label of the cause: `world/workflow cause`.
     pub(crate) cause: String,
     /// True when an active memory names the cause with its remedy.
     pub(crate) known: bool,

@@ -1,6 +1,6 @@
-//! Random numbers derived from names alone. The same seed and question always give the same answer, in
-//! whatever order the questions are asked. So a run with memory differs from the run without it only by what
-//! the memory changed.
+//! Random numbers derived from names alone. The same seed and question always give the same answer,
+//! regardless of the order of the questions. So a run with memory differs from the run without it only by
+//! what the memory changed.
 
 use sha2::{Digest, Sha256};
 

@@ -13,9 +13,9 @@ use crate::trajectory::{self, EventFacts};
 use crate::truth::{MemoryClaim, MemoryTruth, WorldItem, evaluate_truth, match_claim};
 use crate::world::{Workflow, World};
 
-/// Runs per window: the default threshold of the policy.
+/// Number of runs per window: the default threshold of the policy.
 pub(crate) const WINDOW: u32 = 10;
-/// Runs of a manual retrospective; the API accepts up to 20.
+/// Maximum number of runs of a manual retrospective; the API accepts up to 20.
 const MANUAL_RUNS_MAX: usize = 10;
 
 /// A memory as listed after a retrospective.
@@ -178,8 +178,8 @@ impl WorkflowSimulation<'_> {
         Ok(rows.iter().map(kept).collect())
     }
 
-    /// Acts for people after a window: opens a manual retrospective over the runs that showed a trap, and
-    /// accepts its proposal.
+    /// Performs the actions of people after a window: opens a manual retrospective over the runs that showed
+    /// a trap, and accepts its proposal.
     async fn accept_due_proposals(
         &self,
         retro: &Instance,

@@ -235,7 +235,7 @@ fn truncate_line(line: &str) -> String {
     line.chars().take(LINE_CHARS_MAX).collect()
 }
 
-/// Renders where the time went.
+/// Renders how the time was spent.
 pub(crate) fn render_time_spent(took: Duration, [context, events, waiting, lists]: [f64; 4]) -> String {
     format!(
         "{:.0} s; summed over concurrent workflows: {waiting:.0} s waiting for retrospectives, {context:.0} s for context, \

@@ -21,7 +21,7 @@ impl Trajectory {
     }
 
     /// Adds a call with the agent's message and the answer. `flag` is the harness's own error flag; many
-    /// harnesses set none.
+    /// harnesses set no flag.
     pub(crate) fn add_call(
         &mut self,
         (step, says): (&str, &str),

@@ -1,5 +1,5 @@
-//! Judges from outside what a memory says about the world, and whether it is true, by its step and its single
-//! line.
+//! Judges from the outside which item of the world a memory is about and whether it is true, by its step and
+//! its single line.
 
 use crate::world::{AfterFix, MemoryPattern, Workflow};
 
@@ -21,14 +21,14 @@ pub(crate) enum MemoryClaim {
     Complete(WorldItem),
     /// The error of a cause without its remedy.
     ErrorOnly(usize),
-    /// Nothing about the world.
+    /// The memory states nothing about the world.
     Unrelated,
 }
 
 /// Truth of a memory at a given run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemoryTruth {
-    /// True now, whether or not it is useful.
+    /// Currently true, whether or not it is useful.
     True,
     /// Names the error of a cause without its remedy.
     Vague,
@@ -38,7 +38,7 @@ pub(crate) enum MemoryTruth {
     Outdated,
     /// Never true, and following the memory makes the call fail.
     Trap,
-    /// About nothing in the world.
+    /// The memory is not about anything in the world.
     Noise,
 }
 

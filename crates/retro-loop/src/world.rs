@@ -1,5 +1,5 @@
-//! Worlds: folders of files that define what goes wrong in invented workflows, what helps, and what a true
-//! memory looks like.
+//! Worlds: folders of files that define the errors in invented workflows, their remedies, and the form of a
+//! true memory.
 //!
 //! The README documents the format. Invalid files are rejected with file and line.
 
@@ -52,7 +52,7 @@ pub(crate) struct AgentHabits {
     pub(crate) follow: f64,
     /// Finds the remedy without a memory.
     pub(crate) finds_out: f64,
-    /// Fails for a reason that cannot be learned.
+    /// Fails for a reason that no memory can prevent.
     pub(crate) fails_anyway: f64,
 }
 
@@ -236,7 +236,7 @@ pub(crate) struct Trap {
     pub(crate) answer: String,
     /// Answer of the changed call outside the coincidence.
     pub(crate) harm: String,
-    /// Remark of the agent during the coincidence. Then the calls show nothing of it.
+    /// Remark of the agent during the coincidence. In that case the calls do not show the coincidence.
     pub(crate) remark: Option<String>,
     /// Run after which a person accepts the proposal of a manual retrospective over the runs that showed the
     /// trap.
@@ -246,7 +246,7 @@ pub(crate) struct Trap {
     pub(crate) memory: MemoryPattern,
 }
 
-/// An error that goes away by itself.
+/// An error that disappears without a change.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Noise {

@@ -14,7 +14,8 @@ const LEARNING_S: &[f64] =
 /// Batch sizes: at most the batch of the counter.
 const BATCH_MESSAGES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0];
 
-/// Defines the instruments together with the list of all of them, so that none can be missing from it.
+/// Defines the instruments together with the list of all of them, so that no instrument can be missing from
+/// it.
 macro_rules! instruments {
     ($($(#[doc = $says:literal])+ $name:ident: $kind:ident [$($label:literal),*] = $otlp:literal, $unit:literal $(, $bounds:expr)?;)*) => {
         $(
@@ -31,7 +32,7 @@ macro_rules! instruments {
             );
         )*
 
-        /// All instruments, in the order in which they are listed for people.
+        /// All instruments, in display order.
         pub const ALL: &[Described] = &[$(Described {
             name: $otlp,
             kind: Kind::$kind,
@@ -57,8 +58,8 @@ instruments! {
     CONSUMER_LAG_AGE: Gauge["messaging.consumer.group.name"] = "retro.consumer.lag.age", "s";
     /// Messages that had been delivered before.
     MESSAGES_REDELIVERED: Counter["messaging.consumer.group.name"] = "retro.messages.redelivered", "{message}";
-    /// Handled messages by outcome: done, known (handled before: nothing changed), retry, snooze (deferred without
-    /// spending an attempt) or dead_letter.
+    /// Handled messages by outcome: done, known (handled before: nothing changed), retry, snooze (deferred
+    /// without using up an attempt) or dead_letter.
     HANDLER_OUTCOMES: Counter["messaging.consumer.group.name", "retro.outcome"] = "retro.messages.handled", "{message}";
     /// Attempts at single messages that were counted in the database before the handler ran.
     ATTEMPTS_BEGUN: Counter["messaging.consumer.group.name"] = "retro.attempts.started", "{attempt}";
@@ -70,7 +71,7 @@ instruments! {
     /// Replays of dead letters by outcome: handled, known (handled before: nothing changed), failed (rejected
     /// again) or refused (not accepted by the broker).
     REPLAYS_ENDED: Counter["retro.outcome"] = "retro.replays.completed", "{replay}";
-    /// Open dead letters, which nobody has acted on.
+    /// Open dead letters, on which no person has acted.
     DEAD_LETTERS_OPEN: Gauge["retro.code"] = "retro.dead_letters.open", "{message}";
     /// Age of the oldest open dead letter; 0 when there is none.
     DEAD_LETTERS_AGE: Gauge[] = "retro.dead_letters.open.age", "s";
@@ -118,7 +119,8 @@ instruments! {
     /// Texts for a configured embedder: made (embedded), failed, or left_alone (not sent, because the circuit
     /// breaker is open). Texts without an embedding are compared by the built-in embedder.
     TEXTS_EMBEDDED: Counter["retro.outcome"] = "retro.embedder.texts", "{text}";
-    /// Present pause of the circuit breaker in front of the configured embedder; 0 while the embedder answers.
+    /// Current pause of the circuit breaker in front of the configured embedder; 0 while the embedder
+    /// answers.
     EMBEDDER_CIRCUIT_OPEN: Gauge[] = "retro.embedder.circuit_open", "s";
     /// Memories that have no embedding by the configured embedder and are compared by the built-in one; counted up
     /// to 100,000.

@@ -16,7 +16,7 @@ pub enum Kind {
     Counter,
     /// Distribution of values.
     Histogram,
-    /// Present value.
+    /// Current value.
     Gauge,
 }
 
@@ -31,7 +31,7 @@ pub struct Described {
     pub unit: &'static str,
     /// Names of the labels.
     pub labels: &'static [&'static str],
-    /// Meaning in one sentence, for people.
+    /// Meaning in one sentence.
     pub says: &'static str,
 }
 
@@ -50,7 +50,7 @@ impl Described {
     }
 }
 
-/// A counter of occurrences since the process began. `LABELS` is the number of its labels.
+/// A counter of occurrences since the process started. `LABELS` is the number of its labels.
 #[derive(Debug)]
 pub struct Counter<const LABELS: usize> {
     described: Described,

@@ -30,12 +30,12 @@ use retro_core::similarity::NgramEmbedder;
 use retro_core::trajectory::QuotePlace;
 use serde_json::{Value, json};
 
-/// Rows per INSERT: enough that a statement costs little, few enough to stay far below any limit on its length.
+/// Rows per INSERT: enough to keep the cost per statement small, and far below any limit on its length.
 const ROWS: usize = 100;
 
 fn main() -> std::io::Result<()> {
     let many: u64 = std::env::args().nth(1).and_then(|many| many.parse().ok()).unwrap_or(1_000);
-    let template = Template::make();
+    let template = Template::build();
     #[expect(
         clippy::disallowed_methods,
         reason = "the SQL contains only generated values and goes to a pipe"
@@ -46,10 +46,10 @@ fn main() -> std::io::Result<()> {
     for number in 0..many {
         template.add(number, &mut tables);
         if number % ROWS as u64 == 0 {
-            tables.print(&mut out)?;
+            tables.write_rows(&mut out)?;
         }
     }
-    tables.print(&mut out)?;
+    tables.write_rows(&mut out)?;
     writeln!(out, "COMMIT;")
 }
 
@@ -61,7 +61,7 @@ struct Template {
 }
 
 impl Template {
-    fn make() -> Self {
+    fn build() -> Self {
         let key = WorkflowKey {
             tenant: Tenant::default_tenant(),
             workflow: Workflow::new("template").expect("a valid name"),
@@ -140,12 +140,12 @@ impl Template {
         }
         tables.retrospectives.push(format!(
             "('default', '{retrospective}', '{workflow}', 1, 1, 10, '2026-11-20T10:00:00.000000000Z', {}, 'closed', {}, 0, 0)",
-            quoted(&policy),
-            quoted(&sample)
+            quote_sql(&policy),
+            quote_sql(&sample)
         ));
-        tables.reports.push(format!("('default', '{retrospective}', {}, 0)", quoted(&report.to_string())));
+        tables.reports.push(format!("('default', '{retrospective}', {}, 0)", quote_sql(&report.to_string())));
         for change in &changes {
-            let text = quoted(&json!(change).to_string());
+            let text = quote_sql(&json!(change).to_string());
             let (cause, id) = match &change.cause {
                 ChangeCause::Run { run, .. } => ("run", run.to_string()),
                 other => ("retrospective", format!("{other:?}").replace('\'', "")),
@@ -161,7 +161,7 @@ impl Template {
             "('default', '{renamed}', '{workflow}', 'step', '{workflow}/main', 'main', '{}', {}, {})",
             memory.status.as_str(),
             memory.weight.get(),
-            quoted(&text)
+            quote_sql(&text)
         ));
     }
 }
@@ -178,7 +178,7 @@ struct Tables {
 }
 
 impl Tables {
-    fn print(&mut self, out: &mut impl Write) -> std::io::Result<()> {
+    fn write_rows(&mut self, out: &mut impl Write) -> std::io::Result<()> {
         let tables = [
             (
                 "workflows (tenant, workflow, recorded, counted, claimed, epoch, open, failures)",
@@ -210,7 +210,7 @@ impl Tables {
     }
 }
 
-fn quoted(text: &str) -> String {
+fn quote_sql(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

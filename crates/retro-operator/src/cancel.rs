@@ -1,5 +1,5 @@
-//! Cancelling retrospectives. The result is a sentence that says what was done, or why nothing was done and who acted
-//! first.
+//! Cancelling retrospectives. The result is a sentence that reports what was done, or why nothing was done
+//! and who acted first.
 
 mod http;
 
@@ -48,13 +48,13 @@ pub struct CancelAnswer {
 pub enum ActionStatus {
     /// Done by this command.
     Done,
-    /// Done before, by this person or another; nothing changed.
+    /// Done before, by this or another person; nothing changed.
     DoneBefore,
     /// Not possible in the current state; nothing changed.
     Refused,
 }
 
-/// Reasons why a cancellation was not tried.
+/// Reasons why a cancellation was not attempted.
 #[derive(Debug, thiserror::Error)]
 pub enum CancelError {
     /// The actor or the reason is missing or too long.

@@ -1,4 +1,4 @@
-//! Dead letters as operators see them: redacted. The stored original stays exact.
+//! Dead letters in the form that operators see: redacted. The stored original does not change.
 
 mod detail;
 mod edit;
@@ -109,7 +109,7 @@ impl DeadLetterView {
         Self { message: Some(message), ..Self::without_message(letter, redact) }
     }
 
-    /// Says whether a replay of the unchanged message can succeed.
+    /// Describes whether a replay of the unchanged message can succeed.
     pub(crate) fn replay_advice(&self) -> &'static str {
         if self.retryable {
             "it may succeed"

@@ -11,12 +11,12 @@ use serde::Serialize;
 use crate::history::MemoryHistory;
 use crate::text;
 
-/// Runs read at once. A run's facts mostly take one kilobyte, and up to half a megabyte with long remarks of the
-/// agent.
+/// Number of runs read at once. A run's facts usually take one kilobyte, and up to half a megabyte with long
+/// remarks of the agent.
 const RUNS_PER_PAGE: u32 = 250;
 
-/// Maximum number of runs compared, newest first. Beyond some thousand runs the interval hardly narrows, and a person
-/// waits for the answer.
+/// Maximum number of runs compared, newest first. Beyond a few thousand runs the interval hardly narrows, and
+/// a person is waiting for the answer.
 const RUNS_MAX: usize = 4_000;
 
 /// A memory and its effect.
@@ -54,7 +54,7 @@ pub async fn find_memory_effect(
     Ok(Some(MemoryEffectView { id, title, effect, told }))
 }
 
-/// A value about a memory, with the memory's effect in one line.
+/// A view of a memory, with the memory's effect in one line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WithEffect<T> {
     /// The value.
@@ -162,7 +162,8 @@ fn format_rate(arm: Arm) -> String {
     format!("{} of {} succeeded", arm.succeeded, text::format_count(arm.runs.into(), "run"))
 }
 
-/// Describes the effect in one sentence: the conclusion, and the method or what is missing for one.
+/// Describes the effect in one sentence: the conclusion, and the method or the reason why there is no
+/// conclusion.
 fn describe_effect(effect: &MemoryEffect) -> String {
     let more = match &effect.estimate {
         Some(estimate) => format!(", {}; not randomised", describe_method(effect, estimate)),

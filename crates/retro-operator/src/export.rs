@@ -1,4 +1,5 @@
-//! `retro export --canonical`: what was learnt, in a form in which two stores can be compared byte for byte (law 3).
+//! `retro export --canonical`: exports everything that was learnt, in a form in which two stores can be
+//! compared byte for byte (law 3).
 //!
 //! Each line is one canonical JSON object:
 //! `{"kind": "memory" | "change" | "report" | "proposal", "workflow": …, "value": …}`.

@@ -15,7 +15,7 @@ use crate::{memory, text};
 pub struct MemoryHistory {
     /// Id of the memory.
     pub id: MemoryId,
-    /// The memory as its changes make it; `None` for a lesson that was suppressed before it became a memory.
+    /// The memory with all changes applied; `None` for a lesson that was suppressed before it became a memory.
     pub memory: Option<Memory>,
     /// All changes, in order.
     pub life: Vec<HistoryEntry>,

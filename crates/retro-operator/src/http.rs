@@ -28,16 +28,17 @@ mod schemas;
 
 pub(crate) use dead_letters::DeadLettersQuery;
 
-/// Entries of a list when no limit is given: a screenful or two.
+/// Number of entries of a list when no limit is given: a screenful or two.
 pub const LIST_DEFAULT: u32 = 100;
 
-/// Maximum number of entries of a list: some hundred kilobytes of memories, which a browser still shows at once.
+/// Maximum number of entries of a list: a few hundred kilobytes of memories, which a browser still shows
+/// without delay.
 pub const LIST_MAX: u32 = 1000;
 
 /// Width in columns of tables served as plain text; fits most windows.
 const TEXT_COLUMNS: u16 = 140;
 
-/// A shared function that removes secrets from a text. Dead letters are shown through it.
+/// A shared function that removes secrets from a text. Every displayed dead letter passes through it.
 pub type SharedRedactFn = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 #[derive(Clone)]
@@ -142,7 +143,7 @@ async fn list_memories(
     ))
 }
 
-/// Resolves a memory by its id or the first digits of it.
+/// Resolves a memory by its id or the first digits of its id.
 async fn resolve_memory(operator: &ApiState, tenant: &Tenant, name: MemoryRef) -> Result<MemoryId, Problem> {
     let named =
         resolve_memory_ref(&*operator.store, tenant, name).await.map_err(|cause| store_problem(&cause))?;
@@ -386,7 +387,7 @@ fn unresolved_problem(why: UnresolvedRef) -> Problem {
     }
 }
 
-/// Maps a store error to a response. Its text only goes to the log, because it names tables and may quote rows of
+/// Maps a store error to a response. Its text is only logged, because it names tables and may quote rows of
 /// other tenants.
 pub(crate) fn store_problem(cause: &StoreError) -> Problem {
     match cause {

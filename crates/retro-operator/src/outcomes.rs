@@ -5,8 +5,8 @@ use retro_core::outcome::{OutcomeTotals, WorkflowOutcomes};
 use retro_store::track::RunLinkKey;
 use retro_store::{OperatorStore, Result};
 
-/// Links between runs and pull requests read at once. The facts of a pull request may take some kilobytes, so a page
-/// stays well below a hundred megabytes.
+/// Number of links between runs and pull requests read at once. The facts of a pull request may take a few
+/// kilobytes, so a page stays well below a hundred megabytes.
 const LINKS_PER_PAGE: u32 = 5_000;
 
 /// Sums up the outcomes of the pull requests behind a tenant's runs: of one workflow, or of all, sorted by name.
@@ -20,7 +20,7 @@ pub async fn summarize_outcomes(
     let mut after: Option<RunLinkKey> = None;
     loop {
         let links = store.list_run_links(tenant, workflow, after.as_ref(), LINKS_PER_PAGE).await?;
-        // A full page may be the last one; the next read then returns none and ends the loop.
+        // A full page may be the last one; the next read then returns no links and ends the loop.
         let is_full = links.len() == LINKS_PER_PAGE as usize;
         for (workflow, run, one, facts) in &links {
             sums.add_link(workflow, run, one, facts);
@@ -46,7 +46,7 @@ mod tests {
         let link = |nth: u32| {
             let run = RunId::new(format!("{nth:06}")).expect("a name");
             let workflow = name(if nth.is_multiple_of(2) { "ship" } else { "mend" });
-            // The links of one run straddle the end of a page.
+            // The links of one run continue on the next page.
             let pulls = [1, 2].map(|number| PullRequestRef::new("acme/shop", number));
             pulls.map(|one| (workflow.clone(), run.clone(), one, PullRequestFacts::default()))
         };

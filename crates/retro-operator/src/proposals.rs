@@ -1,4 +1,4 @@
-//! Proposals of manual retrospectives, as a list and one in full.
+//! Renders proposals of manual retrospectives: as a list, and one in full.
 
 use retro_core::manual::{Proposal, ProposalDecision};
 use retro_store::{ProposalRow, ProposalStatus};

@@ -1,5 +1,5 @@
-//! Replaying and discarding dead letters, one or many, and predicting the result of a replay. Each result is a
-//! sentence that says what was done, or why nothing was done and who acted first.
+//! Replaying and discarding dead letters, one or many, and predicting the result of a replay. Each result is
+//! a sentence that reports what was done, or why nothing was done and who acted first.
 
 mod batch;
 mod dry_run;
@@ -72,7 +72,7 @@ pub struct ActionResult {
     pub detail: String,
 }
 
-/// Reasons why a command was not tried.
+/// Reasons why a command was not attempted.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The actor or the reason is missing or too long.
@@ -112,8 +112,8 @@ impl ReplayService {
         Self { hosts, ..self }
     }
 
-    /// Replays one dead letter: it is queued for the relay, or, for a failed retrospective, the next retrospective
-    /// opens at once. Returns `None` when the tenant has no such dead letter.
+    /// Replays one dead letter: it is queued for the relay, or, for a failed retrospective, the next
+    /// retrospective opens immediately. Returns `None` when the tenant has no such dead letter.
     pub async fn replay_one(
         &self,
         tenant: &Tenant,

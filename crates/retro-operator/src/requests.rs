@@ -31,11 +31,11 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// decided.
 pub type DecisionOutcome = Option<Result<DecidedProposal, DecideError>>;
 
-/// Port for requests of people that the sampler or the writer carries out.
+/// Port for requests of people, which the sampler or the writer executes.
 #[async_trait]
 pub trait ManualRequests: Send + Sync {
-    /// Opens a manual retrospective, or returns the one that the same request opened before. The inner error says why
-    /// none was opened.
+    /// Opens a manual retrospective, or returns the one that the same request opened before. The inner error
+    /// says why no retrospective was opened.
     async fn trigger_retrospective(
         &self,
         key: &WorkflowKey,

@@ -1,4 +1,4 @@
-//! Reports about reviews, as a list and one in full. Texts of people are always shown as quotes.
+//! Renders reports about reviews: as a list, and one in full. Texts of people are always shown as quotes.
 
 use retro_core::review::{ReportedRemark, ReviewReport};
 

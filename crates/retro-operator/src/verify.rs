@@ -26,15 +26,17 @@ use crate::text::format_count;
 /// Number of rounds in which a violation must show up before it is reported: a race does not hit three times in a row
 /// at one place.
 pub const CHECK_ROUNDS_MAX: usize = 3;
-/// Workflows per page. Their windows take some 40 bytes each, and the overhead per page is a fraction of reading it.
+/// Number of workflows per page. Their windows take about 40 bytes each, and the overhead per page is a
+/// fraction of the time to read it.
 const WORKFLOWS_PER_PAGE: u32 = 200;
-/// Retrospectives per page. A report takes up to a few hundred kilobytes, so a page stays within some ten megabytes.
+/// Number of retrospectives per page. A report takes up to a few hundred kilobytes, so a page takes about ten
+/// megabytes.
 const RETROSPECTIVES_PER_PAGE: u32 = 50;
-/// Memories per page, each with its whole history: up to some hundreds of changes of a kilobyte.
+/// Number of memories per page, each with its whole history: up to a few hundred changes of a kilobyte.
 const MEMORIES_PER_PAGE: u32 = 100;
 
-/// Maximum number of violations kept: more than a person reads, and a bound on the memory used when a store is wrong
-/// throughout.
+/// Maximum number of violations kept: more than a person reads, and a bound on the memory used when a whole
+/// store is damaged.
 pub const VIOLATIONS_MAX: usize = 1_000;
 
 /// The result of a verification.
@@ -47,7 +49,7 @@ pub struct Verification {
     pub left_out: u64,
     /// Number of objects checked. An empty store proves nothing.
     pub checked: CheckedCounts,
-    /// Messages in the outbox that are not sent yet. Not a violation, but it should fall.
+    /// Number of unsent messages in the outbox. Not a violation, but it should decrease.
     pub outbox_unsent: u64,
     /// Open dead letters of all tenants.
     pub dead_letters_open: u64,
@@ -70,11 +72,12 @@ pub struct Violation {
 pub enum Check {
     /// Ordinals run from 1 to the number of counted runs, without a gap or a duplicate.
     Ordinals,
-    /// Windows that were not released are contiguous and disjoint, and end where the workflow's row says.
+    /// Windows that were not released are contiguous and disjoint, and end at the ordinal in the workflow's
+    /// row.
     Windows,
     /// Epochs run from 1 without a gap.
     Epochs,
-    /// At most one retrospective of a workflow is open, and the workflow's row agrees.
+    /// At most one retrospective of a workflow is open, and the workflow's row is consistent with this.
     Open,
     /// A closed or failed retrospective has a report that agrees with the change log.
     Reports,
@@ -86,7 +89,7 @@ pub enum Check {
     EffectKeys,
     /// A manual retrospective names counted runs, and its proposals are about those runs and decided at most once.
     Manual,
-    /// A tombstone belongs to a deleted memory and ends when the deletion says.
+    /// A tombstone belongs to a deleted memory and ends at the time that the deletion set.
     Tombstones,
 }
 
@@ -251,7 +254,7 @@ impl PageCheck {
     }
 }
 
-/// Counts distinct tenants, which arrive sorted, without storing them.
+/// Counts distinct tenants without storing them; they arrive sorted.
 #[derive(Default)]
 struct TenantCounter {
     counted: u64,

@@ -33,16 +33,16 @@ const FIXTURE: &str = include_str!("../../retro-redact/tests/fixtures/fake_secre
 
 struct World {
     store: SqliteStore,
-    mending: EditService,
+    edit_service: EditService,
     _folder: TempDir,
 }
 
-async fn world() -> World {
+async fn open_world() -> World {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap();
     let clock = Arc::new(FixedClock("2026-11-20T12:00:00Z".parse().unwrap()));
     let mending = EditService::new(Arc::new(store.clone()), clock, DatarefHosts::default(), redact());
-    World { store, mending, _folder: folder }
+    World { store, edit_service: mending, _folder: folder }
 }
 
 fn redact() -> SharedRedactFn {
@@ -53,7 +53,7 @@ fn tenant(name: &str) -> Tenant {
     Tenant::new(name).unwrap()
 }
 
-fn event(id: &str, data: &Value) -> Vec<u8> {
+fn event_payload(id: &str, data: &Value) -> Vec<u8> {
     let event = json!({
         "specversion": "1.0", "type": "dev.retrospect.run.completed.v1", "source": "engine", "id": id, "data": data,
         "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -61,7 +61,7 @@ fn event(id: &str, data: &Value) -> Vec<u8> {
     event.to_string().into_bytes()
 }
 
-fn letter(sequence: u64, payload: Vec<u8>, rejection: Rejection) -> NewDeadLetter {
+fn new_dead_letter(sequence: u64, payload: Vec<u8>, rejection: Rejection) -> NewDeadLetter {
     NewDeadLetter {
         position: DeliveryPosition {
             consumer: "counter".to_owned(),
@@ -79,11 +79,11 @@ fn letter(sequence: u64, payload: Vec<u8>, rejection: Rejection) -> NewDeadLette
     }
 }
 
-/// An event whose outcome is not a known word.
+/// Builds a dead letter of an event with an unknown outcome.
 fn invalid_event(sequence: u64) -> NewDeadLetter {
     let data = json!({"workflow": "shop", "run_id": format!("run-{sequence}"), "outcome": "fine"});
     let rejection = Rejection::of_field(Code::FieldInvalid, "data.outcome", "unknown variant `fine`");
-    letter(sequence, event(&format!("event-{sequence}"), &data), rejection)
+    new_dead_letter(sequence, event_payload(&format!("event-{sequence}"), &data), rejection)
 }
 
 impl World {
@@ -92,17 +92,18 @@ impl World {
     }
 
     async fn edit(&self, id: DeadLetterId, edit: &Edit) -> Result<EditedVersion, EditError> {
-        let mended = self.mending.edit(&tenant("default"), id, None, edit, "ann", "a typo", false).await;
-        mended.map(|mended| mended.expect("the dead letter exists"))
+        let edited = self.edit_service.edit(&tenant("default"), id, None, edit, "ann", "a typo", false).await;
+        edited.map(|edited| edited.expect("the dead letter exists"))
     }
 
     async fn audit_actions(&self, id: DeadLetterId) -> Vec<AuditAction> {
-        let acts = self.store.list_audit_rows(&tenant("default"), id.0).await.unwrap();
-        acts.into_iter().map(|row| row.deed).collect()
+        let rows = self.store.list_audit_rows(&tenant("default"), id.0).await.unwrap();
+        rows.into_iter().map(|row| row.deed).collect()
     }
 
-    async fn ask(&self, request: Request<Body>) -> (u16, String) {
-        let api = router(Arc::new(self.store.clone()), redact()).merge(edit_router(self.mending.clone()));
+    async fn send_request(&self, request: Request<Body>) -> (u16, String) {
+        let api =
+            router(Arc::new(self.store.clone()), redact()).merge(edit_router(self.edit_service.clone()));
         let response = retro_http::finish_router(api).oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let bytes = to_bytes(response.into_body(), 1 << 24).await.unwrap();
@@ -110,33 +111,33 @@ impl World {
     }
 
     async fn get(&self, of: &str, path: &str) -> (u16, String) {
-        self.ask(Request::get(path).header("Retro-Tenant", of).body(Body::empty()).unwrap()).await
+        self.send_request(Request::get(path).header("Retro-Tenant", of).body(Body::empty()).unwrap()).await
     }
 
     async fn post(&self, of: &str, path: &str, body: &Value) -> (u16, String) {
         let request =
             Request::post(path).header("Retro-Tenant", of).header("Content-Type", "application/json");
-        self.ask(request.body(Body::from(body.to_string())).unwrap()).await
+        self.send_request(request.body(Body::from(body.to_string())).unwrap()).await
     }
 }
 
-fn set(path: &str, value: Value) -> Edit {
+fn set_field(path: &str, value: Value) -> Edit {
     Edit::SetFields(vec![(path.to_owned(), value)])
 }
 
 #[tokio::test]
 async fn a_mended_letter_has_a_version_that_would_be_taken_and_its_original_stays() {
-    let world = world().await;
-    let came = invalid_event(1);
-    let id = world.store_dead_letter(&came).await;
-    let first = world.edit(id, &set("data.outcome", json!("fin"))).await.unwrap();
+    let world = open_world().await;
+    let original = invalid_event(1);
+    let id = world.store_dead_letter(&original).await;
+    let first = world.edit(id, &set_field("data.outcome", json!("fin"))).await.unwrap();
     assert_eq!((first.version, first.based_on, first.readable), (Some(1), 0, false));
     assert!(
         first.would.starts_with("it would be refused again: field_invalid at data.outcome"),
         "{}",
         first.would
     );
-    let second = world.edit(id, &set("data.outcome", json!("success"))).await.unwrap();
+    let second = world.edit(id, &set_field("data.outcome", json!("success"))).await.unwrap();
     assert_eq!((second.version, second.based_on, second.readable), (Some(2), 1, true));
     assert_eq!(second.would, "it would be accepted as run run-1 of workflow shop");
     insta::assert_snapshot!(
@@ -144,24 +145,26 @@ async fn a_mended_letter_has_a_version_that_would_be_taken_and_its_original_stay
     );
 
     let stored = world.store.find_dead_letter(&tenant("default"), id).await.unwrap().unwrap();
-    assert_eq!(stored.message, came);
+    assert_eq!(stored.message, original);
     let exact =
-        world.mending.read_raw(&tenant("default"), id, Some(2), "ann", "to see").await.unwrap().unwrap();
-    let expected = String::from_utf8(came.payload.clone()).unwrap().replace("\"fine\"", "\"success\"");
+        world.edit_service.read_raw(&tenant("default"), id, Some(2), "ann", "to see").await.unwrap().unwrap();
+    let expected = String::from_utf8(original.payload.clone()).unwrap().replace("\"fine\"", "\"success\"");
     assert_eq!(String::from_utf8(exact.decode_payload()).unwrap(), expected, "nothing else changed");
     assert_eq!(
         world.audit_actions(id).await,
         [AuditAction::Edited, AuditAction::Edited, AuditAction::ReadRaw]
     );
-    let tried =
-        world.mending.edit(&tenant("default"), id, Some(0), &set("data.x", json!(1)), "a", "b", true).await;
+    let tried = world
+        .edit_service
+        .edit(&tenant("default"), id, Some(0), &set_field("data.x", json!(1)), "a", "b", true)
+        .await;
     assert_eq!(tried.unwrap().unwrap().version, None);
     assert_eq!(world.audit_actions(id).await.len(), 3, "a dry run records nothing");
 }
 
 #[tokio::test]
 async fn forbidden_edits_are_refused_and_store_nothing() {
-    let world = world().await;
+    let world = open_world().await;
     let id = world.store_dead_letter(&invalid_event(1)).await;
     let wake_up = NewDeadLetter {
         position: DeliveryPosition { consumer: "sampler".to_owned(), ..invalid_event(2).position },
@@ -172,47 +175,51 @@ async fn forbidden_edits_are_refused_and_store_nothing() {
     let copied =
         json!({"specversion": "1.0", "id": "event-1", "source": "engine", "data": {"user": "[redacted:x]"}});
     for (of, edit, why) in [
-        (id, set("id", json!("another")), "changes the event's source or id"),
-        (id, set("source", json!("another")), "changes the event's source or id"),
-        (id, set("tenant", json!("acme")), "data never moves between tenants"),
-        (id, set("data.outcome", json!("fine")), "changes nothing"),
-        (id, set("data.no.such", json!(1)), "there is no `data.no`"),
-        (id, Edit::ReplacePayload(copied.to_string().into_bytes()), "copied from what is shown"),
+        (id, set_field("id", json!("another")), "changes the event's source or id"),
+        (id, set_field("source", json!("another")), "changes the event's source or id"),
+        (id, set_field("tenant", json!("acme")), "data never moves between tenants"),
+        (id, set_field("data.outcome", json!("fine")), "changes nothing"),
+        (id, set_field("data.no.such", json!(1)), "there is no `data.no`"),
+        (id, Edit::ReplacePayload(copied.to_string().into_bytes()), "copied from redacted output"),
         (id, Edit::ReplacePayload(vec![b' '; 2 << 20]), "at most 1048576"),
-        (wake_up, set("a", json!(1)), "only events can be edited"),
+        (wake_up, set_field("a", json!(1)), "only events can be edited"),
     ] {
         let error = world.edit(of, &edit).await.unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
     }
-    let missing =
-        world.mending.edit(&tenant("default"), id, Some(7), &set("data.x", json!(1)), "a", "b", false).await;
+    let missing = world
+        .edit_service
+        .edit(&tenant("default"), id, Some(7), &set_field("data.x", json!(1)), "a", "b", false)
+        .await;
     assert!(missing.unwrap_err().to_string().contains("has no version 7"));
-    let nobody =
-        world.mending.edit(&tenant("default"), id, None, &set("data.x", json!(1)), "a", " ", false).await;
+    let nobody = world
+        .edit_service
+        .edit(&tenant("default"), id, None, &set_field("data.x", json!(1)), "a", " ", false)
+        .await;
     assert!(matches!(nobody, Err(EditError::Attribution(_))), "{nobody:?}");
     assert_eq!(world.audit_actions(id).await, []);
 }
 
 #[tokio::test]
 async fn the_identity_may_change_if_it_caused_the_rejection() {
-    let world = world().await;
+    let world = open_world().await;
     let conflict = NewDeadLetter {
         rejection: Rejection::of_message(Code::IdentityConflict, "the same id came with other content"),
-        payload: event("event-1", &json!({"workflow": "shop", "run_id": "r", "outcome": "success"})),
+        payload: event_payload("event-1", &json!({"workflow": "shop", "run_id": "r", "outcome": "success"})),
         ..invalid_event(1)
     };
     let id = world.store_dead_letter(&conflict).await;
-    assert!(world.edit(id, &set("id", json!("event-1b"))).await.unwrap().readable);
+    assert!(world.edit(id, &set_field("id", json!("event-1b"))).await.unwrap().readable);
 }
 
-/// The emitter sent the event again, corrected, and it was counted.
+/// The emitter sent a corrected version of the event meanwhile, and it was counted.
 #[tokio::test]
 async fn a_version_of_an_event_handled_meanwhile_reports_that() {
-    let world = world().await;
+    let world = open_world().await;
     let id = world.store_dead_letter(&invalid_event(1)).await;
-    world.edit(id, &set("data.outcome", json!("success"))).await.unwrap();
+    world.edit(id, &set_field("data.outcome", json!("success"))).await.unwrap();
     let exact =
-        world.mending.read_raw(&tenant("default"), id, Some(1), "ann", "to see").await.unwrap().unwrap();
+        world.edit_service.read_raw(&tenant("default"), id, Some(1), "ann", "to see").await.unwrap().unwrap();
     let NewDeadLetter { position, subject, headers, stored_at, .. } = invalid_event(1);
     let (stream, sequence, payload) = (position.stream, position.sequence, exact.decode_payload().into());
     let sent = Delivery { stream, subject, sequence, headers, payload, delivered: 1, stored_at };
@@ -224,8 +231,9 @@ async fn a_version_of_an_event_handled_meanwhile_reports_that() {
         |facts, arrivals: &[Arrival]| count::count_arrivals(facts, arrivals, &Policy::default(), stored_at);
     world.store.count_runs(&[run], &[], &decide).await.unwrap();
     let would = async |outcome: &str| {
-        let edit = set("data.outcome", json!(outcome));
-        let tried = world.mending.edit(&tenant("default"), id, Some(0), &edit, "ann", "a typo", true).await;
+        let edit = set_field("data.outcome", json!(outcome));
+        let tried =
+            world.edit_service.edit(&tenant("default"), id, Some(0), &edit, "ann", "a typo", true).await;
         let tried = tried.unwrap().unwrap();
         (tried.readable, tried.would)
     };
@@ -237,7 +245,7 @@ async fn a_version_of_an_event_handled_meanwhile_reports_that() {
 
 #[tokio::test]
 async fn a_compressed_payload_is_edited_uncompressed() {
-    let world = world().await;
+    let world = open_world().await;
     let plain = invalid_event(1);
     let packed = NewDeadLetter {
         payload: zstd::encode_all(plain.payload.as_slice(), 0).unwrap(),
@@ -245,18 +253,18 @@ async fn a_compressed_payload_is_edited_uncompressed() {
         ..plain.clone()
     };
     let id = world.store_dead_letter(&packed).await;
-    let mended = world.edit(id, &set("data.outcome", json!("success"))).await.unwrap();
-    assert!(mended.readable, "{}", mended.would);
+    let edited = world.edit(id, &set_field("data.outcome", json!("success"))).await.unwrap();
+    assert!(edited.readable, "{}", edited.would);
     let exact =
-        world.mending.read_raw(&tenant("default"), id, Some(1), "ann", "to see").await.unwrap().unwrap();
+        world.edit_service.read_raw(&tenant("default"), id, Some(1), "ann", "to see").await.unwrap().unwrap();
     assert_eq!(exact.headers, plain.headers);
 }
 
 #[tokio::test]
 async fn exact_bytes_need_a_reason_and_are_audited_first() {
-    let world = world().await;
-    let came = NewDeadLetter { payload: vec![0, 0xff, b'{'], ..invalid_event(1) };
-    let id = world.store_dead_letter(&came).await;
+    let world = open_world().await;
+    let original = NewDeadLetter { payload: vec![0, 0xff, b'{'], ..invalid_event(1) };
+    let id = world.store_dead_letter(&original).await;
     let path = format!("/v1/dead-letters/{id}/raw");
     let (status, _) = world.post("default", &path, &json!({"reason": ""})).await;
     assert_eq!(status, 400);
@@ -277,7 +285,7 @@ async fn exact_bytes_need_a_reason_and_are_audited_first() {
 
 #[tokio::test]
 async fn an_export_covers_every_page_and_exact_ones_are_audited() {
-    let world = world().await;
+    let world = open_world().await;
     let mut ids = Vec::new();
     for sequence in 1..=45 {
         ids.push(world.store_dead_letter(&invalid_event(sequence)).await);
@@ -286,9 +294,9 @@ async fn an_export_covers_every_page_and_exact_ones_are_audited() {
     let (status, body) = world.get("default", "/v1/dead-letters/export").await;
     assert_eq!(status, 200);
     let exported: Vec<Value> = body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told: Vec<DeadLetterId> =
+    let listed: Vec<DeadLetterId> =
         exported.iter().map(|one| one["id"].as_str().unwrap().parse().unwrap()).collect();
-    assert_eq!(told, ids);
+    assert_eq!(listed, ids);
     assert!(exported[0]["payload"].as_str().unwrap().contains("run-45"), "{}", exported[0]);
     assert_eq!(world.audit_actions(ids[0]).await, []);
     let (status, body) = world
@@ -307,20 +315,20 @@ async fn an_export_covers_every_page_and_exact_ones_are_audited() {
 
 #[tokio::test]
 async fn versions_over_http_belong_to_the_tenant_and_return_a_diff() {
-    let world = world().await;
+    let world = open_world().await;
     let id = world.store_dead_letter(&invalid_event(1)).await;
     let path = format!("/v1/dead-letters/{id}/versions");
-    let asked = json!({"reason": "a typo", "by": "ann", "set": {"data.outcome": "success"}});
-    let (status, foreign) = world.post("acme", &path, &asked).await;
+    let edit_request = json!({"reason": "a typo", "by": "ann", "set": {"data.outcome": "success"}});
+    let (status, foreign) = world.post("acme", &path, &edit_request).await;
     let nobodys = path.replace(&id.to_string(), "ffffffff-ffff-8fff-bfff-ffffffffffff");
-    let missing = world.post("acme", &nobodys, &asked).await;
+    let missing = world.post("acme", &nobodys, &edit_request).await;
     let hidden = foreign.replace(&id.to_string(), "ffffffff-ffff-8fff-bfff-ffffffffffff");
     assert_eq!((status, hidden), missing);
     assert_eq!(status, 404);
-    let (status, body) = world.post("default", &path, &asked).await;
-    let mended: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!((status, &mended["version"], &mended["readable"]), (200, &json!(1), &json!(true)), "{body}");
-    assert!(mended["difference"].as_str().unwrap().contains("+    \"outcome\": \"success\""), "{body}");
+    let (status, body) = world.post("default", &path, &edit_request).await;
+    let edited: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &edited["version"], &edited["readable"]), (200, &json!(1), &json!(true)), "{body}");
+    assert!(edited["difference"].as_str().unwrap().contains("+    \"outcome\": \"success\""), "{body}");
     let large = json!({"reason": "whole", "payload": " ".repeat(1 << 19)});
     assert_eq!(
         world.post("default", &path, &large).await.0,
@@ -346,7 +354,7 @@ async fn versions_over_http_belong_to_the_tenant_and_return_a_diff() {
 
 #[tokio::test]
 async fn no_view_shows_a_secret_and_no_search_finds_one() {
-    let world = world().await;
+    let world = open_world().await;
     let mut cases = 0;
     for line in FIXTURE.lines() {
         let case: Value = serde_json::from_str(line).unwrap();
@@ -357,14 +365,14 @@ async fn no_view_shows_a_secret_and_no_search_finds_one() {
         cases += 1;
         let data = json!({"workflow": "shop", "run_id": "r", "outcome": "fine", "note": text});
         let rejection = Rejection::of_field(Code::FieldInvalid, text.clone(), format!("cannot be {text}"));
-        let mut telling = letter(cases, event("e", &data), rejection);
+        let mut telling = new_dead_letter(cases, event_payload("e", &data), rejection);
         telling.headers.push(("x-note".to_owned(), text.clone()));
         let id = world.store_dead_letter(&telling).await;
         let default = tenant("default");
-        let edit = set("data.note", json!(format!("{text} twice")));
+        let edit = set_field("data.note", json!(format!("{text} twice")));
         let reason = if text.chars().count() > 1000 { "a long one" } else { &text };
-        let mended = world.mending.edit(&default, id, None, &edit, "ann", reason, false).await;
-        let mended = mended.unwrap().unwrap();
+        let edited = world.edit_service.edit(&default, id, None, &edit, "ann", reason, false).await;
+        let edited = edited.unwrap().unwrap();
         let page = retro_operator::find_dead_letter_detail(&world.store, &default, id, &*redact())
             .await
             .unwrap()
@@ -373,8 +381,8 @@ async fn no_view_shows_a_secret_and_no_search_finds_one() {
         let search = DeadLetterSearch { filter, text: None };
         let stats = search.compute_stats(&world.store, &default, &*redact()).await.unwrap();
         let mut views = vec![
-            mended.render_text(),
-            json!(mended).to_string(),
+            edited.render_text(),
+            json!(edited).to_string(),
             page.render_text(""),
             json!(page).to_string(),
             stats.render_text(200),
@@ -402,15 +410,15 @@ async fn no_view_shows_a_secret_and_no_search_finds_one() {
 /// A dry run uses the parser of the consumer, for GitHub events too.
 #[tokio::test]
 async fn a_dry_run_of_a_github_event_predicts_record_or_failure() {
-    let world = world().await;
+    let world = open_world().await;
     let policies = Arc::new(Policy::default());
     let clock = Arc::new(FixedClock("2026-11-20T12:00:00Z".parse().unwrap()));
     let replays =
         ReplayService::new(Arc::new(world.store.clone()), policies, clock, Arc::new(Notify::new()), redact());
-    let said = json!({"repo": "acme/shop", "host": "github.com", "event": "push", "commits": []});
+    let push_event = json!({"repo": "acme/shop", "host": "github.com", "event": "push", "commits": []});
     for (nth, consumer, data, will, why) in [
-        (1, "reviewer", said.clone(), PredictedEffect::Hear, "the reviewer records push of acme/shop"),
-        (2, "tracker", said, PredictedEffect::Hear, "the tracker records push of acme/shop"),
+        (1, "reviewer", push_event.clone(), PredictedEffect::Hear, "the reviewer records push of acme/shop"),
+        (2, "tracker", push_event, PredictedEffect::Hear, "the tracker records push of acme/shop"),
         (3, "reviewer", json!({"event": "push"}), PredictedEffect::FailAgain, "repo"),
     ] {
         let event = json!({
@@ -427,15 +435,15 @@ async fn a_dry_run_of_a_github_event_predicts_record_or_failure() {
         let id = world
             .store_dead_letter(&NewDeadLetter { position, subject, payload, ..invalid_event(nth) })
             .await;
-        let told = replays.dry_run_one(&tenant("default"), id, None).await.unwrap().unwrap();
-        assert_eq!(told.will, will, "{told:?}");
-        assert!(told.why.contains(why), "{told:?}");
+        let predicted = replays.dry_run_one(&tenant("default"), id, None).await.unwrap().unwrap();
+        assert_eq!(predicted.will, will, "{predicted:?}");
+        assert!(predicted.why.contains(why), "{predicted:?}");
     }
 }
 
 #[tokio::test]
 async fn a_github_event_can_be_edited() {
-    let world = world().await;
+    let world = open_world().await;
     let event = json!({
         "specversion": "1.0", "type": "dev.retrospect.github.push.v1", "source": "https://github.com/acme/shop",
         "id": "delivery-1", "data": {"event": "push", "repo": 7, "host": "github.com", "commits": []},
@@ -445,16 +453,16 @@ async fn a_github_event_can_be_edited() {
     let subject = "retro.github.default.push".to_owned();
     let payload = event.to_string().into_bytes();
     let id = world.store_dead_letter(&NewDeadLetter { position, subject, payload, ..invalid_event(1) }).await;
-    let first = world.edit(id, &set("data.repo", json!(8))).await.unwrap();
+    let first = world.edit(id, &set_field("data.repo", json!(8))).await.unwrap();
     assert!(
         !first.readable && first.would.starts_with("it would be refused again: field_invalid"),
         "{first:?}"
     );
-    let second = world.edit(id, &set("data.repo", json!("acme/shop"))).await.unwrap();
+    let second = world.edit(id, &set_field("data.repo", json!("acme/shop"))).await.unwrap();
     assert!(
         second.readable && second.would.starts_with("the tracker would record push of acme/shop"),
         "{second:?}"
     );
-    let error = world.edit(id, &set("id", json!("delivery-2"))).await.unwrap_err();
+    let error = world.edit(id, &set_field("id", json!("delivery-2"))).await.unwrap_err();
     assert!(error.to_string().contains("changes the event's source or id"), "{error}");
 }

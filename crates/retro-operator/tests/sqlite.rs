@@ -33,9 +33,9 @@ fn key(tenant: &str) -> WorkflowKey {
     WorkflowKey { tenant: Tenant::new(tenant).unwrap(), workflow: Workflow::new("shop").unwrap() }
 }
 
-/// Takes ten more runs of a workflow through every port. Each sampled run shows the failure `error`.
+/// Processes ten more runs of a workflow through every port. Each sampled run has the failure `error`.
 async fn run_retrospective(store: &SqliteStore, key: &WorkflowKey, batch: u64, error: &str, now: Timestamp) {
-    let runs: Vec<_> = (batch * 10 + 1..=batch * 10 + 10).map(|n| incoming(key, n)).collect();
+    let runs: Vec<_> = (batch * 10 + 1..=batch * 10 + 10).map(|n| incoming_run(key, n)).collect();
     let decide =
         |facts, arrivals: &[Arrival]| count::count_arrivals(facts, arrivals, &Policy::default(), now);
     store.count_runs(&runs, &[], &decide).await.unwrap();
@@ -54,7 +54,7 @@ async fn run_retrospective(store: &SqliteStore, key: &WorkflowKey, batch: u64, e
     store.draw_sample(&key.tenant, due, &sampling).await.unwrap();
     while let Some(claim) = store.claim_investigation("test", 60).await.unwrap() {
         store
-            .finish_investigation(&claim, &found(error), InvestigationTiming::default(), &finish)
+            .finish_investigation(&claim, &found_result(error), InvestigationTiming::default(), &follow_up)
             .await
             .unwrap();
     }
@@ -62,7 +62,7 @@ async fn run_retrospective(store: &SqliteStore, key: &WorkflowKey, batch: u64, e
     WriterStore::close_retrospective(store, &key.tenant, due, now, &closing).await.unwrap();
 }
 
-fn incoming(key: &WorkflowKey, n: u64) -> IncomingRun {
+fn incoming_run(key: &WorkflowKey, n: u64) -> IncomingRun {
     let run_id = RunId::new(format!("run-{n}")).unwrap();
     let facts = json!({"run_id": run_id, "outcome": "failure"});
     let arrival = Arrival {
@@ -75,7 +75,7 @@ fn incoming(key: &WorkflowKey, n: u64) -> IncomingRun {
     IncomingRun { arrival, position: n, body, trace: None }
 }
 
-fn found(error: &str) -> InvestigationResult {
+fn found_result(error: &str) -> InvestigationResult {
     let cue =
         LessonCue { tool: Some("mysql".to_owned()), error: Some(error.to_owned()), ..LessonCue::default() };
     let finding = Finding {
@@ -92,7 +92,7 @@ fn found(error: &str) -> InvestigationResult {
     InvestigationResult::Found { checked, presented: vec![] }
 }
 
-fn finish(sequence: &InvestigationSequence) -> FollowUp {
+fn follow_up(sequence: &InvestigationSequence) -> FollowUp {
     let id = sequence.retrospective.id;
     let results: Vec<_> = sequence.ended.iter().filter_map(|one| one.result.clone()).collect();
     let next = decide_next_stage(&sequence.sample, &results);
@@ -107,7 +107,7 @@ fn finish(sequence: &InvestigationSequence) -> FollowUp {
     FollowUp { next, batch, message: notice.into_message(&sequence.retrospective.key) }
 }
 
-/// Two tenants with the same names and different lessons, with two retrospectives each.
+/// Builds a database with two tenants that use the same names and have different lessons and two retrospectives each.
 async fn build_store(folder: &tempfile::TempDir, name: &str, now: Timestamp) -> SqliteStore {
     let store = SqliteStore::open_and_migrate(&folder.path().join(name)).await.unwrap();
     for batch in 0..2 {
@@ -149,7 +149,7 @@ async fn two_databases_with_the_same_input_export_the_same_bytes() {
     assert!(first.contains("ERROR default") && !first.contains("acme"));
 }
 
-async fn ask(store: &SqliteStore, tenant: &str, path: &str) -> (u16, String) {
+async fn get_path(store: &SqliteStore, tenant: &str, path: &str) -> (u16, String) {
     let app = retro_http::finish_router(router(Arc::new(store.clone()), Arc::new(str::to_owned)));
     let request = Request::get(path).header("Retro-Tenant", tenant).body(Body::empty()).unwrap();
     let response = app.oneshot(request).await.unwrap();
@@ -163,7 +163,8 @@ async fn objects_of_another_tenant_do_not_exist() {
     let folder = tempfile::tempdir().unwrap();
     let store = build_store(&folder, "a.db", noon()).await;
     for path in ["/v1/memories", "/v1/retrospectives", "/v1/runs"] {
-        let (own, foreign) = (ask(&store, "acme", path).await.1, ask(&store, "default", path).await.1);
+        let (own, foreign) =
+            (get_path(&store, "acme", path).await.1, get_path(&store, "default", path).await.1);
         let items =
             |body: &str| serde_json::from_str::<Value>(body).unwrap()["items"].as_array().unwrap().len();
         assert!(items(&own) > 0 && items(&own) == items(&foreign), "positive control: {path}");
@@ -182,9 +183,9 @@ async fn objects_of_another_tenant_do_not_exist() {
         ("/v1/memories/", memory.to_string(), "/effect"),
     ] {
         let path = |id: &str| format!("{before}{id}{rest}");
-        assert_eq!(ask(&store, "acme", &path(&id)).await.0, 200, "positive control: {before}");
-        let (status, foreign) = ask(&store, "default", &path(&id)).await;
-        let (_, none) = ask(&store, "default", &path(&missing)).await;
+        assert_eq!(get_path(&store, "acme", &path(&id)).await.0, 200, "positive control: {before}");
+        let (status, foreign) = get_path(&store, "default", &path(&id)).await;
+        let (_, none) = get_path(&store, "default", &path(&missing)).await;
         assert_eq!((status, foreign.replace(&id, "ID")), (404, none.replace(&missing, "ID")), "{before}");
     }
 }
@@ -195,10 +196,10 @@ async fn a_stored_report_reads_back_and_renders() {
     let store = build_store(&folder, "a.db", noon()).await;
     let tenant = key("default").tenant;
     let row = store.list_retrospectives(&tenant, None, 10).await.unwrap().pop().unwrap();
-    let told = store.find_report(&tenant, row.retrospective.id).await.unwrap().unwrap();
+    let report_row = store.find_report(&tenant, row.retrospective.id).await.unwrap().unwrap();
     assert_eq!(
-        report::render_headline(&told),
+        report::render_headline(&report_row),
         "Retrospective 1 of shop in tenant default: Investigated 4 of the 10 runs 1 to 10. 1 memory became active."
     );
-    assert!(report::render_markdown(&told).contains("Expect “ERROR default” from `mysql`"));
+    assert!(report::render_markdown(&report_row).contains("Expect “ERROR default” from `mysql`"));
 }

@@ -4,7 +4,7 @@
 //!   `clean`), `kind` and `parts`; prints recall and false alarms, over all kinds and without those that are no
 //!   credentials.
 //! - `measure speed FILE…`: prints the speed on these files, line by line, and the secrets found in them.
-#![expect(clippy::print_stdout, reason = "printing is what an example for a terminal is for")]
+#![expect(clippy::print_stdout, reason = "the example prints its results to a terminal")]
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -26,13 +26,13 @@ const NO_CREDENTIAL: [&str; 7] = [
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["cases", directory, rest @ ..] => cases(directory, rest.contains(&"-v")),
-        ["speed", files @ ..] if !files.is_empty() => speed(files),
+        ["cases", directory, rest @ ..] => measure_cases(directory, rest.contains(&"-v")),
+        ["speed", files @ ..] if !files.is_empty() => measure_speed(files),
         _ => println!("usage: measure cases DIR [-v] | measure speed FILE..."),
     }
 }
 
-fn cases(directory: &str, verbose: bool) {
+fn measure_cases(directory: &str, verbose: bool) {
     let cases =
         std::fs::read_to_string(format!("{directory}/cases.jsonl")).expect("DIR/cases.jsonl can be read");
     let mut found: BTreeMap<(bool, bool), (usize, usize)> = BTreeMap::new();
@@ -63,7 +63,7 @@ fn cases(directory: &str, verbose: bool) {
     }
 }
 
-fn speed(files: &[&str]) {
+fn measure_speed(files: &[&str]) {
     let texts: Vec<String> =
         files.iter().map(|file| std::fs::read_to_string(file).expect("the file can be read")).collect();
     let redactor = Redactor::shared();

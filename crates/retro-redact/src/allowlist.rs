@@ -14,7 +14,7 @@ use crate::rules::compile_regex;
 /// Match of a rule that an allowlist examines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate<'t> {
-    /// Bytes that would be cut out.
+    /// Bytes that would be redacted.
     pub(crate) secret: &'t [u8],
     /// Bytes of the whole match.
     pub(crate) full_match: &'t [u8],
@@ -41,7 +41,8 @@ pub(crate) struct AllowlistSpec {
     regexes: Vec<String>,
     #[serde(default)]
     stopwords: Vec<String>,
-    /// SHA-256 of published example secrets, in lower-case hex. Written out they would trip other scanners.
+    /// SHA-256 of published example secrets, in lower-case hex. In plain text they would trigger other
+    /// scanners.
     #[serde(default)]
     sha256: HashSet<String>,
 }

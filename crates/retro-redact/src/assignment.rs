@@ -1,4 +1,4 @@
-//! A cheap check of what follows a keyword, made before the expression of an assignment is tried there.
+//! A cheap check of the text after a keyword, made before the expression of an assignment is tried there.
 
 /// Maximum distance of the operator from the keyword. Upstream allows 23 bytes; names with several parts need
 /// more.

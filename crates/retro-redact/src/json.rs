@@ -31,7 +31,7 @@ const SECRET_NAMES: [&str; 15] = [
     "authorization",
 ];
 
-/// Values that are never a secret, whatever the name: nothing, a type, a variable to be filled in, a mask.
+/// Values that are never a secret, whatever the name: an empty value, a type, a placeholder variable, a mask.
 static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:|true|false|null|none|string|redacted|hidden|x+|\*+|\.+|<[^>]*>|\$\{?\w*\}?|\{\{?[^{}]*\}\}?)$")
         .expect("constant patterns compile")
@@ -126,7 +126,8 @@ impl Redactor {
         secrets
     }
 
-    /// Redacts the value as if the field were an assignment in a text, for names that may denote a secret.
+    /// Redacts the value of a field whose name may denote a secret, as if the field were an assignment in a
+    /// text.
     fn redact_assigned(&self, name: &str, text: &mut String) -> usize {
         let head = format!("{name}=\"");
         let assignment = format!("{head}{text}\"");

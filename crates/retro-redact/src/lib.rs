@@ -20,7 +20,7 @@ pub const TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// First characters of every replacement. A text that was redacted before is not changed again.
 const MARKER_PREFIX: &str = "[redacted:";
 
-/// Finds secrets and cuts them out. Each rule is compiled when a text first holds one of its keywords.
+/// Finds and removes secrets. Each rule is compiled when a text first contains one of its keywords.
 #[derive(Debug)]
 pub struct Redactor {
     rules: RuleSet,
@@ -40,19 +40,19 @@ pub struct Secret<'r> {
 pub struct Redacted<'t> {
     /// The text; borrowed when it held no secrets.
     pub text: Cow<'t, str>,
-    /// Number of secrets that were cut out.
+    /// Number of secrets that were redacted.
     pub secrets: usize,
 }
 
 /// Maximum number of passes over a text. A second pass finds secrets that overlapped those of the first; the
-/// bound guarantees that it ends.
+/// bound guarantees termination.
 const ROUNDS_MAX: u32 = 4;
 
 static SHARED: LazyLock<Redactor> = LazyLock::new(|| Redactor { rules: RuleSet::built_in() });
 
 impl Redactor {
-    /// Returns the redactor of the process, with the built-in rules. Panics when these are broken, which a test
-    /// excludes.
+    /// Returns the redactor of the process, with the built-in rules. Panics when the rules are invalid, which
+    /// a test excludes.
     pub fn shared() -> &'static Self {
         &SHARED
     }

@@ -11,7 +11,7 @@ use crate::allowlist::{Allowlist, AllowlistSpec};
 
 /// Rules of gitleaks, as vendored.
 const GITLEAKS_RULES: &str = include_str!("../rules/gitleaks.toml");
-/// Rules of this project, for what gitleaks does not cover.
+/// Rules of this project, for secrets that gitleaks does not cover.
 const OWN_RULES: &str = include_str!("../rules/own.toml");
 
 /// Maximum memory of one compiled rule, in bytes. Upstream's largest (`[\w-]{50,1000}`) takes less than a tenth
@@ -21,11 +21,11 @@ const REGEX_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum distance from the start of a match to its keyword, in bytes. Upstream's prefixes have at most 50
 /// bytes; YAML secrets, whose keyword is at the end, at most 400.
 const WINDOW_BEFORE: usize = 512;
-/// Maximum distance from a keyword to the end of its match, in bytes, unless the rule has a bound of its own.
+/// Maximum distance from a keyword to the end of its match, in bytes, unless the rule has its own bound.
 const WINDOW_AFTER: usize = 4 * 1024;
-/// The same distance for an assignment: a name, an operator, and a value of at most 400 bytes.
+/// Maximum such distance for an assignment: a name, an operator, and a value of at most 400 bytes.
 const WINDOW_AFTER_ASSIGNMENT: usize = 512;
-/// The same distance for private keys: an RSA key of 16,384 bits takes 13 KiB in PEM.
+/// Maximum such distance for private keys: an RSA key of 16,384 bits takes 13 KiB in PEM.
 const WINDOW_AFTER_PEM: usize = 32 * 1024;
 
 /// Operator between the name and the value in upstream's assignments; nothing before it can match an operator.
@@ -52,13 +52,13 @@ pub(crate) struct Rule {
     compiled: OnceLock<Regex>,
     /// Capture group of the secret. Without one it is the first group that matched, or the whole match.
     pub(crate) group: Option<usize>,
-    /// Entropy that the secret must exceed, in bits a character; 0 demands none.
+    /// Entropy that the secret must exceed, in bits per character; 0 means no minimum.
     pub(crate) entropy: f64,
     /// True when an operator must follow the keyword.
     pub(crate) assignment: bool,
-    /// Bytes in front of a keyword that are searched.
+    /// Number of bytes before a keyword that are searched.
     pub(crate) before: usize,
-    /// Bytes behind a keyword that are searched.
+    /// Number of bytes after a keyword that are searched.
     pub(crate) after: usize,
     /// Exceptions of this rule.
     pub(crate) allowlists: Vec<Allowlist>,
@@ -97,7 +97,7 @@ struct RuleSpec {
 }
 
 impl RuleSet {
-    /// Parses the built-in rules. Panics when their files are broken, which a test excludes.
+    /// Parses the built-in rules. Panics when their files are invalid, which a test excludes.
     pub(crate) fn built_in() -> Self {
         let read = |text: &str| toml::from_str::<RuleFile>(text).expect("the vendored rules are valid TOML");
         let (upstream, own) = (read(GITLEAKS_RULES), read(OWN_RULES));
@@ -194,7 +194,7 @@ impl From<RuleSpec> for Rule {
     }
 }
 
-/// Compiles an expression of the vendored data. Panics when it is broken, which a test excludes.
+/// Compiles an expression of the vendored data. Panics when it is invalid, which a test excludes.
 pub(crate) fn compile_regex(pattern: &str) -> Regex {
     RegexBuilder::new(pattern)
         .unicode(false)

@@ -1,9 +1,9 @@
 //! The search: one pass over all keywords, then each rule near its own keywords only.
 //!
-//! All rules but two name keywords without which they cannot match. One automaton finds all keywords in one
-//! pass. A rule whose keyword was found is tried in a window around it, and touching windows of one rule are
-//! merged. So the automaton and each rule see a byte at most once. The time is linear in the text, and plain
-//! prose, which holds few keywords, costs little more than the automaton.
+//! All rules except two have keywords without which they cannot match. One automaton finds all keywords in
+//! one pass. A rule whose keyword was found is tried in a window around it, and touching windows of one rule
+//! are merged. So the automaton and each rule see a byte at most once. The time is linear in the text, and
+//! plain prose, which holds few keywords, costs little more than the automaton.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,14 +15,15 @@ use crate::assignment::is_assigned;
 use crate::rules::{Rule, RuleSet};
 
 /// Maximum number of bytes by which a window is extended so that it does not end within a word. Of a longer
-/// token only a part is cut out.
+/// token only a part is removed.
 const WORD_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of bytes of a line that an allowlist sees on each side of a match; lines of logs can have
-/// megabytes.
+/// Maximum number of bytes of a line that an allowlist examines on each side of a match; lines of logs can be
+/// megabytes long.
 const LINE_SIDE_BYTES_MAX: usize = 512;
 /// Longest replacement, in bytes, given the names of the rules.
 const MARK_BYTES_MAX: usize = 80;
-/// Rules that yield to a more specific rule: they only know the name that the secret was assigned to.
+/// Rules that yield to a more specific rule, because they match only the name that the secret was assigned
+/// to.
 const GENERIC_RULES: [&str; 3] = ["generic-api-key", "assigned-secret", "hashicorp-tf-password"];
 
 /// Match that is a secret.
@@ -109,7 +110,7 @@ fn search_window(rules: &RuleSet, index: usize, text: &str, window: Range<usize>
         if is_secret(rules, rule, bytes, &match_range, &secret) {
             hits.push(Hit { rule: index, range: widen_to_characters(text, secret) });
         }
-        // An empty match must advance too, or the loop would never end.
+        // An empty match must also advance. Otherwise the loop would never end.
         from = match_range.end.max(from + 1);
     }
 }
@@ -152,7 +153,7 @@ fn line_of<'t>(text: &'t [u8], match_range: &Range<usize>) -> &'t [u8] {
     &text[match_range.start - start..match_range.end + end]
 }
 
-/// Returns the Shannon entropy in bits a byte.
+/// Returns the Shannon entropy in bits per byte.
 fn shannon_entropy(secret: &[u8]) -> f64 {
     let mut counts = [0_u32; 256];
     for &byte in secret {

@@ -1,4 +1,5 @@
-//! Tests of what is cut out and what is kept. The secrets are in `fixtures/`, which names the source of each.
+//! Tests of the text that is redacted and the text that is kept. The secrets are in `fixtures/`, which names the source
+//! of each.
 
 use proptest::prelude::*;
 use retro_core::json::JsonDocument;
@@ -16,7 +17,7 @@ struct Case {
     secret: String,
 }
 
-fn cases() -> Vec<Case> {
+fn load_cases() -> Vec<Case> {
     let joined = |pieces: &serde_json::Value| -> String {
         pieces
             .as_array()
@@ -36,39 +37,39 @@ fn cases() -> Vec<Case> {
     FIXTURE.lines().map(case).collect()
 }
 
-fn text(text: &str) -> String {
+fn redact_text(text: &str) -> String {
     Redactor::shared().redact_text(text).into_owned()
 }
 
 #[test]
-fn every_fake_secret_is_cut_out_of_its_text() {
-    for case in cases() {
-        let clean = text(&case.text);
+fn every_fake_secret_is_redacted() {
+    for case in load_cases() {
+        let clean = redact_text(&case.text);
         assert!(!clean.contains(&case.secret), "{}: {clean}", case.kind);
         assert!(clean.contains("[redacted:"), "{}: {clean}", case.kind);
     }
 }
 
 #[test]
-fn every_fake_secret_is_cut_out_of_a_long_log() {
+fn every_fake_secret_is_redacted_in_a_long_log() {
     let log = "2024-05-17 12:00:01 worker finished step 7 in 31 ms, see target/debug/build\n".repeat(400);
-    for case in cases() {
-        let clean = text(&format!("{log}{}\n{log}", case.text));
+    for case in load_cases() {
+        let clean = redact_text(&format!("{log}{}\n{log}", case.text));
         assert!(!clean.contains(&case.secret), "{}", case.kind);
         assert!(clean.starts_with(&log) && clean.ends_with(&log), "{}: the log around it changed", case.kind);
     }
 }
 
 #[test]
-fn redacting_twice_changes_nothing_more() {
-    for case in cases() {
-        let once = text(&case.text);
-        assert_eq!(text(&once), once, "{}", case.kind);
+fn redacting_twice_changes_nothing() {
+    for case in load_cases() {
+        let once = redact_text(&case.text);
+        assert_eq!(redact_text(&once), once, "{}", case.kind);
     }
 }
 
 #[test]
-fn ids_digests_fences_and_prose_stay() {
+fn ids_digests_fences_and_prose_are_kept() {
     for kept in [
         "run 0191d5c0-7c1e-7b5a-9c1f-3b0a4f6f2d11 of commit 83d9cd684c87d95d656c1458ef04895a7f1cbd8e",
         "idempotency_key: 0191d5c0-7c1e-7b5a-9c1f-3b0a4f6f2d11",
@@ -86,19 +87,19 @@ fn ids_digests_fences_and_prose_stay() {
         "Please enter your password: it must have 8 letters.",
         "PWD=/home/agent/repo OLDPWD=/home/agent",
     ] {
-        assert_eq!(text(kept), kept);
+        assert_eq!(redact_text(kept), kept);
     }
 }
 
 #[test]
-fn a_uuid_is_cut_out_where_its_name_calls_it_a_token() {
-    let clean = text("//registry.npmjs.org/:_authToken=346a14f2-a672-4668-a892-956a462ab56e");
+fn a_uuid_under_a_token_name_is_redacted() {
+    let clean = redact_text("//registry.npmjs.org/:_authToken=346a14f2-a672-4668-a892-956a462ab56e");
     assert_eq!(clean, "//registry.npmjs.org/:_authToken=[redacted:assigned-secret]");
 }
 
 #[test]
-fn the_vendor_names_a_secret_rather_than_the_generic_rule() {
-    let case = cases().into_iter().find(|case| case.kind == "github").unwrap();
+fn a_vendor_rule_takes_precedence_over_the_generic_rule() {
+    let case = load_cases().into_iter().find(|case| case.kind == "github").unwrap();
     let line = format!("api_key = \"{}\"", case.secret);
     let found = Redactor::shared().redact(&line);
     assert_eq!(found.text, "api_key = \"[redacted:github-pat]\"");
@@ -106,7 +107,7 @@ fn the_vendor_names_a_secret_rather_than_the_generic_rule() {
 }
 
 #[test]
-fn a_private_key_is_cut_out_whole_cut_off_or_short() {
+fn a_private_key_is_redacted_even_if_truncated_or_short() {
     let line = "MIIDOjCCAiICCQCmbkQEYlfyoTANBgkqhkiG9w0BAQUFADBeMQswCQYDVQQGEwJ1";
     let (begin, end) = ("-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----");
     for (key, rule) in [
@@ -114,18 +115,21 @@ fn a_private_key_is_cut_out_whole_cut_off_or_short() {
         (format!("{begin}\nshort\n{end}"), "private-key-block"),
         (format!("{begin}\\n{line}\\n{line}"), "private-key-cut-off"),
     ] {
-        assert_eq!(text(&format!("cat id_rsa\n{key}\n$ ls")), format!("cat id_rsa\n[redacted:{rule}]\n$ ls"));
+        assert_eq!(
+            redact_text(&format!("cat id_rsa\n{key}\n$ ls")),
+            format!("cat id_rsa\n[redacted:{rule}]\n$ ls")
+        );
     }
 }
 
 #[test]
-fn an_answer_in_escaped_json_is_searched_like_a_plain_one() {
-    let clean = text(r#"{"body": "{\"user\": \"joe\", \"password\": \"sw0rdfish\"}"}"#);
+fn escaped_json_is_redacted_like_plain_json() {
+    let clean = redact_text(r#"{"body": "{\"user\": \"joe\", \"password\": \"sw0rdfish\"}"}"#);
     assert_eq!(clean, r#"{"body": "{\"user\": \"joe\", \"password\": \"[redacted:password]\"}"}"#);
 }
 
 #[test]
-fn a_run_loses_its_secrets_and_keeps_its_tools_steps_and_ids() {
+fn redacting_a_trajectory_keeps_its_tools_steps_and_other_text() {
     let turn = json!({"step": "fix", "agentic": true, "source": "agent", "message": "export DB_PASSWORD='sw0rdfish'", "calls": [
         {"tool": "login_password", "arguments": r#"{"password":"swordfish","user":"joe"}"#, "answer": "Authorization: Bearer mF_9.B5f-4.1JqM"},
         {"tool": "bash", "arguments": "psql postgres://app:hunter2@db/app", "failed": false}]});
@@ -139,14 +143,14 @@ fn a_run_loses_its_secrets_and_keeps_its_tools_steps_and_ids() {
 }
 
 #[test]
-fn the_facts_of_a_run_lose_their_secrets_too() {
+fn run_facts_are_redacted_too() {
     let facts = json!({"run_id": "run-1", "outcome": "failure", "user": "grace", "memories": {},
         "task": "ticket 7, token=sw0rdfish-and-more",
         "agent": {"name": "fixer --password=sw0rdfish"},
         "self_feedback": [{"step": "main", "text": "The password is 'x', use mongodb://app:hunter2@db/app."}]});
     let mut facts: RunFacts = serde_json::from_value(facts).expect("facts");
     assert_eq!(Redactor::shared().redact_facts(&mut facts), 3);
-    assert!(!facts.task.expect("it has a name").contains("sw0rdfish"));
+    assert!(!facts.task.expect("the task is kept").contains("sw0rdfish"));
     assert_eq!(
         facts.self_feedback[0].text,
         "The password is 'x', use mongodb://app:[redacted:url-password]@db/app."
@@ -155,17 +159,17 @@ fn the_facts_of_a_run_lose_their_secrets_too() {
 }
 
 #[test]
-fn text_of_many_scripts_around_a_secret_stays_whole() {
-    let clean = text("Пароль ist „geheim“: password=\"пароль-тайный\" – конец 终");
+fn text_in_other_scripts_around_a_secret_is_kept() {
+    let clean = redact_text("Пароль ist „geheim“: password=\"пароль-тайный\" – конец 终");
     assert_eq!(clean, "Пароль ist „geheim“: password=\"[redacted:password]\" – конец 终");
 }
 
-fn json_of(value: &Value) -> (String, usize) {
+fn redact_json(value: &Value) -> (String, usize) {
     Redactor::shared().redact_json(JsonDocument::from_value(value).root())
 }
 
 #[test]
-fn a_value_under_a_secret_name_is_always_a_secret() {
+fn a_value_under_a_secret_name_is_redacted() {
     let value = json!({
         "db": {"Password": "swordfish", "user": "admin", "port": 5432},
         "client-secret": 12345,
@@ -182,38 +186,41 @@ fn a_value_under_a_secret_name_is_always_a_secret() {
         "api_key": "<your key>",
         "tokens": 77,
     });
-    assert_eq!(json_of(&value), (expected.to_string(), 3));
-    assert_eq!(json_of(&expected), (expected.to_string(), 0));
+    assert_eq!(redact_json(&value), (expected.to_string(), 3));
+    assert_eq!(redact_json(&expected), (expected.to_string(), 0));
 }
 
 #[test]
-fn a_secret_in_the_name_of_a_field_is_cut_out_too() {
-    let case = cases().into_iter().find(|case| case.kind == "github").unwrap();
+fn a_secret_in_a_field_name_is_redacted() {
+    let case = load_cases().into_iter().find(|case| case.kind == "github").unwrap();
     let value = json!({ case.secret: {"scopes": ["repo", 1.0, null]} });
-    assert_eq!(json_of(&value), (r#"{"[redacted:github-pat]":{"scopes":["repo",1.0,null]}}"#.to_owned(), 1));
+    assert_eq!(
+        redact_json(&value),
+        (r#"{"[redacted:github-pat]":{"scopes":["repo",1.0,null]}}"#.to_owned(), 1)
+    );
 }
 
 #[test]
-fn a_text_beyond_the_bound_is_replaced_as_a_whole() {
+fn a_text_above_the_size_limit_is_replaced_completely() {
     let clean = Redactor::shared().redact(&"a".repeat(TEXT_BYTES_MAX + 1)).text.into_owned();
     assert_eq!(clean, "[redacted:too-large]");
 }
 
 #[test]
-fn a_secret_that_overlapped_another_one_is_cut_out_too() {
-    let once = text("password=password=\"password=\n\u{b3c}");
-    assert_eq!(text(&once), once);
+fn redacting_overlapping_secrets_is_stable() {
+    let once = redact_text("password=password=\"password=\n\u{b3c}");
+    assert_eq!(redact_text(&once), once);
 }
 
 proptest! {
     #[test]
-    fn any_text_keeps_its_characters_and_is_stable(parts in proptest::collection::vec("\\PC{0,20}|password=|token: |://|@|\"|ey|-----BEGIN PRIVATE KEY-----|\n", 0..20)) {
+    fn redacting_any_text_finds_disjoint_secrets_and_is_stable(parts in proptest::collection::vec("\\PC{0,20}|password=|token: |://|@|\"|ey|-----BEGIN PRIVATE KEY-----|\n", 0..20)) {
         let raw = parts.concat();
         let found = Redactor::shared().find_secrets(&raw);
         for pair in found.windows(2) {
             prop_assert!(pair[0].range.end <= pair[1].range.start);
         }
-        let once = text(&raw);
-        prop_assert_eq!(text(&once), once);
+        let once = redact_text(&raw);
+        prop_assert_eq!(redact_text(&once), once);
     }
 }

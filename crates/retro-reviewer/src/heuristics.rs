@@ -1,5 +1,5 @@
-//! The reader without a model: it looks for signs in each sentence, adds up their weights, and reports what it
-//! found.
+//! The reader without a model: looks for signs in each sentence, adds up their weights, and reports the signs
+//! it found.
 
 use async_trait::async_trait;
 use retro_core::finding::CONTENT_CHARS_MAX;
@@ -10,9 +10,10 @@ use crate::{RemarkReader, phrase, signs, topic};
 
 /// Certainty from which the reader calls a remark a rule, in thousandths. The policy may set another bound.
 const RULE_CERTAINTY: i32 = 600;
-/// Characters above which a text counts as reasoning, which speaks against each of its sentences being a rule.
+/// Length in characters above which a text counts as reasoning, which is evidence against each of its
+/// sentences being a rule.
 const LONG_CHARS: usize = 900;
-/// Maximum number of words of praise or of an acknowledgement; a longer text says something else too.
+/// Maximum number of words of praise or of an acknowledgement; a longer text also has other content.
 const PRAISE_WORDS_MAX: usize = 14;
 /// Maximum number of characters of the sentence that a rule's content quotes; the source and the folder need
 /// the rest.

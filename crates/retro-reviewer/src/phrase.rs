@@ -1,11 +1,11 @@
-//! Phrases what somebody said as one imperative sentence, or gives up where that would take guessing.
+//! Rephrases a remark as one imperative sentence. Gives up where that would require guessing.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 use retro_core::finding::TITLE_CHARS_MAX;
 
-/// Words in front of a rule that do not belong to it.
+/// Words before a rule that do not belong to it.
 const LEADS: &[&str] = &[
     "please",
     "pls",
@@ -169,7 +169,8 @@ fn rephrase_habit(text: &str) -> Option<String> {
     Some(format!("Make sure that {}{not}{how} {}", lowercase_first_word(&found["what"]), &found["rest"]))
 }
 
-/// Returns whether the subject of a rule is a noun of its own: no pronoun, and no part of a longer sentence.
+/// Returns whether the subject of a rule is an independent noun: not a pronoun, and not part of a longer
+/// sentence.
 fn has_own_subject(found: &Captures<'_>) -> bool {
     const POINTING: &[&str] = &[
         "this", "that", "these", "those", "it", "i", "you", "we", "they", "there", "what", "which", "if",

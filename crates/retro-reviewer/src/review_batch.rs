@@ -11,7 +11,7 @@ use retro_store::PullRequestReviews;
 
 use crate::RemarkReader;
 
-/// Reads and screens every remark that says something, and collects what supports it.
+/// Reads and screens every remark with a text, and collects its supporting evidence.
 pub(crate) async fn build_review_batch(
     tenant: &Tenant,
     pull_request: &ReviewedPullRequest,
@@ -24,7 +24,7 @@ pub(crate) async fn build_review_batch(
     let mut remarks = Vec::with_capacity(collected.remarks.len());
     for (mut remark, thumbs_up) in collected.remarks {
         known.complete_remark(&mut remark);
-        // A review without a text only sets the state of its comments.
+        // A review without a text only determines the state of its comments.
         if remark.body.trim().is_empty() && !remark.deleted {
             continue;
         }
@@ -37,7 +37,7 @@ pub(crate) async fn build_review_batch(
 }
 
 /// Screens the text of a remark, the sentence that its reader derived, and the path of its file. The path is
-/// screened because whoever opens a pull request names its files, and the path is shown with the rule.
+/// screened because the author of a pull request names its files, and the path is shown with the rule.
 fn screen_remark(remark: &Remark, title: Option<&str>) -> Screening {
     let written = [Some(remark.body.as_str()), title, remark.path.as_deref()];
     let mut hostile: Vec<String> = written.into_iter().flatten().flat_map(screening_reasons).collect();
@@ -55,13 +55,13 @@ fn screening_reasons(text: &str) -> Vec<String> {
     }
 }
 
-/// Facts about a remark that other remarks and events of its pull request hold.
+/// Facts about a remark that come from other remarks and events of its pull request.
 struct ReviewContext {
     author: Option<String>,
     review_states: BTreeMap<u64, ReviewState>,
     resolved: BTreeSet<u64>,
-    /// Ids of line comments that the author of the pull request answered with "done" or the like; of a thread,
-    /// its first comment.
+    /// Ids of line comments that the author of the pull request answered with "done" or a similar phrase. For
+    /// a thread, the id of its first comment.
     acknowledged: BTreeSet<u64>,
 }
 
@@ -83,8 +83,8 @@ impl ReviewContext {
         }
     }
 
-    /// Completes a remark with what its own event did not contain: whether its author opened the pull request,
-    /// and the state of its review.
+    /// Completes a remark with facts that its own event did not contain: whether its author opened the pull
+    /// request, and the state of its review.
     fn complete_remark(&self, remark: &mut Remark) {
         remark.by_author = self.author.as_ref().is_some_and(|author| *author == remark.by);
         if remark.verdict.is_none() {

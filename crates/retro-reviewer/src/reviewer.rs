@@ -1,5 +1,5 @@
-//! The reviewer records what people say in reviews, and decides what of it is a rule when a pull request is
-//! due.
+//! The reviewer records the remarks of people in reviews, and decides which of them are rules when a pull
+//! request is due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,8 @@ const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
 /// Maximum number of pull requests that one sweep decides; the next sweep decides the next ones.
 const REVIEWS_PER_SWEEP: u32 = 100;
 
-/// Decides what in a review is a rule. It asks the writer for mutations and changes no memory itself.
+/// Decides which remarks of a review are rules. Requests mutations from the writer and changes no memory
+/// itself.
 pub struct Reviewer {
     store: Arc<dyn ReviewerStore>,
     reader: Arc<dyn RemarkReader>,
@@ -125,7 +126,7 @@ impl Reviewer {
         Ok(step)
     }
 
-    /// Settles the batch, fetching vectors until all that it compares by are available or known to be
+    /// Settles the batch, fetching vectors until all vectors that it needs are available or known to be
     /// unavailable. No transaction is open meanwhile. If a new remark arrives in that time, the revision
     /// differs, so the result is not stored and the pull request is decided again.
     async fn settle_with_vectors(&self, batch: &ReviewBatch, policy: &Policy) -> SettledRemarks {

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use retro_core::review::ReadingFeature;
 
-/// Certainty with which every sentence that asks for something starts.
+/// Initial certainty of every sentence that asks for something.
 pub(crate) const BASE_CERTAINTY: i32 = 150;
 
 /// Sign that is searched for in a sentence.
@@ -25,7 +25,7 @@ fn compile_sign(name: &'static str, counts: i32, pattern: &str) -> Sign {
     Sign { name, counts, pattern }
 }
 
-/// Verbs after "we don't" that express a habit. Other verbs express what is missing or unknown.
+/// Verbs after "we don't" that express a habit. Other verbs express that something is missing or unknown.
 const HABIT_VERBS: &str = "use|do|want|allow|test|log|add|put|import|write|call|hide|expose|suggest|recommend|support|include|commit|\
 merge|mock|catch|throw|raise|return|rely|depend|create|define|name|prefix|capitalize|check|ship|store|hardcode|hard-code|introduce|\
 document|merge|accept|like|mix|nest|wrap|leave|keep|make|sleep|panic|unwrap|skip|export|format|indent|abbreviate|duplicate";
@@ -195,7 +195,8 @@ pub(crate) fn sentence_features(sentence: &str) -> Vec<ReadingFeature> {
     features
 }
 
-/// Replaces the letters of code in backticks by `x`, because code says nothing about how its author speaks.
+/// Replaces the letters of code in backticks by `x`, because code is not evidence of how its author phrases a
+/// request.
 fn mask_code(sentence: &str) -> String {
     let mut quoted = false;
     let mask = |c: char| {

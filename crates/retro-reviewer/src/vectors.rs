@@ -21,7 +21,7 @@ pub(crate) struct RequestVectors {
 }
 
 impl RequestVectors {
-    /// Creates the cache for a source; `None` stands for the built-in embedder.
+    /// Creates the cache for a source; `None` means the built-in embedder.
     pub(crate) fn new(source: Option<Arc<dyn EmbeddingSource>>) -> Self {
         Self { source, cache: Mutex::default() }
     }

@@ -24,7 +24,7 @@ pub use manual::ManualRetrospectives;
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
 /// Seconds after which a retrospective that is still due has lost its wake-up message.
 const OVERDUE_S: u64 = 5;
-/// Retrospectives sampled in one sweep.
+/// Maximum number of retrospectives sampled in one sweep.
 const SAMPLES_PER_SWEEP: u32 = 100;
 
 /// Draws the samples of retrospectives.
@@ -47,7 +47,7 @@ impl Sampler {
             let opened = self.store.find_retrospective_trace(tenant, *id).await.unwrap_or_default();
             let work =
                 Span::start("sweep samples", Kind::Internal, SpanParent::from_trace(opened.as_ref(), false));
-            // One that fails must not keep the sweep from the others.
+            // A failure of one item must not stop the sweep.
             match catch_panic(work.instrument(self.sample_retrospective(tenant, *id, &work))).await {
                 Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
                 Ok(Err(problem)) => {

@@ -1,4 +1,4 @@
-//! Manual retrospectives: the sample is the runs that a person names.
+//! Manual retrospectives, whose sample consists of the runs that a person names.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct ManualRetrospectives {
 }
 
 impl ManualRetrospectives {
-    /// Creates it over its ports; it notifies `outbox` when there may be messages to send.
+    /// Creates the service over its ports; it notifies `outbox` when there may be messages to send.
     pub fn new(
         store: Arc<dyn ManualStore>,
         policies: Arc<dyn Policies>,
@@ -29,8 +29,8 @@ impl ManualRetrospectives {
         Self { store, policies, clock, outbox }
     }
 
-    /// Opens a retrospective over the named runs; repeating the request opens no second one. Returns the id, and
-    /// whether it was opened now. The inner error is the reason for a refusal.
+    /// Opens a retrospective over the named runs; repeating the request does not open a second one. Returns
+    /// the id, and whether it was opened now. The inner error is the reason for a refusal.
     pub async fn trigger(
         &self,
         key: &WorkflowKey,

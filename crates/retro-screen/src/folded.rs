@@ -1,9 +1,9 @@
 //! Folds a text to one canonical spelling.
 //!
-//! An attacker can spell a word in a thousand ways, but a pattern has one spelling. So letters are folded
-//! before anything is matched: compatibility forms become plain letters, combining marks are removed, letters
-//! become lower case, look-alikes of other alphabets become Latin letters, and invisible characters are
-//! removed. Patterns then match one of three views of the folded text:
+//! An attacker can spell a word in a thousand ways, but a pattern has only one spelling. So letters are
+//! folded before anything is matched: compatibility forms become plain letters, combining marks are removed,
+//! letters become lower case, look-alikes of other alphabets become Latin letters, and invisible characters
+//! are removed. Patterns then match one of three views of the folded text:
 //!
 //! - [`View::Plain`] keeps punctuation: for commands, addresses and markup;
 //! - [`View::Words`] has only words and single spaces, so punctuation or a line break between two words changes
@@ -61,7 +61,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
     )
 }
 
-/// Returns the Latin letter that a letter of another alphabet looks like.
+/// Returns the Latin letter that resembles a letter of another alphabet.
 pub(crate) fn look_alike(c: char) -> Option<char> {
     if c.is_ascii() && c != '`' {
         return None;

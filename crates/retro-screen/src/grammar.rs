@@ -1,8 +1,8 @@
 //! Checks whether a sentence is a rule about code, so that it may be the title of a rule that agents are shown.
 //!
-//! The screen says what a text *is not*; the grammar says what a title *is*: one sentence on one line that
-//! tells somebody to do or to avoid something, about software or its development. Everything else is refused,
-//! even if it is harmless, because a rule that is not an instruction about code is useless.
+//! The screen rejects texts that are hostile; the grammar accepts only titles of one form: one sentence on
+//! one line that tells the reader to do or to avoid something, about software or its development. Everything
+//! else is refused, even if harmless, because a rule that is not an instruction about code is useless.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ use crate::{Screening, screen_text};
 /// Maximum number of characters of a rule's title, the same as for any title of a memory.
 pub const RULE_CHARS_MAX: usize = 240;
 
-/// Minimum number of words of a rule; fewer say nothing about anything.
+/// Minimum number of words of a rule; a shorter text has no content.
 const WORDS_MIN: usize = 2;
 
 /// Reason why a sentence may not be shown as a rule.
@@ -44,7 +44,7 @@ pub enum NotARule {
     Reveals,
     /// The text asks to switch a protection off.
     WeakensSecurity,
-    /// The text does not tell anybody to do or to avoid something.
+    /// The text is not an instruction to do or to avoid something.
     NotImperative,
     /// Nothing in the text is about code, tests, documentation, commits or review.
     NotAboutCode,
@@ -202,11 +202,11 @@ fn is_one_sentence(title: &str) -> bool {
     !ENDS_WITHIN.is_match(title) && !title.trim_end().ends_with(['?', ':'])
 }
 
-/// Abbreviations whose full stop ends no sentence.
+/// Abbreviations whose full stop does not end a sentence.
 static ABBREVIATED: LazyLock<Regex> =
     LazyLock::new(|| compile_regex(r"\b(?:e\.g\.|i\.e\.|etc\.|vs\.|incl\.|resp\.|cf\.),?"));
 
-/// Code within a sentence. It is replaced first, because its punctuation ends no sentence.
+/// Code within a sentence. It is replaced first, because its punctuation does not end a sentence.
 static CODE_SPAN: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"`[^`]*`"));
 
 static ENDS_WITHIN: LazyLock<Regex> =
@@ -222,7 +222,7 @@ static IMPERATIVE: LazyLock<Regex> = LazyLock::new(|| {
     ))
 });
 
-/// Terms of software development, at least one of which a rule contains.
+/// Terms of software development; a rule contains at least one of them.
 pub(crate) const SOFTWARE_TERMS: &str = "abstractions?|algorithms?|complexity|delays?|graphs?|telemetry|traversals?|accessors?|aliases|alias|allocations?|annotations?|apis?|args?|arguments?|arrays?|assertions?|asserts?|async|attributes?|await|backend|backwards?|benchmarks?|bindings?|booleans?|boilerplate|branch(?:es)?|breaking|buffers?|bugs?|builders?|builds?|bytes?|cach(?:e|es|ing)|callbacks?|callers?|calls?|casts?|casting|catch|changelogs?|changes?|channels?|characters?|checks?|ci|cli|class(?:es)?|clients?|closures?|code|codebase|codepaths?|collections?|columns?|comments?|commits?|committing|compat[a-z]*|compilers?|compilation|components?|concurren(?:t|cy)|conditions?|conditionals?|configs?|configurations?|connections?|constants?|constructors?|containers?|contexts?|contracts?|controllers?|conventions?|coroutines?|coverage|crates?|css|data|databases?|dates?|deadlocks?|debug[a-z]*|declarations?|decorators?|defaults?|definitions?|dependenc(?:y|ies)|deploy[a-z]*|deprecat[a-z]*|diffs?|director(?:y|ies)|docs?|docstrings?|documentation|dom|drivers?|duplicat(?:e|es|ed|ion)|dtos?|encodings?|endpoints?|entit(?:y|ies)|enums?|env|environment|equality|errors?|events?|examples?|exceptions?|exports?|expressions?|extensions?|factor(?:y|ies)|features?|fields?|files?|filenames?|filters?|fixtures?|flags?|flaky|floats?|folders?|formats?|formatting|frameworks?|frontend|functions?|generics?|getters?|git|goroutines?|guards?|handlers?|handling|hardcod[a-z]*|hash(?:es)?|headers?|hooks?|html|http|identifiers?|ids?|immutab[a-z]*|implementations?|imports?|indent[a-z]*|index(?:es)?|inheritance|initiali[sz][a-z]*|injection|inputs?|instances?|integers?|interfaces?|intervals?|invariants?|iterat[a-z]*|jobs?|json|keys?|keywords?|lambdas?|layers?|layouts?|librar(?:y|ies)|lifecycles?|lifetimes?|lines?|lint[a-z]*|linters?|lists?|literals?|locks?|locking|logs?|logger|logging|logic|loops?|macros?|mappings?|maps?|memory|merge|messages?|metadata|methods?|metrics?|middlewares?|migrations?|mocks?|mocking|models?|modules?|mutab[a-z]*|mutex(?:es)?|names?|namespaces?|naming|nodes?|null|nullable|nulls|objects?|operations?|operators?|optimi[sz]ations?|options?|orms?|outputs?|overflows?|overrides?|packages?|pagination|panics?|parameters?|params?|parsers?|parsing|paths?|patterns?|payloads?|performance|permissions?|pipelines?|platforms?|plugins?|pointers?|polic(?:y|ies)|ports?|prefix(?:es)?|primitives?|private|process(?:es)?|production|promises?|properties|property|props?|protocols?|prs?|pull|quer(?:y|ies)|queues?|race|readability|readme|records?|refactor[a-z]*|references?|regex(?:es)?|registr(?:y|ies)|releases?|renders?|rendering|repo|repository|requests?|resources?|responses?|retries|retry|return|returns|reviews?|reviewers?|routers?|routes?|rows?|runtime|scal[a-z]*|schemas?|scopes?|scripts?|secrets?|security|serial[a-z]*|servers?|services?|sessions?|setters?|settings?|signatures?|singletons?|slices?|snapshots?|sockets?|source|spans?|specs?|sql|state|statements?|static|storage|streams?|strings?|structs?|style|styles|styling|suffix(?:es)?|switch|symbols?|sync|syntax|tables?|tags?|tasks?|templates?|tests?|testing|threads?|timeouts?|timestamps?|todos?|tokens?|tools?|tracing|traits?|transactions?|types?|typing|ui|unicode|units?|unsafe|urls?|utf|validation|validators?|values?|variables?|variants?|vectors?|version[a-z]*|views?|visibility|warnings?|whitespace|widgets?|wildcards?|workflows?|wrappers?|xml|yaml";
 
 static ABOUT_CODE: LazyLock<Regex> = LazyLock::new(|| compile_regex(&format!(r"\b(?:{SOFTWARE_TERMS})\b")));

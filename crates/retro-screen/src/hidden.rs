@@ -13,12 +13,12 @@ use crate::reason::{Code, Reason};
 /// fewer.
 const PROSE_WORDS_MIN: usize = 4;
 
-/// Minimum number of characters of Base64 that are decoded. Shorter ones hold no sentence, and any long word
-/// looks like one.
+/// Minimum number of characters of Base64 that are decoded. Shorter ones contain no sentence, and any long
+/// word looks like Base64.
 const BASE64_CHARS_MIN: usize = 24;
 
-/// Maximum number of places of each kind in one text that are examined; an attacker who needs more would be
-/// conspicuous by their number.
+/// Maximum number of places of each kind in one text that are examined; an attack that needs more would be
+/// conspicuous.
 const CONCEALED_MAX: usize = 64;
 
 /// First character of a regional flag, which is followed by tag characters (U+E0000 to U+E007F). Tag characters
@@ -35,7 +35,7 @@ fn compile_regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("constant patterns compile, as every test verifies")
 }
 
-/// Finds characters and places that are suspicious because they are hidden, whatever they say.
+/// Finds characters and places that are suspicious because they are hidden, regardless of their content.
 pub(crate) fn find_hidden_text(text: &str) -> Vec<Reason> {
     let mut found: Vec<_> = find_hidden_characters(text).into_iter().collect();
     found.extend(find_mixed_scripts(text));
@@ -61,7 +61,7 @@ impl ConcealedText {
     }
 }
 
-/// Decodes everything that can be decoded: Base64 that holds text, and words s p e l t like this.
+/// Decodes Base64 that contains text, and words s p e l t like this.
 pub(crate) fn find_concealed_texts(text: &str) -> Vec<ConcealedText> {
     let base64 = BASE64
         .find_iter(text)
@@ -83,7 +83,7 @@ fn find_hidden_characters(text: &str) -> Option<Reason> {
         selectors =
             if matches!(u32::from(c), 0xFE00..=0xFE0F | 0xE0100..=0xE01EF) { selectors + 1 } else { 0 };
         let hides = match u32::from(c) {
-            // These characters reorder the displayed text, so that it reads differently from what it is.
+            // These characters reorder the displayed text, so that readers see a different text.
             0x202A..=0x202E | 0x2066..=0x2069 => true,
             0xE0000..=0xE007F => before != Some(BLACK_FLAG),
             0xFE00..=0xFE0F | 0xE0100..=0xE01EF => selectors > 2,

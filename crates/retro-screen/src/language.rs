@@ -1,8 +1,8 @@
 //! Finds prose that the patterns cannot read: Latin letters without English words.
 //!
 //! Reviews in Chinese, Russian or Japanese are common and honest and are recognised by their letters; the
-//! screen has the most important patterns for them. Latin letters may be any of a thousand languages. An
-//! instruction in a rare one is the cheapest way around the screen, because models read them all.
+//! screen has the most important patterns for them. Latin letters may belong to any of a thousand languages.
+//! An instruction in a rare one is the cheapest way around the screen, because models read them all.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;

@@ -27,7 +27,7 @@ pub const HINTS_APART_MAX: usize = 400;
 /// Result of screening a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Screening {
-    /// Nothing was found. The text is still data and never an instruction.
+    /// The screen found nothing. The text is still data and never an instruction.
     Clean,
     /// One sure sign was found, or two hints of different kinds.
     Hostile {
@@ -72,7 +72,8 @@ pub fn screen_text(text: &str) -> Screening {
     decide_screening(found)
 }
 
-/// Decides what the reasons amount to: one sure sign makes a text hostile, as do two hints of different kinds.
+/// Decides from the reasons whether a text is hostile: one sure sign makes a text hostile, as do two hints of
+/// different kinds.
 fn decide_screening(mut found: Vec<Reason>) -> Screening {
     found.sort_by_key(|reason| (reason.strength, reason.range.start, reason.range.end, reason.code));
     found.dedup_by_key(|reason| (reason.strength, reason.code, reason.range.clone()));

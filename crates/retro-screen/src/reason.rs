@@ -1,4 +1,4 @@
-//! Reasons why a text is held back, in words for the person who decides about it.
+//! Reasons why a text is quarantined, worded for the person who decides on it.
 
 use std::ops::Range;
 
@@ -100,7 +100,8 @@ impl Reason {
     }
 }
 
-/// Formats an excerpt for people. Nothing in it can hide, break the line or change the colours of a terminal.
+/// Formats an excerpt for people. No character in it can be invisible, break the line or change the colours
+/// of a terminal.
 fn format_excerpt(text: &str) -> String {
     let mut shown = String::new();
     for (nth, c) in text.chars().enumerate() {

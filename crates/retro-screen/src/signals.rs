@@ -1,9 +1,9 @@
 //! Patterns of attacks, over the three views of a text.
 //!
-//! Each pattern is general: a verb and its object, not a sentence that somebody once wrote. A pattern that also
-//! occurs in honest reviews is only a hint. The tables are grouped by the attacker's goal: [`agent`] addresses
-//! the model itself, [`answer`] dictates its answer, [`world`] asks for actions outside of the code, and
-//! [`machine`] holds commands, addresses, markup and credentials.
+//! Each pattern is general: a verb and its object, not a sentence of a known attack. A pattern that also
+//! occurs in honest reviews is only a hint. The tables are grouped by the attacker's goal: [`agent`]
+//! addresses the model itself, [`answer`] dictates its answer, [`world`] asks for actions outside of the
+//! code, and [`machine`] holds commands, addresses, markup and credentials.
 
 mod agent;
 mod answer;
@@ -95,8 +95,8 @@ impl Matcher {
     }
 }
 
-/// Maximum number of matches of one hint that are reported; a text with a hint every few sentences is hostile
-/// long before.
+/// Maximum number of matches of one hint that are reported; a text with a hint every few sentences is
+/// classified as hostile long before.
 const PLACES_MAX: usize = 16;
 
 /// Finds every signal in a text: the first match of a sure sign, several of a hint.

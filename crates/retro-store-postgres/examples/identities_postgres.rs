@@ -1,6 +1,6 @@
 //! Measures the bytes that an event occupies permanently: counts runs, purges their inbox rows, and prints the size of
 //! each table with its indexes. `cargo run -p retro-store-postgres --example identities_postgres -- 100000`
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for one person at a terminal")]
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "the example is run by hand at a terminal")]
 
 use retro_core::count::{Arrival, count_arrivals};
 use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey, derive_uuid};
@@ -22,7 +22,7 @@ async fn main() {
     let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, as_of);
     let all: Vec<usize> = (0..events).collect();
     for batch in all.chunks(500) {
-        let batch: Vec<_> = batch.iter().map(|number| incoming(*number)).collect();
+        let batch: Vec<_> = batch.iter().map(|number| incoming_run(*number)).collect();
         store.count_runs(&batch, &[], &count).await.unwrap();
     }
     print_sizes(&server.url(), events, "counted").await;
@@ -31,7 +31,7 @@ async fn main() {
 }
 
 /// Builds a run with random-looking ids, as emitters draw them.
-fn incoming(number: usize) -> IncomingRun {
+fn incoming_run(number: usize) -> IncomingRun {
     let key =
         WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("airline-support").unwrap() };
     let id = derive_uuid("example", &[&number.to_string()]).to_string();

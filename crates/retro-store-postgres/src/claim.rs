@@ -32,11 +32,12 @@ macro_rules! free {
 
 pub(crate) use free;
 
-/// Counts the free investigations.
+/// Counts the investigations that can be claimed.
 pub(crate) const CLAIMABLE: &str = concat!("SELECT count(*) ", free!());
 
-/// Claims the oldest free investigation for `lease_s` seconds. Returns `None` when there is none. Skips one that
-/// another worker is claiming at this moment; it becomes visible again once that worker has committed or gone.
+/// Claims the oldest free investigation for `lease_s` seconds. Returns `None` when there is none. Skips an
+/// investigation that another worker is claiming at this moment; it becomes visible again when that worker
+/// commits or disconnects.
 pub(crate) async fn claim_next(
     connection: &mut PgConnection,
     worker: &str,
@@ -62,7 +63,7 @@ pub(crate) async fn claim_next(
     take.fetch_optional(connection).await.on_table("investigations")
 }
 
-/// Loads everything about a claimed investigation.
+/// Loads all data about a claimed investigation.
 pub(crate) async fn load_claim(connection: &mut PgConnection, record: &ClaimRecord) -> Result<Claim> {
     let claimed = record.to_claimed_investigation()?;
     let stored =

@@ -1,4 +1,4 @@
-//! Translation of the database's errors into the port's, and the conversions of `retro-store-sql`.
+//! Translates the database's errors into the port's, and provides the conversions of `retro-store-sql`.
 
 use retro_store::{Result, StoreError};
 use sqlx::error::DatabaseError;
@@ -15,7 +15,7 @@ impl<T> OnTable<T> for std::result::Result<T, sqlx::Error> {
     }
 }
 
-/// Translates an error of the database into the port's.
+/// Translates an error of the database into an error of the port.
 pub(crate) fn translate_error(table: &str, error: &sqlx::Error) -> StoreError {
     retro_store_sql::translate_error(table, error, is_transient)
 }
@@ -54,8 +54,8 @@ fn is_transient(answer: &dyn DatabaseError) -> bool {
         .contains(&class)
 }
 
-/// Returns a text as a text column can store it, with each NUL replaced by U+FFFD. Values that have to be exact are
-/// stored as JSON or bytes.
+/// Returns a text in the form that a text column can store, with each NUL replaced by U+FFFD. Values that
+/// have to be exact are stored as JSON or bytes.
 pub(crate) fn storable_text(text: &str) -> std::borrow::Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }

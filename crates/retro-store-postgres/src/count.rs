@@ -1,5 +1,5 @@
-//! Counting a batch: loads the known state, decides, and stores the effects, with a dozen statements whatever the size
-//! of the batch.
+//! Counting a batch: loads the known state, decides, and stores the effects, with a dozen statements
+//! regardless of the batch size.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -22,8 +22,9 @@ use crate::open::commit;
 use crate::run::store_runs;
 use crate::{PostgresStore, lock, now_ms, outbox, retention, retrospective};
 
-/// Attempts at a batch when a concurrent batch of other workflows stores one of its events first. The competitor has
-/// committed by then and is seen next time, so each further attempt takes yet another batch with the same ids.
+/// Maximum number of attempts at a batch when a concurrent batch of other workflows stores one of its events
+/// first. The other batch has committed by then and is visible to the next attempt, so each further attempt
+/// requires yet another batch with the same ids.
 const BEGUN_MAX: u32 = 4;
 
 #[async_trait]
@@ -56,7 +57,8 @@ impl CounterStore for PostgresStore {
     }
 
     async fn list_waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>> {
-        // Fullest window first: one below its threshold may wait forever and must not block the others.
+        // The fullest window comes first, because a window below its threshold may wait forever and must not
+        // block the others.
         const WAITING: &str = "
             SELECT tenant, workflow FROM workflows
             WHERE NOT open AND counted > claimed AND (paused_until IS NULL OR paused_until <= $1)
@@ -137,9 +139,9 @@ async fn known_events(
     seen.into_iter().try_for_each(|(index, seen)| known.add_event(arrivals, index, seen))
 }
 
-/// Returns the events that a consumer has seen: their index in `events`, and the stored content. `LATERAL … OFFSET 0`
-/// forces one index lookup per event: a plain join that was planned while the table was small is cached, and would scan
-/// the whole inbox for every batch until the server has analysed it.
+/// Returns the events that a consumer has seen: their index in `events`, and the stored content. `LATERAL …
+/// OFFSET 0` forces one index lookup per event: a plain join that was planned while the table was small is
+/// cached, and would scan the whole inbox for every batch until the server has analysed it.
 pub(crate) async fn seen_events(
     connection: &mut PgConnection,
     consumer: &str,

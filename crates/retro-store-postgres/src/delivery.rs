@@ -95,7 +95,7 @@ pub(crate) async fn store_dead_letter(
     Ok(id)
 }
 
-/// Returns true when this very message has a dead letter.
+/// Returns true when exactly this message has a dead letter.
 async fn is_dead_lettered(connection: &mut PgConnection, message: &Redelivery) -> Result<bool> {
     const LOOK: &str = "SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = $1 AND stored_at = $2)";
     sqlx::query_scalar(LOOK)
@@ -196,7 +196,7 @@ pub(crate) async fn find_dead_letter(
     row.map(DeadLetterRecord::into_dead_letter).transpose()
 }
 
-/// Finds a dead letter and locks its row, so that nobody else acts on it meanwhile.
+/// Finds a dead letter and locks its row, so that no other transaction can act on it meanwhile.
 pub(crate) async fn load_locked(
     connection: &mut PgConnection,
     tenant: &Tenant,

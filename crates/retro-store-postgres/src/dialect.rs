@@ -5,9 +5,10 @@ pub(crate) use sqlx::{PgConnection as Connection, Postgres as Database};
 pub(crate) use crate::PostgresStore as Store;
 pub(crate) use crate::convert::{OnTable, storable_text};
 
-/// The database's clock as an SQL expression: Unix time in milliseconds when the statement arrived. It is constant
-/// throughout one statement, so it can bound an index scan. It is not the start of the transaction (`now()`), because a
-/// transaction may have waited for its workflow's lock, and a lease counts from when it is given.
+/// The database's clock as an SQL expression: Unix time in milliseconds when the statement arrived. It is
+/// constant throughout one statement, so it can bound an index scan. It is not the start of the transaction
+/// (`now()`), because a transaction may have waited for its workflow's lock, and a lease starts when it is
+/// granted.
 macro_rules! now_ms {
     () => {
         "floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint"

@@ -1,7 +1,7 @@
 //! The lock: the row of a workflow.
 //!
-//! **The need.** Counters, samplers, investigators, writers and operators work on one workflow from several processes.
-//! Two of them at once must leave the same state as one after the other.
+//! **The need.** Counters, samplers, investigators, writers and operators work on one workflow from several
+//! processes. Two concurrent operations must leave the same state as two consecutive ones.
 //!
 //! **The design.** A transaction that decides anything about a workflow locks its row in `workflows` before it reads
 //! the facts for the decision. Under READ COMMITTED every later statement has its own snapshot, so it sees what the

@@ -12,14 +12,15 @@ use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres, Row, Tran
 
 use crate::convert::{OnTable, translate_error};
 
-/// Upper bound of one process's connections. A role does few things at once, each for milliseconds, and a dozen
-/// processes stay below Postgres's default of a hundred connections.
+/// Maximum number of connections of one process. A role does few things concurrently, each for milliseconds,
+/// and a dozen processes stay below Postgres's default of a hundred connections.
 pub const CONNECTIONS_MAX: u32 = 8;
-/// Connections that record presentations to agents, beside the [`AGENT_CONNECTIONS_MAX`] that serve their reads. Only a
-/// gateway opens them, so it has 18 connections at most. When recordings hang, only these connections hang.
+/// Number of connections that record presentations to agents, in addition to the [`AGENT_CONNECTIONS_MAX`]
+/// that serve their reads. Only a gateway opens them, so a gateway has at most 18 connections. When
+/// recordings hang, only these connections hang.
 pub const RECORDERS_MAX: u32 = 4;
-/// Time that a statement waits for a lock. Workflow locks are held for milliseconds, so it runs out only when a process
-/// was stopped while holding one.
+/// Time that a statement waits for a lock. Workflow locks are held for milliseconds, so it expires only when
+/// a process was stopped while it held a lock.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// Shortest server-side timeout of an agent's statement: a server that was idle takes tenths of a second to wake up.
 const AGENT_STATEMENT_WAIT_MIN: Duration = Duration::from_secs(1);
@@ -33,8 +34,8 @@ const IDLE_WAIT: Duration = Duration::from_secs(15);
 const POOL_WAIT: Duration = Duration::from_secs(10);
 /// Time after which an unused connection is closed, because other processes need it.
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(300);
-/// Id of the advisory lock held while migrating, "retro" in ASCII: one process migrates at a time, whatever else is
-/// locked there.
+/// Id of the advisory lock held while migrating, "retro" in ASCII: only one process migrates at a time,
+/// independent of other locks there.
 const MIGRATION_LOCK_ID: i64 = 0x72_6574_726f;
 
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/postgres");
@@ -59,7 +60,7 @@ impl PostgresStore {
         Err(StoreError::Unavailable(format!("{name} lacks {lacks}; run `retro migrate`")))
     }
 
-    /// Applies missing migrations and opens the database. Safe to call from several processes at once.
+    /// Applies missing migrations and opens the database. Safe to call from several processes concurrently.
     pub async fn open_and_migrate(url: &str) -> Result<Self> {
         migrate(url).await?;
         Self::open_lazily(url)
@@ -72,10 +73,10 @@ impl PostgresStore {
         Ok(Self { reader: pool.clone(), writer: pool })
     }
 
-    /// Returns a store over the same database with connections reserved for agents, some for reads and others for
-    /// recordings: neither operators' lists nor hanging recordings delay a read. The server cancels a statement after
-    /// `patience`, or a second if that is longer, so that an abandoned statement does not occupy a connection for
-    /// longer.
+    /// Returns a store over the same database with connections reserved for agents, some for reads and others
+    /// for recordings: neither operators' lists nor hanging recordings delay the agents' reads. The server
+    /// cancels a statement after `patience`, or a second if that is longer, so that an abandoned statement
+    /// does not occupy a connection for longer.
     #[must_use]
     pub fn for_agents(&self, patience: Duration) -> Self {
         let limit = patience.max(AGENT_STATEMENT_WAIT_MIN).min(STATEMENT_WAIT).as_millis().to_string();
@@ -86,8 +87,9 @@ impl PostgresStore {
         Self { reader, writer }
     }
 
-    /// Begins a transaction that may write. Every statement in it sees what was committed before the statement (READ
-    /// COMMITTED, which [`connect_options`] sets explicitly), so facts read after the lock are current.
+    /// Begins a transaction that may write. Every statement in it sees everything that was committed before
+    /// the statement (READ COMMITTED, which [`connect_options`] sets explicitly), so facts read after the
+    /// lock are current.
     pub(crate) async fn begin_write(&self) -> Result<Transaction<'static, Postgres>> {
         self.writer.begin().await.on_table("beginning a transaction")
     }
@@ -137,15 +139,16 @@ fn pool_options(connections: u32, wait: Duration) -> PgPoolOptions {
         .max_connections(connections)
         .acquire_timeout(wait)
         .idle_timeout(IDLE_CONNECTION_TIMEOUT);
-    // Replaced by `is_at_rest`: the driver's own ping succeeds whatever state the connection is in.
+    // Replaced by `is_at_rest`: the driver's own ping succeeds in every state of the connection.
     let pool = pool.test_before_acquire(false);
     pool.before_acquire(|connection, _| Box::pin(is_at_rest(connection)))
 }
 
-/// Returns true when a pooled connection is in no transaction; the pool replaces one that is, or that is gone. A future
-/// dropped while its transaction begins leaves a transaction that the driver does not know of and never rolls back:
-/// later work on that connection would never be committed, and after its first error the connection would refuse
-/// everything. Outside a transaction, a statement sent as text is its own transaction, which starts with the statement.
+/// Returns true when a pooled connection is in no transaction; the pool replaces a connection that is in a
+/// transaction or closed. A future dropped while its transaction begins leaves a transaction that the driver
+/// does not know of and never rolls back: later work on that connection would never be committed, and after
+/// its first error the connection would refuse everything. Outside a transaction, a statement sent as text is
+/// its own transaction, which starts with the statement.
 async fn is_at_rest(connection: &mut PgConnection) -> sqlx::Result<bool> {
     const AT_REST: &str = "SELECT now() = statement_timestamp()";
     sqlx::raw_sql(AT_REST).fetch_one(connection).await?.try_get(0)
@@ -157,7 +160,8 @@ pub(crate) async fn commit(transaction: Transaction<'_, Postgres>, label: Label)
     run_step(label, transaction.commit()).await.on_table("committing")
 }
 
-/// Parses an address. The error for a bad one quotes no part of it, because any part may be a password.
+/// Parses an address. The error for an invalid address does not quote any part of it, because any part may be
+/// a password.
 fn connect_options(url: &str) -> Result<PgConnectOptions> {
     let unreadable = |_| {
         StoreError::Unavailable(
@@ -205,8 +209,8 @@ fn unreachable_error(options: &PgConnectOptions, error: &sqlx::Error) -> StoreEr
     }
 }
 
-/// Applies the missing migrations, all or none. Returns their names in order. Fails when an applied migration was
-/// changed since. Safe to call from several processes at once.
+/// Applies the missing migrations, all or none. Returns their names in order. Fails when a migration was
+/// changed after it had been applied. Safe to call from several processes concurrently.
 pub async fn migrate(url: &str) -> Result<Vec<String>> {
     let options = connect_options(url)?;
     let mut connection = options.connect().await.map_err(|error| unreachable_error(&options, &error))?;

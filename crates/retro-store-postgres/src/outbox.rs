@@ -59,7 +59,7 @@ fn message_from_row((id, tenant, workflow, notice, trace): &Row) -> Result<Messa
     })
 }
 
-/// Appends messages to the outbox. One whose id exists already is the same message and is skipped.
+/// Appends messages to the outbox. A message whose id exists already is the same message and is skipped.
 pub(crate) async fn enqueue_messages<'a>(
     connection: &mut PgConnection,
     messages: impl Iterator<Item = &'a Message>,

@@ -20,9 +20,10 @@ use crate::count::map_column;
 use crate::open::commit;
 use crate::{PostgresStore, now_ms};
 
-/// Upper bound of an age: a thousand years, in seconds. Keeps the product with 1000 within 64 bits.
+/// Maximum age: a thousand years, in seconds. Keeps the product with 1000 within 64 bits.
 const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
-/// Retrospectives whose windows one call processes; a window usually holds a few dozen runs.
+/// Maximum number of retrospectives whose windows one call processes; a window usually contains a few dozen
+/// runs.
 const WINDOWS_PER_CALL: i64 = 100;
 
 /// SQL expression for the time before which rows are old enough; parameter 1 is the age in seconds.

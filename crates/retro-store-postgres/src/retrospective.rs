@@ -87,10 +87,10 @@ pub(crate) async fn insert_opened(connection: &mut PgConnection, opened: &[&Retr
     at("retrospectives", "a batch").check_rows_affected(done.rows_affected(), opened.len())
 }
 
-/// Reassigns the ordinals of a window about to be claimed in the order of the intake stream. With several counters the
-/// order of counting depends on timing; stream order does not, so the same stream yields the same windows (law 3). Runs
-/// that were ever claimed or investigated keep their ordinals. So do all runs while a manual retrospective is open,
-/// because it names runs by ordinal.
+/// Reassigns the ordinals of a window that is about to be claimed, in the order of the intake stream. With
+/// several counters the order of counting depends on timing; stream order does not, so the same stream yields
+/// the same windows (law 3). Runs that were ever claimed or investigated keep their ordinals. So do all runs
+/// while a manual retrospective is open, because it names runs by ordinal.
 async fn assign_ordinals(connection: &mut PgConnection, retrospective: &Retrospective) -> Result<()> {
     const DEAL: &str = "
         WITH looked_at AS (
@@ -141,8 +141,8 @@ async fn assign_ordinals(connection: &mut PgConnection, retrospective: &Retrospe
     )
 }
 
-/// Inserts a manual retrospective, under the lock of its workflow. Its epoch is only a unique number, counting down
-/// from -1 within the workflow.
+/// Inserts a manual retrospective, under the lock of its workflow. The epoch only has to be unique: it counts
+/// down from -1 within the workflow.
 pub(crate) async fn insert_manual(connection: &mut PgConnection, manual: &Retrospective) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
@@ -223,7 +223,7 @@ impl PostgresStore {
             now_ms!(),
             " - $2::bigint * 1000 ORDER BY state_ms, tenant, id LIMIT $3"
         );
-        // A thousand years in seconds: keeps the product with 1000 within 64 bits.
+        // Maximum age: a thousand years, in seconds. Keeps the product with 1000 within 64 bits.
         const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
             .bind(state.as_str())

@@ -384,7 +384,7 @@ async fn store_batch(
     at("rule_batches", settled.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Stores which remarks make a request, and its title.
+/// Stores the remarks that make a request, with its title.
 async fn set_requests(
     connection: &mut PgConnection,
     key: &PullRequestKey,

@@ -1,4 +1,4 @@
-//! Runs: narrow identities; facts and bodies in tables of their own.
+//! Runs: a narrow table of identities, and separate tables for facts and bodies.
 
 use retro_core::id::Ordinal;
 use retro_core::report::WindowRun;

@@ -46,7 +46,8 @@ impl TrackerStore for PostgresStore {
         if new {
             let because =
                 format!("event {} of {}", pull_request_event.event.id, pull_request_event.event.source);
-            // Closing a retrospective takes the same locks, so one of the two sees what the other has stored.
+            // Closing a retrospective takes the same locks, so one of the two sees the rows that the other
+            // has stored.
             lock_behind(&mut transaction, tenant, &touched).await?;
             schedule_credits(&mut transaction, tenant, None, &touched, &because).await?;
         }
@@ -152,7 +153,8 @@ async fn lock_tenant(connection: &mut PgConnection, tenant: &Tenant) -> Result<(
     Ok(())
 }
 
-/// Merges new facts into those of a pull request. Returns true when this changes how it ended.
+/// Merges new facts into those of a pull request. Returns true when this changes whether or
+/// how the pull request ended.
 async fn merge_facts(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -194,7 +196,7 @@ pub(crate) async fn find_pull_request_facts(
     stored.map(|stored| parse_pull_request_facts(pull_request, &stored)).transpose()
 }
 
-/// Returns true when at least one of them is new.
+/// Stores the commits of a pull request. Returns true when at least one of them is new.
 async fn store_commits(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -215,7 +217,7 @@ async fn store_commits(
     Ok(done.rows_affected() > 0)
 }
 
-/// Returns true when at least one of them is new.
+/// Stores trailers of commits. Returns true when at least one of them is new.
 async fn store_trailers(
     connection: &mut PgConnection,
     tenant: &Tenant,

@@ -115,8 +115,8 @@ async fn list_ended_pull_requests(
     rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
 }
 
-/// Moves tracking back to before these runs if they were tracked already: a higher attempt may name a pull request that
-/// an earlier one did not. Their workflows are locked.
+/// Resets tracking to the position before these runs if they were tracked already: a higher attempt may name
+/// a pull request that an earlier one did not. Their workflows are locked.
 pub(crate) async fn rewind_tracking(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {
     const AGAIN: &str = "
         UPDATE following SET number = asked.number

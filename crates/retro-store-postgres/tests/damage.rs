@@ -1,4 +1,4 @@
-//! Damaged rows are reported by name and told apart from temporary errors; neither blocks the other rows.
+//! Damaged rows are reported by name and distinguished from temporary errors; neither blocks the other rows.
 
 use jiff::Timestamp;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
@@ -13,14 +13,14 @@ use retro_store_postgres::{PostgresStore, migrate};
 use retro_testkit::TestPostgres;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-/// A database with the rows of a live system, and a connection that can damage them as no store would.
-struct Sampled {
+/// A database with the rows of a live system, and a raw connection to damage them.
+struct SampledDatabase {
     server: TestPostgres,
     raw: PgConnection,
     store: PostgresStore,
 }
 
-async fn sampled() -> Sampled {
+async fn open_sampled() -> SampledDatabase {
     let server = TestPostgres::start().await;
     migrate(&server.url()).await.expect("a fresh database");
     let mut raw = PgConnection::connect(&server.url()).await.expect("the database");
@@ -29,28 +29,28 @@ async fn sampled() -> Sampled {
     let rows = AssertSqlSafe(sample_sql(1).expect("the first migration has rows"));
     sqlx::raw_sql(rows).execute(&mut raw).await.expect("the samples");
     let store = PostgresStore::open(&server.url()).await.expect("a migrated database");
-    Sampled { server, raw, store }
+    SampledDatabase { server, raw, store }
 }
 
-impl Sampled {
-    async fn spoil(&mut self, sql: impl Into<String>) {
+impl SampledDatabase {
+    async fn damage_rows(&mut self, sql: impl Into<String>) {
         let sql = sql.into();
         let done = sqlx::raw_sql(AssertSqlSafe(sql.clone())).execute(&mut self.raw).await.expect("legal SQL");
-        assert!(done.rows_affected() > 0, "nothing was spoilt by {sql}");
+        assert!(done.rows_affected() > 0, "no row was damaged by {sql}");
     }
 }
 
 #[tokio::test]
 async fn a_damaged_row_is_reported_with_table_column_and_key() {
-    let mut world = sampled().await;
+    let mut world = open_sampled().await;
     let tenant = Tenant::default_tenant();
     let filter = MemoryFilter { limit: 1, ..Default::default() };
     let memory = world.store.list_memories(&tenant, &filter).await.unwrap().remove(0);
-    world.spoil("UPDATE memories SET memory = (memory::jsonb - 'weight')::text").await;
+    world.damage_rows("UPDATE memories SET memory = (memory::jsonb - 'weight')::text").await;
     let error = world.store.list_memories(&tenant, &filter).await.unwrap_err().to_string();
     let named = format!("memories.memory of {} is damaged: missing field `weight`", memory.id);
     assert!(error.starts_with(&named), "{error}");
-    world.spoil("UPDATE run_facts SET facts = '{'").await;
+    world.damage_rows("UPDATE run_facts SET facts = '{'").await;
     let filter = RunFilter { limit: 1, ..Default::default() };
     let error = world.store.list_runs(&tenant, &filter).await.unwrap_err();
     assert!(
@@ -61,10 +61,10 @@ async fn a_damaged_row_is_reported_with_table_column_and_key() {
 
 #[tokio::test]
 async fn a_damaged_investigation_does_not_block_the_next_ones() {
-    let mut world = sampled().await;
-    // Another workflow of the same kind, due later.
+    let mut world = open_sampled().await;
+    // Another workflow with an investigation that is due later.
     world
-        .spoil(
+        .damage_rows(
             "INSERT INTO workflows SELECT tenant, 'second', recorded, counted, claimed, epoch, open, failures
              FROM workflows WHERE tenant = 'acme';
              INSERT INTO retrospectives SELECT tenant, '00000000-0000-8000-8000-000000000001', 'second', epoch,
@@ -82,13 +82,16 @@ async fn a_damaged_investigation_does_not_block_the_next_ones() {
         retro_store::DrawnSample { sample, first }
     };
     world.store.draw_sample(&tenant, second, &decide).await.unwrap();
-    world.spoil("UPDATE retrospectives SET policy = '{}broken' WHERE workflow = 'airline-support'").await;
+    world
+        .damage_rows("UPDATE retrospectives SET policy = '{}broken' WHERE workflow = 'airline-support'")
+        .await;
     let error = world.store.claim_investigation("tests", 60).await.unwrap_err();
     assert!(
         matches!(&error, StoreError::Damaged { place, .. } if place.starts_with("retrospectives.policy of ")),
         "{error}"
     );
-    let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("the one behind it");
+    let claim =
+        world.store.claim_investigation("tests", 60).await.unwrap().expect("the next investigation is due");
     let workflow = Workflow::new("second").unwrap();
     assert_eq!(claim.retrospective.key, WorkflowKey { tenant, workflow });
     assert!(
@@ -99,7 +102,7 @@ async fn a_damaged_investigation_does_not_block_the_next_ones() {
 
 #[tokio::test]
 async fn an_unreadable_body_is_reported_as_gone_with_the_reason() {
-    let mut world = sampled().await;
+    let mut world = open_sampled().await;
     for (sql, reason) in [
         ("UPDATE run_bodies SET trajectory = substr(trajectory, 1, 20)", "cannot be decompressed"),
         ("UPDATE run_bodies SET trajectory = '\\x0011223344'", "is not a compressed body"),
@@ -107,7 +110,7 @@ async fn an_unreadable_body_is_reported_as_gone_with_the_reason() {
         ("UPDATE run_facts SET body = '{\"in\":\"dropped\"}'", "dropped on purpose"),
         ("UPDATE run_facts SET body = 'nonsense'", "run_facts.body cannot be read"),
     ] {
-        world.spoil(sql).await;
+        world.damage_rows(sql).await;
         let claim = world.store.claim_investigation("tests", 0).await.unwrap().expect("one is due");
         assert!(matches!(&claim.body, StoredBody::Gone(told) if told.contains(reason)), "{:?}", claim.body);
     }
@@ -115,9 +118,9 @@ async fn an_unreadable_body_is_reported_as_gone_with_the_reason() {
 
 #[tokio::test]
 async fn a_worker_on_a_cancelled_retrospective_is_fenced() {
-    let mut world = sampled().await;
+    let mut world = open_sampled().await;
     let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("one is due");
-    world.spoil("UPDATE retrospectives SET state = 'cancelled' WHERE state = 'investigating'").await;
+    world.damage_rows("UPDATE retrospectives SET state = 'cancelled' WHERE state = 'investigating'").await;
     let result = InvestigationResult::Failed { reason: "too late".to_owned() };
     let decide = |_: &retro_store::InvestigationSequence| unreachable!("nothing is left to decide");
     let answer =
@@ -131,29 +134,33 @@ async fn a_worker_on_a_cancelled_retrospective_is_fenced() {
 async fn old_attempts_are_purged() {
     const DAY_S: u64 = 24 * 3600;
     const AGE: &str = "UPDATE attempts SET last_ms = floor(extract(epoch FROM now()) * 1000)::bigint - ";
-    let mut world = sampled().await;
+    let mut world = open_sampled().await;
     let position = DeliveryPosition { consumer: "counter".into(), stream: "RETRO_RUNS".into(), sequence: 41 };
     let message = Redelivery::new(position, b"a message", Timestamp::UNIX_EPOCH);
-    world.spoil(format!("{AGE}23 * 3600 * 1000, attempts = 2")).await;
+    world.damage_rows(format!("{AGE}23 * 3600 * 1000, attempts = 2")).await;
     assert_eq!(
         world.store.purge_stage(retention::RetentionStage::Attempts, DAY_S, 100).await.unwrap().rows,
         0
     );
     assert_eq!(world.store.begin_attempt(&message, 5).await.unwrap(), AttemptStart::Begun(4));
-    world.spoil(format!("{AGE}25 * 3600 * 1000")).await;
+    world.damage_rows(format!("{AGE}25 * 3600 * 1000")).await;
     assert!(world.store.purge_stage(retention::RetentionStage::Attempts, DAY_S, 100).await.unwrap().rows > 0);
     assert_eq!(world.store.begin_attempt(&message, 5).await.unwrap(), AttemptStart::Begun(2));
 }
 
 #[tokio::test]
 async fn a_lock_timeout_is_temporary_and_readers_need_no_lock() {
-    let mut world = sampled().await;
+    let mut world = open_sampled().await;
     let mut holding = world.raw.begin().await.unwrap();
     sqlx::query("SELECT FROM workflows FOR UPDATE").execute(&mut *holding).await.unwrap();
     let before = world.store.load_health().await.unwrap().events_seen;
     sqlx::query("UPDATE workflows SET events = events + 7").execute(&mut *holding).await.unwrap();
     let tenant = Tenant::default_tenant();
-    assert_eq!(world.store.load_health().await.unwrap().events_seen, before, "what is committed");
+    assert_eq!(
+        world.store.load_health().await.unwrap().events_seen,
+        before,
+        "a reader sees only committed rows"
+    );
     let memory =
         world.store.list_memories(&tenant, &MemoryFilter { limit: 1, ..Default::default() }).await.unwrap();
     let decide = |_: &WorkflowKey, _: &retro_core::memory::Memory| unreachable!("the lock does not come");
@@ -168,7 +175,7 @@ async fn a_lock_timeout_is_temporary_and_readers_need_no_lock() {
 
 #[tokio::test]
 async fn a_crashed_server_is_temporary_and_nothing_is_lost() {
-    let mut world = sampled().await;
+    let mut world = open_sampled().await;
     let before = world.store.load_health().await.unwrap();
     world.server.stop();
     let answer = world.store.load_health().await;
@@ -179,10 +186,10 @@ async fn a_crashed_server_is_temporary_and_nothing_is_lost() {
 
 #[tokio::test]
 async fn an_edited_migration_is_refused_and_a_newer_one_is_accepted() {
-    let mut world = sampled().await;
-    world.spoil("INSERT INTO _sqlx_migrations SELECT 9999, 'later', installed_on, success, checksum, execution_time FROM _sqlx_migrations WHERE version = 1").await;
+    let mut world = open_sampled().await;
+    world.damage_rows("INSERT INTO _sqlx_migrations SELECT 9999, 'later', installed_on, success, checksum, execution_time FROM _sqlx_migrations WHERE version = 1").await;
     assert_eq!(migrate(&world.server.url()).await.unwrap(), Vec::<String>::new());
     PostgresStore::open(&world.server.url()).await.unwrap();
-    world.spoil("UPDATE _sqlx_migrations SET checksum = '\\x00' WHERE version = 1").await;
+    world.damage_rows("UPDATE _sqlx_migrations SET checksum = '\\x00' WHERE version = 1").await;
     assert!(matches!(migrate(&world.server.url()).await, Err(StoreError::Damaged { .. })));
 }

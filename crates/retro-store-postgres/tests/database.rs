@@ -8,7 +8,7 @@ use retro_store_postgres::{PostgresStore, describe_address, migrate};
 use retro_testkit::TestPostgres;
 
 /// Lists the migrations of this program, in order.
-fn known() -> Vec<String> {
+fn known_migrations() -> Vec<String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../migrations/postgres");
     let files =
         std::fs::read_dir(folder).expect("the folder of migrations").map(|file| file.expect("a file"));
@@ -25,10 +25,10 @@ async fn an_unmigrated_database_is_refused_with_a_hint() {
     assert!(error.contains("database postgres at 127.0.0.1:"), "{error}");
     assert!(error.contains("lacks 0001_one_road"), "{error}");
     assert!(error.ends_with("run `retro migrate`"), "{error}");
-    assert_eq!(migrate(&server.url()).await.unwrap(), known());
+    assert_eq!(migrate(&server.url()).await.unwrap(), known_migrations());
     assert_eq!(migrate(&server.url()).await.unwrap(), Vec::<String>::new());
     let store: Arc<dyn Store> = Arc::new(PostgresStore::open(&server.url()).await.unwrap());
-    assert_eq!(store.load_health().await.unwrap().migrations, known().len() as u64);
+    assert_eq!(store.load_health().await.unwrap().migrations, known_migrations().len() as u64);
 }
 
 #[tokio::test]
@@ -37,14 +37,14 @@ async fn several_processes_can_migrate_one_database_at_once() {
     let url = server.url();
     let (one, two, three) = tokio::join!(migrate(&url), migrate(&url), migrate(&url));
     let applied = [one, two, three].map(|result| result.unwrap().len());
-    assert_eq!(applied.iter().sum::<usize>(), known().len(), "{applied:?}");
+    assert_eq!(applied.iter().sum::<usize>(), known_migrations().len(), "{applied:?}");
 }
 
 #[tokio::test]
 async fn a_process_can_wait_for_a_server_that_restarts() {
     let mut server = TestPostgres::start().await;
     let store = PostgresStore::open_lazily(&server.url()).unwrap();
-    assert_eq!(store.list_missing_migrations().await.unwrap(), known());
+    assert_eq!(store.list_missing_migrations().await.unwrap(), known_migrations());
     migrate(&server.url()).await.unwrap();
     assert_eq!(store.list_missing_migrations().await.unwrap(), Vec::<String>::new());
     assert_eq!(store.load_health().await.unwrap().events_seen, 0);
@@ -53,7 +53,11 @@ async fn a_process_can_wait_for_a_server_that_restarts() {
     assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("refused")), "{error}");
     server.start_again().await;
     assert_eq!(store.list_missing_migrations().await.unwrap(), Vec::<String>::new());
-    assert_eq!(store.load_health().await.unwrap().events_seen, 0, "the pool finds it, too");
+    assert_eq!(
+        store.load_health().await.unwrap().events_seen,
+        0,
+        "the connection pool reaches the server again, too"
+    );
 }
 
 #[tokio::test]

@@ -21,12 +21,12 @@ async fn every_migration_applies_over_live_rows_and_every_row_can_be_read() {
             sqlx::raw_sql(AssertSqlSafe(sample)).execute(&mut connection).await.unwrap();
         }
     }
-    every_table_has_a_sample(&mut connection).await;
+    check_every_table_has_rows(&mut connection).await;
     connection.close().await.unwrap();
     read_everything(&PostgresStore::open(&server.url()).await.unwrap()).await;
 }
 
-async fn every_table_has_a_sample(connection: &mut PgConnection) {
+async fn check_every_table_has_rows(connection: &mut PgConnection) {
     const TABLES: &str = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
     let tables: Vec<String> = sqlx::query_scalar(TABLES).fetch_all(&mut *connection).await.expect("listing");
     assert!(tables.len() > 15, "{tables:?}");

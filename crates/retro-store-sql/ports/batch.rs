@@ -60,7 +60,7 @@ pub(crate) async fn list_open_batches(connection: &mut Connection) -> Result<Vec
     rows.iter().map(|id| at("replay_batches", id).parse(id)).collect()
 }
 
-/// Carries out the decision of `next` for one batch. Returns `None` when the batch does not exist or has ended.
+/// Performs the decision of `next` for one batch. Returns `None` when the batch does not exist or has ended.
 pub(crate) async fn step_batch(
     connection: &mut Connection,
     id: ReplayBatchId,
@@ -111,7 +111,7 @@ async fn handle_dead_letter(
     let stored = delivery::load_locked(connection, tenant, dead_letter).await?;
     let stored = stored
         .ok_or_else(|| at("replay_batch_letters", dead_letter).damaged_error("the dead letter is missing"))?;
-    // Its status changed since it was chosen: somebody else has acted on it.
+    // The status has changed since the dead letter was chosen: another person has acted on it.
     let (state, description) = if stored.status != chosen {
         ("skipped", format!("it was left alone: it is {} since it was chosen", stored.status.as_str()))
     } else if is_reopenable(stored.message.rejection.code) {
@@ -139,7 +139,7 @@ async fn handle_dead_letter(
     Ok(state != "skipped")
 }
 
-/// Reopens the failed retrospective that a dead letter is about. Returns the new state in the batch and a
+/// Reopens the failed retrospective that a dead letter records. Returns the new state in the batch and a
 /// description.
 async fn reopen_retrospective(
     connection: &mut Connection,

@@ -102,7 +102,7 @@ async fn load_workflow_state(connection: &mut Connection, key: &WorkflowKey) -> 
     state.ok_or_else(|| at("workflows", key).damaged_error("it has a retrospective but no row"))
 }
 
-/// Loads the retrospective that a dead letter is about, once its workflow is locked.
+/// Loads the retrospective that a dead letter records, after its workflow is locked.
 async fn failed_locked(
     connection: &mut Connection,
     tenant: &Tenant,

@@ -104,8 +104,8 @@ impl IdempotencyStore for Store {
     }
 }
 
-/// Finds the earlier request with the same key. A row that has just been deleted counts as under way: the caller asks
-/// again.
+/// Finds the earlier request with the same key. A row that has just been deleted counts as under way, so the
+/// caller repeats the request.
 async fn find_earlier_request(
     connection: &mut Connection,
     name: &RequestKey,

@@ -30,8 +30,8 @@ impl InvestigatorStore for Store {
             return Ok(None);
         };
         let loaded = claim::load_claim(&mut transaction, &claimed).await;
-        // Commit the claim of a damaged investigation too, or every worker would pick the same one first and never
-        // reach the others.
+        // Commit the claim of a damaged investigation too. Otherwise every worker would pick it first and
+        // never reach the others.
         if !matches!(loaded, Ok(_) | Err(StoreError::Damaged { .. })) {
             return loaded.map(Some);
         }
@@ -82,7 +82,7 @@ impl InvestigatorStore for Store {
     }
 
     async fn schedule_retry(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()> {
-        // The token moves on here too, so that a worker that gave its claim back can no longer write under it.
+        // The token moves on here too, so that a worker that released its claim can no longer write under it.
         const GIVE_BACK: &str = concat!(
             "UPDATE investigations SET lease_ms = NULL, token = token + 1, problem = $6, not_before_ms = ",
             now_ms!(),
@@ -169,7 +169,7 @@ fn bind_claim(sql: &'static str, claim: &Claim) -> Statement {
         .bind(to_i64(*token))
 }
 
-/// Fences every unfinished investigation of a retrospective: later writes under the present claims fail.
+/// Fences every unfinished investigation of a retrospective: later writes under the current claims fail.
 pub(crate) async fn fence_investigations(
     connection: &mut Connection,
     tenant: &Tenant,
@@ -207,7 +207,7 @@ async fn end_investigation(
     check_not_fenced(claim, done.rows_affected())
 }
 
-/// Stores an investigation of the run at position `at` (from 0) of the shuffled order; it is due at once.
+/// Stores an investigation of the run at position `at` (from 0) of the shuffled order; it is due immediately.
 pub(crate) async fn add_investigation(
     connection: &mut Connection,
     retrospective: &Retrospective,
@@ -239,7 +239,7 @@ pub(crate) async fn add_investigation(
         .check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Stores the mutations that the investigations ask for.
+/// Stores the mutations that the investigations request.
 pub(crate) async fn store_batch(
     connection: &mut Connection,
     retrospective: &Retrospective,

@@ -11,7 +11,7 @@ use crate::broker::handled_events;
 use crate::dialect::{Connection, OnTable, Store, storable_text};
 use crate::open::commit;
 
-/// Returns the open losses whose event has not been handled since.
+/// Returns the open losses whose event has not been handled since the loss.
 pub(crate) async fn load_open_losses(connection: &mut Connection) -> Result<Vec<Loss>> {
     const LOAD: &str = "
         SELECT stream, number, first_sequence, last_sequence, message FROM losses

@@ -1,4 +1,5 @@
-//! Replays of dead letters. The dead letter's row is locked, so that two operators cannot replay it at once.
+//! Replays of dead letters. The dead letter's row is locked, so that two operators cannot replay it
+//! concurrently.
 
 use crate::dialect::{Connection, OnTable, Store, greatest, least, now_ms, storable_text};
 use crate::open::commit;
@@ -237,9 +238,9 @@ pub(crate) async fn schedule_replay(
     Ok(RequestReplayResult::Scheduled(load_last_replay(connection, dead_letter.id).await?))
 }
 
-/// Inserts a replay that is due after all scheduled ones, which keeps the overall pace. A batch slower than the default
-/// pace waits between its own dead letters instead: adding its longer interval here would delay everybody else's
-/// replays.
+/// Inserts a replay that is due after all scheduled ones, which keeps the overall pace. A batch slower than
+/// the default pace waits between its own dead letters instead: adding its longer interval here would delay
+/// all other replays.
 async fn insert_replay(
     connection: &mut Connection,
     dead_letter: DeadLetterId,

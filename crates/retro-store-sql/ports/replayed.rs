@@ -11,7 +11,8 @@ use crate::dialect::{Connection, OnTable, now_ms};
 use crate::replay::load_content;
 use crate::{batch, dead_letter, delivery};
 
-/// Finds the replay that a message belongs to. Returns `None` unless the message equals what was sent, byte for byte.
+/// Finds the replay that a message belongs to. Returns `None` unless the message equals the sent one byte for
+/// byte.
 async fn find_matching_replay(
     connection: &mut Connection,
     resent: &IncomingReplay,
@@ -47,8 +48,9 @@ pub(crate) async fn end_matching_replay(
     }
 }
 
-/// Reopens the dead letter of a replay that failed again, instead of storing a second dead letter. Returns its id, also
-/// when the replay had ended before and the message was only redelivered; `None` when the message is no replay.
+/// Reopens the dead letter of a replay that failed again, instead of storing a second dead letter. Returns
+/// its id, also when the replay had ended before and the message was only redelivered; `None` when the
+/// message is not a replay.
 pub(crate) async fn reopen_if_replay(
     connection: &mut Connection,
     letter: &NewDeadLetter,

@@ -20,7 +20,7 @@ macro_rules! last_stream {
     };
 }
 
-/// Returns what is stored about the latest stream of this name.
+/// Returns the stored state of the latest stream of this name.
 pub(crate) async fn load_known(connection: &mut Connection, stream: &str) -> Result<Option<KnownStream>> {
     let row: Option<StreamRecord> =
         sqlx::query_as(last_stream!()).bind(stream).fetch_optional(connection).await.on_table("streams")?;
@@ -45,8 +45,8 @@ pub(crate) async fn record_observation(
     let verdict = judge_observation(row.as_ref().map(|row| &row.known), observation);
     let check = match (verdict, row) {
         (StreamVerdict::FirstSeen, _) => {
-            // Two processes may see the stream for the first time at once. The insert lets one win; the other's
-            // observation is stale.
+            // Two processes may see the stream for the first time concurrently. The insert lets one of them
+            // win; the other's observation is stale.
             if insert_stream(&mut transaction, &observation.to_known_stream(1), &observation.stream).await? {
                 StreamCheck::Recognized { number: 1, named_up_to: 0, lost: Vec::new() }
             } else {
@@ -105,8 +105,8 @@ async fn recognize_stream(
         now_ms!(),
         " WHERE stream = $1 AND number = $2"
     );
-    // A message below the first position stays pending until a second check finds it missing, whatever the consumers
-    // report: purging a stream moves their acknowledgements too.
+    // A message below the first position stays pending until a second check finds it missing, regardless of
+    // what the consumers report: purging a stream moves their acknowledgements too.
     const FORGET: &str = "
         DELETE FROM waiting WHERE stream = $1 AND number = $2
             AND (sequence < $3 OR (sequence <= $4 AND sequence >= $5))";
@@ -153,7 +153,7 @@ async fn suspect_stream(connection: &mut Connection, row: &StreamRow, stream: &s
     Ok(())
 }
 
-/// Ends the known stream, begins its successor, and records what was lost.
+/// Ends the known stream, inserts its successor, and records the losses.
 async fn replace_stream(
     connection: &mut Connection,
     row: &StreamRow,
@@ -221,8 +221,8 @@ async fn load_gone(
     Ok(gone.map(|(position, message)| row.build_loss(stream, position..=position, Some(message))).collect())
 }
 
-/// Loads the losses of a replaced stream. Messages that the new stream holds, for example because it is an older
-/// copy, are not lost.
+/// Loads the losses of a replaced stream. Messages in the new stream, which may be an older copy, are not
+/// lost.
 async fn load_lost(
     connection: &mut Connection,
     row: &StreamRow,

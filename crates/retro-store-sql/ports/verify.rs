@@ -1,4 +1,4 @@
-//! Reads everything that is stored, page by page, for `retro verify`.
+//! Reads the whole store page by page, for `retro verify`.
 //!
 //! Each page is one transaction with a consistent snapshot. Pages follow a primary key or an index, so the last page
 //! costs no more than the first. The database decides where a page ends, because only it knows its collation.
@@ -292,7 +292,7 @@ async fn add_changes(snapshot: &mut Connection, items: &mut [RetrospectiveRecord
     Ok(())
 }
 
-/// Adds the proposals of manual retrospectives; automatic ones make none.
+/// Adds the proposals of manual retrospectives; automatic ones do not make proposals.
 async fn add_proposals(snapshot: &mut Connection, items: &mut [RetrospectiveRecords]) -> Result<()> {
     const LOAD: &str = concat!(
         "SELECT id, workflow, proposal, decision FROM proposals WHERE tenant = $1 AND retrospective",

@@ -3,10 +3,10 @@
 use retro_core::run::BodyRef;
 use retro_store::{IncomingBody, IncomingRun, Result, StoreError, StoredBody};
 
-/// zstd's default level, the best ratio for its time on a few KiB of JSON.
+/// zstd's default level, which gives the best ratio for the time on a few KiB of JSON.
 const ZSTD_LEVEL: i32 = 3;
-/// Upper bound of a decompressed body in bytes, far above the 64 KiB of an inline body. Protects against a damaged size
-/// field.
+/// Maximum size of a decompressed body, in bytes, far above the 64 KiB of an inline body. Protects against a
+/// damaged size field.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
 /// The compressed bodies of a batch in one buffer.
@@ -65,7 +65,7 @@ pub fn stored_body(body: &str, stored: Option<&[u8]>) -> StoredBody {
 
 /// Decompresses a stored body. Fails with a description of the problem.
 fn decompress_body(stored: &[u8]) -> std::result::Result<Vec<u8>, String> {
-    // The size comes from the stored frame: unchecked, a damaged one could allocate any amount of memory.
+    // The size comes from the stored frame: unchecked, a damaged size could allocate any amount of memory.
     let size = zstd::zstd_safe::get_frame_content_size(stored).ok().flatten();
     let size = size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size <= BODY_BYTES_MAX);
     let size = size.ok_or("what is stored is not a compressed body")?;

@@ -157,7 +157,7 @@ impl<'a> InboxCheck<'a> {
         Self { messages, handled }
     }
 
-    /// Returns the consumers whose inboxes have to be asked.
+    /// Returns the consumers whose inboxes have to be queried.
     pub fn distinct_readers(&self) -> BTreeSet<&'a str> {
         self.messages.iter().flat_map(|message| &message.readers).map(String::as_str).collect()
     }
@@ -170,8 +170,8 @@ impl<'a> InboxCheck<'a> {
             .collect()
     }
 
-    /// Records which of the [`events_read_by`](Self::events_read_by) a consumer its inbox holds, by their indices.
-    /// Fails on an index out of range.
+    /// Records which of the [`events_read_by`](Self::events_read_by) a consumer are in its inbox, by their
+    /// indexes. Fails on an index out of range.
     pub fn record_found(&mut self, reader: &str, found: impl IntoIterator<Item = i64>) -> Result<()> {
         let asked = self.indices_read_by(reader);
         let mut seen = HashSet::new();

@@ -79,7 +79,7 @@ pub struct ClaimParts {
     pub run: (RunFacts, StoredBody),
     /// Memories presented to the run, and whether the run opened each of them.
     pub met: BTreeMap<MemoryId, bool>,
-    /// Living memories of the workflow and all of its presented ones, sorted by id.
+    /// Living memories of the workflow and all memories presented to the run, sorted by id.
     pub memories: Vec<Memory>,
     /// Presented rules of repositories.
     pub rules: Vec<Memory>,
@@ -91,8 +91,8 @@ pub struct ClaimParts {
     pub journal: Vec<JournalEntry>,
 }
 
-/// Builds a claim. Drops presented memories that are neither of this workflow nor rules of its tenant, because an event
-/// may name any id.
+/// Builds a claim. Drops presented memories that neither belong to this workflow nor are rules of its tenant,
+/// because an event may name any id.
 pub fn build_claim(claimed: &ClaimedInvestigation, parts: ClaimParts) -> Claim {
     let ClaimParts { retrospective, run: (run, body), met, mut memories, rules, outcomes, earlier, journal } =
         parts;
@@ -126,8 +126,8 @@ pub fn build_claim(claimed: &ClaimedInvestigation, parts: ClaimParts) -> Claim {
     }
 }
 
-/// Collects the memories presented to a run: those recorded by the gateway (rows of `presentations`) and those named in
-/// the event. A memory counts as read when either source says so.
+/// Collects the memories presented to a run: those recorded by the gateway (rows of `presentations`) and
+/// those named in the event. A memory counts as read when either source reports it.
 pub fn collect_met_memories(
     key: &WorkflowKey,
     run: &RunId,

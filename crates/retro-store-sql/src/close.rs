@@ -43,8 +43,8 @@ struct FailedRetrospective<'a> {
     workflow: &'a Workflow,
 }
 
-/// Builds the dead letter of a failed retrospective. No broker message is behind it, so its position is the epoch in
-/// a stream named `retrospectives`.
+/// Builds the dead letter of a failed retrospective. It does not come from a broker message, so its position
+/// is the epoch in a stream named `retrospectives`.
 pub fn failure_dead_letter(
     retrospective: &Retrospective,
     rejection: &Rejection,

@@ -1,4 +1,4 @@
-//! Counting: the state known before a batch, and the rows that the batch writes.
+//! Counting: the stored state before a batch, and the rows that the batch writes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ use crate::{at, parse_workflow_key};
 /// Consumer name of the counter in the inbox.
 pub const CONSUMER: &str = "counter";
 
-/// State known before a batch: the facts for the decision, and the numbers that only the store needs.
+/// Stored state before a batch: the facts for the decision, and the numbers that only the store needs.
 #[derive(Debug, Default)]
 pub struct CountSnapshot {
     /// Known state that the decision gets.
@@ -60,8 +60,8 @@ impl CountSnapshot {
     }
 }
 
-/// Orders the stored contents by the index of the requested event. An event that is found twice, in full and purged at
-/// this moment, is the same event. Fails on an index out of range.
+/// Orders the stored contents by the index of the requested event. An event may be found twice when it is
+/// purged at this moment; both rows are the same event. Fails on an index out of range.
 pub fn seen_in_request_order(
     asked: usize,
     found: Vec<(i64, SeenContent)>,
@@ -129,8 +129,8 @@ impl RunWrite<'_> {
     }
 }
 
-/// Plans the writes of a batch and gives new runs their arrival numbers. When a batch holds several events of one run,
-/// the last one that writes wins. Panics unless `effects` has one entry per run.
+/// Plans the writes of a batch and assigns arrival numbers to new runs. When a batch contains several events
+/// of one run, the last event that writes wins. Panics unless `effects` has one entry per run.
 pub fn plan_writes<'a>(
     batch: &'a [IncomingRun],
     bodies: &CompressedBodies,
@@ -144,7 +144,7 @@ pub fn plan_writes<'a>(
     for arrival in &events {
         *events_of.entry(arrival.key.clone()).or_default() += 1;
     }
-    // A workflow's state may be unchanged while its event count grows; write it then too.
+    // A workflow's event count may grow while its state is unchanged; it must be written in this case too.
     let mut states = effects.workflows.clone();
     for key in events_of.keys() {
         let state = || facts.workflows.get(key).cloned().unwrap_or_default();

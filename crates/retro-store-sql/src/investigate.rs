@@ -65,7 +65,7 @@ impl InvestigationRecord {
         let lasted = self.ended_ms.zip(self.claimed_ms).map_or(0, |(ended, claimed)| ended - claimed);
         let timing = InvestigationTiming {
             attempts: place.parse_unsigned(self.attempts)?,
-            // A clock that was set back must not make a report unreadable.
+            // A clock that was set back must not make a report invalid.
             duration_ms: u64::try_from(lasted).unwrap_or(0),
             cost_usd: self.cost_usd.unwrap_or(0.0),
         };

@@ -9,9 +9,8 @@ use retro_store::{Result, StoreError};
 use serde::de::DeserializeOwned;
 use sqlx::error::DatabaseError;
 
-/// Translates an error of the database into the port's. `table` names the table for the reader of the
-/// message; `passes` decides whether a database error describes a temporary condition rather than damaged
-/// data.
+/// Translates an error of the database into an error of the port. `table` names the table in the message;
+/// `passes` decides whether a database error describes a temporary condition rather than damaged data.
 pub fn translate_error(
     table: &str,
     error: &sqlx::Error,

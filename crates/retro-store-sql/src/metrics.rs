@@ -1,4 +1,4 @@
-//! Rows behind the metrics of the database.
+//! Rows from which the metrics of the database are computed.
 
 use std::collections::BTreeMap;
 

@@ -35,7 +35,7 @@ pub struct RuleBatch {
     pub as_of: Timestamp,
     /// Policy that applies.
     pub policy: Policy,
-    /// Decision about a review; `None` for a batch that came from verdicts.
+    /// Decision about a review; `None` for a batch that results from verdicts.
     pub review: Option<DecidedReview>,
     /// Mutations to apply.
     pub mutations: Vec<RuleMutation>,

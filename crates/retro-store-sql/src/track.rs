@@ -27,8 +27,8 @@ struct ReferenceFacts {
     commit: Option<String>,
 }
 
-/// Parses the references in `run_facts.facts` of the run with this arrival number. Names that no repository or commit
-/// can have are dropped.
+/// Parses the references in `run_facts.facts` of the run with this arrival number. Drops names that no
+/// repository or commit can have.
 pub fn parse_references(key: &WorkflowKey, number: i64, facts: &str) -> Result<RunReferences> {
     let ReferenceFacts { repo, pull_request, commit } =
         at("run_facts.facts", format!("{key}, number {number}")).parse_json(facts)?;

@@ -1,6 +1,6 @@
 //! Measures the bytes that an event occupies permanently: counts runs, purges their details, and prints the size of
 //! each table and index. `cargo run -p retro-store-sqlite --example identities -- 100000`
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for one person at a terminal")]
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "the example is run by hand at a terminal")]
 
 use retro_core::count::{Arrival, count_arrivals};
 use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey, derive_uuid};
@@ -22,7 +22,7 @@ async fn main() {
     let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, as_of);
     let all: Vec<usize> = (0..events).collect();
     for batch in all.chunks(500) {
-        let batch: Vec<_> = batch.iter().map(|number| incoming(*number)).collect();
+        let batch: Vec<_> = batch.iter().map(|number| incoming_run(*number)).collect();
         store.count_runs(&batch, &[], &count).await.unwrap();
     }
     store.disconnect().await;
@@ -34,7 +34,7 @@ async fn main() {
 }
 
 /// Builds a run with random-looking ids, as emitters draw them.
-fn incoming(number: usize) -> IncomingRun {
+fn incoming_run(number: usize) -> IncomingRun {
     let key =
         WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("airline-support").unwrap() };
     let id = derive_uuid("example", &[&number.to_string()]).to_string();
@@ -61,18 +61,18 @@ async fn print_sizes(path: &std::path::Path, events: usize, when: &str) {
     for tables in [["inbox", "seen_events"], ["runs", "run_facts"]].concat() {
         let drop = sqlx::AssertSqlSafe(format!("DELETE FROM {tables}; VACUUM"));
         let mut copy =
-            sqlx::sqlite::SqliteConnectOptions::new().filename(copied(path)).connect().await.unwrap();
+            sqlx::sqlite::SqliteConnectOptions::new().filename(copy_database(path)).connect().await.unwrap();
         sqlx::raw_sql(drop).execute(&mut copy).await.unwrap();
         copy.close().await.unwrap();
-        let without = std::fs::metadata(copied(path)).unwrap().len();
+        let without = std::fs::metadata(copy_database(path)).unwrap().len();
         println!("  {:>8.1}  {tables} with its indexes", (file - without) as f64 / events as f64);
-        std::fs::remove_file(copied(path)).unwrap();
+        std::fs::remove_file(copy_database(path)).unwrap();
     }
     connection.close().await.unwrap();
 }
 
 /// Copies the database file beside it, unless the copy exists.
-fn copied(path: &std::path::Path) -> std::path::PathBuf {
+fn copy_database(path: &std::path::Path) -> std::path::PathBuf {
     let copy = path.with_extension("copy");
     if !copy.exists() {
         std::fs::copy(path, &copy).unwrap();

@@ -31,7 +31,7 @@ macro_rules! free {
 
 pub(crate) use free;
 
-/// Counts the free investigations.
+/// Counts the investigations that can be claimed.
 pub(crate) const CLAIMABLE: &str = concat!("SELECT count(*) ", free!());
 
 /// Claims the oldest free investigation for `lease_s` seconds. Returns `None` when there is none.
@@ -40,8 +40,8 @@ pub(crate) async fn claim_next(
     worker: &str,
     lease_s: i64,
 ) -> Result<Option<ClaimRecord>> {
-    // Whether the lease had expired is read first, because RETURNING sees only the new row. No other writer can come in
-    // between.
+    // Read first whether the lease had expired, because RETURNING sees only the new row. No other writer can
+    // interfere.
     const FIND: &str = concat!(
         "SELECT one.rowid, one.lease_ms IS NOT NULL ",
         free!(),
@@ -63,7 +63,7 @@ pub(crate) async fn claim_next(
     take.fetch_optional(connection).await.on_table("investigations")
 }
 
-/// Loads everything about a claimed investigation.
+/// Loads all data about a claimed investigation.
 pub(crate) async fn load_claim(connection: &mut SqliteConnection, record: &ClaimRecord) -> Result<Claim> {
     let claimed = record.to_claimed_investigation()?;
     let stored =

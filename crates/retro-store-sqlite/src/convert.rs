@@ -1,4 +1,4 @@
-//! Translation of the database's errors into the port's, and the conversions of `retro-store-sql`.
+//! Translates the database's errors into the port's, and provides the conversions of `retro-store-sql`.
 
 use retro_store::{Result, StoreError};
 use sqlx::error::DatabaseError;

@@ -1,5 +1,5 @@
-//! Counting a batch: loads the known state, decides, and stores the effects, with a dozen statements whatever the size
-//! of the batch.
+//! Counting a batch: loads the known state, decides, and stores the effects, with a dozen statements
+//! regardless of the batch size.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -59,7 +59,8 @@ impl CounterStore for SqliteStore {
     }
 
     async fn list_waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>> {
-        // Fullest window first: one below its threshold may wait forever and must not block the others.
+        // The fullest window comes first, because a window below its threshold may wait forever and must not
+        // block the others.
         const WAITING: &str = "
             SELECT tenant, workflow FROM workflows
             WHERE open = 0 AND counted > claimed AND (paused_until IS NULL OR paused_until <= ?1)

@@ -1,4 +1,4 @@
-//! Late credit: which memories were applied in which runs, and which credits are due.
+//! Late credit: stores the memories that were applied in runs, and the credits that are due.
 
 use retro_core::id::{MemoryId, WorkflowKey};
 use retro_core::memory::ChangeCause;
@@ -86,7 +86,7 @@ async fn list_uses_after(
         .bind(to_i64(pull_request.number))
         .bind(&after.0)
         .bind(&after.1)
-        // One more than asked for shows whether more follow.
+        // One more than requested, to find out whether more follow.
         .bind(i64::from(limit) + 1)
         .fetch_all(connection)
         .await
@@ -98,8 +98,8 @@ async fn list_uses_after(
     rows.iter().map(read).collect()
 }
 
-/// Stores the results of crediting, and deletes the due credit, or moves it past this part and wakes the writer for the
-/// next.
+/// Stores the results of crediting. Deletes the due credit, or moves it past this part and wakes the writer
+/// for the next part.
 pub(crate) async fn store_credit(
     connection: &mut SqliteConnection,
     due: &DueCredit,

@@ -240,8 +240,8 @@ pub(crate) async fn record_attempt_failure(
     Ok(())
 }
 
-/// Attaches the recorded attempts at a message to its dead letter, with the final failure; `attempts` of them were
-/// spent. An attempt begun beyond that number was the dead-lettering itself and is deleted.
+/// Attaches the recorded attempts at a message to its dead letter, with the final failure; `attempts` of them
+/// were used up. An attempt begun beyond that number was the dead-lettering itself and is deleted.
 pub(crate) async fn attach_attempts(
     connection: &mut SqliteConnection,
     dead_letter: DeadLetterId,

@@ -94,7 +94,7 @@ pub(crate) async fn store_dead_letter(
     Ok(id)
 }
 
-/// Returns true when this very message has a dead letter.
+/// Returns true when exactly this message has a dead letter.
 async fn is_dead_lettered(connection: &mut SqliteConnection, message: &Redelivery) -> Result<bool> {
     const LOOK: &str = "SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = ?1 AND stored_at = ?2)";
     sqlx::query_scalar(LOOK)
@@ -211,5 +211,5 @@ pub(crate) async fn mark_replayed(connection: &mut SqliteConnection, id: DeadLet
     at("dead_letters.status", id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Same as the unlocked load: SQLite has no other writer meanwhile.
+/// Same as the load without a lock, because SQLite has only one writer at a time.
 pub(crate) use find_dead_letter as load_locked;

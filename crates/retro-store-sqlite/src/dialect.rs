@@ -1,6 +1,6 @@
 //! Definitions that the shared sources in `retro-store-sql/ports` need and that differ between the databases.
 //!
-//! Nothing is locked here: a transaction that may write has the file to itself from its start.
+//! These definitions lock nothing: a transaction that may write has exclusive write access from its start.
 
 pub(crate) use sqlx::{Sqlite as Database, SqliteConnection as Connection};
 

@@ -1,5 +1,5 @@
-//! Lock of a workflow. A SQLite transaction that may write has the file to itself from its start, so there is nothing
-//! to do.
+//! Lock of a workflow. A SQLite transaction that may write has exclusive write access from its start, so
+//! there is nothing to do.
 
 use retro_core::id::WorkflowKey;
 use retro_store::Result;

@@ -34,7 +34,7 @@ pub(crate) async fn list_living_and_named(
     rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Lists the named memories that are repository rules, whatever their status.
+/// Lists the named memories that are repository rules, in any status.
 pub(crate) async fn list_named_rules(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -82,8 +82,8 @@ pub(crate) async fn append_changes(
     at("changes", key).check_rows_affected(done.rows_affected(), changes.len())
 }
 
-/// Inserts or updates memories. Fails when a memory with the same id belongs to another workflow; that one stays
-/// unchanged.
+/// Inserts or updates memories. Fails when a memory with the same id belongs to another workflow; that memory
+/// stays unchanged.
 pub(crate) async fn store_memories(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,

@@ -1,4 +1,4 @@
-//! Values of the database for the metrics.
+//! Values in the database for the metrics.
 
 use async_trait::async_trait;
 use retro_core::id::{RetrospectiveId, Tenant};

@@ -13,8 +13,8 @@ use sqlx::{ConnectOptions, Connection, Sqlite, SqliteConnection, SqlitePool, Tra
 
 use crate::convert::OnTable;
 
-/// Time that a statement waits for another writing process. Transactions take milliseconds, so it runs out only when
-/// somebody holds the file.
+/// Time that a statement waits for another writing process. Transactions take milliseconds, so it expires
+/// only when another process keeps holding the file.
 pub const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// Time that a call waits for a connection of its pool: longer than a few writers in a row, each waiting
 /// [`BUSY_WAIT`].
@@ -47,8 +47,8 @@ impl SqliteStore {
         }
     }
 
-    /// Creates the file if needed, applies missing migrations, and opens it. Safe to call from several processes at
-    /// once.
+    /// Creates the file if needed, applies missing migrations, and opens it. Safe to call from several
+    /// processes concurrently.
     pub async fn open_and_migrate(path: &Path) -> Result<Self> {
         migrate(path).await?;
         Self::connect(path).await
@@ -114,10 +114,10 @@ impl SchemaStore for SqliteStore {
     }
 }
 
-/// Builds the pool options. Connections are kept open: closing the last one would checkpoint the log, and a local file
-/// never goes stale. A connection that believes to be in a transaction is replaced: on a full disk SQLite rolls back by
-/// itself, the driver's own rollback then finds nothing to undo, and the connection would refuse every later
-/// transaction.
+/// Builds the pool options. Connections are kept open: closing the last one would checkpoint the log, and a
+/// local file never goes stale. A connection whose driver state is "in a transaction" is replaced: on a full
+/// disk SQLite rolls back by itself, the driver's own rollback then finds nothing to undo, and the connection
+/// would refuse every later transaction.
 fn pool_options(connections: u32) -> SqlitePoolOptions {
     let pool = SqlitePoolOptions::new().max_connections(connections).acquire_timeout(POOL_WAIT);
     let pool =
@@ -142,8 +142,9 @@ fn connect_options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new().filename(path).busy_timeout(BUSY_WAIT).synchronous(SqliteSynchronous::Full)
 }
 
-/// Creates the file if it does not exist and applies the missing migrations, all or none. Returns their names in order.
-/// Fails when an applied migration was changed since. Safe to call from several processes at once.
+/// Creates the file if it does not exist and applies the missing migrations, all or none. Returns their names
+/// in order. Fails when a migration was changed after it had been applied. Safe to call from several
+/// processes concurrently.
 pub async fn migrate(path: &Path) -> Result<Vec<String>> {
     let new_file = connect_options(path).create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
     let mut connection =

@@ -31,7 +31,7 @@ pub(crate) async fn find_retrospective(
     row.map(|row| row.to_retrospective()).transpose()
 }
 
-/// Same as the unlocked load: SQLite has no other writer meanwhile.
+/// Same as the load without a lock, because SQLite has only one writer at a time.
 pub(crate) use find_retrospective as load_locked;
 
 /// Inserts newly opened retrospectives.
@@ -88,10 +88,10 @@ pub(crate) async fn insert_opened(
     at("retrospectives", "a batch").check_rows_affected(done.rows_affected(), opened.len())
 }
 
-/// Reassigns the ordinals of a window about to be claimed in the order of the intake stream. With several counters the
-/// order of counting depends on timing; stream order does not, so the same stream yields the same windows (law 3). Runs
-/// that were ever claimed or investigated keep their ordinals. So do all runs while a manual retrospective is open,
-/// because it names runs by ordinal.
+/// Reassigns the ordinals of a window that is about to be claimed, in the order of the intake stream. With
+/// several counters the order of counting depends on timing; stream order does not, so the same stream yields
+/// the same windows (law 3). Runs that were ever claimed or investigated keep their ordinals. So do all runs
+/// while a manual retrospective is open, because it names runs by ordinal.
 async fn assign_ordinals(connection: &mut SqliteConnection, retrospective: &Retrospective) -> Result<()> {
     const DEAL: &str = "
         WITH looked_at AS (
@@ -142,7 +142,8 @@ async fn assign_ordinals(connection: &mut SqliteConnection, retrospective: &Retr
     )
 }
 
-/// Inserts a manual retrospective. Its epoch is only a unique number, counting down from -1 within the workflow.
+/// Inserts a manual retrospective. The epoch only has to be unique: it counts down from -1 within the
+/// workflow.
 pub(crate) async fn insert_manual(connection: &mut SqliteConnection, manual: &Retrospective) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
@@ -223,7 +224,7 @@ impl SqliteStore {
             now_ms!(),
             " - ?2 * 1000 ORDER BY state_ms, tenant, id LIMIT ?3"
         );
-        // A thousand years in seconds: keeps the product with 1000 within 64 bits.
+        // Maximum age: a thousand years, in seconds. Keeps the product with 1000 within 64 bits.
         const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
             .bind(state.as_str())

@@ -1,4 +1,4 @@
-//! Batches of rule mutations: storing those that come from verdicts, applying them, and promoting a rule for a person.
+//! Stores and applies batches of rule mutations, and promotes rules at a person's request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -206,7 +206,7 @@ impl SqliteStore {
             now_ms!(),
             " - ?1 * 1000 ORDER BY settled_ms, tenant, id LIMIT ?2"
         );
-        /// A thousand years in seconds: keeps the product with 1000 within 64 bits.
+        /// Maximum age: a thousand years, in seconds. Keeps the product with 1000 within 64 bits.
         const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
             .bind(to_i64(older_than_s.min(AGE_MAX_S)))

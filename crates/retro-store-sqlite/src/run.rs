@@ -1,4 +1,4 @@
-//! Runs: narrow identities; facts and bodies in tables of their own.
+//! Runs: a narrow table of identities, and separate tables for facts and bodies.
 
 use retro_core::id::Ordinal;
 use retro_core::report::WindowRun;
@@ -74,7 +74,7 @@ async fn store_facts(connection: &mut SqliteConnection, writes: &[RunWrite<'_>])
     at("run_facts", "a batch").check_rows_affected(done.rows_affected(), writes.len())
 }
 
-/// Stores bodies. All of them travel as one parameter, and each row takes its slice of it.
+/// Stores bodies. All bodies are passed as one parameter, and each row is a slice of it.
 async fn store_bodies(
     connection: &mut SqliteConnection,
     writes: &[RunWrite<'_>],

@@ -140,7 +140,8 @@ async fn track_tenant(connection: &mut SqliteConnection, tenant: &Tenant) -> Res
     Ok(())
 }
 
-/// Merges new facts into those of a pull request. Returns true when this changes how it ended.
+/// Merges new facts into those of a pull request. Returns true when this changes whether or
+/// how the pull request ended.
 async fn merge_facts(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -182,7 +183,7 @@ pub(crate) async fn find_pull_request_facts(
     stored.map(|stored| parse_pull_request_facts(pull_request, &stored)).transpose()
 }
 
-/// Returns true when at least one of them is new.
+/// Stores the commits of a pull request. Returns true when at least one of them is new.
 async fn store_commits(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -203,7 +204,7 @@ async fn store_commits(
     Ok(done.rows_affected() > 0)
 }
 
-/// Returns true when at least one of them is new.
+/// Stores trailers of commits. Returns true when at least one of them is new.
 async fn store_trailers(
     connection: &mut SqliteConnection,
     tenant: &Tenant,

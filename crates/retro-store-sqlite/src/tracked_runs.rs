@@ -109,8 +109,8 @@ async fn list_ended_pull_requests(
     rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
 }
 
-/// Moves tracking back to before these runs if they were tracked already: a higher attempt may name a pull request that
-/// an earlier one did not.
+/// Resets tracking to the position before these runs if they were tracked already: a higher attempt may name
+/// a pull request that an earlier one did not.
 pub(crate) async fn rewind_tracking(
     connection: &mut SqliteConnection,
     writes: &[RunWrite<'_>],

@@ -13,15 +13,15 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tempfile::TempDir;
 
-/// A file with the rows of a live system, and a connection that can damage them as no store would.
-struct Sampled {
+/// A file with the rows of a live system, and a raw connection to damage them.
+struct SampledDatabase {
     _folder: TempDir,
     path: PathBuf,
     raw: SqliteConnection,
     store: SqliteStore,
 }
 
-async fn sampled() -> Sampled {
+async fn open_sampled() -> SampledDatabase {
     let folder = tempfile::tempdir().expect("a folder for the file");
     let path = folder.path().join("retro.db");
     migrate(&path).await.expect("a fresh file");
@@ -29,13 +29,13 @@ async fn sampled() -> Sampled {
     let rows = include_str!("../../../migrations/samples/0001_one_road.sql");
     sqlx::raw_sql(rows).execute(&mut raw).await.expect("the samples");
     let store = SqliteStore::open(&path).await.expect("a migrated file");
-    Sampled { _folder: folder, path, raw, store }
+    SampledDatabase { _folder: folder, path, raw, store }
 }
 
-impl Sampled {
-    async fn spoil(&mut self, sql: &'static str) {
+impl SampledDatabase {
+    async fn damage_rows(&mut self, sql: &'static str) {
         let done = sqlx::raw_sql(sql).execute(&mut self.raw).await.expect("legal SQL");
-        assert!(done.rows_affected() > 0, "nothing was spoilt by {sql}");
+        assert!(done.rows_affected() > 0, "no row was damaged by {sql}");
     }
 }
 
@@ -45,14 +45,14 @@ fn default_tenant() -> Tenant {
 
 #[tokio::test]
 async fn a_damaged_row_is_reported_with_table_column_and_key() {
-    let mut world = sampled().await;
+    let mut world = open_sampled().await;
     let filter = MemoryFilter { limit: 1, ..Default::default() };
     let memory = world.store.list_memories(&default_tenant(), &filter).await.unwrap().remove(0);
-    world.spoil("UPDATE memories SET memory = json_remove(memory, '$.weight')").await;
+    world.damage_rows("UPDATE memories SET memory = json_remove(memory, '$.weight')").await;
     let error = world.store.list_memories(&default_tenant(), &filter).await.unwrap_err().to_string();
     let named = format!("memories.memory of {} is damaged: missing field `weight`", memory.id);
     assert!(error.starts_with(&named), "{error}");
-    world.spoil("UPDATE run_facts SET facts = '{'").await;
+    world.damage_rows("UPDATE run_facts SET facts = '{'").await;
     let filter = RunFilter { limit: 1, ..Default::default() };
     let error = world.store.list_runs(&default_tenant(), &filter).await.unwrap_err();
     assert!(
@@ -63,10 +63,10 @@ async fn a_damaged_row_is_reported_with_table_column_and_key() {
 
 #[tokio::test]
 async fn a_damaged_investigation_does_not_block_the_next_ones() {
-    let mut world = sampled().await;
-    // Another workflow of the same kind, due later.
+    let mut world = open_sampled().await;
+    // Another workflow with an investigation that is due later.
     world
-        .spoil(
+        .damage_rows(
             "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
                  state, sample, opened_ms, state_ms)
              SELECT tenant, '00000000-0000-8000-8000-000000000001', 'second', epoch, first_ordinal,
@@ -86,13 +86,16 @@ async fn a_damaged_investigation_does_not_block_the_next_ones() {
         retro_store::DrawnSample { sample, first }
     };
     world.store.draw_sample(&tenant, second, &decide).await.unwrap();
-    world.spoil("UPDATE retrospectives SET policy = '{}broken' WHERE workflow = 'airline-support'").await;
+    world
+        .damage_rows("UPDATE retrospectives SET policy = '{}broken' WHERE workflow = 'airline-support'")
+        .await;
     let error = world.store.claim_investigation("tests", 60).await.unwrap_err();
     assert!(
         matches!(&error, StoreError::Damaged { place, .. } if place.starts_with("retrospectives.policy of ")),
         "{error}"
     );
-    let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("the one behind it");
+    let claim =
+        world.store.claim_investigation("tests", 60).await.unwrap().expect("the next investigation is due");
     let workflow = Workflow::new("second").unwrap();
     assert_eq!(claim.retrospective.key, WorkflowKey { tenant, workflow });
     assert!(
@@ -110,8 +113,8 @@ async fn an_unreadable_body_is_reported_as_gone_with_the_reason() {
         ("UPDATE run_facts SET body = '{\"in\":\"dropped\"}'", "dropped on purpose"),
         ("UPDATE run_facts SET body = 'nonsense'", "run_facts.body cannot be read"),
     ] {
-        let mut world = sampled().await;
-        world.spoil(sql).await;
+        let mut world = open_sampled().await;
+        world.damage_rows(sql).await;
         let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("one is due");
         assert!(matches!(&claim.body, StoredBody::Gone(told) if told.contains(reason)), "{:?}", claim.body);
     }
@@ -119,9 +122,9 @@ async fn an_unreadable_body_is_reported_as_gone_with_the_reason() {
 
 #[tokio::test]
 async fn a_worker_on_a_cancelled_retrospective_is_fenced() {
-    let mut world = sampled().await;
+    let mut world = open_sampled().await;
     let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("one is due");
-    world.spoil("UPDATE retrospectives SET state = 'cancelled' WHERE state = 'investigating'").await;
+    world.damage_rows("UPDATE retrospectives SET state = 'cancelled' WHERE state = 'investigating'").await;
     let result = InvestigationResult::Failed { reason: "too late".to_owned() };
     let decide = |_: &retro_store::InvestigationSequence| unreachable!("nothing is left to decide");
     let answer =
@@ -133,18 +136,18 @@ async fn a_worker_on_a_cancelled_retrospective_is_fenced() {
 
 #[tokio::test]
 async fn readers_do_not_wait_for_a_writer_and_see_what_is_committed() {
-    let mut world = sampled().await;
+    let mut world = open_sampled().await;
     let before = world.store.load_health().await.unwrap();
     let mut writing = world.raw.begin_with("BEGIN IMMEDIATE").await.unwrap();
     sqlx::query("DELETE FROM inbox").execute(&mut *writing).await.unwrap();
     assert_eq!(world.store.load_health().await.unwrap(), before);
     writing.commit().await.unwrap();
     assert_eq!(world.store.load_health().await.unwrap().events_seen, 0);
-    // This program accepts a newer program's migration.
-    world.spoil("INSERT INTO _sqlx_migrations SELECT 9999, 'later', installed_on, success, checksum, execution_time FROM _sqlx_migrations WHERE version = 1").await;
+    // A migration of a newer program is accepted.
+    world.damage_rows("INSERT INTO _sqlx_migrations SELECT 9999, 'later', installed_on, success, checksum, execution_time FROM _sqlx_migrations WHERE version = 1").await;
     assert_eq!(migrate(&world.path).await.unwrap(), Vec::<String>::new());
     SqliteStore::open(&world.path).await.unwrap();
     // An applied migration that was edited is an error.
-    world.spoil("UPDATE _sqlx_migrations SET checksum = X'00' WHERE version = 1").await;
+    world.damage_rows("UPDATE _sqlx_migrations SET checksum = X'00' WHERE version = 1").await;
     assert!(matches!(migrate(&world.path).await, Err(StoreError::Damaged { .. })));
 }

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqliteConnection};
 async fn every_migration_applies_over_live_rows_and_every_row_can_be_read() {
     let folder = tempfile::tempdir().expect("a folder for the file");
     let path = folder.path().join("retro.db");
-    let mut connection = fresh(&path).await;
+    let mut connection = create_database(&path).await;
     let migrator = sqlx::migrate!("../../migrations/sqlite");
     for migration in migrator.iter() {
         migrator.run_to(migration.version, &mut connection).await.unwrap();
@@ -19,20 +19,20 @@ async fn every_migration_applies_over_live_rows_and_every_row_can_be_read() {
             sqlx::raw_sql(AssertSqlSafe(sample)).execute(&mut connection).await.unwrap();
         }
     }
-    check(&mut connection).await;
+    check_database(&mut connection).await;
     connection.close().await.unwrap();
     let store = SqliteStore::open(&path).await.unwrap();
     read_everything(&store).await;
 }
 
 /// Creates the file as [`retro_store_sqlite::migrate`] does.
-async fn fresh(path: &Path) -> SqliteConnection {
+async fn create_database(path: &Path) -> SqliteConnection {
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
     options.journal_mode(SqliteJournalMode::Wal).connect().await.expect("a fresh file")
 }
 
 /// Asserts that there is no dangling reference, no broken page and no table without a sample.
-async fn check(connection: &mut SqliteConnection) {
+async fn check_database(connection: &mut SqliteConnection) {
     let dangling =
         sqlx::query("PRAGMA foreign_key_check").fetch_all(&mut *connection).await.expect("checking");
     assert_eq!(dangling.len(), 0);

@@ -1,4 +1,5 @@
-//! The port of the audit log: what people did and their reasons. Rows are never changed and never removed.
+//! The port of the audit log: the actions of people and their reasons. Rows are never changed and never
+//! removed.
 
 use async_trait::async_trait;
 use retro_core::cancel::Attribution;

@@ -1,6 +1,6 @@
-//! The port of the stream checks: what is known about the broker's streams. The broker may lose messages that it
-//! acknowledged, and its operator may acknowledge or delete messages that nobody handled. This port stores what is
-//! needed to detect both.
+//! The port of the stream checks: the stored state of the broker's streams. The broker may lose messages that
+//! it acknowledged, and its operator may acknowledge or delete messages that were not handled. This port
+//! stores the state that is needed to detect both.
 
 use std::ops::RangeInclusive;
 
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// Selects what the outbox sends again to a stream that was created anew.
+/// Selects the messages that the outbox sends again to a recreated stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepublishScope {
-    /// Nothing, because the stream's messages do not come from the outbox.
+    /// No messages, because the stream's messages do not come from the outbox.
     Nothing,
     /// Wake-up messages of retrospectives that are still open.
     WakeUps,
@@ -37,16 +37,16 @@ pub enum StreamCheck {
         /// Messages that had waited and were missing, unhandled, in two checks: they were purged or expired.
         lost: Vec<Loss>,
     },
-    /// The stream looks like another one. The next check decides.
+    /// The stream looks like a different one. The next check decides.
     Suspected,
-    /// The stream is another one, as two checks have shown.
+    /// The stream is a different one, as two checks have shown.
     Replaced {
         /// 1-based number of the new stream.
         number: u64,
         /// Consequences of the replacement.
         replacement: StreamReplacement,
     },
-    /// Another process stored a newer observation meanwhile. This one was ignored.
+    /// Another process stored a newer observation meanwhile. This observation was ignored.
     Stale,
 }
 
@@ -64,12 +64,12 @@ pub struct StreamReplacement {
     pub lost: Vec<Loss>,
 }
 
-/// A waiting message, as far as it identifies a loss.
+/// The part of a waiting message that identifies a loss.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingMessage {
     /// Subject of the message.
     pub subject: String,
-    /// Identity of its event, if it can be read.
+    /// Identity of its event, if it can be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventKey>,
     /// Consumers that must have handled the event before it counts as handled. Rows stored when there was only one
@@ -134,7 +134,7 @@ impl std::str::FromStr for LossKey {
     }
 }
 
-/// A loss that a person closed, because it was reported by mistake or does not matter.
+/// A loss that a person closed because it was reported by mistake or is acceptable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClosedLoss {
     /// Closed loss.
@@ -174,18 +174,18 @@ impl std::fmt::Display for Loss {
     }
 }
 
-/// Stores what is known about the broker's streams.
+/// Stores the observed state of the broker's streams.
 #[async_trait]
 pub trait BrokerStore: Send + Sync {
-    /// Returns the stored state of the present stream of this name. Call it before asking the broker; otherwise a
-    /// newer state from another process would look like a stream that went back.
+    /// Returns the stored state of the current stream of this name. Call it before asking the broker;
+    /// otherwise a newer state from another process would look like a stream whose positions decreased.
     async fn load_stream(&self, stream: &str) -> Result<Option<KnownStream>>;
 
-    /// Judges an observation of a stream and stores it, in one transaction. When two checks have shown that the
-    /// stream was replaced, the previous one has ended: its losses are stored, attempts at its positions are
-    /// deleted, and the outbox sends again what `feed` selects. Of several concurrent processes one does this.
-    /// `held` are messages waiting in the observed stream, by position; they are not lost and are recorded as
-    /// waiting in the new stream.
+    /// Judges an observation of a stream and stores it, in one transaction. When two checks have shown that
+    /// the stream was replaced, the previous one has ended: its losses are stored, attempts at its positions
+    /// are deleted, and the outbox sends again what `feed` selects. Only one of several concurrent processes
+    /// does this. `held` are messages waiting in the observed stream, by position; they are not lost and are
+    /// recorded as waiting in the new stream.
     async fn record_observation(
         &self,
         observation: &StreamObservation,
@@ -202,8 +202,8 @@ pub trait BrokerStore: Send + Sync {
         waiting: &[(u64, WaitingMessage)],
     ) -> Result<()>;
 
-    /// Begins to reconcile a stream with what was handled, and returns the position up to which that is done.
-    /// Returns `None` when another process began within the last `pause_ms` milliseconds.
+    /// Begins to reconcile a stream with the handled messages, and returns the position up to which it is
+    /// reconciled. Returns `None` when another process began within the last `pause_ms` milliseconds.
     async fn begin_reconciliation(&self, stream: &str, number: u64, pause_ms: u64) -> Result<Option<u64>>;
 
     /// Records that the stream is reconciled up to a position. The stored position never decreases.
@@ -228,7 +228,7 @@ pub trait BrokerStore: Send + Sync {
     /// Returns closed losses in the order in which they occurred.
     async fn list_closed_losses(&self) -> Result<Vec<ClosedLoss>>;
 
-    /// Closes the open ones among the given losses in one transaction, recording who, why and when. Returns the
-    /// losses that it closed. A loss closed before keeps its original reason.
+    /// Closes those of the given losses that are open, in one transaction, and records who closed them, why
+    /// and when. Returns the closed losses. A loss that was closed before keeps its original reason.
     async fn close_losses(&self, losses: &[LossKey], act: &Attribution) -> Result<Vec<LossKey>>;
 }

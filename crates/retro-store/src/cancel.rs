@@ -1,6 +1,6 @@
-//! The port for cancelling a retrospective and for reopening a failed one at once.
+//! The port for cancelling a retrospective and for reopening a failed one immediately.
 //!
-//! Neither touches memory. Each is one transaction that also records who did it and why.
+//! Neither changes memory. Each is one transaction that also records the person and the reason.
 
 use async_trait::async_trait;
 use retro_core::cancel::{Attribution, ReopenError};
@@ -54,12 +54,12 @@ pub enum ReopenResult {
     AlreadyReopened {
         /// Person, reason and time of the earlier replay.
         act: Attribution,
-        /// Retrospective that the earlier replay opened, in its present state.
+        /// Retrospective that the earlier replay opened, in its current state.
         opened: Retrospective,
     },
     /// No retrospective can be opened. Nothing changed, including the dead letter.
     Refused(ReopenError),
-    /// The dead letter has another code than that of a failed retrospective.
+    /// The dead letter's code is not that of a failed retrospective.
     OtherCode(Code),
     /// The tenant has no such dead letter.
     NotFound,
@@ -80,9 +80,9 @@ pub trait CancelStore: Send + Sync {
     ) -> Result<CancelResult>;
 
     /// Reopens a failed retrospective in one transaction under the lock of the workflow. If the dead letter
-    /// records a failed retrospective and was not replayed before, stores the retrospective that `decide` opens
-    /// with its message, marks the dead letter replayed and records the audit row. Of two concurrent calls one
-    /// opens it; the other returns who did and which retrospective.
+    /// records a failed retrospective and was not replayed before, stores the retrospective that `decide`
+    /// opens with its message, marks the dead letter replayed and records the audit row. Of two concurrent
+    /// calls one opens it; the other returns who opened it and which retrospective that is.
     async fn reopen_retrospective(
         &self,
         tenant: &Tenant,

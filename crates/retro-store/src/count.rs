@@ -44,10 +44,10 @@ pub type DecideCount<'a> = &'a (dyn Fn(CountingFacts, &[Arrival]) -> CountingEff
 /// Stores and counts runs.
 #[async_trait]
 pub trait CounterStore: Send + Sync {
-    /// Counts a batch of runs in one transaction. Loads what is stored about their events, runs and workflows (and
-    /// about the workflows in `look_at`), calls `decide`, and stores inbox rows, runs with bodies, workflow
-    /// states, opened retrospectives and their messages. Returns one entry per run, in order. Two concurrent calls
-    /// leave what two consecutive calls would have left.
+    /// Counts a batch of runs in one transaction. Loads the stored state of their events, runs and workflows
+    /// (and about the workflows in `look_at`), calls `decide`, and stores inbox rows, runs with bodies,
+    /// workflow states, opened retrospectives and their messages. Returns one entry per run, in order. Two
+    /// concurrent calls have the same result as two consecutive calls.
     async fn count_runs(
         &self,
         batch: &[IncomingRun],
@@ -55,7 +55,7 @@ pub trait CounterStore: Send + Sync {
         decide: DecideCount<'_>,
     ) -> Result<Vec<ArrivalDecision>>;
 
-    /// Returns what the inbox holds of each event, in order; `None` for an event that was never handled.
+    /// Returns the inbox entry of each event, in order; `None` for an event that was never handled.
     async fn find_seen_events(&self, events: &[EventKey]) -> Result<Vec<Option<SeenContent>>>;
 
     /// Returns the stored facts about the events, runs and workflows of these arrivals, as

@@ -13,7 +13,8 @@ use crate::{AuditStore, CounterStore, DeadLetterFilter, DeliveryPosition, Operat
 /// attempts; each replay adds its own.
 pub const ATTEMPTS_KEPT: u32 = 50;
 
-/// Maximum length of a failure's reason, in characters. A longer error text of a database or a broker is truncated.
+/// Maximum length of a failure's reason, in characters. Longer error texts of databases or brokers are
+/// truncated.
 pub const FAILURE_CHARS_MAX: usize = 2000;
 
 /// A failed attempt.
@@ -64,7 +65,7 @@ pub struct Attempt {
     pub code: Option<Code>,
     /// Path of the field that caused the failure.
     pub path: Option<String>,
-    /// Reason in one sentence; `None` when none was recorded.
+    /// Reason in one sentence; `None` when no failure was recorded.
     pub detail: Option<String>,
     /// Version of the program that made the attempt.
     pub program_version: String,
@@ -165,8 +166,8 @@ pub struct DeadLetterCount {
     pub example: DeadLetterId,
 }
 
-/// Edits dead letters. Editing reads the dead letter first, and that read goes into the audit log. The dead letter
-/// itself never changes.
+/// Edits dead letters. An edit reads the dead letter first, and this read is recorded in the audit log. The
+/// dead letter itself never changes.
 #[async_trait]
 pub trait DeadLetterEditStore: OperatorStore + AuditStore + CounterStore {
     /// Stores the next version of a dead letter, made from version `based_on`, with its audit row, in one

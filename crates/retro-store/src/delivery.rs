@@ -17,7 +17,8 @@ pub trait OutboxStore: Send + Sync {
     /// sent": a message with an earlier id may be committed later and would be skipped.
     async fn list_unsent_messages(&self, limit: u32) -> Result<Vec<Message>>;
 
-    /// Marks messages as sent. The rows are kept, so that a broker that lost its data can be fed again.
+    /// Marks messages as sent. The rows are kept, so that their messages can be sent again to a broker that
+    /// lost its data.
     async fn mark_sent(&self, ids: &[MessageId]) -> Result<()>;
 }
 
@@ -37,9 +38,9 @@ pub struct DeliveryPosition {
 pub struct NewDeadLetter {
     /// Consumer and position. The id of the dead letter is derived from them.
     pub position: DeliveryPosition,
-    /// Tenant in the subject; `None` when the subject has no readable one.
+    /// Tenant in the subject; `None` when it cannot be read from the subject.
     pub tenant: Option<Tenant>,
-    /// Workflow in the subject; `None` when the subject has no readable one.
+    /// Workflow in the subject; `None` when it cannot be read from the subject.
     pub workflow: Option<Workflow>,
     /// Subject of the message.
     pub subject: String,
@@ -99,7 +100,7 @@ pub enum AttemptStart {
     /// The message may be handled and the attempt is counted. Holds the number of the attempt; the first counted
     /// attempt is number 2.
     Begun(u32),
-    /// All attempts are spent. Asking again changes nothing.
+    /// All attempts are used up. Repeating the call changes nothing.
     Exhausted,
     /// The message already is a dead letter and only its acknowledgement was lost. Nothing was counted.
     DeadLettered(DeadLetterId),
@@ -128,7 +129,7 @@ pub struct DeadLetter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadLetterStatus {
-    /// Nobody has acted on it, or its last replay failed.
+    /// No person has acted on it, or its last replay failed.
     Open,
     /// A replay is under way.
     Replaying,
@@ -159,9 +160,9 @@ impl DeadLetterStatus {
 /// Counts delivery attempts and stores dead letters.
 #[async_trait]
 pub trait DeliveryStore: Send + Sync {
-    /// Counts an attempt at a message *before* it is handled, up to `attempts_max`, so that a message that kills
-    /// the process runs out of attempts too. The first delivery is not counted; the first counted attempt is
-    /// number 2. The time of the attempt's start goes into the history.
+    /// Counts an attempt at a message *before* it is handled, up to `attempts_max`, so that a message that
+    /// kills the process runs out of attempts too. The first delivery is not counted; the first counted
+    /// attempt is number 2. The start time of the attempt is stored in the history.
     async fn begin_attempt(&self, message: &Redelivery, attempts_max: u32) -> Result<AttemptStart>;
 
     /// Deletes the attempts at a message that was handled. Otherwise a redelivery after a lost

@@ -19,7 +19,7 @@ pub struct RequestKey {
 /// Timeouts in seconds, by the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdempotencyTimeouts {
-    /// Time a caller may take to finish the request; after that another may take it over.
+    /// Time that a caller may take to finish the request; after that another caller may take it over.
     pub lock_timeout_s: u64,
     /// Time for which a response is kept.
     pub retention_s: u64,
@@ -28,8 +28,8 @@ pub struct IdempotencyTimeouts {
 /// Outcome of beginning a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BeginRequestResult {
-    /// The caller may process the request. Holds the fencing token, which only grows and must be passed when the
-    /// request ends.
+    /// The caller may process the request. Holds the fencing token, which only increases and must be passed
+    /// when the request ends.
     Started(u64),
     /// Another caller is processing the request.
     InProgress,
@@ -53,7 +53,7 @@ pub struct StoredResponse {
 /// Stores responses by idempotency key.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
-    /// Begins a request. Of two concurrent calls one may process it. `fingerprint` is the SHA-256 of its content,
+    /// Begins a request. Only one of two concurrent calls may process it. `fingerprint` is the SHA-256 of its content,
     /// in hexadecimal.
     async fn begin_request(
         &self,

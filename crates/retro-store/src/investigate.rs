@@ -48,7 +48,7 @@ pub struct Claim {
 /// The trajectory of a claimed run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StoredBody {
-    /// The run came without a trajectory.
+    /// The run was reported without a trajectory.
     None,
     /// JSON of [`retro_core::trajectory::Trajectory`], decompressed.
     Inline(Vec<u8>),
@@ -65,7 +65,8 @@ pub enum StoredBody {
 pub enum JournalStage {
     /// The brief that the investigator received.
     Briefed,
-    /// The investigator's answer. It is journalled so that a takeover never asks, and pays, again.
+    /// The investigator's answer. It is stored in the journal, so that a worker that takes over neither asks
+    /// nor pays again.
     Answered,
 }
 
@@ -110,7 +111,7 @@ pub struct FollowUp {
     pub message: Message,
 }
 
-/// Decision at the end of an investigation: takes the sequence, returns the work that follows.
+/// Decision at the end of an investigation: takes the ended investigations, returns the next work.
 pub type DecideFollowUp<'a> = &'a (dyn Fn(&InvestigationSequence) -> FollowUp + Send + Sync);
 
 /// Claims, journals and ends investigations.
@@ -126,11 +127,12 @@ pub trait InvestigatorStore: TraceStore {
     /// Stores a journal row. A second row of the same stage is ignored.
     async fn append_journal(&self, claim: &Claim, entry: &JournalEntry) -> Result<()>;
 
-    /// Gives the claim back after a failed attempt and makes the investigation due again after `pause_s` seconds.
+    /// Releases the claim after a failed attempt and makes the investigation due again after `pause_s`
+    /// seconds.
     async fn schedule_retry(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()>;
 
-    /// Gives the claim back because its worker stops. The investigation is due again at once and the attempt does
-    /// not count. The journal is kept, and the token moves on.
+    /// Releases the claim because its worker stops. The investigation is due again immediately, and the
+    /// attempt does not count. The journal is kept, and the token increases.
     async fn release_claim(&self, claim: &Claim) -> Result<()>;
 
     /// Ends the investigation in one transaction. Stores result and timing, calls `decide`, makes the next

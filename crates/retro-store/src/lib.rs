@@ -132,8 +132,8 @@ impl<T> Store for T where
 }
 
 /// The ports that replay needs: reading dead letters, replaying them, reopening a failed retrospective, and
-/// the counter's facts, from which a dry run predicts the result. It leaves out the writer's port on purpose:
-/// a replay must not be able to change memory.
+/// the counter's facts, from which a dry run predicts the result. The writer's port is intentionally not
+/// included: a replay must not be able to change memory.
 pub trait ReplayPorts: CounterStore + OperatorStore + CancelStore + ReplayStore {}
 
 impl<T: CounterStore + OperatorStore + CancelStore + ReplayStore + ?Sized> ReplayPorts for T {}
@@ -145,7 +145,7 @@ pub enum StoreError {
     /// the outcome is unknown, and calling again is safe in both cases.
     #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// Another worker holds the lease now. The caller must stop and publish nothing.
+    /// Another worker holds the lease now. The caller must stop and must not publish anything.
     #[error("fenced: the lease of investigation {number} of retrospective {retrospective} was taken over")]
     Fenced {
         /// Retrospective of the investigation.
@@ -157,7 +157,7 @@ pub enum StoreError {
     /// are.
     #[error(transparent)]
     MissingEmbeddings(#[from] retro_core::similarity::MissingEmbeddings),
-    /// Stored data cannot be read or contradicts itself. Retrying does not help; a person has to look at it.
+    /// Stored data cannot be read or is inconsistent. Retrying does not help; a person has to inspect it.
     #[error("{place} is damaged: {problem}")]
     Damaged {
         /// Table, column and key.

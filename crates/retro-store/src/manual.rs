@@ -24,7 +24,7 @@ pub struct ProposalRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProposalStatus {
-    /// Nobody has decided yet.
+    /// No person has decided yet.
     Open,
     /// The proposal became a memory or was merged into one.
     Accepted,
@@ -73,7 +73,7 @@ pub trait ProposalStore: Send + Sync {
 pub type DecideTrigger<'a> =
     &'a (dyn Fn(&[NamedRun]) -> std::result::Result<TriggeredRetrospective, TriggerError> + Send + Sync);
 
-/// Decision about a proposal, made for a person.
+/// Decision about a proposal, at a person's request.
 pub type DecideProposal<'a> = &'a (
         dyn Fn(
     &ProposalFacts,

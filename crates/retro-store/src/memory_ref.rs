@@ -24,8 +24,9 @@ pub enum UnresolvedRef {
     Ambiguous(MemoryRef),
 }
 
-/// Returns the id of the memory that a reference stands for. A full id is returned unchecked, because a suppressed
-/// lesson has an id and a history but never was a memory; the caller finds out when it loads the memory.
+/// Returns the id of the memory that a reference identifies. A full id is returned unchecked, because a
+/// suppressed lesson has an id and a history but never was a memory; the caller detects this when it loads
+/// the memory.
 pub async fn resolve_memory_ref<S: MemoryRefStore + ?Sized>(
     store: &S,
     tenant: &Tenant,

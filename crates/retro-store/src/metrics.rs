@@ -9,8 +9,8 @@ use retro_core::id::{RetrospectiveId, Tenant};
 
 use crate::Result;
 
-/// Maximum to which rows of one kind are counted. A larger number would say no more, and counting further would take
-/// longer than one read of the metrics may.
+/// Maximum to which rows of one kind are counted. A larger number would not be more informative, and counting
+/// further would exceed the time for reading the metrics.
 pub const COUNTED_MAX: u32 = 100_000;
 
 /// Metrics of the database. Ages are measured by the database's clock.

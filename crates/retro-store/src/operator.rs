@@ -1,4 +1,4 @@
-//! The operator's port: queries for the CLI and the web pages. Nothing here writes.
+//! The operator's port: read-only queries for the CLI and the web pages.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -95,8 +95,8 @@ pub struct MemoryFilter {
     pub limit: u32,
 }
 
-/// Filter for dead letters; an absent field matches everything. There is no text search here: what is stored is
-/// unredacted, so callers search the redacted text that they show.
+/// Filter for dead letters; an absent field matches everything. There is no text search here: the stored text
+/// is not redacted, so callers search the redacted text that they show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetterFilter {
     /// Ids to match; empty matches any.
@@ -120,8 +120,8 @@ pub struct DeadLetterFilter {
 }
 
 impl DeadLetterFilter {
-    /// Default of `limit`: a page that a person can still read, and enough for a caller that only checks whether
-    /// there is any. A default of 0 would find none, whatever is stored.
+    /// Default of `limit`: a page that a person can still read, and enough for a caller that only checks
+    /// whether any exist. A default of 0 would never find any.
     pub const DEFAULT_LIMIT: u32 = 100;
 }
 
@@ -144,18 +144,18 @@ impl Default for DeadLetterFilter {
 /// A retrospective in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RetrospectiveRow {
-    /// Retrospective as stored when it opened, with its present state.
+    /// Retrospective as stored when it opened, with its current state.
     pub retrospective: Retrospective,
     /// Number of ended investigations.
     pub investigated: u32,
-    /// Number of changes it made.
+    /// Number of changes that it made.
     pub changes: u32,
 }
 
 /// A retrospective with its sample and investigations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RetrospectiveDetail {
-    /// Retrospective as stored when it opened, with its present state.
+    /// Retrospective as stored when it opened, with its current state.
     pub retrospective: Retrospective,
     /// Sample, once it is drawn.
     pub sample: Option<Sample>,

@@ -1,4 +1,4 @@
-//! The gateway's port: memories for an agent, and what was presented and read.
+//! The gateway's port: memories for an agent, and records of presentations and reads.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, RunId, Step, Tenant, WorkflowKey};
@@ -8,8 +8,8 @@ use retro_core::review::Repository;
 
 use crate::{MemoryRefStore, Result};
 
-/// Database connections reserved for agents' reads, in either database: enough to answer more than two at once, and
-/// few enough for a server that a fleet shares.
+/// Number of database connections reserved for agents' reads, in either database: enough to answer more than
+/// two agents concurrently, and few enough for a server that a fleet shares.
 pub const AGENT_CONNECTIONS_MAX: u32 = 6;
 
 /// Loads memories for agents and records their use.
@@ -34,12 +34,12 @@ pub trait RecallStore: MemoryRefStore {
     ) -> Result<Vec<RecallCandidate>>;
 
     /// Records that memories of the run's workflow, and rules of repositories, were in the prompt of a run.
-    /// Each run and memory is recorded once, however often the call is repeated.
+    /// Each run and memory is recorded once, even if the call is repeated.
     async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()>;
 
     /// Records, once, that a run opened a memory. Does nothing when the tenant has no such memory.
     async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()>;
 
-    /// Returns a memory of the tenant. A memory of another tenant gives `None`, as a missing one does.
+    /// Returns a memory of the tenant. Returns `None` for a memory of another tenant, as for a missing one.
     async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>>;
 }

@@ -1,8 +1,8 @@
 //! The port of replay: sending dead letters again, alone and in batches, and discarding them.
 //!
-//! A dead letter has one status at a time, so of two people who act on it at once one succeeds, and the other
-//! learns who succeeded and with which result. A replay is kept until it has a result: a crash or a lost
-//! broker only causes it to be sent again, and the inbox deduplicates.
+//! A dead letter has one status at a time, so if two people act on it concurrently, one succeeds, and the
+//! other learns who succeeded and with which result. A replay is kept until it has a result: a crash or a
+//! lost broker only causes it to be sent again, and the inbox deduplicates.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -138,8 +138,9 @@ fn sender_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
     headers.iter().filter(|(name, _)| foreign(name)).cloned().collect()
 }
 
-/// A received message that claims to be a replay. Anyone who may publish can claim that. The claim is accepted only if
-/// that replay is under way and the message equals, byte for byte, what was sent; then it does not matter who sent it.
+/// A received message that claims to be a replay. Anyone who may publish can claim that. The claim is
+/// accepted only if that replay is under way and the message equals the sent one byte for byte; then it does
+/// not matter who sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncomingReplay {
     /// Id of the claimed replay.
@@ -176,7 +177,7 @@ impl IncomingReplay {
         Self::from_message(&letter.position.consumer, &letter.subject, &letter.headers, &letter.payload)
     }
 
-    /// Returns `true` when the message equals what was sent for this dead letter, to the consumer that had
+    /// Returns `true` when the message equals the one sent for this dead letter, to the consumer that had
     /// rejected it.
     pub fn matches_sent(&self, letter: &NewDeadLetter, sent: &MessageContent) -> bool {
         self.consumer == letter.position.consumer
@@ -346,15 +347,16 @@ pub trait ReplayStore: Send + Sync {
     /// replay had ended.
     async fn refuse_replay(&self, id: ReplayId, problem: &str) -> Result<()>;
 
-    /// Stores a batch with its dead letters, or finds it stored. Ids that are not the tenant's are left out.
+    /// Stores a batch with its dead letters, or finds it stored. Ids of other tenants are ignored.
     async fn start_replay_batch(&self, tenant: &Tenant, batch: &NewReplayBatch) -> Result<ReplayBatchId>;
 
     /// Returns the batches of all tenants that start replays, the oldest first.
     async fn list_open_batches(&self) -> Result<Vec<ReplayBatchId>>;
 
-    /// Advances a batch in one transaction under its lock: calls `next` and does what it returns. A dead letter
-    /// whose status has changed since it was chosen is skipped. One that records a failed retrospective is
-    /// reopened as `reopen` decides. Returns the action taken; `None` when the batch has ended or does not exist.
+    /// Advances a batch in one transaction under its lock: calls `next` and performs the action that it
+    /// returns. A dead letter whose status has changed since it was chosen is skipped. A dead letter that
+    /// records a failed retrospective is reopened as `reopen` decides. Returns the action taken; `None` when
+    /// the batch has ended or does not exist.
     async fn step_replay_batch(
         &self,
         id: ReplayBatchId,

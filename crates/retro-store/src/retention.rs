@@ -1,8 +1,8 @@
 //! The port of retention: details are purged by age, in stages of bounded size; identities are never purged.
 //!
-//! A stage may run in any number of processes at once and may be interrupted anywhere. Each call is one transaction,
-//! skips rows that another process is purging, and leaves the remaining rows to the next call. Ages are measured by
-//! the database's clock.
+//! A stage may run in any number of processes concurrently and may be interrupted at any point. Each call is
+//! one transaction, skips rows that another process is purging, and leaves the remaining rows to the next
+//! call. Ages are measured by the database's clock.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -14,15 +14,16 @@ use crate::Result;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetentionStage {
-    /// Bodies of runs whose retrospective closed long enough ago, and all details of uncounted runs that arrived
-    /// long enough ago. Bodies that a window or an open retrospective may still need are never purged. A later
-    /// reader finds the body marked as dropped on purpose. Bodies in the broker's object store expire there.
+    /// Bodies of runs whose retrospective closed long enough ago, and all details of uncounted runs that
+    /// arrived long enough ago. Bodies that a window or an open retrospective may still need are never
+    /// purged. A later reader finds the body marked as purged. Bodies in the broker's object store expire
+    /// there.
     Bodies,
     /// Journals and mutation batches of ended retrospectives.
     Journals,
     /// Facts of runs whose bodies were purged. Identities and ordinals are kept.
     Runs,
-    /// Inbox rows. A digest of each is kept for ever, so that a late duplicate is still recognised.
+    /// Inbox rows. A digest of each is kept forever, so that a late duplicate is still recognised.
     Events,
     /// Outbox messages that were sent long enough ago.
     Messages,

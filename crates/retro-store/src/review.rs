@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CommitResult, Result};
 
-/// Maximum number of requests on other pull requests that a decision considers, the latest ones. A request repeated
-/// after more than that many others counts as new.
+/// Maximum number of requests on other pull requests that a decision considers, the latest ones. A request
+/// that is repeated after more than this many others counts as new.
 pub const OTHER_REQUESTS_MAX: u32 = 500;
 
 /// Key of a tenant's pull request. Each review batch is about one.
@@ -68,9 +68,9 @@ pub enum ReviewEventKind {
 /// Outcome of recording a review event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReviewEventResult {
-    /// The event had new content. The pull request is due after the wait.
+    /// The event had new content. The pull request becomes due after the wait.
     Recorded,
-    /// The event had nothing newer than what is stored.
+    /// The event contained nothing newer than the stored state.
     Unchanged,
     /// The pull request already has [`retro_core::review::REMARKS_MAX`] remarks; the event was dropped.
     LimitReached,
@@ -145,9 +145,9 @@ pub trait ReviewerStore: Send + Sync {
     /// Returns everything stored about the reviews of a pull request; `None` when the tenant has no such one.
     async fn find_pull_request_reviews(&self, key: &PullRequestKey) -> Result<Option<PullRequestReviews>>;
 
-    /// Stores the decision about this revision with its message in one transaction, so that the pull request is no
-    /// longer due; `settled` is `None` when there was nothing to decide. Returns `AlreadyDone` and stores nothing
-    /// when a new event arrived since or another process was faster.
+    /// Stores the decision about this revision with its message in one transaction, so that the pull request
+    /// is no longer due; `settled` is `None` when there was nothing to decide. Returns `AlreadyDone` and
+    /// stores nothing when a new event has arrived since then or another process was faster.
     async fn commit_review(
         &self,
         key: &PullRequestKey,

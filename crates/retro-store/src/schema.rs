@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::Result;
 
-/// Reads the state of the schema. Nothing here changes it; only `retro migrate` does.
+/// Reads the state of the schema. Only `retro migrate` changes it.
 #[async_trait]
 pub trait SchemaStore: Send + Sync {
     /// Returns the names of this program's migrations that the database lacks, in order; empty when the database

@@ -36,7 +36,7 @@ pub trait TraceStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<TraceContext>>;
 
-    /// Returns the context that made an investigation due and that of its run.
+    /// Returns two trace contexts: that of the work that made the investigation due, and that of its run.
     async fn load_investigation_traces(
         &self,
         tenant: &Tenant,

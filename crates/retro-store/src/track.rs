@@ -1,9 +1,9 @@
 //! The tracker's port: facts about pull requests, and the runs that belong to them.
 //!
-//! The link between a run and a pull request is not stored but queried (the view `run_links`), and the facts about a
-//! pull request only grow, so the order of arrival does not matter. A transaction that reveals that a memory was
-//! applied in a run of an ended pull request also asks the writer for credit. It may be the end of the pull request, a
-//! late run, or the closing of a retrospective.
+//! The link between a run and a pull request is not stored but queried (the view `run_links`), and the facts
+//! about a pull request only grow, so the order of arrival does not matter. A transaction that reveals that a
+//! memory was applied in a run of an ended pull request also requests credit from the writer. It may store
+//! the end of the pull request, a late run, or the closing of a retrospective.
 
 use async_trait::async_trait;
 use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey};
@@ -35,7 +35,7 @@ pub struct PullRequestEvent {
 pub struct Trailer {
     /// Commit that has the trailer, in lower case.
     pub commit: String,
-    /// Text of the trailer, which can be parsed in at least one way.
+    /// Text of the trailer, which has at least one valid reading.
     pub text: String,
 }
 
@@ -61,9 +61,10 @@ pub trait TrackerStore: Send + Sync {
     /// Returns workflows that have untracked runs, of tenants that have pull requests; at most `limit`.
     async fn list_untracked_workflows(&self, limit: u32) -> Result<Vec<WorkflowKey>>;
 
-    /// Tracks the next runs of a workflow, at most `limit`, in one transaction under the tracker's lock of the
-    /// tenant. Asks the writer for credit where a run belongs to a pull request that has ended. Returns how many
-    /// runs were tracked. A run whose details were purged before that belongs to no pull request.
+    /// Tracks the next runs of a workflow, at most `limit`, in one transaction under the tracker's lock of
+    /// the tenant. Requests credit from the writer where a run belongs to a pull request that has ended.
+    /// Returns how many runs were tracked. A run whose details were purged before it was tracked belongs to
+    /// no pull request.
     async fn track_runs(&self, key: &WorkflowKey, limit: u32) -> Result<usize>;
 }
 

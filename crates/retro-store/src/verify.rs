@@ -1,7 +1,7 @@
 //! Reads the whole database page by page, for `retro verify`.
 //!
-//! A page is read in one transaction, so it is consistent whatever is written meanwhile. Pages are keyed, not
-//! numbered: rows added or removed between two pages shift nothing.
+//! A page is read in one transaction, so it is consistent despite concurrent writes. Pages are keyed, not
+//! numbered: rows that are added or removed between two pages do not shift other rows.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, Ordinal, RunId, Tenant, WorkflowKey};

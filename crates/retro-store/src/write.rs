@@ -36,12 +36,12 @@ pub struct Deletion {
     pub message: Message,
 }
 
-/// Facts from which a batch of rule mutations is decided.
+/// Facts for the decision about a batch of rule mutations.
 #[derive(Debug, Clone)]
 pub struct RuleBatchFacts {
     /// Id of the batch.
     pub id: ReviewBatchId,
-    /// Decision about the reviews of a pull request; `None` for a batch that came from a run or from the clock.
+    /// Decision about the reviews of a pull request; `None` for a batch that was caused by a run or a timer.
     pub review: Option<DecidedReview>,
     /// Mutations of the batch.
     pub mutations: Vec<RuleMutation>,
@@ -133,10 +133,10 @@ pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
         decide: DecidePromotion<'_>,
     ) -> Result<std::result::Result<CommitResult, PromoteError>>;
 
-    /// Credits memories for the end of a pull request, in one transaction under the lock of the workflow. Takes at
-    /// most `limit` waiting applications, by run and memory, calls `decide`, and stores changes, memories and
-    /// messages. If more remain, one of the messages asks for the next batch. Returns `AlreadyDone` when nothing
-    /// waits.
+    /// Credits memories for the end of a pull request, in one transaction under the lock of the workflow.
+    /// Takes at most `limit` waiting applications, by run and memory, calls `decide`, and stores changes,
+    /// memories and messages. If more remain, one of the messages requests the next batch. Returns
+    /// `AlreadyDone` when nothing waits.
     async fn credit_memories(
         &self,
         key: &WorkflowKey,
@@ -162,9 +162,9 @@ pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
         decide: DecideDeletion<'_>,
     ) -> Result<std::result::Result<CommitResult, FoldError>>;
 
-    /// Decides a proposal for a person, in one transaction under the lock of the workflow, and stores changes,
-    /// memory, decision and messages. Of two concurrent decisions one is stored; the other gets it as the inner
-    /// error. Returns `None` when the tenant has no such proposal.
+    /// Decides on a proposal at a person's request, in one transaction under the lock of the workflow, and
+    /// stores changes, memory, decision and messages. Of two concurrent decisions one is stored; the other
+    /// gets it as the inner error. Returns `None` when the tenant has no such proposal.
     async fn decide_proposal(
         &self,
         tenant: &Tenant,

@@ -1,11 +1,11 @@
-//! Logs one line when the collector becomes unavailable and one when it is available again.
+//! Logs one line when the collector becomes unavailable, and one line when it is available again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use opentelemetry_sdk::error::OTelSdkResult;
 use tracing::{info, warn};
 
-/// Remembers whether the last export failed, so that only changes are logged.
+/// Stores whether the last export failed, so that only changes are logged.
 #[derive(Debug)]
 pub(crate) struct ExportFailureLog {
     signal: &'static str,

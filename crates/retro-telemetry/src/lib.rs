@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use metrics::Metrics;
 
 /// Maximum time to wait for the last spans when the process ends. Process managers wait ten seconds beyond
-/// `shutdown_grace_s` before they kill a process, and an orderly shutdown may take eight of those.
+/// `shutdown_grace_s` before they kill a process, and a graceful shutdown may take eight of them.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time for the collector to answer. It runs on the same machine or in the same pod.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -70,8 +70,8 @@ impl Telemetry {
         self.metrics.render_text()
     }
 
-    /// Exports what is still queued and shuts the pipelines down. Waits two seconds at most; what is not exported by
-    /// then is dropped.
+    /// Exports the queued data and shuts the pipelines down. Waits at most two seconds; data that is not
+    /// exported by then is dropped.
     pub fn shutdown(&self) {
         let (done, waiting) = mpsc::channel();
         let Self { traces, metrics } = self.clone();

@@ -1,4 +1,4 @@
-//! Spans and metrics reach a collector, and an unavailable collector delays nobody.
+//! Spans and metrics reach a collector, and an unavailable collector does not delay the process.
 
 use opentelemetry::trace::{Span, Tracer};
 use opentelemetry::{KeyValue, global};

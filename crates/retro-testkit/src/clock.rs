@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use retro_core::time::Clock;
 
-/// A clock that stands still until a test moves it. Clones share the same time.
+/// A clock that advances only when a test moves it. Clones share the same time.
 #[derive(Debug, Clone)]
 pub struct MovableClock(Arc<Mutex<Timestamp>>);
 

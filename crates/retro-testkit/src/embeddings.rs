@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Words that stand for each concept. The nth concept is the nth component of a vector.
+/// Words of each concept. The nth concept is the nth component of a vector.
 pub type Concepts = &'static [&'static [&'static str]];
 
 /// Embedding server of one test, on a free loopback port. Stops when dropped.
@@ -42,7 +42,7 @@ struct ServerState {
 }
 
 impl EmbeddingServer {
-    /// Starts a server that knows these concepts.
+    /// Starts a server for these concepts.
     pub async fn start(concepts: Concepts) -> Self {
         let inner = Arc::new(Inner { concepts, state: Mutex::default() });
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("loopback has a free port");

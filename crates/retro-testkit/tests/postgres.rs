@@ -11,17 +11,17 @@ use retro_testkit::TestPostgres;
 async fn a_test_server_answers_stops_and_restarts() {
     let mut postgres = TestPostgres::start().await;
     let address: SocketAddr = parse_address(&postgres.url());
-    assert_eq!(request_tls(address).expect("it listens"), b'N');
-    let first = postgres.pid().expect("it runs");
+    assert_eq!(request_tls(address).expect("the server listens"), b'N');
+    let first = postgres.pid().expect("the server is running");
     postgres.stop();
-    assert!(request_tls(address).is_err(), "a stopped server listens to nobody");
+    assert!(request_tls(address).is_err(), "a stopped server accepts no connection");
     postgres.start_again().await;
-    assert_eq!(request_tls(address).expect("it listens on the same port"), b'N');
-    let second = postgres.pid().expect("it runs");
+    assert_eq!(request_tls(address).expect("the server listens on the same port"), b'N');
+    let second = postgres.pid().expect("the server is running");
     assert_ne!(first, second);
     drop(postgres);
     let process = Pid::from_raw(i32::try_from(second).unwrap());
-    assert!(kill(process, None).is_err(), "it is gone with its test");
+    assert!(kill(process, None).is_err(), "the server ends with its test");
 }
 
 fn parse_address(url: &str) -> SocketAddr {

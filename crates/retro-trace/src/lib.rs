@@ -40,7 +40,8 @@ pub enum SpanParent<'a> {
     Root,
     /// The current span of this task.
     Current,
-    /// A span of another process or an earlier stage, whose work this span does for the first time.
+    /// The parent is a span of another process or an earlier stage, and this span does the work for the first
+    /// time.
     Remote(&'a TraceContext),
     /// A new trace with a link to this span, for work that is repeated (a redelivery, a replay, a takeover).
     Linked(&'a TraceContext),
@@ -67,7 +68,7 @@ impl Span {
     pub fn start(name: impl Into<std::borrow::Cow<'static, str>>, kind: Kind, cause: SpanParent<'_>) -> Self {
         let mut builder = SpanBuilder::from_name(name).with_kind(kind.into());
         let parent = match cause {
-            // Not the current context: a root span must not become a child of whatever span is active here.
+            // Not the current context: a root span must not become a child of the span that is active here.
             SpanParent::Root => Context::new(),
             SpanParent::Current => Context::current(),
             SpanParent::Remote(trace) => Context::new().with_remote_span_context(span_context(trace)),
@@ -135,8 +136,8 @@ impl Drop for Span {
     }
 }
 
-/// Returns the trace context of the current span, to store or send along with what it writes. `None` without a valid
-/// trace.
+/// Returns the trace context of the current span, to store with the rows or send with the messages that it
+/// writes. `None` without a valid trace.
 pub fn current_trace_context() -> Option<TraceContext> {
     Context::map_current(trace_context)
 }

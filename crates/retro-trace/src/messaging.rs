@@ -31,7 +31,7 @@ pub fn start_batch_span(messages: usize, consumer: &'static str, destination: &'
 /// Starts the span for sending one of our own messages, as a child of the span that wrote it. Returns `None` when the
 /// message carries no trace context.
 pub fn start_send_span(message: &Message) -> Option<Span> {
-    // No root span here: without the writer's context the span could not be related to anything.
+    // Starts no root span: without the writer's context the span could not be related to anything.
     let cause = SpanParent::Remote(message.trace.as_ref()?);
     let destination = subject::notice_prefix(&message.notice);
     let span = Span::start(format!("send {destination}"), Kind::Producer, cause);

@@ -16,11 +16,13 @@ use tracing::debug;
 
 /// Delay before a message is tried again when the database is unavailable.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// Runs tracked in one transaction: milliseconds of work, so that no counter waits for long.
+/// Maximum number of runs tracked in one transaction: milliseconds of work, so that no counter waits for
+/// long.
 const RUNS_PER_STEP: u32 = 500;
-/// Workflows checked in one sweep; the next sweep takes the next ones.
+/// Maximum number of workflows checked in one sweep; the next sweep checks the next ones.
 const WORKFLOWS_PER_SWEEP: u32 = 100;
-/// Transactions for one workflow in one sweep, so that a busy workflow leaves time for the others.
+/// Maximum number of transactions for one workflow in one sweep, so that a busy workflow does not delay the
+/// others.
 const STEPS_PER_WORKFLOW: usize = 20;
 
 /// Tracks pull requests.

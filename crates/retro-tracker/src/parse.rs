@@ -7,7 +7,8 @@ use retro_core::outcome::{
 use retro_events::github::{Commit, GithubEvent, PullRequest, RepositoryEvent, Review, ReviewState};
 use retro_store::track::{PullRequestEvent, Trailer};
 
-/// Parses an event into what is stored of it. Returns `None` when it says nothing about a tracked pull request.
+/// Parses an event into the facts that are stored. Returns `None` when it contains nothing about a tracked
+/// pull request.
 pub(crate) fn parse_pull_request_event(event: GithubEvent) -> Option<PullRequestEvent> {
     let GithubEvent { event, content_hash, occurred_at: at, data } = event;
     let mut parsed = PullRequestEvent {
@@ -28,7 +29,7 @@ pub(crate) fn parse_pull_request_event(event: GithubEvent) -> Option<PullRequest
         | RepositoryEvent::PullRequestReviewThread { pull_request, .. } => {
             (pull_request, partial_facts(pull_request, at))
         }
-        // The event says nothing of the pull request but its number.
+        // The event contains nothing about the pull request except its number.
         RepositoryEvent::IssueComment { .. } => return None,
         RepositoryEvent::Push { commits } => {
             parsed.trailers = collect_trailers(commits);
@@ -51,8 +52,9 @@ fn facts_from_event(shown: &PullRequest, at: Timestamp) -> PullRequestFacts {
     }
 }
 
-/// Reads the facts of an event about something else. GitHub shows less of the pull request there: it may say that it is
-/// closed without saying whether it was merged. So only unambiguous fields count.
+/// Reads the facts of an event about something else. Such an event contains fewer fields of the pull request:
+/// it may state that the pull request is closed but not whether it was merged. So only unambiguous fields
+/// count.
 fn partial_facts(shown: &PullRequest, at: Timestamp) -> PullRequestFacts {
     PullRequestFacts {
         opened_at: shown.opened_at,

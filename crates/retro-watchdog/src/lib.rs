@@ -11,11 +11,12 @@ use futures::FutureExt;
 /// Extra time for overdue work to end: a cancelled task stops at its next `.await`, within milliseconds unless the
 /// machine is starved.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// Interval of the thread's checks. Time is counted in ticks, so that a process that was stopped and continued loses
-/// none.
+/// Interval of the thread's checks. Time is counted in ticks, so that the time of work is not used up while
+/// the process is suspended.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Watches work and ends the process when it hangs. Clones share one thread; the default one watches nothing.
+/// Watches work and ends the process when it hangs. Clones share one thread; the default value watches
+/// nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Watchdog(Option<Arc<WatchdogThread>>);
 
@@ -135,7 +136,8 @@ impl std::fmt::Display for Panicked {
     }
 }
 
-/// Runs work and turns its panic into an error. What the work held is dropped; a transaction is rolled back.
+/// Runs work and turns its panic into an error. Values held by the work are dropped; a transaction is rolled
+/// back.
 pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|_| Panicked)
 }
@@ -144,7 +146,7 @@ pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, Panicked
 mod tests {
     use super::*;
 
-    /// Longer than any machine needs; a test that hangs fails.
+    /// Timeout longer than any machine needs, so that a hanging test fails.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn watchdog() -> (Watchdog, Receiver<String>) {
@@ -169,7 +171,7 @@ mod tests {
 
     #[test]
     fn within_its_time_nothing_is_overdue() {
-        // Without the thread, which would go on counting while this test runs.
+        // Created without the thread, which would keep counting while this test runs.
         let (alive, _gone) = mpsc::channel();
         let watchdog = Watchdog(Some(Arc::new(WatchdogThread { work: Arc::default(), _alive: alive })));
         let _watch = watchdog.watch("slow work", Duration::from_secs(3600));

@@ -11,8 +11,9 @@ use tracing::{debug, error, info};
 
 use crate::{CLOSINGS_PER_SWEEP, OVERDUE_S, STORE_RETRY_DELAY, Writer};
 
-/// Uses of memories credited in one transaction: a few dozen milliseconds of work under the workflow's lock, because
-/// any number of runs may belong to a pull request. The remaining uses get a message of their own.
+/// Maximum number of memory uses credited in one transaction: a few dozen milliseconds of work under the
+/// workflow's lock, because any number of runs may belong to a pull request. The remaining uses get a
+/// separate message.
 const USES_PER_CREDIT: u32 = 500;
 
 impl Writer {
@@ -22,7 +23,7 @@ impl Writer {
         for (key, pull_request) in &overdue {
             info!("the credit of {pull_request} in {key} was due without a wake-up");
             let work = Span::start("sweep credits", Kind::Internal, SpanParent::Root);
-            // One that fails must not keep the sweep from the others.
+            // A failure of one item must not stop the sweep.
             match catch_panic(work.instrument(self.credit_pull_request(key, pull_request))).await {
                 Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
                 Ok(Err(problem)) => error!("cannot credit memories for {pull_request} in {key}: {problem}"),

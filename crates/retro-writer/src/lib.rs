@@ -33,10 +33,11 @@ use vectors::SweepCursor;
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
 /// Seconds after which a retrospective that is still settling has lost its wake-up message.
 const OVERDUE_S: u64 = 5;
-/// Retrospectives closed in one sweep; the same bound holds for credits and for batches of rules.
+/// Maximum number of retrospectives closed in one sweep; the same bound holds for credits and for batches of
+/// rules.
 const CLOSINGS_PER_SWEEP: u32 = 100;
 
-/// Changes memory, and is the only part that does.
+/// The only component that changes memory.
 pub struct Writer {
     store: Arc<dyn WriterStore>,
     policies: Arc<dyn Policies>,
@@ -63,8 +64,8 @@ impl Writer {
         Self { vectors, ..self }
     }
 
-    /// Closes, credits and applies what lost wake-up messages left. Returns the number of retrospectives, batches of
-    /// rules and pull requests processed.
+    /// Closes retrospectives, gives credits and applies rule batches whose wake-up messages were lost.
+    /// Returns the number of retrospectives, batches of rules and pull requests processed.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let overdue = self.store.list_overdue_closings(OVERDUE_S, CLOSINGS_PER_SWEEP).await?;
         for (tenant, id) in &overdue {
@@ -73,7 +74,7 @@ impl Writer {
             let work =
                 Span::start("sweep closings", Kind::Internal, SpanParent::from_trace(opened.as_ref(), false));
             work.set_attribute("retro.retrospective.id", id.to_string());
-            // One that fails must not keep the sweep from the others.
+            // A failure of one item must not stop the sweep.
             match catch_panic(work.instrument(self.close_retrospective(tenant, *id))).await {
                 Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
                 Ok(Err(problem)) => {
@@ -94,7 +95,7 @@ impl Writer {
         id: RetrospectiveId,
     ) -> Result<CommitResult, StoreError> {
         let now = self.clock.now();
-        // Decided once a pass, but measured only for the pass that is committed.
+        // The decision runs once per pass, but only the committed pass is measured.
         let closed = Mutex::new(None);
         let mut fetcher = self.embedding_fetcher(tenant);
         let step = loop {
@@ -123,9 +124,9 @@ impl Writer {
         Ok(step)
     }
 
-    /// Deletes a memory at a person's request and leaves a tombstone. `request` identifies the request: repeating it
-    /// deletes once. The inner error is the reason why the memory cannot be deleted in its present state. Returns
-    /// [`CommitResult::NotFound`] when the tenant has no such memory.
+    /// Deletes a memory at a person's request and leaves a tombstone. `request` identifies the request:
+    /// repeating it deletes once. The inner error is the reason why the memory cannot be deleted in its
+    /// current state. Returns [`CommitResult::NotFound`] when the tenant has no such memory.
     pub async fn delete_memory(
         &self,
         tenant: &Tenant,

@@ -1,4 +1,4 @@
-//! A person's decisions about proposals, carried out under the same lock and with the same log as all changes.
+//! Decisions of people on proposals, made under the same lock and with the same log as all changes.
 
 use retro_core::id::{ProposalId, Tenant};
 use retro_core::manual::{
@@ -14,7 +14,7 @@ use crate::Writer;
 pub type ProposalOutcome = Option<Result<DecidedProposal, DecideError>>;
 
 impl Writer {
-    /// Accepts a proposal: creates a memory of it, or adds its evidence to the memory with the same lesson.
+    /// Accepts a proposal: creates a memory from it, or adds its evidence to the memory with the same lesson.
     pub async fn accept_proposal(
         &self,
         tenant: &Tenant,

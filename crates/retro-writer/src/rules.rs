@@ -1,4 +1,4 @@
-//! Changes of repository rules: from reviews, from verdicts about runs that rules were presented to, and by persons.
+//! Changes of repository rules: from reviews, from verdicts on presented rules, and by people.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -24,7 +24,7 @@ impl Writer {
         let overdue = self.store.list_overdue_rule_batches(OVERDUE_S, CLOSINGS_PER_SWEEP).await?;
         for (tenant, id) in &overdue {
             info!(batch.id = %id, "batch {id} of rules was waiting without a wake-up");
-            // One that fails must not keep the sweep from the others.
+            // A failure of one item must not stop the sweep.
             match catch_panic(self.close_rules(tenant, *id)).await {
                 Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
                 Ok(Err(problem)) => {
@@ -97,9 +97,9 @@ impl Writer {
         }
     }
 
-    /// Promotes a rule at a person's request, also out of quarantine. `request` identifies the request: repeating it
-    /// promotes once. The inner error is the reason why the rule cannot be promoted in its present state. Returns
-    /// [`CommitResult::NotFound`] when the tenant has no such memory.
+    /// Promotes a rule at a person's request, also out of quarantine. `request` identifies the request:
+    /// repeating it promotes once. The inner error is the reason why the rule cannot be promoted in its
+    /// current state. Returns [`CommitResult::NotFound`] when the tenant has no such memory.
     pub async fn promote_rule(
         &self,
         tenant: &Tenant,

@@ -6,10 +6,10 @@
 //! is tried again. The same facts lead to the same texts, so the second pass nearly always succeeds; each
 //! concurrent change of the facts costs another pass, and the last pass decides with the vectors it has.
 //! **Missing vectors** are replaced by the built-in embedder, so tombstones and thresholds stay in force
-//! while a source is unavailable or has only begun with the memories.
+//! while a source is unavailable or has embedded only some of the memories.
 //!
-//! Vectors of memories are stored. The sweep goes over all memories page by page, again and again. A restart or another
-//! embedder begins it anew, and a page without missing vectors costs one query.
+//! Vectors of memories are stored. The sweep goes over all memories page by page, again and again. A restart
+//! or another embedder restarts it, and a page without missing vectors costs one query.
 
 use std::sync::{Arc, PoisonError};
 
@@ -20,13 +20,15 @@ use tracing::{debug, info};
 
 use crate::Writer;
 
-/// Memories checked in one sweep.
+/// Maximum number of memories checked in one sweep.
 const MEMORIES_PER_SWEEP: u32 = 1000;
-/// Texts that the sweep requests from the source at once; their vectors are stored before the next request.
+/// Maximum number of texts in one request of the sweep to the source; their vectors are stored before the
+/// next request.
 const TEXTS_PER_BATCH: usize = 64;
-/// Age after which the vectors of a former embedder are deleted: a week, during which going back to it costs nothing.
+/// Age after which the vectors of a former embedder are deleted: a week, during which switching back needs no
+/// new vectors.
 const STALE_VECTOR_AGE_S: u64 = 7 * 24 * 3600;
-/// Rows deleted in one sweep.
+/// Maximum number of rows deleted in one sweep.
 const DELETED_PER_SWEEP: u32 = 1000;
 
 /// Position of the sweep.

@@ -1,15 +1,15 @@
 //! Configures the allocator so that memory of large bodies returns to the system once they are freed.
 //!
-//! glibc raises its threshold for separate mappings to up to 32 MiB as soon as a large block is freed, and then keeps
-//! as much of each thread's heap. A process that handled two large bodies would stay as large as they made it, and
-//! its container's limit would have to allow for that. With fixed thresholds it shrinks again (measured with bodies
-//! of 16 MiB: 88 MiB instead of 146 MiB).
+//! glibc raises its threshold for separate mappings to up to 32 MiB as soon as a large block is freed, and
+//! then keeps as much of each thread's heap. A process that handled two large bodies would keep that memory,
+//! and its container's limit would have to allow for it. With fixed thresholds it shrinks again (measured
+//! with bodies of 16 MiB: 88 MiB instead of 146 MiB).
 
-/// Size from which a block is a mapping of its own, which returns to the system when it is freed. glibc's initial
-/// value.
+/// Minimum size of a block that gets a separate mapping, which returns to the system when it is freed.
+/// glibc's initial value.
 #[cfg(target_env = "gnu")]
 const MMAP_THRESHOLD_BYTES: i32 = 128 * 1024;
-/// Free bytes at the end of a heap that are kept.
+/// Number of free bytes that are kept at the end of a heap.
 #[cfg(target_env = "gnu")]
 const TRIM_THRESHOLD_BYTES: i32 = 256 * 1024;
 /// Number of heaps that threads share; each keeps the free blocks in its middle.
@@ -24,7 +24,7 @@ pub(crate) fn limit_retained_memory() {
         (libc::M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES),
         (libc::M_ARENA_MAX, ARENAS_MAX),
     ] {
-        // A setting that is refused keeps its default, which costs memory and nothing else.
+        // A refused setting keeps its default, which only costs memory.
         #[expect(
             unsafe_code,
             reason = "a setting of the C library, which has no safe wrapper; no pointers are passed"

@@ -1,5 +1,5 @@
-//! The command line: the global options and the commands without subcommands. Each group of commands has a file of
-//! its own.
+//! The command line: the global options and the commands without subcommands. Each group of commands has its
+//! own file.
 
 mod audit;
 mod dead_letter_args;
@@ -35,8 +35,8 @@ pub(crate) use self::rules::{Rules, parse_repository};
 ///
 /// Exit codes: 0 success; 1 failure; 2 usage error; 3 not found; 4 a check found a problem (`verify`, `doctor`,
 /// `ready`, `config check`, `pipeline check`), or a file or a request was refused; 5 the process ended itself because
-/// work hung and could not be stopped, start it again (`up`, `serve`); 130 or 143 ended at once by a second signal
-/// (`up`, `serve`).
+/// work hung and could not be stopped, and should be restarted (`up`, `serve`); 130 or 143 a second signal ended the
+/// process at once (`up`, `serve`).
 #[derive(Debug, Parser)]
 #[command(name = "retro", version, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -84,11 +84,11 @@ pub(crate) enum Command {
     Emit(Emit),
     /// List workflows with their current window and pause.
     Workflows,
-    /// List runs that were counted or recorded.
+    /// List stored runs, newest first.
     Runs(Runs),
-    /// Show the outcomes of the runs' pull requests per workflow: approved, sent back, merged, closed.
+    /// Show the outcomes of the runs' pull requests per workflow: approved, changes requested, merged, closed.
     Outcomes(Outcomes),
-    /// Record in git commits which run made them.
+    /// Install a git hook that records in each commit which run made it.
     #[command(subcommand)]
     Git(Git),
     /// List, inspect and delete memories.
@@ -103,7 +103,7 @@ pub(crate) enum Command {
     /// List, accept and refuse the proposals of manual retrospectives.
     #[command(subcommand)]
     Proposals(Proposals),
-    /// List and show reports of retrospectives.
+    /// List the reports of retrospectives, and show any report.
     #[command(subcommand)]
     Reports(Reports),
     /// List, inspect, edit, replay and discard messages that could not be handled.
@@ -112,11 +112,11 @@ pub(crate) enum Command {
     /// List messages that were lost with the broker's data, and close false or accepted losses.
     #[command(subcommand)]
     Losses(Losses),
-    /// Show the context that the next run of a step gets.
+    /// Show the context (memories and rules) that the next run of a step gets.
     Context(Context),
-    /// Check all stored invariants, also while Retrospect is running. An empty store fails.
+    /// Check that the stored data satisfies all invariants, also while Retrospect is running; fails on an empty store.
     Verify,
-    /// Print the tenant's memories, changes and reports in canonical JSON lines, equal for equal histories.
+    /// Print the tenant's memories, changes and reports as canonical JSON lines.
     Export(Export),
     /// Check and print the configuration.
     #[command(subcommand)]
@@ -128,7 +128,7 @@ pub(crate) enum Command {
     Openapi,
     /// Check the environment: data folder, database, nats-server, addresses, webhooks, policy and embedder.
     Doctor,
-    /// Check whether the process on this machine is ready; print what is missing.
+    /// Check whether the `retro up` or `retro serve` process on this machine is ready; print what is missing.
     Ready,
 }
 
@@ -151,8 +151,8 @@ pub(crate) struct Serve {
     /// Listen address of the gateway's HTTP API; loopback only, port 0 picks a free port [default: 127.0.0.1:7717].
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http_listen: Option<std::net::SocketAddr>,
-    /// Listen address for `/livez`, `/readyz` and `/metrics` only; any address, port 0 picks a free port [default:
-    /// none].
+    /// Additional listen address for `/livez`, `/readyz` and `/metrics` only; need not be loopback, port 0 picks a free
+    /// port [default: none].
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) health_listen: Option<std::net::SocketAddr>,
 }
@@ -173,24 +173,24 @@ pub(crate) struct Emit {
     /// Workflow of the runs; overrides the one that a file names.
     #[arg(long)]
     pub(crate) workflow: Option<Workflow>,
-    /// Task of runs whose file names none; CloudEvents keep their own. `retro memories effect` compares runs of the
-    /// same task.
+    /// Task of runs whose file names none, at most 1024 bytes; does not apply to CloudEvents. `retro memories effect`
+    /// compares runs of the same task.
     #[arg(long, value_parser = parse_task)]
     pub(crate) task: Option<String>,
     /// Outcome of runs whose file names none: success, failure, error, timeout, cancellation or skip. Without it
-    /// their outcome is unknown: they are counted, but are evidence for nothing.
+    /// their outcome is unknown: they are counted, but do not serve as evidence.
     #[arg(long, value_parser = parse_outcome)]
     pub(crate) outcome: Option<RunOutcome>,
     /// Send every event under a new id; the run ids stay the same.
     #[arg(long)]
     pub(crate) new_event_ids: bool,
-    /// Pause after this many events of a workflow until none of its retrospectives is due or open.
+    /// Pause after this many runs of a workflow until none of its retrospectives is due or open [default: no pauses].
     #[arg(long, value_name = "RUNS")]
     pub(crate) pace: Option<u64>,
-    /// Maximum number of events to send from each file, after `--skip` [default: all].
+    /// Maximum number of runs to send from each file, after `--skip` [default: all].
     #[arg(long, value_name = "RUNS")]
     pub(crate) take: Option<usize>,
-    /// Number of events to skip at the start of each file.
+    /// Number of runs to skip at the start of each file.
     #[arg(long, value_name = "RUNS", default_value_t = 0)]
     pub(crate) skip: usize,
 }
@@ -227,7 +227,7 @@ pub(crate) struct Outcomes {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Reports {
-    /// List reports, newest first.
+    /// List the reports of retrospectives, newest first.
     List {
         /// Filter by workflow.
         #[arg(long)]
@@ -236,9 +236,9 @@ pub(crate) enum Reports {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show one report.
+    /// Show one report of a retrospective or of reviews.
     Show {
-        /// Id of a retrospective or of a review report.
+        /// Id of the retrospective or of the review report.
         id: RetrospectiveId,
         /// Print Markdown instead of a table.
         #[arg(long)]
@@ -254,7 +254,7 @@ pub(crate) struct Context {
     /// Name of the step.
     #[arg(long, default_value = "main")]
     pub(crate) step: Step,
-    /// Run that gets the context: what it gets is recorded as presented. Without it the output is a preview.
+    /// Id of the run that gets the context, which is then recorded as presented to it [default: only preview].
     #[arg(long)]
     pub(crate) run: Option<RunId>,
     /// Repository that the run works on, as [host/]owner/name; adds the rules of the repository.
@@ -267,7 +267,8 @@ pub(crate) struct Context {
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// Leave out wall-clock times, durations, costs and global sequence numbers.
+    /// Leave out wall-clock times, durations, costs and global sequence numbers, so that equal histories give the same
+    /// output. Required.
     #[arg(long, required = true)]
     pub(crate) canonical: bool,
 }
@@ -278,9 +279,9 @@ pub(crate) enum ConfigCommand {
     Check,
     /// Print the effective configuration and the source of each value, without secrets.
     Print,
-    /// Print the broker users of a fleet with these tenants, for `nats/users.conf`.
+    /// Print the broker users of a fleet with these tenants, as the content of `nats/users.conf`.
     NatsUsers {
-        /// Tenants whose engines and listeners connect to the broker.
+        /// Tenants; each gets the users `engine-<tenant>` and `reader-<tenant>`.
         #[arg(required = true, value_name = "TENANT")]
         tenants: Vec<Tenant>,
     },

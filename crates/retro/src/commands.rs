@@ -39,7 +39,7 @@ pub(crate) enum Exit {
     NotFound,
     /// A check found a problem, or a request was refused.
     ProblemFound,
-    /// A second signal ended the process at once.
+    /// A second signal ended the process immediately.
     Signalled(SignalKind),
     /// The process ended itself because work hung and could not be stopped.
     Hung,
@@ -66,7 +66,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Runs a command. `metrics` renders what this process measures meanwhile.
+/// Runs a command. `metrics` renders the metrics of this process.
 pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape) -> anyhow::Result<Exit> {
     if let Command::Serve(_) = &cli.command {
         serve::require_database(&loaded)?;

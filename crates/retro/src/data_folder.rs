@@ -1,9 +1,9 @@
 //! Keeps the data folder private to the user that runs the program: it holds the content of runs and the broker's
 //! credential.
 //!
-//! What this program and its broker create is private from the start ([`restrict_umask`]). What an earlier
-//! version left readable is restricted at the next start ([`ensure_private`]). A folder that also holds other
-//! files keeps its own mode, since others may need them; our files in it are still private.
+//! Files created by this program and its broker are private from the start ([`restrict_umask`]). Files that
+//! an earlier version left readable are restricted at the next start ([`ensure_private`]). A folder that also
+//! holds other files keeps its own mode, since others may need them; our files in it are still private.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;
@@ -31,14 +31,13 @@ pub(crate) const BROKER_FOLDER: &str = "nats";
 /// Permission bits of group and others.
 const GROUP_AND_OTHERS: u32 = 0o077;
 
-/// Makes everything that this process and its children create from now on private, whatever umask it was started
-/// with.
+/// Makes every file that this process and its children create from now on private, regardless of its umask.
 pub(crate) fn restrict_umask() {
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
 }
 
-/// Creates the folder and restricts what others may access in it. Fails only when the folder cannot be created; what
-/// cannot be restricted is logged.
+/// Creates the folder and restricts others' access to it. Fails only when the folder cannot be created; files
+/// that cannot be restricted are logged.
 pub(crate) fn ensure_private(data_dir: &Path) -> anyhow::Result<()> {
     let created = DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
     created.with_context(|| format!("cannot create the data folder {}", data_dir.display()))?;

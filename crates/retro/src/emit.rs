@@ -100,7 +100,7 @@ fn read_events(file: &Path, args: &Emit) -> anyhow::Result<Result<Vec<RunEvent>,
     }))
 }
 
-/// Returns an event about the same run with an id that no other call creates.
+/// Returns an event about the same run with a unique id.
 fn with_new_id(mut event: RunEvent) -> RunEvent {
     let call = format!("{} {}", std::process::id(), SystemClock.now());
     event.envelope.id = derive_uuid("event told again", &[&event.envelope.id, &call]).to_string();
@@ -179,9 +179,9 @@ impl Sender {
     }
 }
 
-/// Waits up to [`BROKER_TIMEOUT`] for the broker. A `retro up` that was killed leaves its address behind;
-/// sending is retried for about half a minute, so a message explains the delay to the user. Fails when the
-/// broker refuses the login: retrying would not change that.
+/// Waits up to [`BROKER_TIMEOUT`] for the broker. The address of a killed `retro up` stays recorded; sending
+/// is retried for about half a minute, so a message explains the delay to the user. Fails when the broker
+/// refuses the login: retrying would not change that.
 async fn wait_for_broker(bus: &Bus, url: &str) -> anyhow::Result<()> {
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     let settled = async {

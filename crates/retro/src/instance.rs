@@ -30,7 +30,7 @@ impl Instance {
         let fresh = path.with_extension("json.new");
         let text = serde_json::to_string_pretty(self)?;
         let mut file = OpenOptions::new();
-        // Private from its creation on: there is no moment at which others could read it.
+        // Created with private permissions, so that others can never read it.
         file.write(true).create(true).truncate(true).mode(0o600);
         let written = file.open(&fresh).and_then(|mut file| file.write_all(text.as_bytes()));
         written.with_context(|| format!("cannot write {}", fresh.display()))?;
@@ -55,14 +55,14 @@ impl Instance {
         Self::read(data_dir).ok()
     }
 
-    /// Returns the address of the HTTP API. Fails when somebody edited the file.
+    /// Returns the address of the HTTP API. Fails when the recorded address is invalid.
     pub(crate) fn http_address(&self) -> anyhow::Result<SocketAddr> {
         let address = self.http_url.strip_prefix("http://").and_then(|address| address.parse().ok());
         address.with_context(|| format!("{} is not an address of a `retro up`", self.http_url))
     }
 
-    /// Fails when the process that wrote the file no longer runs, with what to do about it. A process that is killed
-    /// leaves its file behind.
+    /// Fails with advice when the process that wrote the file no longer runs. A killed process leaves its
+    /// file behind.
     pub(crate) fn check_alive(&self, data_dir: &Path) -> anyhow::Result<()> {
         if is_running(self.pid) {
             return Ok(());
@@ -82,7 +82,8 @@ impl Instance {
     }
 }
 
-/// Returns whether a process has this id. It may be another program by now; a request to its address finds that out.
+/// Returns whether a process has this id. It may be another program by now; only a request to its address
+/// shows that.
 fn is_running(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }

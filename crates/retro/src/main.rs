@@ -62,7 +62,7 @@ fn exit_with_usage(problem: &clap::Error) -> ! {
     std::process::exit(problem.exit_code())
 }
 
-/// Joins an error with its causes; a cause that the text before it contains already is not repeated.
+/// Joins an error with its causes; a cause that is already part of the preceding text is not repeated.
 fn describe_error(problem: &anyhow::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     for cause in problem.chain().map(ToString::to_string) {

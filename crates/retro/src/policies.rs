@@ -12,8 +12,8 @@ use tracing::{info, warn};
 /// one small file.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Applies edits of the policy until `stop`. Logs what changed, and once what is wrong with an edit that cannot be
-/// used.
+/// Applies edits of the policy until `stop` is cancelled. Logs what changed, and logs once what is wrong with an
+/// edit that cannot be used.
 pub(crate) async fn watch_policies(book: Arc<PolicySource>, stop: CancellationToken) {
     while book.can_change() {
         tokio::select! {

@@ -1,24 +1,26 @@
 //! Runs one process: a set of roles over one broker and one database.
 //!
-//! **The need.** A laptop runs all roles in one process, a team runs many processes of single roles; both are
-//! assembled here. Processes are started in any order, also before their broker and database, and stopped at any
-//! moment.
+//! **The need.** A laptop runs all roles in one process, and a team runs many processes with single roles;
+//! both are assembled here. Processes are started in any order, also before their broker and database, and
+//! stopped at any moment.
 //!
-//! **The design.** Nothing here waits for a connection: broker and database are handles that connect by themselves.
-//! HTTP is served from the first moment and says on `/readyz` what is missing; agents get an empty answer with its
-//! reason. The roles start working once nothing is missing. From then on each of them survives an outage by itself
-//! (messages are put off, failed sweeps and checks are repeated), and `/readyz` reports it.
+//! **The design.** Nothing here waits for a connection: broker and database are handles that connect in the
+//! background. HTTP is served from the start, and `/readyz` lists the missing parts; agents get an empty
+//! answer with the reason. The roles start working once nothing is missing. From then on each of them
+//! survives an outage (messages are deferred, failed sweeps and checks are repeated), and `/readyz` reports
+//! it.
 //!
-//! **Shutdown.** No more messages are pulled and no more investigations claimed. Work in progress may continue for
-//! `shutdown_grace_s`. Then an investigation's lease is released, so that any other process can continue it at once,
-//! and the rest is left as a kill would leave it. Acknowledgements are flushed.
+//! **Shutdown.** No further messages are pulled and no further investigations are claimed. Work in progress
+//! may continue for `shutdown_grace_s`. Then an investigation's lease is released, so that any other process
+//! can continue it immediately, and all other work is left as after a kill. Acknowledgements are flushed.
 //!
-//! **Hanging work.** Work that computes without end cannot be stopped. Work that exceeds its time and does not end
-//! when cancelled is reported on `/readyz`, and after a grace period the process exits with a code of its own. Its
-//! supervisor starts another one; the attempt was counted before.
+//! **Hanging work.** Work that computes without end cannot be stopped. Work that exceeds its time and does
+//! not end when cancelled is reported on `/readyz`, and after a grace period the process exits with a
+//! specific code. Its supervisor starts another one; the attempt was counted before.
 //!
-//! **No leader.** Every role may run any number of times, its sweep included. When two of them find the same work,
-//! the database decides: a row that is already counted, sampled, claimed, closed or marked as sent says so.
+//! **No leader.** Every role, including its sweep, may run any number of times. When two of them find the
+//! same work, the database decides: the row shows whether it is already counted, sampled, claimed, closed or
+//! marked as sent.
 
 mod gauges;
 mod listeners;
@@ -59,7 +61,7 @@ pub(crate) struct Process {
     pub(crate) config: Config,
     pub(crate) roles: BTreeSet<Role>,
     pub(crate) store: Arc<dyn Store>,
-    /// The same database over a connection pool of its own, for agents' requests.
+    /// The same database over a separate connection pool, for agents' requests.
     pub(crate) agents: Arc<dyn RecallStore>,
     pub(crate) bus: Bus,
     pub(crate) policies: Arc<PolicySource>,
@@ -138,8 +140,8 @@ impl Process {
     }
 }
 
-/// Ends the process because work hangs. Called on the watchdog's own thread. There is no graceful shutdown, since the
-/// code that it needs may hang as well; the process is left as a kill would leave it.
+/// Ends the process because work hangs. Called on the watchdog's own thread. There is no graceful shutdown,
+/// since the code that it needs may hang as well; the process ends as if it had been killed.
 fn end_hung_process(overdue: &str) {
     error!("{overdue} after its time limit; the process exits so that its supervisor restarts it");
     std::process::exit(Exit::Hung.exit_code().into());

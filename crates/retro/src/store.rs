@@ -13,8 +13,8 @@ use retro_store_sqlite::SqliteStore;
 
 use crate::data_folder;
 
-/// Opens the existing database, with or without other running processes. Fails with what to do when it does not exist
-/// or lacks a migration.
+/// Opens the existing database, with or without other running processes. Fails with advice when it does not
+/// exist or lacks a migration.
 pub(crate) async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     if let Some(url) = &config.database_url {
         return Ok(Arc::new(PostgresStore::open(url.expose()).await?));
@@ -32,7 +32,7 @@ pub(crate) async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>
 /// The database handles of a process.
 pub(crate) struct Stores {
     pub(crate) store: Arc<dyn Store>,
-    /// The same database over a connection pool of its own, for agents' requests.
+    /// The same database over a separate connection pool, for agents' requests.
     pub(crate) agents: Arc<dyn RecallStore>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn build_lazy_stores(config: &Config) -> anyhow::Result<Stores> {
     })
 }
 
-/// Tells the bus which database its messages are handled into, so that it can detect a broker of another database.
+/// Sets the identity of the database at the bus, so that the bus can detect a broker of another database.
 pub(crate) async fn set_bus_database(config: &Config, bus: &Bus) -> anyhow::Result<()> {
     bus.set_database(&open_store(config).await?.load_database_id().await?);
     Ok(())

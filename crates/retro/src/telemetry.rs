@@ -10,8 +10,8 @@ use tracing::warn;
 
 use crate::cli::Command;
 
-/// Starts telemetry for `up`, `serve` and `emit`; the other commands measure nothing. A failure is logged, and the
-/// command goes on without telemetry.
+/// Starts telemetry for `up`, `serve` and `emit`; the other commands measure nothing. A failure is logged,
+/// and the command continues without telemetry.
 pub(crate) fn start_telemetry(command: &Command, config: &Config) -> Option<Telemetry> {
     let origin = ServiceIdentity { service: service_name(command)?, instance: process_name() };
     let started = Telemetry::start(&origin, config.otlp_endpoint.as_deref());

@@ -1,4 +1,5 @@
-//! Reads what a broker stores, with a minimal NATS client: two requests do not justify a dependency.
+//! Reads the messages that a broker stores, with a minimal NATS client: two requests do not justify a
+//! dependency.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// Messages per request; a batch is a few megabytes.
+/// Number of messages per request; a batch is a few megabytes.
 const BATCH: usize = 1000;
 /// Largest message that is accepted, in bytes: the broker's limit plus headers.
 const BYTES_MAX: usize = 2 * 1024 * 1024;

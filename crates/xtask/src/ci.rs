@@ -1,5 +1,5 @@
-//! The steps of CI, in the order in which they find mistakes soonest. The tests come last, so that the last
-//! line counts them.
+//! The steps of CI, ordered so that mistakes are found early. The tests come last, so that the last line of
+//! output counts them.
 
 mod deny;
 mod leaked_processes;

@@ -1,5 +1,5 @@
-//! `cargo xtask eval`: measures the decisions that need no model on evaluation data, so that anybody with the
-//! data can reproduce the figures in the manuals.
+//! `cargo xtask eval`: measures the decisions that need no model on evaluation data, so that everyone with
+//! the data can reproduce the figures in the manuals.
 //!
 //! An evaluation calls the product's own functions, and uses labels only to score their answers.
 
@@ -26,13 +26,13 @@ pub(crate) enum Eval {
     /// Measures the heuristics of the investigator part by part, each figure compared with a naive baseline and its
     /// goal.
     Findings(findings::Options),
-    /// Posts hostile and genuine reviews through a running bridge, and shows what becomes of each and what an
-    /// agent is shown.
+    /// Posts hostile and genuine reviews through a running bridge, and shows the result of each and the lines
+    /// that an agent sees.
     Hostile(hostile::Options),
     /// Measures the screen against hostile text: recall by kind and false alarms on real reviews, compared with a
     /// one-line regular expression.
     Injection(injection::Options),
-    /// Sends every real run to a running program, and prints memories drawn by a seed for a person to read.
+    /// Sends every real run to a fresh instance, and prints a random sample of the learned memories for review.
     Memories(real::memories::Options),
     /// Runs one retrospective over failed runs with known causes, and prints its findings next to those
     /// causes.
@@ -75,9 +75,9 @@ impl EvalData {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 enum DataHalf {
-    /// Texts that were read while the heuristics were written.
+    /// Half that was read while the heuristics were written.
     Read,
-    /// Texts that were only counted.
+    /// Half that was only counted.
     Unread,
 }
 

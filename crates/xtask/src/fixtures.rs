@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 /// Largest event with its trajectory inline: the size that CloudEvents asks every intermediary to forward.
 const EVENT_BYTES_MAX: usize = 64 * 1024;
-/// Largest compressed size of all files together, because everybody clones them with the project.
+/// Largest compressed size of all files together, because every clone of the project contains them.
 const FILES_BYTES_MAX: usize = 1024 * 1024;
 /// Highest zstd level that needs no extra memory to decompress.
 const COMPRESSION_LEVEL: i32 = 19;

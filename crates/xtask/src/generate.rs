@@ -1,5 +1,5 @@
-//! Files generated from the code's types, so that nobody has to keep them in step by hand. CI checks that
-//! they are up to date.
+//! Files generated from the code's types, so that they need not be kept in sync by hand. CI checks that they
+//! are up to date.
 
 mod commented_toml;
 mod config;

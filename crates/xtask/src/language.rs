@@ -1,7 +1,7 @@
 //! Measures how the code is named and described: function names, doc comments, plain comments.
 //!
-//! Only code that the program compiles counts, not its tests. A sample of doc comments, drawn by a seed, is for people
-//! to read: a share says that a habit is gone, not that a sentence is good.
+//! Counts only code that is compiled into the program, not its tests. A sample of doc comments, drawn by a
+//! seed, is for people to read: a share shows that a habit is gone, not that a sentence is good.
 
 mod syntax;
 
@@ -21,16 +21,16 @@ use syntax::{Definition, Doc, Kind};
 const ONE_WORD_MAX: f64 = 35.0;
 /// Largest share of doc comments, in per cent, that open with one of [`RIDDLES`].
 const RIDDLES_MAX: f64 = 6.0;
-/// Openings that make the reader wait for the subject.
+/// Openings that delay the subject of the sentence.
 const RIDDLES: &[&str] = &["What", "Whether", "How", "Where", "It", "Its", "They"];
 
 /// Options of `cargo xtask language`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Doc comments to print.
+    /// Number of doc comments to print, drawn at random.
     #[arg(long, default_value_t = 0)]
     sample: usize,
-    /// Seed that draws them.
+    /// Seed of the random draw.
     #[arg(long, default_value = "1")]
     seed: String,
     /// Prints every function with a one-word name and every doc comment that misses a goal.
@@ -38,7 +38,7 @@ pub(crate) struct Options {
     list: bool,
 }
 
-/// The measured shares, with what they were counted from.
+/// The measured shares, with the counts behind them.
 struct Measurement<'a> {
     functions: usize,
     one_word: Vec<&'a Definition>,
@@ -168,7 +168,7 @@ fn is_riddle(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).next().is_some_and(|word| RIDDLES.contains(&word))
 }
 
-/// A doc comment of one word, or one that says of a private item only what its name says.
+/// A doc comment of one word, or a comment on a private item that only repeats its name.
 fn is_filler(doc: &Doc) -> bool {
     let words: Vec<_> =
         doc.text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();

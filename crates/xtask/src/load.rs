@@ -1,9 +1,8 @@
 //! `cargo xtask load`: sends signed webhooks at a constant rate to a `retro up`, and kills its broker
 //! half-way.
 //!
-//! Prints the answers that GitHub would have got and their latencies, redelivers what was refused (as a
-//! person does in GitHub's list), and compares what the broker stores and what was counted with what was
-//! sent.
+//! Prints the answers that GitHub would have got and their latencies, redelivers the refused webhooks (as a
+//! person does in GitHub's list), and compares the stored and counted webhooks with the sent ones.
 
 mod webhook;
 
@@ -32,16 +31,16 @@ pub(crate) struct LoadOptions {
     /// Duration in seconds.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=3600))]
     seconds: u32,
-    /// Does not kill the broker.
+    /// Leaves the broker running.
     #[arg(long)]
     calm: bool,
 }
 
-/// Concurrent deliveries. Above this the sender waits, as GitHub does.
+/// Maximum number of concurrent deliveries. Above this the sender waits, as GitHub does.
 const CONCURRENT_MAX: usize = 1000;
 /// One of this many accepted deliveries is repeated, as a person may do by mistake.
 const REPEAT_EVERY: usize = 100;
-/// Attempts to redeliver refused webhooks.
+/// Maximum number of attempts to redeliver refused webhooks.
 const RETRY_ROUNDS_MAX: u32 = 10;
 /// Timeout for counting after the last delivery.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -109,8 +108,8 @@ async fn count_stored_events(nats: &str) -> Result<BTreeMap<String, usize>> {
     Ok(held)
 }
 
-/// Prints how often the deliveries of each status are stored. Fails when one that was answered 202 is
-/// missing.
+/// Prints how often the deliveries of each status are stored. Fails when a delivery that was answered with
+/// 202 is missing.
 fn check_stored(answered: &[DeliveryResult], held: &BTreeMap<String, usize>) -> Result<()> {
     let mut places: BTreeMap<Option<u16>, [usize; 3]> = BTreeMap::new();
     for (webhook, status, _) in answered {
@@ -178,7 +177,7 @@ fn print_statuses(answered: &[DeliveryResult]) {
     println!("  202 latency: p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms", ms(500), ms(990), ms(1000));
 }
 
-/// Redelivers refused webhooks until they are accepted, and repeats some accepted ones.
+/// Redelivers refused webhooks until they are accepted, and repeats some of the accepted ones.
 async fn redeliver_webhooks(url: &str, answered: Vec<DeliveryResult>) -> Result<()> {
     let http = webhook::build_client()?;
     let (taken, mut refused): (Vec<_>, Vec<_>) =

@@ -33,7 +33,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Runs everything that CI runs, in order; stops at the first failure and says what to do.
+    /// Runs everything that CI runs, in order; stops at the first failure and prints advice.
     Ci,
     /// Runs every test, doctests included, with nextest where it is installed.
     Test,
@@ -43,26 +43,26 @@ enum Task {
     Language(language::Options),
     /// Runs the demo: real runs, then every kind of change that can happen to a memory.
     Demo {
-        /// The built program [default: `retro` of the release profile].
+        /// Path of the `retro` binary [default: the release build].
         #[arg(long)]
         retro: Option<PathBuf>,
     },
-    /// Sends signed webhooks at a constant rate, kills the broker half-way, and prints what was answered,
+    /// Sends signed webhooks at a constant rate, kills the broker half-way, and prints how many were answered,
     /// stored and counted.
     Load {
-        /// The built program [default: `retro` of the release profile].
+        /// Path of the `retro` binary [default: the release build].
         #[arg(long)]
         retro: Option<PathBuf>,
         #[command(flatten)]
         load: load::LoadOptions,
     },
-    /// Makes the demo's real runs from evaluation data; the output is committed.
+    /// Generates the demo's real runs from evaluation data; the output is committed.
     Fixtures {
         /// Folder of the evaluation data.
         #[arg(long, env = "RETRO_EVAL_DATA")]
         data: PathBuf,
     },
-    /// Measures on evaluation data the decisions that need no model.
+    /// Measures, on evaluation data, the quality of the decisions that need no model.
     Eval {
         #[command(subcommand)]
         eval: eval::Eval,
@@ -104,8 +104,8 @@ fn run(task: &Task) -> Result<ExitCode> {
 
 /// Finds the workspace's root.
 ///
-/// Reads the environment variable at run time and not at compile time: two clones that share a target folder
-/// may run a binary that was compiled in the other clone.
+/// Reads the environment variable at run time and not at compile time: clones that share a target folder may
+/// run a binary that another clone compiled.
 fn workspace_root() -> Result<PathBuf> {
     let own = var_os("CARGO_MANIFEST_DIR").context("cargo says where the workspace is: run `cargo xtask`")?;
     let root = Path::new(&own).ancestors().nth(2);

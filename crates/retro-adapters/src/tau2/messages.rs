@@ -69,7 +69,7 @@ pub(super) fn into_atif(messages: Vec<Message>, agent: &Agent) -> Value {
     atif.into_json()
 }
 
-/// Adds a message. `callers` maps each call to its entry, to which its result is added.
+/// Adds a message. `callers` maps each call to the entry that receives its result.
 fn add_message(message: Message, atif: &mut AtifDocument, callers: &mut HashMap<String, usize>) {
     if let Some(answers) = message.tool_messages {
         answers.into_iter().for_each(|answer| add_message(answer, atif, callers));
@@ -186,7 +186,7 @@ impl SpokenTranscript {
     }
 }
 
-/// Returns a part unless it is empty.
+/// Returns a part; `None` if it is empty.
 fn spoken_text(chunk: Option<Message>) -> Option<Message> {
     chunk.filter(|chunk| chunk.content.as_deref().is_some_and(|content| !content.is_empty()))
 }

@@ -20,9 +20,10 @@ use crate::Bus;
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for a confirmed acknowledgement. The broker confirms in less than a millisecond or not at all.
 const CONFIRM_TIMEOUT: Duration = Duration::from_millis(500);
-/// Deferral of a message whose dead letter could not be stored because the database was unreachable.
+/// Delay for a message whose dead letter could not be stored because the database was unreachable.
 const STORE_UNAVAILABLE_WAIT: Duration = Duration::from_secs(2);
-/// The same when the database returned something unreadable, which only an operator can repair.
+/// Delay for a message whose dead letter could not be stored because stored data is unreadable, which only an
+/// operator can repair.
 const STORE_CORRUPT_WAIT: Duration = Duration::from_secs(60);
 
 /// Acknowledgements of one batch. The last one is held back to be confirmed.
@@ -41,7 +42,7 @@ impl<'a> PendingAcks<'a> {
         self.push(one.reply.clone(), Label::BuryAck).await;
     }
 
-    /// Acknowledges a message whose effects are committed. `None` has nobody to reply to and is skipped.
+    /// Acknowledges a message whose effects are committed. `None` has no reply subject and is skipped.
     async fn push(&mut self, reply: Option<Subject>, label: Label) {
         let Some(reply) = reply else { return };
         // Holds the newest one back for `confirm_last`, and sends the one before it unconfirmed.
@@ -51,8 +52,8 @@ impl<'a> PendingAcks<'a> {
     }
 
     /// Sends and flushes all pending acknowledgements. Called before a message that may kill the process is
-    /// handled: otherwise its neighbour, long done, would be redelivered with each attempt at it and end up as
-    /// the suspect.
+    /// handled. Otherwise its neighbour, which was handled long ago, would be redelivered with each attempt
+    /// and become the suspect.
     pub(super) async fn send_all(&mut self) {
         let Some((reply, label)) = self.last.take() else { return };
         send_reply(self.bus, label, reply, ACK).await;
@@ -76,7 +77,7 @@ impl<'a> PendingAcks<'a> {
 const ACK: Bytes = Bytes::from_static(b"+ACK");
 
 impl Worker {
-    /// Carries out the handler's outcome for one message. `attempt` includes this one.
+    /// Applies the handler's outcome for one message. `attempt` includes this one.
     pub(super) async fn apply_outcome(
         &self,
         one: &Incoming,
@@ -158,7 +159,7 @@ impl Worker {
                 warn!(consumer, subject, sequence, attempts, %code, path, dead_letter.id = %id, "stored message {sequence} as dead letter {id}: {code}");
                 self.record_outcome("dead_letter");
                 retro_meter::DEAD_LETTERS_STORED.add(1, [consumer, code.as_str()]);
-                // A failed replay gets no dead letter of its own; the one it was sent from is reopened.
+                // A failed replay does not get its own dead letter; the original dead letter is reopened.
                 if id != letter.id() {
                     retro_meter::REPLAYS_ENDED.add(1, ["failed"]);
                 }
@@ -179,7 +180,7 @@ impl Worker {
     }
 
     /// Defers a message whose dead letter could not be stored. If its handler returned an outcome, it may be
-    /// handled again; if its attempts are spent, it may only be given up again.
+    /// handled again; if its attempts are used up, it may only be dead-lettered again.
     async fn defer_dead_letter(&self, one: &Incoming, letter: &NewDeadLetter, wait: Duration, reason: &str) {
         match letter.rejection.code {
             Code::HandlerPanicked | Code::AttemptsExhausted => self.defer_suspect(one, wait, reason).await,
@@ -206,14 +207,14 @@ impl Worker {
         }
     }
 
-    /// Defers a message without spending an attempt: it is redelivered as if for the first time.
+    /// Defers a message without using up an attempt: it is redelivered as if for the first time.
     pub(super) async fn defer_message(&self, one: &Incoming, wait: Duration, reason: &str) {
         self.remember_deferral(&one.delivery, Deferral::Snoozed, reason);
         self.record_outcome("snooze");
         self.nak_with_delay(&one.reply, wait).await;
     }
 
-    /// Defers a message without spending an attempt, but as a suspect: when redelivered, it is handled alone.
+    /// Defers a message without using up an attempt, but as a suspect: when redelivered, it is handled alone.
     pub(super) async fn defer_suspect(&self, one: &Incoming, wait: Duration, reason: &str) {
         self.remember_deferral(&one.delivery, Deferral::Suspect, reason);
         self.record_outcome("snooze");
@@ -236,7 +237,7 @@ impl Worker {
         put_off.insert(*sequence, how);
     }
 
-    /// Defers a message that failed; the attempt is spent.
+    /// Defers a message that failed; the attempt is used up.
     pub(super) async fn retry_later(&self, reply: &Option<Subject>, wait: Duration) {
         self.record_outcome("retry");
         self.nak_with_delay(reply, wait).await;

@@ -1,4 +1,4 @@
-//! Direct reads of a stream, past its consumers.
+//! Direct reads of a stream that bypass its consumers.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ fn parse_delivery(stream: &str, message: Message) -> Option<Delivery> {
     })
 }
 
-/// Returns the headers that the message was published with.
+/// Returns the headers with which the message was published.
 fn original_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let all = super::pull::sorted_headers(headers);
     all.into_iter()

@@ -16,7 +16,7 @@ use super::acknowledge::PendingAcks;
 use super::pull::Incoming;
 use super::{MESSAGING_SYSTEM, Worker};
 
-/// Deferral of a message whose attempt could not be counted.
+/// Delay for a message whose attempt could not be counted.
 const STORE_UNAVAILABLE_WAIT: Duration = Duration::from_secs(2);
 
 /// Result of running the handler.
@@ -155,7 +155,7 @@ impl Worker {
         outcome
     }
 
-    /// Runs the handler in a task of its own, so that a panic ends the task and not the loop.
+    /// Runs the handler in a separate task, so that a panic ends the task and not the loop.
     async fn run_in_task(&self, batch: &[Incoming]) -> HandlerRun {
         let deliveries: Vec<Delivery> = batch.iter().map(|one| one.delivery.clone()).collect();
         let span = self.handler_span(&deliveries);

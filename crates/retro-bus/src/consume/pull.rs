@@ -4,9 +4,9 @@
 //! handler work in parallel. After a stop, no message may still be in flight: the broker redelivers a message
 //! that nobody received only after the consumer's `ack_wait`, and that costs an attempt.
 //!
-//! **The design.** A request states how many messages are wanted and expires after [`PULL_EXPIRES`]; the broker
-//! then reports how many of them it did not send. So the number that may still arrive is always known. After a
-//! stop nothing more is requested, and what arrives is handled until every request has ended.
+//! **The design.** A request states the requested number of messages and expires after [`PULL_EXPIRES`]; the
+//! broker then reports how many of them it did not send. So the number that may still arrive is always known.
+//! After a stop nothing more is requested, and what arrives is handled until every request has ended.
 //!
 //! A request also limits the bytes: a batch of large messages is short, and memory is bounded by size, not by
 //! count.
@@ -31,17 +31,19 @@ use tracing::error;
 
 use crate::{Bus, BusError};
 
-/// Lifetime of a request at the broker, and so the longest wait of a stop if nothing arrives.
+/// Lifetime of a request at the broker. A stop waits at most this long if nothing arrives.
 const PULL_EXPIRES: Duration = Duration::from_secs(1);
 /// Maximum number of bytes of one request: eight of the largest messages. Two requests are open at once, so
 /// large messages cost at most twice this much memory before they are handled.
 const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// If the broker does not report the end of a request for this long after it expired, the subscription is lost.
+/// Time after the expiry of a request in which the broker must report its end. Otherwise the subscription is
+/// considered lost.
 const RESPONSE_GRACE: Duration = Duration::from_secs(3);
-/// Interval of checking for a new connection, on which the broker does not know our requests.
+/// Interval between checks for a new connection, because the broker forgets our requests when the connection
+/// is replaced.
 const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A message and where to acknowledge it.
+/// A message and the subject for its acknowledgement.
 pub(super) struct Incoming {
     pub(super) delivery: Delivery,
     /// `None` for a message that the broker considers acknowledged.
@@ -54,9 +56,9 @@ pub(super) enum PullEvent {
     Batch(Vec<Incoming>),
     /// The broker no longer knows our requests.
     Unresponsive,
-    /// The subscription ended; the reason.
+    /// The subscription ended, for this reason.
     Closed(String),
-    /// Stopped, with nothing in flight.
+    /// The consumer was stopped, and no message is in flight.
     Stopped,
 }
 
@@ -66,13 +68,13 @@ pub(super) struct PullSubscription {
     /// Subject on which messages arrive.
     inbox: Subject,
     messages: Subscriber,
-    /// Subject that requests are sent to.
+    /// Subject to which requests are sent.
     request_subject: String,
     request: Bytes,
     batch_max: usize,
-    /// Messages that were requested and may still arrive.
+    /// Number of messages that were requested and may still arrive.
     outstanding: usize,
-    /// When the last request has ended at the latest.
+    /// Latest time at which the last request ends.
     expires_at: Instant,
     /// Number of the client's connection on which the requests were made.
     connection_number: u64,
@@ -115,8 +117,8 @@ impl PullSubscription {
         Ok(pull)
     }
 
-    /// Waits for a message, then also takes what has already arrived. After a stop it continues until
-    /// everything requested has arrived.
+    /// Waits for a message, and returns it together with all that have already arrived. After a stop it
+    /// continues until everything requested has arrived.
     pub(super) async fn next(&mut self, stop: &CancellationToken) -> PullEvent {
         loop {
             if let Some(reason) = self.closed_reason.take() {
@@ -177,7 +179,7 @@ impl PullSubscription {
         batch
     }
 
-    /// Returns a message, or `None` for a status message about a request.
+    /// Returns the message, or `None` if it is a status message about a request.
     fn accept_message(&mut self, message: async_nats::Message) -> Option<Incoming> {
         let Some(status) = message.status.filter(|status| *status != StatusCode::OK) else {
             self.outstanding = self.outstanding.saturating_sub(1);

@@ -1,15 +1,16 @@
-//! The reconciler: compares what the broker considers done with what was done.
+//! The reconciler: compares the messages that the broker considers handled with those that were handled.
 //!
 //! **The need.** A message that was acknowledged is never redelivered. But somebody may have acknowledged,
 //! terminated or skipped a message that was never handled: an operator at the broker's command line, someone
 //! who edited a consumer, or a bug of ours.
 //!
 //! **The design.** Every message at or below the consumer's ack floor is read once more, in windows. Its
-//! event's identity is looked up in the inbox, and its position in the dead letters. A message in neither goes
-//! to the handler like any redelivered message: alone, with its attempt counted first, and as a dead letter in
-//! the end. Handling one needlessly does no harm. The database stores up to which position everything is
-//! accounted for; the rest is compared again in the next pass. The advisories by which the broker reports that
-//! it gave up on a message only start a pass early, since they are messages that can be lost.
+//! event's identity is looked up in the inbox, and its position in the dead letters. A message in neither
+//! goes to the handler like any redelivered message: alone, with its attempt counted first, and finally as a
+//! dead letter. Handling a message again does no harm. The database stores the position up to which
+//! everything is accounted for; the rest is compared again in the next pass. The advisories by which the
+//! broker reports that it gave up on a message only start a pass early, since they are messages that can be
+//! lost.
 //!
 //! A safety net must not slow down the real work: between two windows it pauses four times as long as the last
 //! one took, so it uses at most a fifth of a core. A stream that fills faster than that is compared later, not
@@ -39,16 +40,16 @@ use super::{Subscription, Worker, direct_get};
 use crate::Bus;
 use crate::stream_check::{StreamCheckError, check_stream};
 
-/// Positions compared at once: one request to the broker and two queries to the database.
+/// Number of positions compared together: one request to the broker and two queries to the database.
 const WINDOW_MESSAGES: u64 = 500;
-/// Maximum number of messages to remember that the broker gave up on and that could not be handled yet.
+/// Maximum number of remembered messages that the broker gave up on and that could not be handled yet.
 const GIVEN_UP_MAX: usize = 10_000;
-/// Wait after an advisory: the broker updates its state after publishing it, and many advisories at once start
-/// one pass.
+/// Wait after an advisory: the broker updates its state after publishing it, and several advisories start a
+/// single pass.
 const ADVISORY_DELAY: Duration = Duration::from_millis(250);
 
-/// Compares a consumer's stream with what it did, every `pause` and whenever the broker gives up on a message,
-/// until `stop`. Several processes share the passes.
+/// Compares a consumer's stream with the messages that it handled, every `pause` and whenever the broker
+/// gives up on a message, until `stop` is cancelled. Several processes share the passes.
 pub async fn run_reconciler(
     bus: Bus,
     consumer: Arc<dyn Reconcilable>,
@@ -67,7 +68,7 @@ pub async fn run_reconciler(
     let mut within = pause / 2;
     let stop = reconciler.stop.clone();
     loop {
-        // Cancelling here is safe: what a pass has not committed has not happened.
+        // Cancelling here is safe, because an uncommitted pass has no effect.
         match stop.run_until_cancelled(reconciler.run_pass(within)).await {
             None => return,
             Some(Ok(_)) => {}
@@ -88,7 +89,7 @@ struct Reconciler {
     worker: Worker,
     consumer: Arc<dyn Reconcilable>,
     broker: Arc<dyn BrokerStore>,
-    /// Positions that the broker has given up on.
+    /// Positions of messages on which the broker has given up.
     given_up: BTreeSet<u64>,
     stop: CancellationToken,
 }
@@ -127,8 +128,8 @@ impl Reconciler {
                 self.given_up.clear();
                 number
             }
-            // This may be another stream, whose positions must not be compared with what was done; the next
-            // pass knows more.
+            // This may be another stream, whose positions must not be compared with the handled messages; the
+            // next pass can tell.
             StreamCheck::Suspected | StreamCheck::Stale => return Ok(()),
         };
         for position in self.given_up.clone() {

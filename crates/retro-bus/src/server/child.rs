@@ -37,7 +37,7 @@ pub(super) struct Installation {
     port: u16,
     monitoring_port: u16,
     credential: Credential,
-    /// Locked; every server inherits it as its output.
+    /// Locked output file, which every server inherits.
     output: File,
 }
 
@@ -53,7 +53,7 @@ impl Installation {
         let folder =
             folder.canonicalize().map_err(ServerError::io_error(format!("resolve {}", folder.display())))?;
         let output = lock_output_file(&folder).await?;
-        // Under the lock, so that two processes that start at once get the same credential.
+        // Under the lock, so that two processes that start concurrently get the same credential.
         let credential = Credential::load_or_generate(&folder)?;
         let mut installation = Self { binary, folder, port: 0, monitoring_port: 0, credential, output };
         installation.choose_ports(port)?;
@@ -142,7 +142,7 @@ impl Installation {
             .stdin(Stdio::piped())
             .stdout(inherit()?)
             .stderr(inherit()?)
-            // A group of its own, so that a Ctrl-C in the terminal does not reach the server.
+            // A separate process group, so that a Ctrl-C in the terminal does not reach the server.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -151,7 +151,7 @@ impl Installation {
         Ok(ServerChild { group: group_of(&child), child, _lifeline: lifeline })
     }
 
-    /// Returns the last line that the server logged, to show at once why it ended.
+    /// Returns the last line that the server logged, to show immediately why it ended.
     fn last_log_line(&self) -> String {
         let last = |path: PathBuf| {
             let text = fs::read(path).unwrap_or_default();
@@ -178,7 +178,7 @@ impl ServerChild {
         self.group.as_raw().unsigned_abs()
     }
 
-    /// Waits for the server to exit by itself.
+    /// Waits until the server exits, without asking it to.
     pub(super) async fn wait_until_exit(&mut self) -> String {
         match self.child.wait().await {
             Ok(status) => status.to_string(),

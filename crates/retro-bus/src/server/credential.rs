@@ -18,9 +18,11 @@ use super::private_files::{create_private_file, restrict_to_owner};
 pub(super) const USER: &str = "retro";
 /// File name. The file holds only the password and a line break.
 const FILE_NAME: &str = "credential";
-/// Random bytes of a generated password: as strong as a SHA-256 key. Written with twice as many hex digits.
+/// Number of random bytes in a generated password, as strong as a SHA-256 key. They are written as twice as
+/// many hex digits.
 const RANDOM_BYTES: usize = 32;
-/// Shortest password; shorter than a generated one. One written by hand must be hard to guess, too.
+/// Shortest password; shorter than a generated one. A password that is written by hand must also be hard to
+/// guess.
 const CHARS_MIN: usize = 32;
 /// Longest password: far beyond any generator, and still a short line of the server's configuration.
 const CHARS_MAX: usize = 256;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
 
-/// Free space required before such a server is restarted. It reads its store again, and would fail at once on a
-/// disk with space for a few messages only.
+/// Minimum free space, in bytes, before such a server is restarted. The server reads its store again, and
+/// would fail immediately on a disk with space for only a few messages.
 const FREE_BYTES_MIN: u64 = 64 * 1024 * 1024;
 
 /// Returns whether a folder's disk has enough free space; `false` if that cannot be determined.

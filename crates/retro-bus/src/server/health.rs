@@ -10,7 +10,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest answer, in bytes: one short JSON object.
 const RESPONSE_BYTES_MAX: u64 = 8 * 1024;
 
-/// Part of the server's error for a stream it could not write to.
+/// Substring of the server's error for a stream that it could not write to.
 const WRITE_ERROR: &str = "write error";
 
 /// Queries `/healthz`, JetStream included. Fails with the problem.
@@ -19,7 +19,7 @@ pub(super) async fn check_health(monitoring_port: u16) -> Result<(), String> {
 }
 
 /// Returns why a server has stopped writing, if it has: its disk is full or broken. It still answers all
-/// requests, and does not resume by itself when there is space again.
+/// requests, and does not resume automatically when there is space again.
 pub(super) async fn find_write_error(monitoring_port: u16) -> Option<String> {
     let problem = query_health(monitoring_port, "/healthz").await.err()?;
     let body = problem.find('{').map(|at| &problem[at..])?;

@@ -1,4 +1,5 @@
-//! Files and folders that nobody else on the machine may read, whatever umask the process was started with.
+//! Files and folders that no other user of the machine may read, regardless of the umask with which the
+//! process was started.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -23,7 +24,7 @@ pub(super) fn create_private_folder(path: &Path) -> Result<(), ServerError> {
 pub(super) fn restrict_to_owner(path: &Path) -> Result<(), ServerError> {
     let close = || -> io::Result<()> {
         let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
-        // Already restricted: leave it alone, even if it belongs to another user.
+        // Already restricted: do not change it, even if it belongs to another user.
         if mode & OTHERS_MASK == 0 {
             Ok(())
         } else {

@@ -12,10 +12,11 @@ use super::{disk_space, health};
 use crate::backoff::Backoff;
 
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Failed checks in a row after which the server is restarted: five seconds if it reports that it is unhealthy,
-/// fifteen if it does not answer.
+/// Number of consecutive failed checks after which the server is restarted: five seconds if it reports that
+/// it is unhealthy, fifteen if it does not answer.
 const UNHEALTHY_CHECKS_MAX: u32 = 5;
-/// Healthy checks after which the backoff is reset, so that a later failure is restarted at once.
+/// Number of healthy checks after which the backoff is reset, so that the server is restarted immediately
+/// after a later failure.
 const STABLE_AFTER_CHECKS: u32 = 30;
 
 /// State of the server.
@@ -30,14 +31,14 @@ pub enum ServerState {
     WriteBlocked {
         /// Process id.
         pid: u32,
-        /// Location of its store, its error, and what to do.
+        /// Location of its store, its error, and the remedy.
         problem: String,
     },
     /// The server is being restarted.
     Down,
 }
 
-/// Supervises `child` and its successors until `stop`.
+/// Supervises `child` and its successors until `stop` is cancelled.
 pub(super) async fn supervise_server(
     mut installation: Installation,
     mut child: ServerChild,
@@ -107,7 +108,8 @@ async fn wait_until_unhealthy(
 }
 
 /// Handles a server that cannot write. While its disk is full it keeps running: a successor could not write
-/// either, and this one still serves what it has. Returns the reason for a restart once there is space.
+/// either, and this server still serves its stored messages. Returns the reason for a restart once there is
+/// space.
 fn handle_write_error(
     pid: u32,
     installation: &Installation,

@@ -1,11 +1,11 @@
-//! Ownership of streams and consumers. Each carries the identity of the database that its messages are handled
-//! into, so that a process with another database does not consume a part of them: what it counted, the other
-//! one would miss, and neither would notice.
+//! Ownership of streams and consumers. Each carries the identity of the database in which the effects of its
+//! messages are stored. Otherwise a process with another database could consume some of the messages: their
+//! effects would be missing in the first database, and neither process would notice.
 //!
 //! The process that provisions them sets the identity. Creation is compare-and-set at the broker: if two
-//! databases create the same stream at once, one is refused. Streams of an older release carry no identity and
-//! get it at the next `retro migrate`; two that do this at once may both succeed, and the first finds out at
-//! its next check.
+//! databases create the same stream concurrently, one of them is refused. Streams of an older release carry
+//! no identity and get it at the next `retro migrate`; if two databases do this at the same time, both may
+//! succeed, and the first one detects it at its next check.
 
 use std::collections::HashMap;
 
@@ -17,15 +17,15 @@ const DATABASE_KEY: &str = "retro-database";
 /// Treatment of streams that belong to another database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ownership {
-    /// Left alone; finding one is an error.
+    /// The streams stay unchanged, and each is an error.
     Respected,
-    /// Taken over: they belong to this database from now on.
+    /// The streams are taken over: from now on they belong to this database.
     TakenOver,
 }
 
 impl Bus {
-    /// Sets the database that this process handles messages into. Only the first call has an effect: a database
-    /// keeps its identity for life.
+    /// Sets the database in which this process stores the effects of messages. Only the first call has an
+    /// effect: the identity of a database never changes.
     pub fn set_database(&self, identity: &str) {
         let _ = self.database.set(identity.to_owned());
     }

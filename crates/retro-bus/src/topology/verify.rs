@@ -1,4 +1,4 @@
-//! Verifies streams and consumers with the permissions of a role, which may ask about its own and nothing else.
+//! Verifies streams and consumers with the permissions of a role, which may query only its own.
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};

@@ -14,22 +14,27 @@ use retro_events::HandlerOutcome;
 use retro_store::{AttemptStart, DeliveryStore, NewDeadLetter, Redelivery};
 use retro_testkit::{InMemoryDeliveries, TestNats};
 
-use crate::consume::{answered, position};
-use crate::world::{Running, Scripted, emit, event, outside, text};
+use crate::consume::{position, wait_until_acknowledged};
+use crate::world::{
+    RunningConsumer, ScriptedConsumer, connect_directly, event, payload_text, publish_events,
+};
 
 /// Fetches messages without acknowledging them, so that the next delivery of each is not the first. Returns
 /// when the broker stored each.
-async fn taken_by_one_that_died(nats: &TestNats, bus: &Bus, texts: &[&str]) -> Vec<Timestamp> {
+async fn fetch_without_acknowledging(nats: &TestNats, bus: &Bus, texts: &[&str]) -> Vec<Timestamp> {
     // The durable consumer has to exist before messages can be fetched from it.
-    let nobody = Scripted::new(|_| HandlerOutcome::Done);
-    let running = Running::start(bus, nobody.clone(), &Arc::default());
-    emit(bus, ["first".to_owned()]).await;
-    nobody.wait_for(1).await;
+    let consumer = ScriptedConsumer::new(|_| HandlerOutcome::Done);
+    let running = RunningConsumer::start(bus, consumer.clone(), &Arc::default());
+    publish_events(bus, ["first".to_owned()]).await;
+    consumer.wait_for_messages(1).await;
     running.stop().await;
 
-    emit(bus, texts.iter().map(|&text| text.to_owned())).await;
-    let durable: PullConsumer =
-        outside(nats.url()).await.get_consumer_from_stream("scripted", topology::INTAKE).await.unwrap();
+    publish_events(bus, texts.iter().map(|&text| text.to_owned())).await;
+    let durable: PullConsumer = connect_directly(nats.url())
+        .await
+        .get_consumer_from_stream("scripted", topology::INTAKE)
+        .await
+        .unwrap();
     let mut stored_at = Vec::new();
     while stored_at.len() < texts.len() {
         let wanted = durable.fetch().max_messages(texts.len() - stored_at.len());
@@ -45,24 +50,24 @@ async fn taken_by_one_that_died(nats: &TestNats, bus: &Bus, texts: &[&str]) -> V
 }
 
 /// Returns the consumer's replies to the broker, in order.
-async fn answers(nats: &TestNats) -> Subscriber {
-    let client = outside(nats.url()).await.client();
+async fn subscribe_to_replies(nats: &TestNats) -> Subscriber {
+    let client = connect_directly(nats.url()).await.client();
     let answers = client.subscribe("$JS.ACK.>").await.unwrap();
     client.flush().await.unwrap();
     answers
 }
 
-async fn put_off(answers: &mut Subscriber, times: usize) {
+async fn wait_for_naks(answers: &mut Subscriber, times: usize) {
     for _ in 0..times {
         while !answers.next().await.unwrap().payload.starts_with(b"-NAK") {}
     }
 }
 
 #[tokio::test]
-async fn a_message_that_killed_the_process_each_time_is_buried_without_being_handled_again() {
+async fn a_message_that_killed_the_process_on_every_attempt_is_dead_lettered_unhandled() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    let stored_at = taken_by_one_that_died(&nats, &bus, &["killer", "harmless"]).await;
+    let stored_at = fetch_without_acknowledging(&nats, &bus, &["killer", "harmless"]).await;
     let store = Arc::new(InMemoryDeliveries::default());
     // The first attempt was the uncounted one; the next four were counted before the handler ran, which never
     // returned.
@@ -71,29 +76,32 @@ async fn a_message_that_killed_the_process_each_time_is_buried_without_being_han
         let begun = store.begin_attempt(&killer, ATTEMPTS_MAX).await.unwrap();
         assert_eq!(begun, AttemptStart::Begun(attempt));
     }
-    // Processes that were killed by another message before they had given this one up.
+    // Processes that died because of another message before they could dead-letter this one.
     for _ in 0..3 {
         let begun = store.begin_attempt(&killer, ATTEMPTS_MAX).await.unwrap();
         assert_eq!(begun, AttemptStart::Exhausted);
     }
 
-    let consumer = Scripted::new(|_| HandlerOutcome::Done);
-    let running = Running::start(&bus, consumer.clone(), &store);
-    let letters = store.wait_for_dead_letters(1).await;
-    let seen = consumer.wait_for(1).await;
+    let consumer = ScriptedConsumer::new(|_| HandlerOutcome::Done);
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    let dead_letters = store.wait_for_dead_letters(1).await;
+    let seen = consumer.wait_for_messages(1).await;
     running.stop().await;
-    assert_eq!((letters[0].payload.as_slice(), letters[0].attempts), (b"killer".as_slice(), ATTEMPTS_MAX));
-    assert_eq!(letters[0].rejection.code, Code::HandlerPanicked);
+    assert_eq!(
+        (dead_letters[0].payload.as_slice(), dead_letters[0].attempts),
+        (b"killer".as_slice(), ATTEMPTS_MAX)
+    );
+    assert_eq!(dead_letters[0].rejection.code, Code::HandlerPanicked);
     assert_eq!(seen.iter().map(|seen| seen.text.as_str()).collect::<Vec<_>>(), ["harmless"]);
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_the_broker_delivers_again_is_acknowledged_and_not_handled() {
+async fn a_redelivered_dead_letter_is_acknowledged_and_not_handled() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    let stored_at = taken_by_one_that_died(&nats, &bus, &["killer", "harmless"]).await;
+    let stored_at = fetch_without_acknowledging(&nats, &bus, &["killer", "harmless"]).await;
     let store = Arc::new(InMemoryDeliveries::default());
-    let letter = NewDeadLetter {
+    let dead_letter = NewDeadLetter {
         position: position(2),
         tenant: None,
         workflow: None,
@@ -105,59 +113,62 @@ async fn a_dead_letter_that_the_broker_delivers_again_is_acknowledged_and_not_ha
         stored_at: stored_at[0],
     };
     // The process died between storing the dead letter and acknowledging it.
-    store.store_dead_letter(&letter).await.unwrap();
+    store.store_dead_letter(&dead_letter).await.unwrap();
 
-    let consumer = Scripted::new(|delivery| {
-        assert_ne!(text(delivery), "killer", "a dead letter is handled again");
+    let consumer = ScriptedConsumer::new(|delivery| {
+        assert_ne!(payload_text(delivery), "killer", "a dead letter is handled again");
         HandlerOutcome::Done
     });
-    let running = Running::start(&bus, consumer.clone(), &store);
-    consumer.wait_for(1).await;
-    answered(&nats).await;
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    consumer.wait_for_messages(1).await;
+    wait_until_acknowledged(&nats).await;
     running.stop().await;
     assert_eq!(consumer.seen().iter().map(|seen| seen.text.as_str()).collect::<Vec<_>>(), ["harmless"]);
-    assert_eq!((store.dead_letters(), store.attempt_count(&position(2))), (vec![letter], 0));
+    assert_eq!((store.dead_letters(), store.attempt_count(&position(2))), (vec![dead_letter], 0));
 }
 
 #[tokio::test]
-async fn a_suspect_whose_attempt_could_not_be_counted_stays_one() {
+async fn a_redelivery_is_not_handled_until_its_attempt_is_counted() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    taken_by_one_that_died(&nats, &bus, &["suspect"]).await;
-    let mut answers = answers(&nats).await;
+    fetch_without_acknowledging(&nats, &bus, &["suspect"]).await;
+    let mut answers = subscribe_to_replies(&nats).await;
     let store = Arc::new(InMemoryDeliveries::default());
     store.set_unavailable(true);
     let counted = Arc::clone(&store);
-    let consumer = Scripted::new(move |_| {
+    let consumer = ScriptedConsumer::new(move |_| {
         assert_eq!(counted.attempt_count(&position(2)), 1, "it is handled before its attempt is counted");
         HandlerOutcome::Done
     });
-    let running = Running::start(&bus, consumer.clone(), &store);
-    put_off(&mut answers, 1).await;
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    wait_for_naks(&mut answers, 1).await;
     assert_eq!(consumer.seen(), []);
     store.set_unavailable(false);
-    consumer.wait_for(1).await;
-    answered(&nats).await;
+    consumer.wait_for_messages(1).await;
+    wait_until_acknowledged(&nats).await;
     running.stop().await;
     assert_eq!((consumer.seen().len(), store.dead_letters().len()), (1, 0));
 }
 
 #[tokio::test]
-async fn a_message_whose_letter_cannot_be_stored_is_not_handled_a_sixth_time() {
+async fn a_message_is_not_handled_again_while_its_dead_letter_cannot_be_stored() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    emit(&bus, ["poison".to_owned()]).await;
-    let mut answers = answers(&nats).await;
+    publish_events(&bus, ["poison".to_owned()]).await;
+    let mut answers = subscribe_to_replies(&nats).await;
     let store = Arc::new(InMemoryDeliveries::default());
     store.set_refuses_dead_letters(true);
-    let consumer = Scripted::new(|_| panic!("the handler breaks here, as the test wants"));
-    let running = Running::start(&bus, consumer.clone(), &store);
+    let consumer = ScriptedConsumer::new(|_| panic!("the handler panics on purpose"));
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
     // Four retries. The fifth attempt was the last, and storing its dead letter fails twice.
-    put_off(&mut answers, 4 + 2).await;
+    wait_for_naks(&mut answers, 4 + 2).await;
     store.set_refuses_dead_letters(false);
-    let letters = store.wait_for_dead_letters(1).await;
-    answered(&nats).await;
+    let dead_letters = store.wait_for_dead_letters(1).await;
+    wait_until_acknowledged(&nats).await;
     running.stop().await;
-    assert_eq!((letters[0].attempts, letters[0].rejection.code), (ATTEMPTS_MAX, Code::HandlerPanicked));
+    assert_eq!(
+        (dead_letters[0].attempts, dead_letters[0].rejection.code),
+        (ATTEMPTS_MAX, Code::HandlerPanicked)
+    );
     assert_eq!(consumer.seen().len(), 5);
 }

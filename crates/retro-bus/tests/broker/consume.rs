@@ -13,9 +13,11 @@ use retro_store::DeliveryPosition;
 use retro_testkit::{InMemoryDeliveries, TEST_TIMEOUT, TestNats};
 use tokio::sync::Semaphore;
 
-use crate::world::{Running, Scripted, emit, event, outside, subscription, text};
+use crate::world::{
+    RunningConsumer, ScriptedConsumer, connect_directly, event, payload_text, publish_events, subscription,
+};
 
-fn numbered(count: usize) -> impl Iterator<Item = String> {
+fn numbered_texts(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|number| format!("run {number}"))
 }
 
@@ -24,8 +26,8 @@ pub(crate) fn position(sequence: u64) -> DeliveryPosition {
 }
 
 /// Waits until the broker has processed the last acknowledgements, which takes it far less than the ack wait.
-pub(crate) async fn answered(nats: &TestNats) -> Info {
-    let jetstream = outside(nats.url()).await;
+pub(crate) async fn wait_until_acknowledged(nats: &TestNats) -> Info {
+    let jetstream = connect_directly(nats.url()).await;
     let none_pending = async {
         loop {
             let durable: PullConsumer =
@@ -36,10 +38,10 @@ pub(crate) async fn answered(nats: &TestNats) -> Info {
         }
     };
     let answered = tokio::time::timeout(Duration::from_secs(25), none_pending).await;
-    answered.expect("nobody has to wait for the broker's patience")
+    answered.expect("every message is acknowledged before its ack wait is over")
 }
 
-fn soon(reason: &str) -> HandlerOutcome {
+fn retry_soon(reason: &str) -> HandlerOutcome {
     HandlerOutcome::RetryAfter { wait: Duration::from_millis(10), reason: reason.to_owned() }
 }
 
@@ -47,50 +49,50 @@ fn soon(reason: &str) -> HandlerOutcome {
 async fn every_message_is_handled_once_in_order_and_acknowledged() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    emit(&bus, numbered(1000)).await;
-    let (consumer, store) = (Scripted::new(|_| HandlerOutcome::Done), Arc::default());
-    let running = Running::start(&bus, consumer.clone(), &store);
-    let seen = consumer.wait_for(1000).await;
+    publish_events(&bus, numbered_texts(1000)).await;
+    let (consumer, store) = (ScriptedConsumer::new(|_| HandlerOutcome::Done), Arc::default());
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    let seen = consumer.wait_for_messages(1000).await;
     running.stop().await;
 
     assert_eq!(
         seen.iter().map(|seen| seen.text.clone()).collect::<Vec<_>>(),
-        numbered(1000).collect::<Vec<_>>()
+        numbered_texts(1000).collect::<Vec<_>>()
     );
-    assert!(seen.iter().any(|seen| seen.batch > 50), "batches are filled with what is there");
-    let info = answered(&nats).await;
+    assert!(seen.iter().any(|seen| seen.batch > 50), "a batch contains the messages that are available");
+    let info = wait_until_acknowledged(&nats).await;
     assert_eq!((info.num_ack_pending, info.num_pending, info.num_redelivered), (0, 0, 0));
 
     // Another process continues where this one stopped.
-    emit(&bus, ["one more".to_owned()]).await;
-    let consumer = Scripted::new(|_| HandlerOutcome::Done);
-    let running = Running::start(&bus, consumer.clone(), &store);
-    assert_eq!(consumer.wait_for(1).await[0].text, "one more");
+    publish_events(&bus, ["one more".to_owned()]).await;
+    let consumer = ScriptedConsumer::new(|_| HandlerOutcome::Done);
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    assert_eq!(consumer.wait_for_messages(1).await[0].text, "one more");
     running.stop().await;
 }
 
 #[tokio::test]
-async fn a_batch_of_large_messages_is_a_short_one_and_all_of_them_come_in_order() {
+async fn large_messages_come_in_short_batches_and_in_order() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
     let large = |number: usize| format!("{number}{}", " ".repeat(900 * 1024));
-    // More bytes than several requests may ask for, in fewer messages than one may.
-    emit(&bus, (0..40).map(large)).await;
-    let (consumer, store) = (Scripted::new(|_| HandlerOutcome::Done), Arc::default());
-    let running = Running::start(&bus, consumer.clone(), &store);
-    let seen = consumer.wait_for(40).await;
+    // More bytes than several requests may fetch, but fewer messages than a single request may.
+    publish_events(&bus, (0..40).map(large)).await;
+    let (consumer, store) = (ScriptedConsumer::new(|_| HandlerOutcome::Done), Arc::default());
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    let seen = consumer.wait_for_messages(40).await;
     running.stop().await;
 
     let numbers: Vec<usize> = seen.iter().map(|seen| seen.text.trim().parse().unwrap()).collect();
     assert_eq!(numbers, (0..40).collect::<Vec<_>>());
     let largest = seen.iter().map(|seen| seen.batch).max();
-    assert!(largest < Some(20), "two requests of 8 MiB stand at once: {largest:?}");
-    let info = answered(&nats).await;
+    assert!(largest < Some(20), "at most two requests of 8 MiB are open at once: {largest:?}");
+    let info = wait_until_acknowledged(&nats).await;
     assert_eq!((info.num_ack_pending, info.num_pending, info.num_redelivered), (0, 0, 0));
 }
 
 #[tokio::test]
-async fn what_can_never_be_handled_is_buried_whole_under_its_owner_and_then_acknowledged() {
+async fn an_unprocessable_message_is_dead_lettered_in_full_and_acknowledged() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
     let mut publisher = EventPublisher::new(bus.clone());
@@ -101,14 +103,15 @@ async fn what_can_never_be_handled_is_buried_whole_under_its_owner_and_then_ackn
     publisher.publish_event(odd).await.unwrap();
     publisher.confirm_all().await.unwrap();
 
-    let consumer =
-        Scripted::new(|_| HandlerOutcome::DeadLetter(Rejection::of_message(Code::NotJson, "it is not JSON")));
+    let consumer = ScriptedConsumer::new(|_| {
+        HandlerOutcome::DeadLetter(Rejection::of_message(Code::NotJson, "it is not JSON"))
+    });
     let store = Arc::new(InMemoryDeliveries::default());
-    let running = Running::start(&bus, consumer.clone(), &store);
-    let letters = store.wait_for_dead_letters(2).await;
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    let dead_letters = store.wait_for_dead_letters(2).await;
     running.stop().await;
 
-    let first = &letters[0];
+    let first = &dead_letters[0];
     assert_eq!(first.payload, "not \u{0} json".as_bytes());
     assert_eq!(first.headers, {
         let mut sorted = headers;
@@ -121,60 +124,65 @@ async fn what_can_never_be_handled_is_buried_whole_under_its_owner_and_then_ackn
     assert_eq!(first.attempts, 1);
     assert!(first.stored_at.as_second() > 0);
     assert_eq!(first.workflow.as_ref().unwrap().as_str(), "fix ci");
-    assert_eq!(letters[1].tenant.as_ref().unwrap().as_str(), "acme");
-    assert_eq!(letters[1].workflow, None);
-    answered(&nats).await;
+    assert_eq!(dead_letters[1].tenant.as_ref().unwrap().as_str(), "acme");
+    assert_eq!(dead_letters[1].workflow, None);
+    wait_until_acknowledged(&nats).await;
 }
 
 #[tokio::test]
-async fn a_message_that_breaks_its_handler_is_buried_after_five_attempts_and_takes_no_neighbour_along() {
+async fn a_message_that_panics_its_handler_is_dead_lettered_alone_after_five_attempts() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    emit(&bus, numbered(20)).await;
-    emit(&bus, ["poison".to_owned()]).await;
-    emit(&bus, (20..40).map(|number| format!("run {number}"))).await;
+    publish_events(&bus, numbered_texts(20)).await;
+    publish_events(&bus, ["poison".to_owned()]).await;
+    publish_events(&bus, (20..40).map(|number| format!("run {number}"))).await;
     let done = Arc::new(std::sync::Mutex::new(HashMap::<String, u32>::new()));
     let count = Arc::clone(&done);
-    let consumer = Scripted::new(move |delivery| {
-        assert_ne!(text(delivery), "poison", "the handler breaks here, as the test wants");
-        *count.lock().unwrap().entry(text(delivery)).or_default() += 1;
+    let consumer = ScriptedConsumer::new(move |delivery| {
+        assert_ne!(payload_text(delivery), "poison", "the handler panics on purpose");
+        *count.lock().unwrap().entry(payload_text(delivery)).or_default() += 1;
         HandlerOutcome::Done
     });
     let store = Arc::new(InMemoryDeliveries::default());
-    let running = Running::start(&bus, consumer.clone(), &store);
-    let letters = store.wait_for_dead_letters(1).await;
-    consumer.wait(|seen| (0..40).all(|n| seen.iter().any(|seen| seen.text == format!("run {n}")))).await;
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    let dead_letters = store.wait_for_dead_letters(1).await;
+    consumer
+        .wait_until(|seen| (0..40).all(|n| seen.iter().any(|seen| seen.text == format!("run {n}"))))
+        .await;
     running.stop().await;
 
-    assert_eq!(letters[0].payload, b"poison");
-    assert_eq!(letters[0].rejection.code, Code::HandlerPanicked);
-    assert_eq!(letters[0].attempts, 5);
+    assert_eq!(dead_letters[0].payload, b"poison");
+    assert_eq!(dead_letters[0].rejection.code, Code::HandlerPanicked);
+    assert_eq!(dead_letters[0].attempts, 5);
     let poison = consumer.seen().iter().filter(|seen| seen.text == "poison").count();
     assert_eq!(poison, 5);
-    assert_eq!(store.dead_letters().len(), 1, "no neighbour was buried");
-    assert!(numbered(40).all(|text| done.lock().unwrap().contains_key(&text)), "every neighbour was handled");
+    assert_eq!(store.dead_letters().len(), 1, "no other message was dead-lettered");
+    assert!(
+        numbered_texts(40).all(|text| done.lock().unwrap().contains_key(&text)),
+        "every other message was handled"
+    );
 }
 
 #[tokio::test]
-async fn a_message_that_fails_each_time_is_buried_with_the_last_reason() {
+async fn a_message_that_always_fails_is_dead_lettered_with_the_last_reason() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    emit(&bus, ["hopeless".to_owned()]).await;
-    let consumer = Scripted::new(|_| soon("the model says no"));
+    publish_events(&bus, ["hopeless".to_owned()]).await;
+    let consumer = ScriptedConsumer::new(|_| retry_soon("the model says no"));
     let store = Arc::new(InMemoryDeliveries::default());
-    let running = Running::start(&bus, consumer.clone(), &store);
-    let letters = store.wait_for_dead_letters(1).await;
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    let dead_letters = store.wait_for_dead_letters(1).await;
     running.stop().await;
 
-    assert_eq!(letters[0].rejection.code, Code::AttemptsExhausted);
-    assert!(letters[0].rejection.detail.contains("the model says no"), "{}", letters[0].rejection);
-    assert_eq!((letters[0].attempts, consumer.seen().len()), (5, 5));
-    let failures = store.recorded_failures(&letters[0].position);
-    let noted: Vec<_> = failures.iter().map(|one| (one.attempt, one.detail.as_str())).collect();
+    assert_eq!(dead_letters[0].rejection.code, Code::AttemptsExhausted);
+    assert!(dead_letters[0].rejection.detail.contains("the model says no"), "{}", dead_letters[0].rejection);
+    assert_eq!((dead_letters[0].attempts, consumer.seen().len()), (5, 5));
+    let failures = store.recorded_failures(&dead_letters[0].position);
+    let recorded: Vec<_> = failures.iter().map(|one| (one.attempt, one.detail.as_str())).collect();
     assert_eq!(
-        noted,
+        recorded,
         [1, 2, 3, 4].map(|attempt| (attempt, "the model says no")),
-        "the fifth is the letter's own"
+        "the dead letter itself records the fifth"
     );
 }
 
@@ -182,15 +190,15 @@ async fn a_message_that_fails_each_time_is_buried_with_the_last_reason() {
 async fn snoozing_spends_no_attempt() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    emit(&bus, ["early".to_owned()]).await;
+    publish_events(&bus, ["early".to_owned()]).await;
     let calls = AtomicU32::new(0);
-    let consumer = Scripted::new(move |_| match calls.fetch_add(1, Ordering::Relaxed) {
+    let consumer = ScriptedConsumer::new(move |_| match calls.fetch_add(1, Ordering::Relaxed) {
         0..9 => HandlerOutcome::Snooze { wait: Duration::from_millis(10), reason: "not yet".to_owned() },
         _ => HandlerOutcome::Done,
     });
     let store = Arc::new(InMemoryDeliveries::default());
-    let running = Running::start(&bus, consumer.clone(), &store);
-    let seen = consumer.wait_for(10).await;
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    let seen = consumer.wait_for_messages(10).await;
     running.stop().await;
 
     assert_eq!(seen.last().unwrap().delivered, 10);
@@ -199,27 +207,28 @@ async fn snoozing_spends_no_attempt() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_cannot_be_stored_leaves_its_message_unacknowledged_until_it_can() {
+async fn a_message_stays_unacknowledged_until_its_dead_letter_is_stored() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    emit(&bus, ["bad".to_owned()]).await;
-    let consumer = Scripted::new(|_| HandlerOutcome::DeadLetter(Rejection::of_message(Code::NotJson, "no")));
+    publish_events(&bus, ["bad".to_owned()]).await;
+    let consumer =
+        ScriptedConsumer::new(|_| HandlerOutcome::DeadLetter(Rejection::of_message(Code::NotJson, "no")));
     let store = Arc::new(InMemoryDeliveries::default());
     store.set_unavailable(true);
-    let running = Running::start(&bus, consumer.clone(), &store);
-    consumer.wait_for(2).await;
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    consumer.wait_for_messages(2).await;
     assert!(store.dead_letters().is_empty());
     store.set_unavailable(false);
-    let letters = store.wait_for_dead_letters(1).await;
+    let dead_letters = store.wait_for_dead_letters(1).await;
     running.stop().await;
-    assert_eq!((letters.len(), letters[0].rejection.code), (1, Code::NotJson));
+    assert_eq!((dead_letters.len(), dead_letters[0].rejection.code), (1, Code::NotJson));
 }
 
 #[tokio::test]
-async fn a_handler_that_answers_for_another_number_of_messages_is_treated_as_broken() {
-    struct Mute;
+async fn a_handler_with_a_wrong_number_of_outcomes_counts_as_panicked() {
+    struct NoOutcomes;
     #[async_trait]
-    impl Consumer for Mute {
+    impl Consumer for NoOutcomes {
         fn name(&self) -> &'static str {
             "mute"
         }
@@ -229,23 +238,23 @@ async fn a_handler_that_answers_for_another_number_of_messages_is_treated_as_bro
     }
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    emit(&bus, ["unheard".to_owned()]).await;
+    publish_events(&bus, ["unheard".to_owned()]).await;
     let store = Arc::new(InMemoryDeliveries::default());
-    let running = Running::start(&bus, Arc::new(Mute), &store);
-    let letters = store.wait_for_dead_letters(1).await;
+    let running = RunningConsumer::start(&bus, Arc::new(NoOutcomes), &store);
+    let dead_letters = store.wait_for_dead_letters(1).await;
     running.stop().await;
-    assert_eq!(letters[0].rejection.code, Code::HandlerPanicked);
+    assert_eq!(dead_letters[0].rejection.code, Code::HandlerPanicked);
 }
 
-/// Blocks in the handler until the test releases it.
-struct Held {
-    inner: Arc<Scripted>,
+/// A consumer whose handler blocks until the test releases it.
+struct HeldConsumer {
+    inner: Arc<ScriptedConsumer>,
     entered: Semaphore,
     release: Semaphore,
 }
 
 #[async_trait]
-impl Consumer for Held {
+impl Consumer for HeldConsumer {
     fn name(&self) -> &'static str {
         "scripted"
     }
@@ -257,31 +266,31 @@ impl Consumer for Held {
     }
 }
 
-fn held(inner: &Arc<Scripted>) -> Arc<Held> {
-    Arc::new(Held { inner: inner.clone(), entered: Semaphore::new(0), release: Semaphore::new(0) })
+fn build_held(inner: &Arc<ScriptedConsumer>) -> Arc<HeldConsumer> {
+    Arc::new(HeldConsumer { inner: inner.clone(), entered: Semaphore::new(0), release: Semaphore::new(0) })
 }
 
 #[tokio::test]
-async fn a_handler_that_takes_long_keeps_its_message_from_being_delivered_again() {
+async fn a_slow_handler_extends_the_ack_wait_of_its_message() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    emit(&bus, ["slow".to_owned()]).await;
-    let outsider = outside(nats.url()).await.client();
+    publish_events(&bus, ["slow".to_owned()]).await;
+    let outsider = connect_directly(nats.url()).await.client();
     let mut answers = outsider.subscribe("$JS.ACK.>").await.unwrap();
     outsider.flush().await.unwrap();
-    let inner = Scripted::new(|_| HandlerOutcome::Done);
-    let held = held(&inner);
+    let inner = ScriptedConsumer::new(|_| HandlerOutcome::Done);
+    let held = build_held(&inner);
     let store = Arc::default();
-    // Even on a busy machine a report is not late by two thirds of this.
+    // Long enough that no progress report is late by two thirds of it, even on a busy machine.
     let to = Subscription { ack_wait: Duration::from_secs(6), ..subscription() };
-    let running = Running::subscribed(&bus, held.clone(), to, &store);
+    let running = RunningConsumer::start_with(&bus, held.clone(), to, &store);
     held.entered.acquire().await.unwrap().forget();
-    // Four reports, one each third of the ack wait: together more than all of it.
+    // Four reports, one per third of the ack wait, take longer than the whole ack wait.
     let reports = answers.by_ref().take(4).collect::<Vec<_>>();
     let reports = tokio::time::timeout(TEST_TIMEOUT, reports).await.unwrap();
     assert!(reports.iter().all(|report| report.payload.as_ref() == b"+WPI"), "{reports:?}");
     held.release.add_permits(100);
-    let seen = inner.wait_for(1).await;
+    let seen = inner.wait_for_messages(1).await;
     let answer = async {
         loop {
             // The next report may arrive before it.
@@ -298,41 +307,41 @@ async fn a_handler_that_takes_long_keeps_its_message_from_being_delivered_again(
 }
 
 #[tokio::test]
-async fn a_handler_that_hangs_is_ended_and_its_message_buried_after_the_last_attempt() {
+async fn a_hanging_handler_is_aborted_and_its_message_dead_lettered_after_the_last_attempt() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    emit(&bus, ["endless".to_owned()]).await;
-    let held = held(&Scripted::new(|_| HandlerOutcome::Done));
+    publish_events(&bus, ["endless".to_owned()]).await;
+    let held = build_held(&ScriptedConsumer::new(|_| HandlerOutcome::Done));
     let store = Arc::new(InMemoryDeliveries::default());
     let to = Subscription { handle_timeout: Duration::from_millis(20), ..subscription() };
-    let running = Running::subscribed(&bus, held.clone(), to, &store);
-    let letters = store.wait_for_dead_letters(1).await;
+    let running = RunningConsumer::start_with(&bus, held.clone(), to, &store);
+    let dead_letters = store.wait_for_dead_letters(1).await;
     running.stop().await;
-    assert_eq!((letters[0].rejection.code, letters[0].attempts), (Code::HandlerPanicked, 5));
-    assert!(letters[0].rejection.detail.contains("longer than 20ms"), "{}", letters[0].rejection);
+    assert_eq!((dead_letters[0].rejection.code, dead_letters[0].attempts), (Code::HandlerPanicked, 5));
+    assert!(dead_letters[0].rejection.detail.contains("longer than 20ms"), "{}", dead_letters[0].rejection);
 }
 
 #[tokio::test]
-async fn stopping_handles_what_was_asked_for_and_nothing_is_left_on_its_way() {
+async fn stopping_handles_the_requested_messages_and_leaves_none_in_flight() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    emit(&bus, numbered(400)).await;
-    let inner = Scripted::new(|_| HandlerOutcome::Done);
-    let held = held(&inner);
+    publish_events(&bus, numbered_texts(400)).await;
+    let inner = ScriptedConsumer::new(|_| HandlerOutcome::Done);
+    let held = build_held(&inner);
     let store = Arc::default();
-    let running = Running::start(&bus, held.clone(), &store);
+    let running = RunningConsumer::start(&bus, held.clone(), &store);
     held.entered.acquire().await.unwrap().forget();
-    running.ask_to_stop();
+    running.request_stop();
     // The requested messages may arrive in any number of batches.
     held.release.add_permits(400);
     running.stop().await;
 
     let first = inner.seen().len();
-    assert!((1..400).contains(&first), "{first} messages were asked for");
-    answered(&nats).await;
-    let rest = Scripted::new(|_| HandlerOutcome::Done);
-    let running = Running::start(&bus, rest.clone(), &store);
-    rest.wait_for(400 - first).await;
+    assert!((1..400).contains(&first), "{first} messages were requested");
+    wait_until_acknowledged(&nats).await;
+    let rest = ScriptedConsumer::new(|_| HandlerOutcome::Done);
+    let running = RunningConsumer::start(&bus, rest.clone(), &store);
+    rest.wait_for_messages(400 - first).await;
     running.stop().await;
     assert!(rest.seen().iter().all(|seen| seen.delivered == 1), "no attempt was spent");
     let handled: std::collections::HashSet<_> =

@@ -1,5 +1,5 @@
-//! The bus against a real nats-server.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report, in what the tests share as well")]
+//! Tests of the bus against a real nats-server.
+#![expect(clippy::unwrap_used, reason = "clippy does not recognize shared test helpers as tests")]
 
 mod attempts;
 mod consume;

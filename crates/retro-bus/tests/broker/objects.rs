@@ -6,7 +6,7 @@ use retro_core::run::ObjectRef;
 use retro_events::{ObjectError, ObjectStorage};
 use retro_testkit::TestNats;
 
-use crate::world::outside;
+use crate::world::connect_directly;
 
 fn tenant(name: &str) -> Tenant {
     Tenant::new(name).unwrap()
@@ -17,7 +17,7 @@ fn body() -> Bytes {
 }
 
 #[tokio::test]
-async fn a_body_comes_back_as_it_was_and_storing_it_again_is_harmless() {
+async fn a_body_is_returned_unchanged_and_can_be_stored_twice() {
     let nats = TestNats::start().await;
     let bodies = BodyStore::new(nats.connect_bus("test").await);
     let object = bodies.put(&tenant("a/b"), body()).await.unwrap();
@@ -32,7 +32,7 @@ async fn a_body_comes_back_as_it_was_and_storing_it_again_is_harmless() {
 }
 
 #[tokio::test]
-async fn a_body_of_one_tenant_is_not_there_for_another_and_a_name_outside_a_prefix_is_refused() {
+async fn a_body_is_invisible_to_other_tenants_and_names_outside_a_prefix_are_refused() {
     let nats = TestNats::start().await;
     let bodies = BodyStore::new(nats.connect_bus("test").await);
     let own = bodies.put(&tenant("acme"), body()).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_body_of_one_tenant_is_not_there_for_another_and_a_name_outside_a_pref
 }
 
 #[tokio::test]
-async fn a_body_that_is_gone_or_differs_is_told_apart_from_a_store_that_is_away() {
+async fn a_missing_or_different_body_is_distinguished_from_an_unavailable_store() {
     let nats = TestNats::start().await;
     let bodies = BodyStore::new(nats.connect_bus("test").await);
     let object = bodies.put(&tenant("acme"), body()).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_body_that_is_gone_or_differs_is_told_apart_from_a_store_that_is_away(
     assert_eq!(problem(&shorter).await, "it is 1500000 bytes long, 5 were promised");
 
     // Other bytes were stored under a name that contains a hash.
-    let jetstream = outside(nats.url()).await;
+    let jetstream = connect_directly(nats.url()).await;
     let bucket = jetstream.get_object_store("retro-bodies").await.unwrap();
     let promised = sha256_hex(b"right");
     let lying = ObjectRef { name: format!("acme/{promised}"), sha256: promised, bytes: 5 };

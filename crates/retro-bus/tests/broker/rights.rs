@@ -22,9 +22,9 @@ use tokio_util::sync::CancellationToken;
 use crate::wire::Wire;
 
 #[tokio::test]
-async fn an_engine_cannot_empty_the_stream_that_it_may_publish_to() {
-    let nats = guarded().await;
-    setup(&nats).await;
+async fn an_engine_cannot_empty_the_stream_it_publishes_to() {
+    let nats = start_secured_nats().await;
+    provision_topology(&nats).await;
     let engine = BrokerUser::Engine(tenant("acme"));
     let mut wire = Wire::connect(&nats, &engine).await;
     let mut emit =
@@ -40,9 +40,9 @@ async fn an_engine_cannot_empty_the_stream_that_it_may_publish_to() {
 /// A publisher names a reply subject, and the server does not check whether it may use that subject. It has to
 /// be one of its own account.
 #[tokio::test]
-async fn an_engine_cannot_have_the_broker_write_to_a_subject_of_somebody_else() {
-    let nats = guarded().await;
-    setup(&nats).await;
+async fn an_engine_cannot_make_the_broker_write_to_foreign_subjects() {
+    let nats = start_secured_nats().await;
+    provision_topology(&nats).await;
     let engine = BrokerUser::Engine(tenant("acme"));
     let mut wire = Wire::connect(&nats, &engine).await;
     let mut listener = Wire::connect(&nats, &BrokerUser::Reader(tenant("other"))).await;
@@ -65,19 +65,26 @@ async fn an_engine_cannot_have_the_broker_write_to_a_subject_of_somebody_else() 
     let last = wire.request(&engine, "retro.run.completed.acme.ci", "x: y", "{}").await;
     assert!(last.contains(&format!("\"seq\":{}", answers.len() + 1)), "{last}");
 
-    let changed = changed("other");
+    let changed = memory_changed_message("other");
     let relay = connect(&nats, &BrokerUser::Role(Role::Relay), TopologyMode::Verify).await;
     OutboxPublisher::new(relay).publish(std::slice::from_ref(&changed)).await.unwrap();
-    assert!(listener.message().await.1.contains("memory_changed"), "the first that is heard is ours");
+    assert!(
+        listener.next_message().await.1.contains("memory_changed"),
+        "the first message received is our own"
+    );
     neighbour.send("retro.run.completed.other.ci _INBOX_engine-other.y", "{}").await;
-    assert_eq!(neighbour.message().await.0, "_INBOX_engine-other.y", "the first answer is to itself");
+    assert_eq!(
+        neighbour.next_message().await.0,
+        "_INBOX_engine-other.y",
+        "the first message is the reply to its own publication"
+    );
     for (stream, messages) in [("RETRO_INTAKE", 9), ("RETRO_WORK", 0), ("RETRO_ANNOUNCEMENTS", 1)] {
-        assert_eq!(held(&nats, stream).await, messages, "{stream}");
+        assert_eq!(count_messages(&nats, stream).await, messages, "{stream}");
     }
 }
 
 /// Returns the number of messages in a stream.
-async fn held(nats: &SecuredNats, stream: &str) -> u64 {
+async fn count_messages(nats: &SecuredNats, stream: &str) -> u64 {
     let mut wire = Wire::connect(nats, &BrokerUser::Setup).await;
     let info = wire.request(&BrokerUser::Setup, &format!("$JS.API.STREAM.INFO.{stream}"), "x: y", "").await;
     let info: serde_json::Value = serde_json::from_str(&info).unwrap();
@@ -85,29 +92,29 @@ async fn held(nats: &SecuredNats, stream: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_missing_right_is_told_at_once_with_user_and_subject() {
-    let nats = guarded().await;
-    let told = |error: BusError, user: &str, subject: &str| {
+async fn a_missing_permission_is_reported_at_once_with_user_and_subject() {
+    let nats = start_secured_nats().await;
+    let check_refused = |error: BusError, user: &str, subject: &str| {
         assert!(matches!(error, BusError::Refused { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains(user) && text.contains(subject), "{text}");
     };
     let sampler = connect(&nats, &BrokerUser::Role(Role::Sampler), TopologyMode::Provision).await;
-    told(
+    check_refused(
         topology::ensure_topology(&sampler, ACK_WAIT).await.unwrap_err(),
         "sampler",
         "$JS.API.STREAM.INFO.RETRO_INTAKE",
     );
 
-    setup(&nats).await;
+    provision_topology(&nats).await;
     let writer = connect(&nats, &BrokerUser::Role(Role::Writer), TopologyMode::Verify).await;
     let problems = topology::find_problems(&writer, &[Role::Writer, Role::Sampler]).await;
     assert_eq!(problems.len(), 1, "{problems:?}");
-    told(problems.into_iter().next().unwrap(), "writer", "$JS.API.CONSUMER.INFO.RETRO_WORK.sampler");
+    check_refused(problems.into_iter().next().unwrap(), "writer", "$JS.API.CONSUMER.INFO.RETRO_WORK.sampler");
 
     let engine = connect(&nats, &BrokerUser::Engine(tenant("acme")), TopologyMode::Verify).await;
     let mut publisher = EventPublisher::new(engine.clone());
-    publisher.publish_event(run_of("other")).await.unwrap();
+    publisher.publish_event(run_completed_event("other")).await.unwrap();
     let error = publisher.confirm_all().await.unwrap_err().to_string();
     assert!(error.contains("engine-acme") && error.contains("retro.run.completed.other.ci"), "{error}");
     let error = BodyStore::new(engine).put(&tenant("acme"), Bytes::from_static(b"x")).await.unwrap_err();
@@ -115,11 +122,11 @@ async fn a_missing_right_is_told_at_once_with_user_and_subject() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_apart_from_a_broker_that_is_away() {
-    let nats = guarded().await;
+async fn a_wrong_password_is_distinguished_from_an_unreachable_broker() {
+    let nats = start_secured_nats().await;
     let url = format!("nats://counter:wrong@{}", nats.address());
     let bus = Bus::connect(BusConfig::new(url, "test")).await.unwrap();
-    let told = async {
+    let refused = async {
         loop {
             match bus.connection_problem() {
                 Some(problem) if problem.contains("refuses the user counter") => return,
@@ -127,12 +134,12 @@ async fn a_wrong_password_is_told_apart_from_a_broker_that_is_away() {
             }
         }
     };
-    tokio::time::timeout(TEST_TIMEOUT, told).await.unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, refused).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_role_that_finds_nothing_made_names_everything_that_is_missing() {
-    let nats = guarded().await;
+async fn a_role_reports_every_missing_stream_and_consumer() {
+    let nats = start_secured_nats().await;
     for role in Role::ALL {
         let bus = connect(&nats, &BrokerUser::Role(role), TopologyMode::Verify).await;
         let problems = topology::find_problems(&bus, &[role]).await;
@@ -146,24 +153,24 @@ async fn a_role_that_finds_nothing_made_names_everything_that_is_missing() {
             assert!(problem.to_string().contains("retro migrate"), "{problem}");
         }
     }
-    setup(&nats).await;
+    provision_topology(&nats).await;
     for role in Role::ALL {
         let bus = connect(&nats, &BrokerUser::Role(role), TopologyMode::Verify).await;
         assert!(topology::find_problems(&bus, &[role]).await.is_empty(), "{role}");
     }
 }
 
-/// Each user does its work, from the engine's event to the change that a listener receives.
+/// Each broker user does its part, from the engine's event to the change that a listener receives.
 #[tokio::test]
-async fn a_run_goes_all_the_way_with_each_role_as_its_own_user() {
-    let nats = guarded().await;
-    setup(&nats).await;
-    let (heard, mut hears) = mpsc::unbounded_channel();
+async fn a_run_passes_every_role_with_one_broker_user_per_role() {
+    let nats = start_secured_nats().await;
+    provision_topology(&nats).await;
+    let (heard, mut received) = mpsc::unbounded_channel();
     let stop = CancellationToken::new();
     let mut working = Vec::new();
     for role in [Role::Counter, Role::Sampler, Role::Investigator, Role::Writer] {
         let bus = connect(&nats, &BrokerUser::Role(role), TopologyMode::Verify).await;
-        let consumer = Arc::new(Telling { role, heard: heard.clone() });
+        let consumer = Arc::new(ReportingConsumer { role, heard: heard.clone() });
         let subscription = Subscription::for_durable(role.durable_consumer().unwrap(), 10);
         let store: Arc<InMemoryDeliveries> = Arc::default();
         working.push(tokio::spawn(run_consumer(bus, consumer, subscription, store, stop.clone())));
@@ -174,15 +181,15 @@ async fn a_run_goes_all_the_way_with_each_role_as_its_own_user() {
 
     let engine = connect(&nats, &BrokerUser::Engine(tenant("acme")), TopologyMode::Verify).await;
     let mut publisher = EventPublisher::new(engine);
-    publisher.publish_event(run_of("acme")).await.unwrap();
+    publisher.publish_event(run_completed_event("acme")).await.unwrap();
     publisher.confirm_all().await.unwrap();
-    assert_eq!(hears.recv().await.unwrap(), (Role::Counter, subject::run_completed_subject(&key("acme"))));
+    assert_eq!(received.recv().await.unwrap(), (Role::Counter, subject::run_completed_subject(&key("acme"))));
 
     let engine = connect(&nats, &BrokerUser::Engine(tenant(ODD)), TopologyMode::Verify).await;
     let mut publisher = EventPublisher::new(engine);
-    publisher.publish_event(run_of(ODD)).await.unwrap();
+    publisher.publish_event(run_completed_event(ODD)).await.unwrap();
     publisher.confirm_all().await.unwrap();
-    assert_eq!(hears.recv().await.unwrap(), (Role::Counter, subject::run_completed_subject(&key(ODD))));
+    assert_eq!(received.recv().await.unwrap(), (Role::Counter, subject::run_completed_subject(&key(ODD))));
 
     let relay = connect(&nats, &BrokerUser::Role(Role::Relay), TopologyMode::Verify).await;
     let relay = OutboxPublisher::new(relay);
@@ -194,17 +201,20 @@ async fn a_run_goes_all_the_way_with_each_role_as_its_own_user() {
     ] {
         let message = notice.into_message(&key("acme"));
         relay.publish(std::slice::from_ref(&message)).await.unwrap();
-        assert_eq!(hears.recv().await.unwrap(), (woken, subject::message_subject(&message)));
+        assert_eq!(received.recv().await.unwrap(), (woken, subject::message_subject(&message)));
     }
-    let changed = changed("acme");
+    let changed = memory_changed_message("acme");
     relay.publish(std::slice::from_ref(&changed)).await.unwrap();
-    assert_eq!(listener.message().await.0, subject::message_subject(&changed));
+    assert_eq!(listener.next_message().await.0, subject::message_subject(&changed));
 
     let gateway = connect(&nats, &BrokerUser::Role(Role::Gateway), TopologyMode::Verify).await;
     let mut publisher = EventPublisher::new(gateway.clone());
-    publisher.publish_event(run_of("other")).await.unwrap();
+    publisher.publish_event(run_completed_event("other")).await.unwrap();
     publisher.confirm_all().await.unwrap();
-    assert_eq!(hears.recv().await.unwrap(), (Role::Counter, subject::run_completed_subject(&key("other"))));
+    assert_eq!(
+        received.recv().await.unwrap(),
+        (Role::Counter, subject::run_completed_subject(&key("other")))
+    );
     let body = Bytes::from(vec![b'x'; 300_000]);
     let object = BodyStore::new(gateway).put(&tenant("acme"), body.clone()).await.unwrap();
     let investigator = connect(&nats, &BrokerUser::Role(Role::Investigator), TopologyMode::Verify).await;
@@ -214,11 +224,11 @@ async fn a_run_goes_all_the_way_with_each_role_as_its_own_user() {
     for one in working {
         one.await.unwrap();
     }
-    nothing_is_left(&nats).await;
+    assert_all_acknowledged(&nats).await;
 }
 
 /// Asserts that every message was acknowledged by its consumer's user.
-async fn nothing_is_left(nats: &SecuredNats) {
+async fn assert_all_acknowledged(nats: &SecuredNats) {
     for role in [Role::Counter, Role::Sampler, Role::Investigator, Role::Writer] {
         let durable = role.durable_consumer().unwrap();
         let setup = connect(nats, &BrokerUser::Setup, TopologyMode::Verify).await;
@@ -226,18 +236,18 @@ async fn nothing_is_left(nats: &SecuredNats) {
         let answered =
             async { while setup.count_unacknowledged(durable.stream, durable.name).await.unwrap() > 0 {} };
         let answered = tokio::time::timeout(Duration::from_secs(25), answered).await;
-        assert!(answered.is_ok(), "somebody waits for what the {role} did not acknowledge");
+        assert!(answered.is_ok(), "the {role} left messages unacknowledged");
     }
 }
 
-/// Reports the messages it was handed.
-struct Telling {
+/// A consumer that reports the messages that it receives.
+struct ReportingConsumer {
     role: Role,
     heard: mpsc::UnboundedSender<(Role, String)>,
 }
 
 #[async_trait]
-impl Consumer for Telling {
+impl Consumer for ReportingConsumer {
     fn name(&self) -> &'static str {
         self.role.as_str()
     }
@@ -250,7 +260,7 @@ impl Consumer for Telling {
     }
 }
 
-async fn guarded() -> SecuredNats {
+async fn start_secured_nats() -> SecuredNats {
     SecuredNats::start(&tenants()).await
 }
 
@@ -258,7 +268,7 @@ async fn connect(nats: &SecuredNats, user: &BrokerUser, upkeep: TopologyMode) ->
     Bus::connect(BusConfig { topology_mode: upkeep, ..nats.bus_config(user) }).await.unwrap()
 }
 
-async fn setup(nats: &SecuredNats) {
+async fn provision_topology(nats: &SecuredNats) {
     let bus = connect(nats, &BrokerUser::Setup, TopologyMode::Provision).await;
     topology::ensure_topology(&bus, ACK_WAIT).await.unwrap();
     topology::ensure_topology(&bus, ACK_WAIT).await.unwrap();
@@ -279,7 +289,7 @@ fn key(owner: &str) -> WorkflowKey {
     WorkflowKey { tenant: tenant(owner), workflow: Workflow::new("ci").unwrap() }
 }
 
-fn run_of(owner: &str) -> OutgoingEvent {
+fn run_completed_event(owner: &str) -> OutgoingEvent {
     OutgoingEvent {
         subject: subject::run_completed_subject(&key(owner)),
         headers: Vec::new(),
@@ -287,7 +297,7 @@ fn run_of(owner: &str) -> OutgoingEvent {
     }
 }
 
-fn changed(owner: &str) -> Message {
+fn memory_changed_message(owner: &str) -> Message {
     let notice = Notice::MemoryChanged {
         change: serde_json::from_value(ID.into()).unwrap(),
         memory: serde_json::from_value(ID.into()).unwrap(),

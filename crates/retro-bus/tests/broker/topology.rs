@@ -6,13 +6,13 @@ use retro_bus::{ACK_WAIT, Bus, BusConfig, BusError, StreamSizes, topology};
 use retro_events::HandlerOutcome;
 use retro_testkit::TestNats;
 
-use crate::world::{Running, Scripted, emit, outside};
+use crate::world::{RunningConsumer, ScriptedConsumer, connect_directly, publish_events};
 
 #[tokio::test]
-async fn the_topology_is_made_once_and_making_it_again_changes_nothing() {
+async fn ensuring_the_topology_twice_changes_nothing() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    let jetstream = outside(nats.url()).await;
+    let jetstream = connect_directly(nats.url()).await;
     let mut before = Vec::new();
     for name in
         [topology::INTAKE, topology::GITHUB, topology::WORK, topology::ANNOUNCEMENTS, "OBJ_retro-bodies"]
@@ -31,11 +31,11 @@ async fn the_topology_is_made_once_and_making_it_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_stream_that_differs_is_updated_and_keeps_its_messages_and_what_an_operator_added() {
+async fn a_changed_stream_is_updated_and_keeps_messages_and_operator_settings() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
-    emit(&bus, ["kept".to_owned()]).await;
-    let jetstream = outside(nats.url()).await;
+    publish_events(&bus, ["kept".to_owned()]).await;
+    let jetstream = connect_directly(nats.url()).await;
     let mut config = jetstream.get_stream(topology::INTAKE).await.unwrap().cached_info().config.clone();
     config.max_message_size = 1_000_000;
     config.discard = stream::DiscardPolicy::Old;
@@ -53,9 +53,9 @@ async fn a_stream_that_differs_is_updated_and_keeps_its_messages_and_what_an_ope
 }
 
 #[tokio::test]
-async fn a_stream_that_cannot_be_made_right_is_refused_with_what_to_do() {
+async fn a_stream_that_cannot_be_updated_is_refused_with_a_hint() {
     let nats = TestNats::start().await;
-    let jetstream = outside(nats.url()).await;
+    let jetstream = connect_directly(nats.url()).await;
     let wrong = stream::Config {
         name: topology::WORK.to_owned(),
         subjects: vec!["retro.work.>".to_owned()],
@@ -70,17 +70,17 @@ async fn a_stream_that_cannot_be_made_right_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_durable_consumer_that_differs_is_updated_and_goes_on_where_it_was() {
+async fn a_changed_durable_consumer_is_updated_and_keeps_its_position() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
     let store = Arc::default();
-    let consumer = Scripted::new(|_| HandlerOutcome::Done);
-    let running = Running::start(&bus, consumer.clone(), &store);
-    emit(&bus, ["before".to_owned()]).await;
-    consumer.wait_for(1).await;
+    let consumer = ScriptedConsumer::new(|_| HandlerOutcome::Done);
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    publish_events(&bus, ["before".to_owned()]).await;
+    consumer.wait_for_messages(1).await;
     running.stop().await;
 
-    let jetstream = outside(nats.url()).await;
+    let jetstream = connect_directly(nats.url()).await;
     let stream = jetstream.get_stream(topology::INTAKE).await.unwrap();
     let durable: PullConsumer = stream.get_consumer("scripted").await.unwrap();
     let right = durable.cached_info().config.clone();
@@ -94,10 +94,10 @@ async fn a_durable_consumer_that_differs_is_updated_and_goes_on_where_it_was() {
     wrong.max_deliver = 3;
     stream.update_consumer(wrong).await.unwrap();
 
-    let consumer = Scripted::new(|_| HandlerOutcome::Done);
-    let running = Running::start(&bus, consumer.clone(), &store);
-    emit(&bus, ["after".to_owned()]).await;
-    assert_eq!(consumer.wait_for(1).await[0].text, "after");
+    let consumer = ScriptedConsumer::new(|_| HandlerOutcome::Done);
+    let running = RunningConsumer::start(&bus, consumer.clone(), &store);
+    publish_events(&bus, ["after".to_owned()]).await;
+    assert_eq!(consumer.wait_for_messages(1).await[0].text, "after");
     running.stop().await;
     let durable: PullConsumer = stream.get_consumer("scripted").await.unwrap();
     let now = &durable.cached_info().config;

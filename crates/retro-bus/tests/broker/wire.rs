@@ -1,5 +1,5 @@
-//! The broker's client protocol by hand. A permission violation is a line from the server, read here in order.
-//! A client library reports it as an event at some later time.
+//! A minimal client of the NATS protocol. The server reports a permission violation as a line, which this client reads
+//! in order; a client library reports it as an event at some later time.
 
 use retro_events::permissions::BrokerUser;
 use retro_testkit::{SecuredNats, TEST_TIMEOUT, test_password};
@@ -24,32 +24,32 @@ impl Wire {
     pub(crate) async fn connect(nats: &SecuredNats, user: &BrokerUser) -> Self {
         let stream = BufReader::new(TcpStream::connect(nats.address()).await.unwrap());
         let mut wire = Self { stream };
-        assert!(wire.line().await.starts_with("INFO "));
+        assert!(wire.read_line().await.starts_with("INFO "));
         let password = test_password(user);
         let connect = serde_json::json!({
             "verbose": false, "pedantic": false, "headers": true, "no_responders": true, "user": user.to_string(),
             "pass": password,
         });
-        wire.write(&format!("CONNECT {connect}\r\n")).await;
-        assert_eq!(wire.sync().await, [], "{user} may connect");
+        wire.write_text(&format!("CONNECT {connect}\r\n")).await;
+        assert_eq!(wire.read_until_pong().await, [], "{user} may connect");
         wire
     }
 
     /// Publishes; returns the violation, if there was one.
     pub(crate) async fn publish(&mut self, subject: &str, payload: &str) -> Option<String> {
         self.send(subject, payload).await;
-        self.refusal().await
+        self.read_refusal().await
     }
 
     /// Publishes without waiting. A reply subject may follow the subject.
     pub(crate) async fn send(&mut self, subject: &str, payload: &str) {
-        self.write(&format!("PUB {subject} {}\r\n{payload}\r\n", payload.len())).await;
+        self.write_text(&format!("PUB {subject} {}\r\n{payload}\r\n", payload.len())).await;
     }
 
     /// Subscribes; returns the violation, if there was one.
     pub(crate) async fn subscribe(&mut self, subject: &str) -> Option<String> {
-        self.write(&format!("SUB {subject} 1\r\n")).await;
-        self.refusal().await
+        self.write_text(&format!("SUB {subject} 1\r\n")).await;
+        self.read_refusal().await
     }
 
     /// Publishes with headers and waits for the reply in the inbox of a user.
@@ -61,12 +61,12 @@ impl Wire {
         payload: &str,
     ) -> String {
         let inbox = format!("_INBOX_{user}.answer");
-        self.write(&format!("SUB {inbox} 2\r\n")).await;
+        self.write_text(&format!("SUB {inbox} 2\r\n")).await;
         let headers = format!("NATS/1.0\r\n{headers}\r\n\r\n");
         let (head, whole) = (headers.len(), headers.len() + payload.len());
-        self.write(&format!("HPUB {subject} {inbox} {head} {whole}\r\n{headers}{payload}\r\n")).await;
+        self.write_text(&format!("HPUB {subject} {inbox} {head} {whole}\r\n{headers}{payload}\r\n")).await;
         loop {
-            match self.next().await {
+            match self.next_line().await {
                 Line::Message(to, payload) if to == inbox => return payload,
                 Line::Refused(refusal) => return refusal,
                 _ => {}
@@ -75,48 +75,48 @@ impl Wire {
     }
 
     /// Returns the next message.
-    pub(crate) async fn message(&mut self) -> (String, String) {
+    pub(crate) async fn next_message(&mut self) -> (String, String) {
         loop {
-            match self.next().await {
+            match self.next_line().await {
                 Line::Message(subject, payload) => return (subject, payload),
                 line => assert_eq!(line, Line::Pong),
             }
         }
     }
 
-    async fn refusal(&mut self) -> Option<String> {
-        self.sync().await.into_iter().find_map(|line| match line {
+    async fn read_refusal(&mut self) -> Option<String> {
+        self.read_until_pong().await.into_iter().find_map(|line| match line {
             Line::Refused(text) => Some(text),
             _ => None,
         })
     }
 
     /// Returns the lines that the server sent until it had processed everything sent before.
-    async fn sync(&mut self) -> Vec<Line> {
-        self.write("PING\r\n").await;
+    async fn read_until_pong(&mut self) -> Vec<Line> {
+        self.write_text("PING\r\n").await;
         let mut lines = Vec::new();
         loop {
-            match self.next().await {
+            match self.next_line().await {
                 Line::Pong => return lines,
                 line => lines.push(line),
             }
         }
     }
 
-    async fn next(&mut self) -> Line {
+    async fn next_line(&mut self) -> Line {
         loop {
-            let line = self.line().await;
+            let line = self.read_line().await;
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
                 ["PONG"] => return Line::Pong,
-                ["PING"] => self.write("PONG\r\n").await,
+                ["PING"] => self.write_text("PONG\r\n").await,
                 ["-ERR", ..] => return Line::Refused(line.trim_start_matches("-ERR ").to_owned()),
                 ["MSG", subject, .., bytes] => {
-                    let payload = self.payload(bytes.parse().unwrap()).await;
+                    let payload = self.read_payload(bytes.parse().unwrap()).await;
                     return Line::Message(subject.to_owned(), payload);
                 }
                 ["HMSG", subject, .., head, bytes] => {
-                    let whole = self.payload(bytes.parse().unwrap()).await;
+                    let whole = self.read_payload(bytes.parse().unwrap()).await;
                     let payload = whole[head.parse::<usize>().unwrap()..].to_owned();
                     return Line::Message(subject.to_owned(), payload);
                 }
@@ -125,20 +125,20 @@ impl Wire {
         }
     }
 
-    async fn payload(&mut self, bytes: usize) -> String {
+    async fn read_payload(&mut self, bytes: usize) -> String {
         let mut payload = vec![0; bytes + 2];
         self.stream.read_exact(&mut payload).await.unwrap();
         String::from_utf8_lossy(&payload[..bytes]).into_owned()
     }
 
-    async fn line(&mut self) -> String {
+    async fn read_line(&mut self) -> String {
         let mut line = String::new();
         let read = tokio::time::timeout(TEST_TIMEOUT, self.stream.read_line(&mut line));
         assert!(read.await.expect("the server answers").unwrap() > 0, "the server ended the connection");
         line.trim_end().to_owned()
     }
 
-    async fn write(&mut self, text: &str) {
+    async fn write_text(&mut self, text: &str) {
         self.stream.get_mut().write_all(text.as_bytes()).await.unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Shared test support: a scripted consumer that records what it was handed, and messages to hand it.
+//! Shared test support: a scripted consumer that records the messages it receives, and messages for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 /// One message as a consumer saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct HandledMessage {
     pub(crate) text: String,
     pub(crate) batch: usize,
     pub(crate) delivered: u64,
@@ -24,23 +24,26 @@ pub(crate) struct Seen {
 
 type Decide = dyn Fn(&Delivery) -> HandlerOutcome + Send + Sync;
 
-/// Returns outcomes according to its script and records what it was handed.
-pub(crate) struct Scripted {
+/// A consumer that returns outcomes according to its script and records the messages that it receives.
+pub(crate) struct ScriptedConsumer {
     decide: Box<Decide>,
-    seen: watch::Sender<Vec<Seen>>,
+    seen: watch::Sender<Vec<HandledMessage>>,
 }
 
-impl Scripted {
+impl ScriptedConsumer {
     pub(crate) fn new(decide: impl Fn(&Delivery) -> HandlerOutcome + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { decide: Box::new(decide), seen: watch::Sender::default() })
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<HandledMessage> {
         self.seen.borrow().clone()
     }
 
     /// Waits until the recorded messages are as expected.
-    pub(crate) async fn wait(&self, is_there: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
+    pub(crate) async fn wait_until(
+        &self,
+        is_there: impl Fn(&[HandledMessage]) -> bool,
+    ) -> Vec<HandledMessage> {
         let mut seen = self.seen.subscribe();
         let arrived = tokio::time::timeout(TEST_TIMEOUT, seen.wait_for(|seen| is_there(seen))).await;
         match arrived {
@@ -49,41 +52,41 @@ impl Scripted {
         }
     }
 
-    pub(crate) async fn wait_for(&self, count: usize) -> Vec<Seen> {
-        self.wait(|seen| seen.len() >= count).await
+    pub(crate) async fn wait_for_messages(&self, count: usize) -> Vec<HandledMessage> {
+        self.wait_until(|seen| seen.len() >= count).await
     }
 }
 
 #[async_trait]
-impl Consumer for Scripted {
+impl Consumer for ScriptedConsumer {
     fn name(&self) -> &'static str {
         "scripted"
     }
 
     async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
-        let seen = batch.iter().map(|delivery| Seen {
-            text: text(delivery),
+        let seen = batch.iter().map(|delivery| HandledMessage {
+            text: payload_text(delivery),
             batch: batch.len(),
             delivered: delivery.delivered,
         });
-        let seen: Vec<Seen> = seen.collect();
+        let seen: Vec<HandledMessage> = seen.collect();
         self.seen.send_modify(|all| all.extend(seen));
         batch.iter().map(|delivery| (self.decide)(delivery)).collect()
     }
 }
 
 /// A running consumer.
-pub(crate) struct Running {
+pub(crate) struct RunningConsumer {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl Running {
+impl RunningConsumer {
     pub(crate) fn start(bus: &Bus, consumer: Arc<dyn Consumer>, store: &Arc<InMemoryDeliveries>) -> Self {
-        Self::subscribed(bus, consumer, subscription(), store)
+        Self::start_with(bus, consumer, subscription(), store)
     }
 
-    pub(crate) fn subscribed(
+    pub(crate) fn start_with(
         bus: &Bus,
         consumer: Arc<dyn Consumer>,
         to: Subscription,
@@ -94,7 +97,7 @@ impl Running {
         Self { stop, task }
     }
 
-    pub(crate) fn ask_to_stop(&self) {
+    pub(crate) fn request_stop(&self) {
         self.stop.cancel();
     }
 
@@ -117,7 +120,7 @@ pub(crate) fn key() -> WorkflowKey {
     WorkflowKey { tenant: Tenant::new("acme").unwrap(), workflow: Workflow::new("fix ci").unwrap() }
 }
 
-pub(crate) fn text(delivery: &Delivery) -> String {
+pub(crate) fn payload_text(delivery: &Delivery) -> String {
     String::from_utf8(delivery.payload.to_vec()).unwrap()
 }
 
@@ -130,7 +133,7 @@ pub(crate) fn event(text: impl Into<String>) -> OutgoingEvent {
 }
 
 /// Publishes events with these bodies and waits until the broker has them.
-pub(crate) async fn emit(bus: &Bus, texts: impl IntoIterator<Item = String>) {
+pub(crate) async fn publish_events(bus: &Bus, texts: impl IntoIterator<Item = String>) {
     let mut publisher = EventPublisher::new(bus.clone());
     for text in texts {
         publisher.publish_event(event(text)).await.unwrap();
@@ -139,7 +142,7 @@ pub(crate) async fn emit(bus: &Bus, texts: impl IntoIterator<Item = String>) {
 }
 
 /// Opens a plain connection, to inspect the broker from outside.
-pub(crate) async fn outside(url: &str) -> jetstream::Context {
+pub(crate) async fn connect_directly(url: &str) -> jetstream::Context {
     let (_, login) = url.split_once("://").unwrap();
     let (login, _) = login.split_once('@').unwrap();
     let (user, password) = login.split_once(':').unwrap();

@@ -34,7 +34,7 @@ fn check_no_duplicates(judge: &mut Judge, state: &State) {
 }
 
 /// Finds messages that were dropped. Attempts are deleted when a message is handled or dead-lettered, so a
-/// message with all attempts spent and no dead letter was dropped.
+/// message that has used up all attempts and has no dead letter was dropped.
 fn check_none_missing(judge: &mut Judge, state: &State) {
     let given_up: HashSet<_> =
         state.letters.iter().map(|one| (&one.consumer, &one.stream, one.sequence)).collect();

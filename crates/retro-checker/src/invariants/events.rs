@@ -108,7 +108,8 @@ impl<'a> EventLocations<'a> {
         let owned = (identity.0.to_owned(), identity.1.to_owned(), identity.2.to_owned());
         let known =
             elsewhere || self.dead_identities.contains(&owned) || self.in_flight_identities.contains(&owned);
-        // A purge keeps the run and a digest. The digest holds no identity, so the run has to be enough.
+        // A purge keeps the run and a digest. The digest contains no identity, so finding the run is
+        // sufficient.
         if known || (self.digests > 0 && has_run) { EventPresence::Present } else { EventPresence::Missing }
     }
 }

@@ -4,10 +4,10 @@ use super::{Invariant, Judge};
 use crate::history::History;
 use crate::state::{Investigation, State};
 
-/// Attempts at a message, as documented.
+/// Maximum number of attempts at a message, as documented.
 pub(super) const MESSAGE_ATTEMPTS_MAX: u64 = 5;
-/// Claims of an investigation: three attempts by the default policy, and the claim that records the final
-/// failure.
+/// Maximum number of claims of an investigation: three attempts by the default policy, and the claim that
+/// records the final failure.
 const CLAIMS_MAX: u64 = 4;
 /// Stages of an investigation, in order.
 const STAGES: [&str; 2] = ["briefed", "answered"];

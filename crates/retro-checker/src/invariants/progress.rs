@@ -36,7 +36,7 @@ pub struct Progress {
 }
 
 impl ProgressFloor {
-    /// Also requires this many faults of a kind.
+    /// Minimum number of faults of each kind.
     #[must_use]
     pub fn with_fault(mut self, kind: &str, times: u64) -> Self {
         self.faults.insert(kind.to_owned(), times);

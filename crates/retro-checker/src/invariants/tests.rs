@@ -49,7 +49,7 @@ fn every_violated_invariant_is_named() {
         (&[TokensGrow], |_, states| last(states).journal[0].token = 4),
         (&[TokensGrow], |_, states| last(states).journal[1].token = 0),
         (&[TokensGrow], |_, states| {
-            // A zombie worker's write: valid by itself, but token 3 was already seen.
+            // A zombie worker's write: valid on its own, but token 3 was already seen.
             states[0].investigations[0].token = 3;
             states[0].journal.clear();
         }),

@@ -9,7 +9,7 @@ use crate::{CheckError, error_at};
 
 /// The program's streams, by their documented names. Object-store streams are left out.
 const STREAMS: [&str; 4] = ["RETRO_INTAKE", "RETRO_GITHUB", "RETRO_WORK", "RETRO_ANNOUNCEMENTS"];
-/// Concurrent requests to the broker.
+/// Maximum number of concurrent requests to the broker.
 const CONCURRENT_REQUESTS: usize = 32;
 
 /// Reads everything that the broker stores. Reads consumers before messages, so that every acknowledged
@@ -24,7 +24,7 @@ pub(super) async fn read_broker(url: &str) -> Result<Broker, CheckError> {
     Ok(Broker { streams })
 }
 
-/// Takes the login from the URL, because the client ignores it there.
+/// Reads the login from the URL, because the client ignores it there.
 fn connect_options(url: &str) -> ConnectOptions {
     let login = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
     match login.and_then(|(login, _)| login.split_once(':')) {

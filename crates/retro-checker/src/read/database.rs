@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, SqliteConnectio
 use crate::state::State;
 use crate::{CheckError, error_at};
 
-/// A connection to either database.
+/// A connection pool of SQLite or PostgreSQL.
 #[derive(Debug)]
 pub(super) enum Database {
     Sqlite(SqlitePool),
@@ -126,7 +126,8 @@ impl Database {
         match self {
             Self::Sqlite(pool) => {
                 let mut connection = pool.acquire().await.map_err(error_at("SQLite"))?;
-                // One transaction: tables read at different moments would violate invariants by themselves.
+                // One transaction: tables that are read at different moments would appear to violate
+                // invariants.
                 let mut moment = connection.begin().await.map_err(error_at("SQLite"))?;
                 read_tables(&mut Reader::Sqlite(&mut moment)).await
             }
@@ -167,7 +168,7 @@ async fn read_tables(reader: &mut Reader<'_>) -> Result<State, CheckError> {
     })
 }
 
-/// A transaction in either database.
+/// A transaction in SQLite or PostgreSQL.
 enum Reader<'a> {
     Sqlite(&'a mut SqliteConnection),
     Postgres(&'a mut PgConnection),

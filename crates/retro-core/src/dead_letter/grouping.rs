@@ -1,7 +1,8 @@
 //! Grouping of rejection sentences, so that a thousand dead letters with the same mistake are one line.
 
-/// Returns a sentence without its variable parts: quoted text becomes `…`, and a word with a digit becomes `#`.
-/// Sentences about the same mistake become equal, whatever values, ids, positions or sizes they contain.
+/// Returns a sentence without its variable parts: quoted text becomes `…`, and a word with a digit becomes
+/// `#`. Sentences about the same mistake become equal even if they contain different values, ids, positions
+/// or sizes.
 pub fn grouping_key(sentence: &str) -> String {
     let mut out = String::with_capacity(sentence.len());
     let mut rest = sentence;

@@ -21,9 +21,9 @@ impl MemoryId {
     }
 }
 
-/// A reference to a memory: [`SHORT_ID_DIGITS`] or more of its first hexadecimal digits, in either case, with or
-/// without the hyphens of a full id. It stands for every id with these first digits; the tenant's store resolves it
-/// to a memory.
+/// A reference to a memory: [`SHORT_ID_DIGITS`] or more of its first hexadecimal digits, in either case, with
+/// or without the hyphens of a full id. It stands for every id with these first digits; the tenant's store
+/// resolves it to a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoryRef {
     first: MemoryId,

@@ -59,7 +59,7 @@ impl<'de> Deserializer<'de> for JsonNode<'de> {
         }
     }
 
-    // Skips an unused value in one step, whatever it contains.
+    // Skips an unused value in one step, regardless of its content.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_unit()
     }

@@ -99,7 +99,7 @@ impl JsonDocument {
         JsonNode { tape: &self.tape, at: self.at }
     }
 
-    /// Returns a value within this document as a document of its own, which keeps the whole text alive.
+    /// Returns a value within this document as a separate document, which keeps the whole text alive.
     pub fn subdocument(&self, node: JsonNode<'_>) -> Self {
         // A node of another document would point to arbitrary entries of this one.
         assert!(std::ptr::eq(&raw const *self.tape, node.tape), "the node is one of this document");
@@ -173,7 +173,7 @@ fn to_index(offset: usize) -> u32 {
     u32::try_from(offset).expect("texts are shorter than 4 GiB")
 }
 
-/// Rejects escapes of lone surrogates, which the grammar allows and no Rust string can hold.
+/// Rejects escapes of lone surrogates, which the grammar allows but no Rust string can hold.
 fn check_escapes(text: &str, start: usize, end: usize) -> Result<(), Rejection> {
     let string = &text[start..end];
     if !string.contains("\\u") {
@@ -185,7 +185,7 @@ fn check_escapes(text: &str, start: usize, end: usize) -> Result<(), Rejection> 
     })
 }
 
-/// Rejects numbers that the grammar allows and no double can hold.
+/// Rejects numbers that the grammar allows but no double can hold.
 fn check_number(text: &str, start: usize, end: usize) -> Result<(), Rejection> {
     let number = &text[start..end];
     if number.len() < 309 && !number.contains(['e', 'E']) {

@@ -1,4 +1,4 @@
-//! Measures what a JSON text would cost, without allocating.
+//! Estimates the cost of parsing a JSON text, without allocating.
 
 use crate::dead_letter::{Code, Rejection};
 

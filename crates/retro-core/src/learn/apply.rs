@@ -13,12 +13,12 @@ use crate::policy::Policy;
 use crate::similarity::{Embedder, VectorCache};
 use crate::time::add_seconds;
 
-/// Everything the writer knows when it decides, read under the lock of the workflow.
+/// Stored facts that the writer's decision depends on, read under the lock of the workflow.
 #[derive(Debug, Clone)]
 pub struct WriterFacts {
     /// Workflow whose memories change.
     pub key: WorkflowKey,
-    /// Retrospective that asks for the changes.
+    /// Retrospective that requests the changes.
     pub retrospective: RetrospectiveId,
     /// Epoch of that retrospective.
     pub epoch: Epoch,
@@ -34,8 +34,8 @@ pub struct WriterFacts {
     pub memories: Vec<Memory>,
     /// Tombstones of the workflow, including expired ones.
     pub tombstones: Vec<Tombstone>,
-    /// Changes of the workflow whose cause is this retrospective or one of its runs. They are not made again, and
-    /// neither is any other change that the same causes would make to the memories as those changes left them.
+    /// Changes of the workflow whose cause is this retrospective or one of its runs. They are not made again,
+    /// and neither is any further change by the same causes to the memories in their changed state.
     pub applied: HashSet<ChangeId>,
 }
 
@@ -61,7 +61,7 @@ pub struct MutationOutcome {
     pub mutation: MutationId,
     /// Summary of the request.
     pub asked: MutationSummary,
-    /// Changes that resulted from it; empty if none did.
+    /// Changes that resulted from it; empty if there are none.
     pub did: Vec<ChangeSummary>,
     /// Reason in one sentence.
     pub why: String,
@@ -70,12 +70,12 @@ pub struct MutationOutcome {
 /// Short summary of a mutation for reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MutationSummary {
-    /// `observe`, `contradict`, `credit` or `sweep`.
+    /// Kind of the mutation: `observe`, `contradict`, `credit` or `sweep`.
     pub kind: String,
     /// Run that the mutation comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// Memory that the mutation names, or title of the lesson that it brings.
+    /// Memory that the mutation names, or title of its lesson.
     pub about: String,
 }
 
@@ -286,8 +286,8 @@ fn build_tombstone(memory: &Memory, until: Timestamp, reason: String) -> Tombsto
     Tombstone { memory: memory.id, scope: memory.scope.clone(), lesson: memory.lesson.clone(), until, reason }
 }
 
-/// Decides what an operator's deletion does: one change caused by the request, and a tombstone. Fails when the status
-/// of the memory does not allow deletion.
+/// Decides the effects of an operator's deletion: one change caused by the request, and a tombstone. Fails
+/// when the status of the memory does not allow deletion.
 pub fn delete_by_operator(
     key: &WorkflowKey,
     memory: &Memory,

@@ -21,7 +21,7 @@ use crate::similarity::Embedder;
 
 pub use crate::report::InvestigationTiming;
 
-/// Everything about a retrospective that waits for the writer.
+/// Everything stored about a retrospective that is ready to be closed.
 #[derive(Debug, Clone)]
 pub struct ClosingFacts {
     /// Retrospective in state `Settling`.
@@ -34,7 +34,7 @@ pub struct ClosingFacts {
     pub investigations: Vec<Investigation>,
     /// Duration and cost of each investigation, in the same order.
     pub timings: Vec<InvestigationTiming>,
-    /// Mutations that the investigations ask for.
+    /// Mutations that the investigations request.
     pub batch: Vec<Mutation>,
     /// Facts for applying the batch.
     pub writer: WriterFacts,
@@ -68,8 +68,8 @@ pub struct ClosedRetrospective {
     pub rules: Vec<RuleUseBatch>,
 }
 
-/// Decides how a retrospective ends. A manual one changes no memory and opens nothing. `now` becomes the `as_of` of
-/// the next retrospective if one opens.
+/// Decides how a retrospective ends. A manual retrospective changes no memory and does not open another.
+/// `now` becomes the `as_of` of the next retrospective if one opens.
 pub fn close_retrospective(
     facts: ClosingFacts,
     embedder: &dyn Embedder,
@@ -146,8 +146,8 @@ pub fn close_retrospective(
     }
 }
 
-/// Returns outcomes for a batch of which nothing is applied. The batch of a failed retrospective holds only its
-/// sweep, which waits for a success.
+/// Returns outcomes for a batch that is not applied. The batch of a failed retrospective contains only its
+/// sweep, which is applied after the next success.
 pub(crate) fn unapplied_batch(batch: &[Mutation]) -> AppliedBatch {
     let outcome = |mutation: &Mutation| MutationOutcome {
         mutation: mutation.id,

@@ -53,7 +53,7 @@ impl MemoryWriter<'_> {
     }
 
     /// Returns whether an earlier pass over this run observed this lesson. The memory may have been promoted,
-    /// archived or deleted since, and the same run must not bring it back.
+    /// archived or deleted since then, and the same run must not restore it.
     fn was_observed_before(
         &self,
         candidate: MemoryId,
@@ -73,9 +73,9 @@ impl MemoryWriter<'_> {
             })
     }
 
-    /// Adds a run's evidence to a memory that is not tentative. A second finding of the same run adds none, and
-    /// neither does a run that a manual retrospective already investigated, because runs are counted and not
-    /// findings.
+    /// Adds a run's evidence to a memory that is not tentative. A second finding of the same run adds
+    /// nothing, and neither does a run that a manual retrospective already investigated, because evidence
+    /// counts runs and not findings.
     fn add_evidence(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
         let run = evidence.run.clone();
         let memory = &self.memories[&id];
@@ -112,7 +112,8 @@ impl MemoryWriter<'_> {
         );
     }
 
-    /// Confirms a tentative memory, which only a run that has not observed it since it became tentative can do.
+    /// Confirms a tentative memory. Only a run that has not observed it since it became tentative can confirm
+    /// it.
     fn confirm_memory(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
         let run = evidence.run.clone();
         let earlier = self.memories[&id].tentative_runs.clone();

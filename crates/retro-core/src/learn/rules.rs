@@ -1,8 +1,9 @@
-//! Rules: what the writer does with requests of a review, a run or a timer to the memories of a repository.
+//! Rules: the writer's decisions on requests of a review, a run or a timer to change the memories of a
+//! repository.
 //!
-//! A rule is a memory like any other: its changes are appended, each with an effect key, and the memory is their
-//! fold. The difference is whom the writer believes. Elsewhere a *separate run* confirms; here it is a separate pull
-//! request, and the standing of the person who asks comes first:
+//! A rule is a memory like any other: its changes are appended, each with an effect key, and the memory is
+//! their fold. The difference is whose evidence counts. Elsewhere a *separate run* confirms; here it is a
+//! separate pull request, and the standing of the person who asks decides first:
 //!
 //! | standing | a new rule | an earlier rule, asked for again |
 //! |---|---|---|
@@ -17,8 +18,9 @@
 //! *superseded* with a link to it. A newer rule of lower rank is kept as tentative and cannot become active while the
 //! other one lives.
 //!
-//! **Text of strangers** never becomes part of a trusted rule: a quarantined rule is not confirmed by others. A
-//! trusted person who asks for the same in other words creates another rule, which supersedes the quarantined one.
+//! **Text of strangers** never becomes part of a trusted rule: a quarantined rule is not confirmed by others.
+//! A trusted person who asks for the same thing in other words creates another rule, which supersedes the
+//! quarantined one.
 //!
 //! **Expiry.** A rule that was presented many times and used in no run is archived. Only investigated runs count, and
 //! of those only the ones in which the rule's situation came up and the agent did not follow it. Runs that were not
@@ -52,7 +54,8 @@ pub use close::{ClosedReview, ReviewClosingFacts, close_review};
 pub use promote::{PromoteError, PromoteFacts, Promotion, promote_rule};
 pub use uses::{RuleUseBatch, build_rule_use_batches};
 
-/// Everything the writer knows about a repository's rules, read under the lock of their rule scope.
+/// Stored facts about a repository's rules that the writer's decision depends on, read under the lock of
+/// their rule scope.
 #[derive(Debug, Clone)]
 pub struct RuleFacts {
     /// Repository that the rules belong to.

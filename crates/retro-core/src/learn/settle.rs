@@ -66,7 +66,7 @@ pub enum MutationKind {
     Sweep,
 }
 
-/// Reason why a pattern is not a lesson, although its quote is in the run.
+/// Reason why a pattern is not a lesson although its quote is in the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "because", rename_all = "snake_case")]
 pub enum NoLessonReason {
@@ -163,7 +163,7 @@ pub fn settle_investigations(
         }
     }
     for (one, checked, presented) in answered() {
-        // Rules of a repository change under another lock: `build_rule_use_batches` asks for those.
+        // Rules of a repository change under another lock: `build_rule_use_batches` requests those changes.
         let own = presented.iter().filter(|shown| shown.repo.is_none());
         // The index is part of stored ids, so neither the order nor the filter above may change.
         for (index, shown) in (0u32..).zip(own) {

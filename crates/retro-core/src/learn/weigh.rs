@@ -36,7 +36,8 @@ impl MemoryAccount {
             self.runs.insert(run.clone(), verdict_entry);
             return;
         };
-        // Reading is a fact about the run, so it stays when a stronger verdict replaces this one.
+        // Whether the memory was read is a fact about the run, so it stays when a stronger verdict replaces
+        // this one.
         strongest.read |= verdict_entry.read;
         if verdict_entry.contradicted || verdict_entry.verdict < strongest.verdict {
             strongest.contradicted |= verdict_entry.contradicted;
@@ -59,7 +60,7 @@ impl MemoryAccount {
     }
 }
 
-/// Kinds of change by which a retrospective settles a memory, or declines to.
+/// Kinds of change by which a retrospective settles a memory, or refuses to settle it.
 const SETTLING: &[&str] = &["reweighted", "exempted", "superseded", "archived", "deleted", "refused"];
 
 impl MemoryWriter<'_> {
@@ -291,7 +292,7 @@ fn decide_weight(
             "presented, and read or applied in no run".to_owned(),
         ));
     }
-    // Limbo: too light to be presented, too heavy to be archived.
+    // Limbo: its weight is too low to be presented and too high to be archived.
     let in_limbo = (policy.archive_weight..policy.inject_weight_min).contains(&memory.weight.get());
     if in_limbo && observed {
         let reason = "in limbo, and observed again".to_owned();

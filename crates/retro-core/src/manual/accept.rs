@@ -1,10 +1,10 @@
 //! Decisions on proposals: a person accepts one, which makes it an active memory, or refuses it. The decision is
 //! stored either way.
 //!
-//! Each run of an accepted proposal makes the change that it would have made in an automatic retrospective, with the
-//! run as its cause. The acceptance is a separate change, caused by the person's request. An automatic retrospective
-//! that investigates such a run before or afterwards finds that it has already shown the lesson, and the run confirms
-//! nothing.
+//! Each run of an accepted proposal makes the change that it would have made in an automatic retrospective,
+//! with the run as its cause. The acceptance is a separate change, caused by the person's request. An
+//! automatic retrospective that investigates such a run before or afterwards finds that the run has already
+//! shown the lesson, so the run confirms nothing.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ use crate::policy::Policy;
 use crate::similarity::{Embedder, VectorCache};
 use crate::weight::Weight;
 
-/// Everything known when a person decides, read under the lock of the workflow.
+/// Stored facts that a decision on a proposal depends on, read under the lock of the workflow.
 #[derive(Debug, Clone)]
 pub struct ProposalFacts {
     /// Workflow of the proposal.
@@ -139,7 +139,7 @@ pub enum DecideError {
     /// A text is empty or too long.
     #[error("{what} must have 1 to {max} {unit}")]
     TextLength {
-        /// `request`, `by` or `reason`.
+        /// Name of the field: `request`, `by` or `reason`.
         what: &'static str,
         /// Maximum allowed length.
         max: usize,
@@ -151,7 +151,7 @@ pub enum DecideError {
     Damaged(#[from] FoldError),
 }
 
-/// Decides what accepting does. Pure: the same facts give the same changes.
+/// Decides the effects of an acceptance. Pure: the same facts give the same changes.
 pub fn accept_proposal(
     facts: &ProposalFacts,
     acceptance: &Acceptance,
@@ -182,7 +182,7 @@ pub fn accept_proposal(
     Ok(DecidedProposal { changes: making.changes, memory: Some(memory), decision, messages })
 }
 
-/// Decides what refusing does: it stores the decision and changes no memory.
+/// Decides the effects of a refusal: the decision is stored, and no memory changes.
 pub fn refuse_proposal(
     facts: &ProposalFacts,
     refusal: &Refusal,

@@ -11,8 +11,9 @@ use crate::report;
 use crate::retrospective::RetrospectiveState;
 use crate::similarity::Embedder;
 
-/// Decides how a manual retrospective ends. The state of the workflow does not change. One without a successful
-/// investigation gets a report that says so; there is nothing to release or replay, and the person may ask again.
+/// Decides how a manual retrospective ends. The state of the workflow does not change. A retrospective
+/// without a successful investigation gets a report that says so; there is nothing to release or replay, and
+/// the person may request another.
 pub(crate) fn close_manual(
     facts: ClosingFacts,
     embedder: &dyn Embedder,

@@ -30,7 +30,7 @@ pub struct Proposal {
     pub lesson: Lesson,
     /// Runs that show the pattern, each once with its quote, in the order of investigation; never empty.
     pub evidence: Vec<Evidence>,
-    /// Memory that the pattern contradicts; the proposal is never merged into that one.
+    /// Memory that the pattern contradicts; the proposal is never merged into that memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicts: Option<MemoryId>,
 }

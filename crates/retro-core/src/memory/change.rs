@@ -1,4 +1,4 @@
-//! Changes: what the writer did to a memory, or refused to do, and why.
+//! Changes that the writer made to a memory or refused to make, with their reasons.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -37,12 +37,12 @@ pub enum ChangeCause {
         /// End of the pull request.
         end: PullRequestEnd,
     },
-    /// A person asked for the change.
+    /// A person requested the change.
     Operator {
         /// Id of the request, given or derived.
         request: String,
     },
-    /// A remark of a review asked for the change.
+    /// A remark of a review requested the change.
     Review {
         /// Key of the remark.
         remark: RemarkKey,
@@ -74,7 +74,7 @@ pub struct Change {
     pub cause: ChangeCause,
     /// Effect of the change.
     pub effect: ChangeEffect,
-    /// Mutation that asked for it; `None` for an operator's change.
+    /// Mutation that requested it; `None` for an operator's change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutation: Option<MutationId>,
     /// Retrospective in which it was made.
@@ -89,7 +89,7 @@ pub struct Change {
     pub reason: String,
 }
 
-/// Effect of a change on its memory: everything that the fold needs.
+/// Effect of a change on its memory, with everything that the fold needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 #[expect(
@@ -99,7 +99,7 @@ pub struct Change {
 pub enum ChangeEffect {
     /// A memory was created.
     Created {
-        /// Scope that it applies to.
+        /// Scope in which the memory applies.
         scope: MemoryScope,
         /// Content of the memory.
         lesson: Lesson,
@@ -133,12 +133,12 @@ pub enum ChangeEffect {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         despite: Option<TombstoneOverride>,
     },
-    /// A living memory was observed again: evidence, not weight.
+    /// A living memory was observed again. Adds evidence and does not change the weight.
     Observed {
         /// New evidence.
         evidence: Evidence,
     },
-    /// The weight moved.
+    /// The weight changed.
     Reweighted {
         /// Weight before.
         before: Weight,
@@ -225,13 +225,13 @@ pub enum WeightReason {
     Harmed,
     /// A run contradicted the memory; counts as a harm.
     Contradicted,
-    /// The memory was applied with neither good nor bad effect.
+    /// The memory was applied and had neither a good nor a bad effect.
     Applied,
-    /// The agent opened the memory; nothing else is known.
+    /// The agent opened the memory, and nothing more is known.
     Read,
-    /// The memory was presented to runs of this retrospective and used in none.
+    /// The memory was presented to runs of this retrospective and not used in any of them.
     Ignored,
-    /// The memory is in limbo: too light to be presented, too heavy to be archived.
+    /// The memory is in limbo: its weight is too low to be presented and too high to be archived.
     Limbo,
     /// The memory is in limbo and was observed again.
     Observed,
@@ -278,7 +278,7 @@ impl ChangeEffect {
         }
     }
 
-    /// Returns whether the memory stays as it was.
+    /// Returns whether the memory does not change.
     pub const fn leaves_memory_unchanged(&self) -> bool {
         matches!(self, Self::Suppressed { .. } | Self::Refused { .. })
     }

@@ -91,7 +91,7 @@ pub fn render_state_machine() -> String {
     drawn
 }
 
-/// Returns the reason why the change is illegal for this memory, if it is.
+/// Returns the reason why the change is illegal for this memory; `None` when it is legal.
 fn find_misfit(memory: &Memory, change: &Change) -> Option<String> {
     let allowed = legal_changes(memory.status);
     if change.memory != memory.id {
@@ -162,7 +162,8 @@ fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
             memory.authority = memory.authority.map(|_| AuthorStanding::Insider);
         }
         ChangeEffect::Observed { evidence } => {
-            // Only runs since the memory became tentative count for confirmation; an active memory needs none.
+            // Only runs since the memory became tentative count for confirmation; an active memory needs no
+            // confirmation.
             if memory.status == MemoryStatus::Tentative {
                 memory.tentative_runs.push(evidence.run.clone());
             }

@@ -1,8 +1,8 @@
-//! Late credit: moves the weights of memories that were applied in the runs behind a pull request when it ends.
+//! Late credit: when a pull request ends, changes the weights of the memories that were applied in its runs.
 //!
-//! The movements are small and of either sign. Each combination of memory, run and end is credited once, by the
-//! effect key of its change. Reports of earlier retrospectives stay as they are: the credit is a separate change with
-//! its own reason.
+//! The changes are small and may be positive or negative. Each combination of memory, run and end is credited
+//! once, by the effect key of its change. Reports of earlier retrospectives do not change: the credit is a
+//! separate change with its own reason.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -27,7 +27,7 @@ pub struct MemoryApplication {
     pub memory: MemoryId,
 }
 
-/// Everything the writer knows when it gives credit, read under the lock of the workflow.
+/// Stored facts that the writer's credit depends on, read under the lock of the workflow.
 #[derive(Debug, Clone)]
 pub struct CreditFacts {
     /// Workflow of the runs.
@@ -56,9 +56,9 @@ pub struct OutcomeCredit {
     pub messages: Vec<Message>,
 }
 
-/// Decides what the end of a pull request does to the memories that were applied in its runs. Pure: the same facts
-/// give the same changes. A memory that is not active has no weight to move: the change is refused, and that happens
-/// once, too. Fails when a memory does not fit its own changes.
+/// Decides how the end of a pull request changes the memories that were applied in its runs. Pure: the same
+/// facts give the same changes. The weight of a memory that is not active does not change: the change is
+/// refused, and the refusal is stored once. Fails when a memory does not fit its own changes.
 pub fn credit_outcome(
     facts: &CreditFacts,
     policy: &Policy,

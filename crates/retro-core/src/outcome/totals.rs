@@ -54,7 +54,7 @@ struct WorkflowTotals {
 struct LinkFlags([bool; LinkFlags::KINDS]);
 
 impl LinkFlags {
-    /// Linked, approved, changes requested, merged, closed.
+    /// Number of flags: linked, approved, changes requested, merged, closed.
     const KINDS: usize = 5;
 
     fn from_facts(facts: &PullRequestFacts) -> Self {

@@ -93,7 +93,7 @@ fn is_harmless(c: char) -> bool {
 }
 
 proptest! {
-    // No file of failing cases: a failing case is printed in full, and becomes a test of its own.
+    // No file of failing cases is kept: a failing case is printed in full and becomes a test.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]

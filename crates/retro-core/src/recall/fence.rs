@@ -1,10 +1,10 @@
 //! The injected block: renders memories as a block of a prompt, and removes that block from traces.
 //!
-//! The block must be removed before a trace is investigated, or the system would learn from its own output. But
-//! anyone who can write into a trace (an agent, or a tool's answer) can write the same marks. Therefore text is not
-//! removed merely because it is *between* two marks: only the marks themselves are removed, and lines after a first
-//! mark that have exactly the shape of our lines. Text that an attacker hides behind a single mark stays and is
-//! investigated.
+//! The block must be removed before a trace is investigated. Otherwise the system would learn from its own
+//! output. But anyone who can write into a trace (an agent, or a tool's answer) can write the same marks.
+//! Therefore text is not removed merely because it is *between* two marks: only the marks themselves are
+//! removed, and lines after a first mark that have exactly the shape of our lines. Text that an attacker
+//! hides behind a single mark stays and is investigated.
 //!
 //! Traces quote prompts: the block may be indented, quoted with `>`, cut off at the end, or inside a JSON string (its
 //! line breaks are then `\n`, or `\\n` in a string within a string, and its angle brackets may be `\u003c`).

@@ -7,10 +7,10 @@ use super::{
 use crate::memory::MemoryScope;
 use crate::policy::Policy;
 
-/// Chooses among a repository's rules: active, not quarantined, heavy enough, and either without a path or with one
-/// that covers one of `paths` (every rule matches when `paths` is empty). The block is fenced like that of memories,
-/// and removed from traces in the same way. A rule with a path names it at the end of its line. `tokens` counts the
-/// tokens of a text with a real tokenizer.
+/// Chooses among a repository's rules: active, not quarantined, heavy enough, and either without a path or
+/// with one that covers one of `paths` (every rule matches when `paths` is empty). The block is fenced like
+/// the block of memories, and removed from traces in the same way. A rule with a path names it at the end of
+/// its line. `tokens` counts the tokens of a text with a real tokenizer.
 pub fn choose_rules(
     mut candidates: Vec<RecallCandidate>,
     paths: &[String],

@@ -1,5 +1,5 @@
-//! Errors associated with failure: found in failed runs, and seldom in successful ones. A small sample shows little,
-//! and nothing is claimed below the significance level.
+//! Errors associated with failure: found in failed runs, and rarely in successful ones. A small sample is
+//! weak evidence, and nothing is claimed below the significance level.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -120,7 +120,8 @@ fn fisher_exact([one, ones]: [u32; 2], [other, others]: [u32; 2]) -> f64 {
     possible.map(weight).filter(no_likelier).sum::<f64>() / all
 }
 
-/// Returns the binomial coefficient. Arguments are at most a few hundred, far below the range of a double.
+/// Returns the binomial coefficient. With arguments of at most a few hundred, the result is far below the
+/// maximum of a double.
 fn binomial_coefficient(n: u32, k: u32) -> f64 {
     (0..k).fold(1.0, |all, nth| all * f64::from(n - nth) / f64::from(nth + 1))
 }

@@ -1,5 +1,5 @@
-//! Outliers: runs with far higher cost, tokens or duration than their workflow's other runs, for a person to look at.
-//! Slowness alone creates no memory.
+//! Outliers: runs with far higher cost, tokens or duration than their workflow's other runs, for a person to
+//! inspect. Slowness alone does not create a memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::id::{Ordinal, RunId};
 use crate::run::RunFacts;
 
 /// Maximum number of runs of a workflow, the newest ones including the window, with which a run is compared.
-/// Old costs say little about present ones.
+/// Old costs are a poor reference for current ones.
 pub const HISTORY_RUNS_MAX: u32 = 200;
 /// Minimum number of runs with a measure before any of them can be an outlier; with fewer, quartiles are
 /// single runs.

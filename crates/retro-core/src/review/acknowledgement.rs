@@ -72,7 +72,7 @@ const RETRACTING_WORDS: &[&str] =
     &["but", "however", "not", "won't", "don't", "can't", "unless", "although", "why", "disagree"];
 
 /// Returns whether an answer says that the request has been or will be done: it is short, begins with an
-/// acknowledgement, contains no question and retracts nothing. In doubt, it returns false.
+/// acknowledgement, contains no question and retracts nothing. Returns false if in doubt.
 pub fn is_acknowledgement(text: &str) -> bool {
     // Quoted lines repeat the remark and are not part of the answer.
     let answer: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('>')).collect();

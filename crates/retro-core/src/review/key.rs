@@ -29,7 +29,8 @@ impl Repository {
         if !(2..=3).contains(&parts.len()) || !parts.iter().all(plain) {
             return Err(problem("must be `owner/name`, or `host/owner/name` on a host of its own"));
         }
-        // The name of the rule scope must fit, too, or `rule_scope` would panic on a name that was accepted here.
+        // The name of the rule scope must fit as well. Otherwise `rule_scope` would panic on a name that was
+        // accepted here.
         if RULE_SCOPE_PREFIX.len() + text.len() > NAME_BYTES_MAX {
             return Err(problem("is too long for the name of a repository"));
         }

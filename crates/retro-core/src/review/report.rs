@@ -31,7 +31,7 @@ pub struct ReviewReport {
     pub as_of: Timestamp,
     /// Every remark, by key.
     pub remarks: Vec<ReportedRemark>,
-    /// Every mutation, what the writer did with it, and why.
+    /// Every mutation with its outcome and the reason.
     pub mutations: Vec<MutationOutcome>,
     /// Every change, in order.
     pub changes: Vec<Change>,
@@ -70,12 +70,12 @@ pub struct ReportedRemark {
     pub features: Vec<ReadingFeature>,
     /// Evidence besides its words.
     pub support: RemarkSupport,
-    /// Other pull requests on which a person asked for the same.
+    /// Other pull requests on which a person asked for the same thing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked_on: Vec<super::ReviewedPullRequest>,
     /// Result of screening.
     pub screening: Screening,
-    /// Certainty that it is a rule, including support, thousandths.
+    /// Certainty that it is a rule, including support, in thousandths.
     pub certainty: u16,
     /// Rule as the reader phrased it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ pub struct ReportedRemark {
     /// Changes that resulted from it; empty for most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub did: Vec<ChangeSummary>,
-    /// Reason in one sentence: the writer's, or the decision's where nothing was asked.
+    /// Reason in one sentence: the writer's, or the decision's if no mutation was requested.
     pub why: String,
 }
 

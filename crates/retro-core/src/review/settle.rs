@@ -1,9 +1,9 @@
-//! Settling a review: decides which mutation each remark asks for, or why it asks for none.
+//! Settling a review: decides which mutation each remark requests, or why it requests no mutation.
 //!
-//! A review is decided when its wait is over, and again whenever something about it becomes known: a thread was
-//! resolved, the author answered "done", a 👍 was given, the same was asked on another pull request, or a remark was
-//! edited or deleted. An earlier decision is not needed: its requests have effect keys from remark and text, so each
-//! happens once.
+//! A review is decided when its wait is over, and again whenever something about it becomes known: a thread
+//! was resolved, the author answered "done", a 👍 was given, the same thing was requested on another pull
+//! request, or a remark was edited or deleted. An earlier decision is not needed: its requests have effect
+//! keys from remark and text, so each happens once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -24,19 +24,19 @@ use crate::policy::Policy;
 use crate::similarity::{Embedder, VectorCache};
 use crate::trajectory::QuotePlace;
 
-/// Maximum number of remarks that are decided together: several times what the largest real pull requests
-/// have. The shell passes no more than these, the oldest first.
+/// Maximum number of remarks that are decided together: several times as many as the largest real pull requests
+/// have. Callers pass at most this many, oldest first.
 pub const REMARKS_MAX: usize = 500;
 
-/// Certainty added by a resolved thread, thousandths. Small, because many threads are resolved by whoever merges,
-/// regardless of their content.
+/// Certainty added by a resolved thread, in thousandths. Small, because the person who merges resolves many
+/// threads regardless of their content.
 pub const RESOLVED_COUNTS: u16 = 50;
-/// Certainty added by the author's "done", thousandths: somebody acted on the remark.
+/// Certainty added by the author's "done", in thousandths: the author acted on the remark.
 pub const ACKNOWLEDGED_COUNTS: u16 = 100;
-/// Certainty added by 👍 reactions, however many, thousandths: anybody can give one.
+/// Certainty added by any number of 👍 reactions, in thousandths. Small, because anybody can add a reaction.
 pub const THUMBS_COUNT: u16 = 50;
-/// Certainty added by each other pull request on which a person asked for the same, thousandths: a repeated request
-/// is not a one-off.
+/// Certainty added by each other pull request on which a person asked for the same thing, in thousandths: a
+/// repeated request is not a one-off.
 pub const ASKED_AGAIN_COUNTS: u16 = 250;
 
 /// A remark with everything that is known when it is decided.
@@ -79,7 +79,7 @@ pub struct ReviewBatch {
     pub others: Vec<OtherRequest>,
 }
 
-/// Decisions on a review, with the mutations that they ask for.
+/// Decisions on a review, with the mutations that they request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettledRemarks {
     /// Decision on every remark, by key.
@@ -93,12 +93,12 @@ pub struct SettledRemarks {
 pub struct DecidedRemark {
     /// Key of the remark.
     pub remark: RemarkKey,
-    /// Certainty that it is a rule, including support, thousandths.
+    /// Certainty that it is a rule, including support, in thousandths.
     pub certainty: u16,
-    /// Other pull requests on which a person asked for the same.
+    /// Other pull requests on which a person asked for the same thing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked_on: Vec<ReviewedPullRequest>,
-    /// Mutation that it asks for; `None` when it asks for none.
+    /// Mutation that it requests, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutation: Option<MutationId>,
     /// Reason in one sentence.
@@ -134,7 +134,7 @@ pub enum RuleMutationKind {
         path: Option<String>,
         /// Content of the rule.
         lesson: Lesson,
-        /// The remark and its words; `evidence.remark` is always set.
+        /// The remark and its text; `evidence.remark` is always set.
         evidence: Evidence,
         /// Reason why a person has to approve the rule first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,11 +178,11 @@ impl RuleMutationKind {
     }
 }
 
-/// Decides which mutations a review asks for. Pure: the same remarks, in any order, ask for the same.
+/// Decides which mutations a review requests. Pure: the same remarks give the same mutations in any order.
 pub fn settle_review(batch: &ReviewBatch, policy: &Policy, embedder: &dyn Embedder) -> SettledRemarks {
     let mut remarks: Vec<_> = batch.remarks.iter().collect();
-    // The highest standing first, so that an insider's remark creates the rule and other remarks add evidence to it.
-    // The key breaks ties, or the result would depend on the order of the rows.
+    // The highest standing first, so that an insider's remark creates the rule and other remarks add evidence
+    // to it. The key breaks ties. Otherwise the result would depend on the order of the rows.
     remarks.sort_by_key(|read| (Reverse(read.remark.standing()), read.remark.at, read.remark.key.clone()));
     remarks.dedup_by(|again, first| again.remark.key == first.remark.key);
     let vectors = VectorCache::new(embedder);
@@ -241,7 +241,7 @@ impl ReviewSettler<'_> {
         }
     }
 
-    /// Returns the reason why a remark asks for no rule; `None` when it asks for one.
+    /// Returns the reason why a remark does not request a rule; `None` when it does.
     fn no_rule_reason(&self, read: &ReadRemark, certainty: u16) -> Option<String> {
         let ReadRemark { remark, reading, screening, .. } = read;
         let least = self.policy.rule_certainty_min;
@@ -304,7 +304,7 @@ impl ReviewSettler<'_> {
         })
     }
 
-    /// Returns the other pull requests on which a person asked for the same.
+    /// Returns the other pull requests on which a person asked for the same thing.
     fn find_other_requests(&self, read: &ReadRemark) -> Vec<ReviewedPullRequest> {
         let Some(rule) = &read.reading.rule else { return Vec::new() };
         let here = &read.remark.key.pull_request;

@@ -1,9 +1,9 @@
 //! Precomputed vectors for a decision that must not wait.
 //!
-//! A model on disk or behind an address cannot be called during a decision, which is a pure function and runs under
-//! the lock of its workflow. A decision is therefore tried with the known vectors and records the texts that had
-//! none. The caller gets those vectors outside of any transaction, and the decision is made again. Texts whose
-//! vectors nobody can get are compared by the built-in embedder.
+//! A model on disk or behind an address cannot be called during a decision, which is a pure function and runs
+//! under the lock of its workflow. A decision is therefore tried with the known vectors and records the texts
+//! that had none. The caller gets those vectors outside of any transaction, and the decision is made again.
+//! Texts whose vectors are not available are compared by the built-in embedder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ pub struct KnownVectors {
     pub name: String,
     /// Scale of its cosines.
     pub scale: SimilarityScale,
-    /// Vectors by text; `None` for a text whose vector cannot be had now.
+    /// Vectors by text; `None` for a text whose vector is not available now.
     pub vectors: BTreeMap<String, Option<Vec<i32>>>,
 }
 
@@ -39,7 +39,7 @@ impl<'v> RequestedTexts<'v> {
         Self { known, missed: Mutex::default() }
     }
 
-    /// Returns the texts that were compared before anybody tried to get their vectors, sorted.
+    /// Returns the texts that were compared before their vectors were requested, sorted.
     pub fn missing_texts(&self) -> BTreeSet<String> {
         self.missed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -72,7 +72,8 @@ impl Embedder for RequestedTexts<'_> {
         match self.known.vectors.get(text) {
             Some(vector) => vector.clone(),
             None => {
-                // The set stays usable after a panic elsewhere: an insert leaves it whole.
+                // The set stays usable after a panic in another thread, because every insert leaves it
+                // consistent.
                 self.missed.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned());
                 None
             }

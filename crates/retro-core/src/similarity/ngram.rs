@@ -1,7 +1,8 @@
 //! The built-in embedder without model weights: words, and the character trigrams in them, hashed into buckets.
 //!
-//! A word counts as a whole and again by its trigrams, so that a word and its plural are similar. The trigrams of a
-//! word share one weight, or long words would outweigh short ones. A repeated word counts less than double.
+//! A word counts as a whole and again by its trigrams, so that a word and its plural are similar. The
+//! trigrams of a word share one weight, because long words would otherwise outweigh short ones. A repeated
+//! word counts less than double.
 //!
 //! Variants that separate paraphrases no better: splitting camelCase words, stems instead of trigrams, longer or
 //! mixed n-grams, pairs of words, more stop words, and less weight for words that are frequent in reviews in general.
@@ -17,12 +18,12 @@ pub struct NgramEmbedder;
 
 /// Number of buckets of a vector.
 const BUCKETS: usize = 4096;
-/// Units of a word.
+/// Number of units of a word.
 const WORD_UNITS: u32 = 600;
-/// Units of all trigrams of a word together.
+/// Number of units of all trigrams of a word together.
 const TRIGRAMS_UNITS: u32 = 300;
-/// Words that express advice or its extent, whatever it is about. Between two short lessons they would be half of the
-/// common words.
+/// Words that express advice or its extent on any subject. Between two short lessons they would be half of
+/// the common words.
 const LIGHT_WORDS: &[&str] = &[
     "add", "all", "always", "any", "avoid", "call", "can", "check", "do", "each", "ensure", "every", "first",
     "get", "if", "keep", "make", "must", "need", "needs", "never", "not", "run", "set", "should", "use",
@@ -67,7 +68,7 @@ impl Embedder for NgramEmbedder {
     }
 }
 
-/// Returns whether a word only expresses advice, whatever it is about.
+/// Returns whether a word only expresses advice, on any subject.
 pub(super) fn is_light_word(word: &str) -> bool {
     LIGHT_WORDS.contains(&word)
 }

@@ -1,11 +1,11 @@
-//! Resolves missing vectors around a decision: the decision is tried with the known vectors, the caller gets the
-//! missing ones from wherever they are, and the decision is tried again. The last pass uses whatever is known.
+//! Resolves missing vectors around a decision: the decision is tried with the known vectors, the caller
+//! fetches the missing ones, and the decision is tried again. The last pass uses the vectors that are known.
 
 use std::collections::BTreeMap;
 
 use super::{Embedder, KnownVectors, MissingEmbeddings, NgramEmbedder, RequestedTexts, SimilarityScale};
 
-/// Maximum number of passes of one decision; the last one uses whatever is known.
+/// Maximum number of passes of one decision; the last pass uses the vectors that are known.
 const PASSES_MAX: u32 = 3;
 
 /// Passes of one decision.

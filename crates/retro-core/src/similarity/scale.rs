@@ -1,13 +1,15 @@
 //! A common scale for all embedders: 700 in a policy means the same similarity with every embedder.
 //!
-//! The cosine from which two texts mean the same depends on the embedder: 0.9 is far too strict for one that counts
-//! words, and too lax for another. An embedder therefore comes with three of its cosines, calibrated on texts that
-//! people have judged. These map to the policy's defaults, and the scale is linear between them. A policy stays right
-//! when the embedder changes, and similarities from two embedders may be compared.
+//! The cosine from which two texts mean the same depends on the embedder: 0.9 is far too strict for an
+//! embedder that counts words, and too lax for another. An embedder therefore comes with three of its
+//! cosines, calibrated on texts that people have judged. These map to the policy's defaults, and the scale is
+//! linear between them. A policy stays right when the embedder changes, and similarities from two embedders
+//! may be compared.
 
 use serde::{Deserialize, Serialize};
 
-/// Positions of an embedder's cosines on the common scale, thousandths: 0 < contradiction < tombstone < merge < 1000.
+/// Positions of an embedder's cosines on the common scale, in thousandths: 0 < contradiction < tombstone <
+/// merge < 1000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimilarityScale {
@@ -28,11 +30,11 @@ pub struct SimilarityScale {
 pub struct ScaleError(pub SimilarityScale);
 
 impl SimilarityScale {
-    /// Value to which the contradiction cosine maps, thousandths.
+    /// Value to which the contradiction cosine maps, in thousandths.
     pub const CONTRADICTION: u16 = 500;
-    /// Value to which the tombstone cosine maps, thousandths.
+    /// Value to which the tombstone cosine maps, in thousandths.
     pub const TOMBSTONE: u16 = 600;
-    /// Value to which the merge cosine maps, thousandths.
+    /// Value to which the merge cosine maps, in thousandths.
     pub const MERGE: u16 = 700;
 
     /// Fails unless the cosines are in increasing order between 0 and 1000.
@@ -41,8 +43,8 @@ impl SimilarityScale {
         if grows { Ok(self) } else { Err(ScaleError(self)) }
     }
 
-    /// Maps a cosine to the common scale, thousandths. Only a cosine of 1000, which only equal directions have, maps
-    /// to 1000.
+    /// Maps a cosine to the common scale, in thousandths. Only a cosine of 1000, which only equal directions
+    /// have, maps to 1000.
     pub fn normalize_cosine(self, cosine: u16) -> u16 {
         let knots = [
             (0, 0),

@@ -4,10 +4,10 @@
 use proptest::prelude::*;
 use retro_core::retrospective::{Retrospective, RetrospectiveState};
 
-use crate::ledger::{Ledger, THRESHOLD, lives, workflows};
+use crate::ledger::{Ledger, THRESHOLD, timelines, workflows};
 use crate::{CASES, cases};
 
-fn check(ledger: &Ledger) {
+fn check_windows(ledger: &Ledger) {
     for key in workflows() {
         let all: Vec<&Retrospective> = ledger.retrospectives.values().filter(|one| one.key == key).collect();
         let Some(state) = ledger.workflows.get(&key) else {
@@ -20,7 +20,11 @@ fn check(ledger: &Ledger) {
         assert_eq!(open, if state.open { vec![state.epoch] } else { vec![] }, "at most the last one is open");
         let mut next = 1;
         for one in &all {
-            assert_eq!(one.first, next, "{key} {}: contiguous, and what was released comes again", one.epoch);
+            assert_eq!(
+                one.first, next,
+                "{key} {}: windows are contiguous and include released runs again",
+                one.epoch
+            );
             assert!(one.window_runs() >= u64::from(THRESHOLD));
             if one.state != RetrospectiveState::Failed {
                 next = one.last + 1;
@@ -35,13 +39,13 @@ proptest! {
     #![proptest_config(cases(CASES))]
 
     #[test]
-    fn windows_are_contiguous_and_disjoint_at_every_moment(life in lives()) {
-        life.live(check);
+    fn windows_are_contiguous_and_disjoint_at_every_moment(timeline in timelines()) {
+        timeline.play(check_windows);
     }
 
     #[test]
-    fn a_full_window_never_waits_without_a_reason(life in lives()) {
-        let ledger = life.live(check);
+    fn a_full_window_waits_only_while_one_is_open_or_paused(timeline in timelines()) {
+        let ledger = timeline.play(check_windows);
         for state in ledger.workflows.values() {
             let waits = state.window_size() >= u64::from(THRESHOLD);
             prop_assert!(!waits || state.open || state.paused_until.is_some(), "{state:?}");

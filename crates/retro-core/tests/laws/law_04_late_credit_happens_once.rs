@@ -1,6 +1,6 @@
-//! Law 4 of late credit: each memory, run and end of a pull request once, whichever of the three things that have to come
-//! together (the end, the run behind it, the memory applied in it) comes last, however often each is told, and whether one
-//! transaction credits all of it or many do. A memory that was not applied stays as it is.
+//! Law 4 of late credit: each combination of memory, run and end of a pull request is credited once. It does not matter
+//! which of the three facts (the end, the linked run, the memory applied in the run) comes last, how often each is
+//! reported, and whether one transaction credits everything or several do. A memory that was not applied stays unchanged.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -13,35 +13,35 @@ use retro_core::outcome::{
 };
 use retro_core::policy::Policy;
 
-use crate::world::{World, dawn, key, run};
+use crate::world::{World, key, run, start_time};
 use crate::{CASES, cases};
 
-/// Names of the memories: two with room for every movement, two at the ends of the scale, one archived.
+/// Names of the memories: two that no movement brings to an end of the scale, two at the ends of the scale, one archived.
 const MEMORIES: [&str; 5] = ["light", "heavy", "at the bottom", "at the top", "archived"];
-/// Runs in which one may be applied. Together their movements reach neither end from 0.300 to 0.800.
+/// Runs in which a memory may be applied. From a weight of 0.300 or 0.800 their movements together reach neither end.
 const RUNS: u8 = 3;
 
-/// What is told; any of it twice, and in any order.
+/// A reported fact. Facts may be repeated and may come in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Told {
-    /// The pull request was merged, or closed, or reopened.
-    Pull(Happened),
-    /// A run belongs to it.
-    Belongs(u8),
+enum Fact {
+    /// The pull request was merged, closed or reopened.
+    PullRequest(PullRequestAction),
+    /// A run belongs to the pull request.
+    RunLinked(u8),
     /// A closed retrospective found a memory applied in a run.
-    Applied(u8, u8),
+    MemoryApplied(u8, u8),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Happened {
+enum PullRequestAction {
     Closed,
     Reopened,
     Merged,
 }
 
-impl Happened {
+impl PullRequestAction {
     fn facts(self) -> PullRequestFacts {
-        let at = |hour| dawn() + jiff::SignedDuration::from_hours(hour);
+        let at = |hour| start_time() + jiff::SignedDuration::from_hours(hour);
         let (closed, merged, heard) = match self {
             Self::Closed => (Some(at(1)), None, (at(1), false)),
             Self::Reopened => (None, None, (at(2), true)),
@@ -56,21 +56,25 @@ impl Happened {
     }
 }
 
-fn told() -> impl Strategy<Value = Told> {
-    let happened = prop_oneof![Just(Happened::Closed), Just(Happened::Reopened), Just(Happened::Merged)];
+fn fact() -> impl Strategy<Value = Fact> {
+    let action = prop_oneof![
+        Just(PullRequestAction::Closed),
+        Just(PullRequestAction::Reopened),
+        Just(PullRequestAction::Merged)
+    ];
     let memory = 0..MEMORIES.len() as u8;
     prop_oneof![
-        happened.prop_map(Told::Pull),
-        (0..RUNS).prop_map(Told::Belongs),
-        (memory, 0..RUNS).prop_map(|(memory, run)| Told::Applied(memory, run)),
+        action.prop_map(Fact::PullRequest),
+        (0..RUNS).prop_map(Fact::RunLinked),
+        (memory, 0..RUNS).prop_map(|(memory, run)| Fact::MemoryApplied(memory, run)),
     ]
 }
 
-/// What a store keeps of it.
+/// State that a store keeps.
 #[derive(Debug, Clone)]
 struct Ledger {
     known: PullRequestFacts,
-    behind: BTreeSet<u8>,
+    linked_runs: BTreeSet<u8>,
     uses: BTreeSet<(u8, u8)>,
     memories: BTreeMap<MemoryId, Memory>,
     log: Vec<Change>,
@@ -80,25 +84,25 @@ impl Ledger {
     fn new() -> Self {
         let mut world = World::new();
         for (name, weight) in MEMORIES.into_iter().zip([300, 800, 0, 1000]) {
-            world.active(name, weight);
+            world.add_active(name, weight);
         }
-        world.archived(MEMORIES[4]);
+        world.add_archived(MEMORIES[4]);
         Self {
             known: PullRequestFacts::default(),
-            behind: BTreeSet::new(),
+            linked_runs: BTreeSet::new(),
             uses: BTreeSet::new(),
             memories: world.memories.clone(),
             log: Vec::new(),
         }
     }
 
-    fn hear(&mut self, told: Told) {
-        match told {
-            Told::Pull(happened) => {
-                self.known = std::mem::take(&mut self.known).merge_facts(&happened.facts())
+    fn record(&mut self, fact: Fact) {
+        match fact {
+            Fact::PullRequest(action) => {
+                self.known = std::mem::take(&mut self.known).merge_facts(&action.facts())
             }
-            Told::Belongs(run) => drop(self.behind.insert(run)),
-            Told::Applied(memory, run) => drop(self.uses.insert((memory, run))),
+            Fact::RunLinked(run) => drop(self.linked_runs.insert(run)),
+            Fact::MemoryApplied(memory, run) => drop(self.uses.insert((memory, run))),
         }
     }
 
@@ -107,9 +111,9 @@ impl Ledger {
         self.memories.values().find(|memory| memory.lesson.title == title).unwrap()
     }
 
-    /// What waits for credit, in the order of the store.
-    fn waiting(&self) -> Vec<MemoryApplication> {
-        let uses = self.uses.iter().filter(|(_, run)| self.behind.contains(run));
+    /// Lists the memory applications that wait for credit, in the order of the store.
+    fn pending(&self) -> Vec<MemoryApplication> {
+        let uses = self.uses.iter().filter(|(_, run)| self.linked_runs.contains(run));
         let mut uses: Vec<_> = uses
             .map(|(memory, run)| MemoryApplication { run: run_id(*run), memory: self.named(*memory).id })
             .collect();
@@ -117,9 +121,9 @@ impl Ledger {
         uses
     }
 
-    /// Credits what waits, so many uses a transaction.
+    /// Credits the pending applications, at most `at_once` in one transaction.
     fn credit(&mut self, at_once: usize, at: Timestamp) {
-        for uses in self.waiting().chunks(at_once) {
+        for uses in self.pending().chunks(at_once) {
             let facts = CreditFacts {
                 key: key(),
                 pull_request: PullRequestRef::new("acme/shop", 7),
@@ -134,8 +138,8 @@ impl Ledger {
         }
     }
 
-    /// What each change was for, with its kind.
-    fn reasons(&self) -> Vec<(MemoryId, RunId, PullRequestEnd, &'static str)> {
+    /// Lists memory, run, end and kind of each credited change.
+    fn credited(&self) -> Vec<(MemoryId, RunId, PullRequestEnd, &'static str)> {
         let of = |change: &Change| match &change.cause {
             ChangeCause::Outcome { run, end, .. } => (change.memory, run.clone(), *end, change.effect.kind()),
             other => panic!("credit has no other cause: {other:?}"),
@@ -145,11 +149,11 @@ impl Ledger {
         all
     }
 
-    /// What there has to be at the end: each use behind the pull request, once an end.
+    /// Lists the changes that must exist at the end: one for each application in a linked run and each end.
     fn expected(&self) -> Vec<(MemoryId, RunId, PullRequestEnd, &'static str)> {
         let archived = self.named(4).id;
         let mut all = Vec::new();
-        for one in self.waiting() {
+        for one in self.pending() {
             for end in self.known.credited_ends() {
                 let kind = if one.memory == archived { "refused" } else { "reweighted" };
                 all.push((one.memory, one.run.clone(), end, kind));
@@ -164,22 +168,22 @@ fn run_id(nth: u8) -> RunId {
     run(&format!("run-{nth}"))
 }
 
-/// Tells it in this order and credits now and then, and at the end.
-fn tell(order: &[Told], credits: &[bool], at_once: usize) -> Ledger {
+/// Records the facts in this order and credits after those that `credits` selects, and at the end.
+fn play(order: &[Fact], credits: &[bool], at_once: usize) -> Ledger {
     let mut ledger = Ledger::new();
-    for (nth, told) in order.iter().enumerate() {
-        ledger.hear(*told);
+    for (nth, fact) in order.iter().enumerate() {
+        ledger.record(*fact);
         if credits.get(nth).copied().unwrap_or_default() {
-            ledger.credit(at_once, dawn());
+            ledger.credit(at_once, start_time());
         }
     }
-    ledger.credit(at_once, dawn());
+    ledger.credit(at_once, start_time());
     ledger
 }
 
-/// What is told, and the same in another order with some of it again.
-fn twice() -> impl Strategy<Value = (Vec<Told>, Vec<Told>)> {
-    prop::collection::vec(told(), 1..24).prop_flat_map(|first| {
+/// Facts, and the same facts in another order with some of them repeated.
+fn with_reordered_repeats() -> impl Strategy<Value = (Vec<Fact>, Vec<Fact>)> {
+    prop::collection::vec(fact(), 1..24).prop_flat_map(|first| {
         let again = prop::collection::vec(prop::sample::select(first.clone()), 0..12);
         (Just(first.clone()), again.prop_map(move |more| [first.clone(), more].concat()).prop_shuffle())
     })
@@ -190,34 +194,34 @@ proptest! {
 
     #[test]
     fn each_memory_run_and_end_is_credited_once_in_any_order(
-        (first, second) in twice(),
+        (first, second) in with_reordered_repeats(),
         credits in prop::collection::vec(any::<bool>(), 40),
         at_once in 1..6usize,
     ) {
-        let (one, other) = (tell(&first, &[], 100), tell(&second, &credits, at_once));
-        prop_assert_eq!(one.reasons(), one.expected(), "nothing twice and nothing missing");
-        prop_assert_eq!(&other.reasons(), &other.expected());
-        prop_assert_eq!(one.reasons(), other.reasons());
-        // Where no end of the scale is reached, what is left does not depend on the order either.
+        let (one, other) = (play(&first, &[], 100), play(&second, &credits, at_once));
+        prop_assert_eq!(one.credited(), one.expected(), "nothing twice and nothing missing");
+        prop_assert_eq!(&other.credited(), &other.expected());
+        prop_assert_eq!(one.credited(), other.credited());
+        // Where no end of the scale is reached, the weight does not depend on the order either.
         for nth in [0, 1] {
             prop_assert_eq!(one.named(nth).weight, other.named(nth).weight);
         }
     }
 
     #[test]
-    fn whoever_was_not_applied_stays_as_it_is_and_the_rest_moves_by_both_signs(
-        (_, order) in twice(),
+    fn only_applied_memories_move_and_by_every_end(
+        (_, order) in with_reordered_repeats(),
         credits in prop::collection::vec(any::<bool>(), 40),
     ) {
-        let (before, after) = (Ledger::new(), tell(&order, &credits, 2));
-        let waiting: BTreeSet<_> = after.waiting().into_iter().map(|one| one.memory).collect();
+        let (before, after) = (Ledger::new(), play(&order, &credits, 2));
+        let pending: BTreeSet<_> = after.pending().into_iter().map(|one| one.memory).collect();
         for (id, memory) in &after.memories {
-            if !waiting.contains(id) || after.known.credited_ends().is_empty() {
+            if !pending.contains(id) || after.known.credited_ends().is_empty() {
                 prop_assert_eq!(memory, &before.memories[id]);
             }
         }
         for nth in [0, 1] {
-            let runs = after.waiting().iter().filter(|one| one.memory == after.named(nth).id).count() as i64;
+            let runs = after.pending().iter().filter(|one| one.memory == after.named(nth).id).count() as i64;
             let by = |end| if after.known.credited_ends().contains(&end) { runs } else { 0 };
             let moved = 50 * by(PullRequestEnd::Merged) - 75 * by(PullRequestEnd::ClosedUnmerged);
             let (was, is) = (before.named(nth).weight.get(), after.named(nth).weight.get());
@@ -225,24 +229,25 @@ proptest! {
         }
     }
 
-    /// Closed, reopened, merged, and the memory found applied between any two of them: both ends, each once.
+    /// A pull request is closed, reopened and merged; the application is found at any time in between. Both ends are
+    /// credited once.
     #[test]
-    fn one_that_was_closed_reopened_and_merged_has_both_ends_once(
+    fn closing_reopening_and_merging_credits_both_ends_once(
         order in Just(vec![
-            Told::Pull(Happened::Closed),
-            Told::Pull(Happened::Reopened),
-            Told::Pull(Happened::Merged),
-            Told::Belongs(0),
-            Told::Applied(0, 0),
+            Fact::PullRequest(PullRequestAction::Closed),
+            Fact::PullRequest(PullRequestAction::Reopened),
+            Fact::PullRequest(PullRequestAction::Merged),
+            Fact::RunLinked(0),
+            Fact::MemoryApplied(0, 0),
         ]).prop_shuffle(),
         credits in prop::collection::vec(any::<bool>(), 5),
     ) {
-        let mut ledger = tell(&order, &credits, 1);
-        prop_assert_eq!(ledger.reasons().len(), 2);
+        let mut ledger = play(&order, &credits, 1);
+        prop_assert_eq!(ledger.credited().len(), 2);
         prop_assert_eq!(ledger.named(0).weight.get(), 300 + 50 - 75);
         let before = ledger.log.clone();
-        order.iter().for_each(|told| ledger.hear(*told));
-        ledger.credit(1, dawn());
+        order.iter().for_each(|fact| ledger.record(*fact));
+        ledger.credit(1, start_time());
         prop_assert_eq!(ledger.log, before);
     }
 }

@@ -10,8 +10,8 @@ use retro_core::weight::Weight;
 use crate::story::stories;
 use crate::{CASES, cases};
 
-/// The memories that a log makes; `None` when a change does not fit.
-fn folded(log: &[Change]) -> Option<BTreeMap<MemoryId, Memory>> {
+/// Folds a log to its memories. Returns `None` if a change is not legal.
+fn fold_log(log: &[Change]) -> Option<BTreeMap<MemoryId, Memory>> {
     let mut memories = BTreeMap::new();
     for change in log {
         let after = fold_change(memories.remove(&change.memory), change).ok()?;
@@ -25,8 +25,8 @@ proptest! {
 
     #[test]
     fn after_every_retrospective_the_log_folds_to_the_memories(story in stories()) {
-        let world = story.tell(|_, _, applied, after| {
-            assert_eq!(after.folded(), after.memories);
+        let world = story.play(|_, _, applied, after| {
+            assert_eq!(after.fold_log(), after.memories);
             let changed = applied.changes.iter().filter(|change| !change.effect.leaves_memory_unchanged());
             let mut changed: Vec<_> = changed.map(|change| change.memory).collect();
             changed.sort_unstable();
@@ -34,7 +34,7 @@ proptest! {
             let returned: Vec<_> = applied.memories.iter().map(|memory| memory.id).collect();
             assert_eq!(changed, returned, "what changed is returned, and nothing else");
         });
-        prop_assert_eq!(world.folded(), world.memories);
+        prop_assert_eq!(world.fold_log(), world.memories);
     }
 
     #[test]
@@ -42,7 +42,7 @@ proptest! {
         story in stories(),
         nth in 0..100usize,
     ) {
-        let world = story.tell(|_, _, _, _| {});
+        let world = story.play(|_, _, _, _| {});
         let telling = ["created", "promoted", "observed", "revived", "deleted"];
         let at: Vec<_> =
             (0..world.log.len()).filter(|at| telling.contains(&world.log[*at].effect.kind())).collect();
@@ -51,12 +51,12 @@ proptest! {
             return Ok(());
         }
         let lost = log.remove(at[nth % at.len()]);
-        prop_assert!(folded(&log).as_ref() != Some(&world.memories), "{lost:?}");
+        prop_assert!(fold_log(&log).as_ref() != Some(&world.memories), "{lost:?}");
     }
 
     #[test]
     fn a_change_whose_figures_were_altered_does_not_fold(story in stories(), nth in 0..100usize) {
-        let world = story.tell(|_, _, _, _| {});
+        let world = story.play(|_, _, _, _| {});
         let mut log = world.log;
         let mut moved: Vec<_> = log
             .iter_mut()
@@ -72,12 +72,12 @@ proptest! {
         let (before, after) = &mut moved[at];
         let altered = if nth % 2 == 0 { before } else { after };
         **altered = Weight::from_thousandths((altered.get() + 1) % 1001);
-        prop_assert_eq!(folded(&log), None);
+        prop_assert_eq!(fold_log(&log), None);
     }
 
     #[test]
-    fn weights_stay_where_their_status_allows(story in stories()) {
-        story.tell(|_, _, _, after| {
+    fn weights_stay_within_the_bounds_of_their_status(story in stories()) {
+        story.play(|_, _, _, after| {
             for memory in after.memories.values() {
                 let weight = memory.weight.get();
                 match memory.status {

@@ -1,5 +1,5 @@
-//! From tentative, active and archived, some events lead to active and some others to archived or deleted; and no
-//! memory stays where nobody can ever read it.
+//! From tentative, active and archived, some events lead to active and others to archived or deleted. No memory stays
+//! in a state in which it can never be read.
 
 use proptest::prelude::*;
 use retro_core::finding::MemoryVerdict;
@@ -7,43 +7,47 @@ use retro_core::id::MemoryId;
 use retro_core::memory::{Memory, MemoryStatus, legal_changes, status_after};
 use retro_core::time::add_seconds;
 
-use crate::story::{Story, again, find, opposed, stories};
-use crate::world::{DAY_S, Look, World, look};
+use crate::story::{Story, confirming_finding, contradicting_finding, find_memory, stories};
+use crate::world::{DAY_S, InvestigatedRun, World, investigate};
 use crate::{CASES, cases};
 
-/// The living memories of a story's end, each with the world in which it lives.
-fn living(story: &Story) -> Vec<(World, MemoryId)> {
-    let world = story.tell(|_, _, _, _| {});
+/// Returns the living memories at the end of a story, each with a copy of the world.
+fn living_memories(story: &Story) -> Vec<(World, MemoryId)> {
+    let world = story.play(|_, _, _, _| {});
     let living = world.memories.values().filter(|memory| memory.status.is_living());
     living.map(|memory| (world.clone(), memory.id)).collect()
 }
 
-/// A look at a run that nobody has looked at before.
-fn fresh(world: &World, nth: u32) -> Look {
-    look(&format!("fresh {} {nth}", world.epoch))
+/// Returns an investigation of a run that was not investigated before.
+fn investigate_fresh_run(world: &World, nth: u32) -> InvestigatedRun {
+    investigate(&format!("fresh {} {nth}", world.epoch))
 }
 
-/// Runs that show it again: enough to confirm it, once no tombstone stands against it.
-fn shown_again(world: &mut World, id: MemoryId) {
+/// Investigates enough runs with the same lesson to confirm the memory, after its tombstone has expired.
+fn show_again(world: &mut World, id: MemoryId) {
     world.now = add_seconds(world.now, world.policy.tombstone_s + DAY_S);
-    // An archived one takes one run more: the first revives it.
-    let looks: Vec<_> =
-        (0..=world.policy.confirm_runs).map(|nth| fresh(world, nth).finds(again(find(world, id)))).collect();
-    world.retro(&looks);
-}
-
-/// Runs that show that it is wrong, of one retrospective.
-fn contradicted(world: &mut World, id: MemoryId) {
-    let looks: Vec<_> = (0..world.policy.contradiction_runs)
-        .map(|nth| fresh(world, nth).finds(opposed(find(world, id), false)))
+    // An archived memory needs one run more, because the first one revives it.
+    let investigated: Vec<_> = (0..=world.policy.confirm_runs)
+        .map(|nth| investigate_fresh_run(world, nth).with_finding(confirming_finding(find_memory(world, id))))
         .collect();
-    world.retro(&looks);
+    world.retro(&investigated);
 }
 
-fn judged(world: &mut World, id: MemoryId, verdict: MemoryVerdict) -> &Memory {
-    let looks = [fresh(world, 0).judged(id, verdict)];
-    world.retro(&looks);
-    find(world, id)
+/// Investigates enough runs of one retrospective that contradict the memory.
+fn contradict(world: &mut World, id: MemoryId) {
+    let investigated: Vec<_> = (0..world.policy.contradiction_runs)
+        .map(|nth| {
+            investigate_fresh_run(world, nth)
+                .with_finding(contradicting_finding(find_memory(world, id), false))
+        })
+        .collect();
+    world.retro(&investigated);
+}
+
+fn judge(world: &mut World, id: MemoryId, verdict: MemoryVerdict) -> &Memory {
+    let investigated = [investigate_fresh_run(world, 0).with_verdict(id, verdict)];
+    world.retro(&investigated);
+    find_memory(world, id)
 }
 
 proptest! {
@@ -51,57 +55,57 @@ proptest! {
 
     #[test]
     fn every_living_memory_can_become_or_stay_active(story in stories()) {
-        for (mut world, id) in living(&story) {
-            shown_again(&mut world, id);
-            let memory = find(&world, id);
+        for (mut world, id) in living_memories(&story) {
+            show_again(&mut world, id);
+            let memory = find_memory(&world, id);
             prop_assert_eq!(memory.status, MemoryStatus::Active);
             let weight = memory.weight;
-            let helped = judged(&mut world, id, MemoryVerdict::Helped);
+            let helped = judge(&mut world, id, MemoryVerdict::Helped);
             prop_assert!(helped.weight > weight || weight.get() == 1000);
-            prop_assert!(helped.weight.get() >= world.policy.inject_weight_min, "and is handed out");
+            prop_assert!(helped.weight.get() >= world.policy.inject_weight_min, "it is presented");
         }
     }
 
     #[test]
-    fn every_living_memory_can_be_deleted_by_what_runs_show(story in stories()) {
-        for (mut world, id) in living(&story) {
-            if find(&world, id).status == MemoryStatus::Archived {
-                shown_again(&mut world, id);
+    fn every_living_memory_can_be_deleted_by_contradicting_runs(story in stories()) {
+        for (mut world, id) in living_memories(&story) {
+            if find_memory(&world, id).status == MemoryStatus::Archived {
+                show_again(&mut world, id);
             }
-            contradicted(&mut world, id);
-            prop_assert_eq!(find(&world, id).status, MemoryStatus::Deleted);
+            contradict(&mut world, id);
+            prop_assert_eq!(find_memory(&world, id).status, MemoryStatus::Deleted);
             prop_assert!(world.tombstones.contains_key(&id));
         }
     }
 
     #[test]
-    fn every_active_memory_can_fade_into_the_archive(story in stories()) {
-        for (mut world, id) in living(&story) {
-            shown_again(&mut world, id);
+    fn every_active_memory_can_be_archived(story in stories()) {
+        for (mut world, id) in living_memories(&story) {
+            show_again(&mut world, id);
             for harm in 0.. {
-                if judged(&mut world, id, MemoryVerdict::Harmed).status == MemoryStatus::Archived {
+                if judge(&mut world, id, MemoryVerdict::Harmed).status == MemoryStatus::Archived {
                     break;
                 }
-                prop_assert!(harm < 7, "seven harms of 0.150 use up the greatest weight");
+                prop_assert!(harm < 7, "seven harms of 0.150 exhaust the largest weight");
             }
         }
     }
 
     #[test]
-    fn nothing_stays_in_limbo(story in stories()) {
-        for (mut world, id) in living(&story) {
+    fn no_memory_stays_in_limbo(story in stories()) {
+        for (mut world, id) in living_memories(&story) {
             for _ in 0..3 {
                 world.retro(&[]);
             }
-            let memory = find(&world, id);
+            let memory = find_memory(&world, id);
             let handed_out = memory.weight.get() >= world.policy.inject_weight_min;
             prop_assert!(memory.status != MemoryStatus::Active || handed_out, "{memory:?}");
         }
     }
 
     #[test]
-    fn the_table_of_legal_changes_is_what_happens(story in stories()) {
-        story.tell(|before, _, applied, _| {
+    fn only_legal_changes_happen(story in stories()) {
+        story.play(|before, _, applied, _| {
             let mut stands: std::collections::BTreeMap<_, _> =
                 before.memories.values().map(|memory| (memory.id, memory.status)).collect();
             for change in applied.changes.iter().filter(|change| !change.effect.leaves_memory_unchanged()) {

@@ -1,4 +1,4 @@
-//! What a database keeps of counting, in memory: inbox, runs, workflow states and retrospectives.
+//! An in-memory store of the counter's state: inbox, runs, workflow states and retrospectives.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use retro_core::retrospective::{Retrospective, RetrospectiveState, WorkflowState
 use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome};
 use retro_core::time::add_seconds;
 
-use crate::world::{dawn, run};
+use crate::world::{run, start_time};
 
 /// Small enough that random stories open several windows.
 pub(crate) const THRESHOLD: u32 = 4;
@@ -21,7 +21,7 @@ pub(crate) fn policy() -> Policy {
     Policy { threshold_runs: THRESHOLD, ..Policy::default() }
 }
 
-/// Everything that counting leaves.
+/// All state that counting stores.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Ledger {
     pub(crate) events: BTreeMap<EventKey, String>,
@@ -30,8 +30,8 @@ pub(crate) struct Ledger {
     pub(crate) retrospectives: BTreeMap<(WorkflowKey, u64), Retrospective>,
 }
 
-/// Of every other event the details are purged: what is left of it has to do.
-fn seen(event: &EventKey, hash: &str) -> SeenContent {
+/// Returns the stored content of an event. The details of every other event are purged, so its digest has to suffice.
+fn seen_content(event: &EventKey, hash: &str) -> SeenContent {
     let purged = event.id.bytes().fold(0u8, u8::wrapping_add).is_multiple_of(2);
     if purged {
         SeenContent::Purged(ContentDigest::of_hash(hash))
@@ -41,12 +41,12 @@ fn seen(event: &EventKey, hash: &str) -> SeenContent {
 }
 
 impl Ledger {
-    /// What is known about a batch, and about every workflow.
+    /// Loads the facts about a batch and about every workflow.
     pub(crate) fn load(&self, batch: &[Arrival]) -> CountingFacts {
         let mut facts = CountingFacts { workflows: self.workflows.clone(), ..CountingFacts::default() };
         for arrival in batch {
             if let Some(hash) = self.events.get(&arrival.event) {
-                facts.events.insert(arrival.event.clone(), seen(&arrival.event, hash));
+                facts.events.insert(arrival.event.clone(), seen_content(&arrival.event, hash));
             }
             let at = (arrival.key.clone(), arrival.run.run_id.clone());
             if let Some((attempt, ordinal)) = self.runs.get(&at) {
@@ -56,7 +56,7 @@ impl Ledger {
         facts
     }
 
-    /// Stores what was decided, keyed by identity as a database would.
+    /// Stores the effects, keyed by identity as in a database.
     pub(crate) fn store(&mut self, batch: &[Arrival], effects: &CountingEffects) {
         for (arrival, counted) in batch.iter().zip(&effects.decisions) {
             let identity = || (arrival.event.clone(), arrival.content_hash.clone());
@@ -83,8 +83,8 @@ impl Ledger {
         effects
     }
 
-    /// Ends the open retrospective of a workflow, if there is one, and looks at its window again.
-    pub(crate) fn end(&mut self, key: &WorkflowKey, success: bool, now: Timestamp) {
+    /// Ends the open retrospective of a workflow, if there is one, and opens the next one if its window is full.
+    pub(crate) fn end_retrospective(&mut self, key: &WorkflowKey, success: bool, now: Timestamp) {
         let Some(state) = self.workflows.get_mut(key).filter(|state| state.open) else { return };
         let retrospective = self.retrospectives.get_mut(&(key.clone(), state.epoch)).unwrap();
         if success {
@@ -99,7 +99,7 @@ impl Ledger {
         }
     }
 
-    /// The ordinals given in a workflow, sorted.
+    /// Returns the assigned ordinals of a workflow, sorted.
     pub(crate) fn ordinals(&self, key: &WorkflowKey) -> Vec<Ordinal> {
         let of_key = self.runs.iter().filter(|((its_key, _), _)| its_key == key);
         let mut ordinals: Vec<_> = of_key.filter_map(|(_, (_, ordinal))| *ordinal).collect();
@@ -108,14 +108,14 @@ impl Ledger {
     }
 }
 
-/// One thing that happens to the counter.
+/// One action on the counter.
 #[derive(Debug, Clone)]
-pub(crate) enum Happening {
-    /// A batch arrives, named by positions in the list of all events, is counted and acknowledged.
+pub(crate) enum Action {
+    /// A batch arrives, is counted and acknowledged. The numbers are positions in the list of all events.
     Batch(Vec<usize>),
-    /// A batch arrives and the process dies before its transaction commits: it comes again later.
+    /// A batch arrives and the process dies before its transaction commits. The batch is redelivered later.
     LostBeforeCommit(Vec<usize>),
-    /// A batch is counted, and the process dies before it is acknowledged: it comes again at once.
+    /// A batch is counted, and the process dies before it is acknowledged. The batch is redelivered at once.
     LostBeforeAck(Vec<usize>),
     /// The open retrospective of a workflow ends.
     End { workflow: usize, success: bool },
@@ -123,35 +123,37 @@ pub(crate) enum Happening {
     Pause(u64),
 }
 
-/// All events that will ever come, and what happens to them.
+/// All events of a test case, and the actions on them.
 #[derive(Debug, Clone)]
-pub(crate) struct Life {
+pub(crate) struct Timeline {
     pub(crate) events: Vec<Arrival>,
-    pub(crate) happenings: Vec<Happening>,
+    pub(crate) actions: Vec<Action>,
 }
 
-impl Life {
+impl Timeline {
     fn batch(&self, positions: &[usize]) -> Vec<Arrival> {
         positions.iter().map(|at| self.events[at % self.events.len()].clone()).collect()
     }
 
-    /// Lives it, and tells `watch` the ledger after each happening; in the end every event has arrived.
-    pub(crate) fn live(&self, mut watch: impl FnMut(&Ledger)) -> Ledger {
+    /// Plays the timeline and calls `watch` with the ledger after each action. In the end every event has arrived.
+    pub(crate) fn play(&self, mut watch: impl FnMut(&Ledger)) -> Ledger {
         let mut ledger = Ledger::default();
-        let mut now = dawn();
-        for happening in &self.happenings {
-            match happening {
-                Happening::Batch(positions) => drop(ledger.count(&self.batch(positions), now)),
-                Happening::LostBeforeCommit(positions) => {
+        let mut now = start_time();
+        for action in &self.actions {
+            match action {
+                Action::Batch(positions) => drop(ledger.count(&self.batch(positions), now)),
+                Action::LostBeforeCommit(positions) => {
                     let batch = self.batch(positions);
                     drop(count_arrivals(ledger.load(&batch), &batch, &policy(), now));
                 }
-                Happening::LostBeforeAck(positions) => {
+                Action::LostBeforeAck(positions) => {
                     ledger.count(&self.batch(positions), now);
                     ledger.count(&self.batch(positions), now);
                 }
-                Happening::End { workflow, success } => ledger.end(&workflows()[*workflow], *success, now),
-                Happening::Pause(seconds) => now = add_seconds(now, *seconds),
+                Action::End { workflow, success } => {
+                    ledger.end_retrospective(&workflows()[*workflow], *success, now)
+                }
+                Action::Pause(seconds) => now = add_seconds(now, *seconds),
             }
             watch(&ledger);
         }
@@ -161,7 +163,7 @@ impl Life {
     }
 }
 
-/// The same workflow name under two tenants, and another one.
+/// Returns three workflows: one name under two tenants, and another name.
 pub(crate) fn workflows() -> Vec<WorkflowKey> {
     [("one", "fix"), ("two", "fix"), ("one", "triage")]
         .map(|(tenant, workflow)| WorkflowKey {
@@ -198,7 +200,7 @@ pub(crate) fn arrival(id: &str, workflow: usize, name: &str, attempt: u32, outco
     }
 }
 
-/// Up to 40 events of up to 20 runs a workflow: some runs come under several events and attempts, some are cancelled.
+/// Up to 40 events of up to 20 runs per workflow. Some runs have several events and attempts, some are cancelled.
 pub(crate) fn events() -> impl Strategy<Value = Vec<Arrival>> {
     let outcome = prop_oneof![
         6 => Just(RunOutcome::Success),
@@ -214,16 +216,16 @@ pub(crate) fn events() -> impl Strategy<Value = Vec<Arrival>> {
     })
 }
 
-pub(crate) fn lives() -> impl Strategy<Value = Life> {
+pub(crate) fn timelines() -> impl Strategy<Value = Timeline> {
     let batch = || prop::collection::vec(0..40usize, 1..12);
-    let happening = prop_oneof![
-        6 => batch().prop_map(Happening::Batch),
-        1 => batch().prop_map(Happening::LostBeforeCommit),
-        2 => batch().prop_map(Happening::LostBeforeAck),
+    let action = prop_oneof![
+        6 => batch().prop_map(Action::Batch),
+        1 => batch().prop_map(Action::LostBeforeCommit),
+        2 => batch().prop_map(Action::LostBeforeAck),
         4 => (0..3usize, prop::bool::weighted(0.6))
-            .prop_map(|(workflow, success)| Happening::End { workflow, success }),
-        2 => (0..40_000u64).prop_map(Happening::Pause),
+            .prop_map(|(workflow, success)| Action::End { workflow, success }),
+        2 => (0..40_000u64).prop_map(Action::Pause),
     ];
-    (events(), prop::collection::vec(happening, 1..20))
-        .prop_map(|(events, happenings)| Life { events, happenings })
+    (events(), prop::collection::vec(action, 1..20))
+        .prop_map(|(events, actions)| Timeline { events, actions })
 }

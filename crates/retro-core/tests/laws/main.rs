@@ -1,12 +1,9 @@
-//! The laws of the design as properties over random stories. What happens between the decisions is played by a store
-//! in memory; what is decided is the crate's own.
+//! The laws of the design as properties over random stories. The decisions are those of the crate; an in-memory store
+//! stands for the database between them.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "clippy takes only the tests themselves for tests, not what they share"
-)]
+#![expect(clippy::unwrap_used, reason = "clippy does not recognize shared test helpers as tests")]
 
-#[expect(dead_code, reason = "the policy's tests need more of it than the laws do")]
+#[expect(dead_code, reason = "the policy tests use more of it than the laws")]
 #[path = "../world/mod.rs"]
 mod world;
 
@@ -21,16 +18,16 @@ mod law_04_late_credit_happens_once;
 mod law_05_the_log_folds_to_the_memories;
 mod law_06_a_separate_run_is_another_run_id;
 mod law_07_no_dead_state_and_no_limbo;
-mod law_13_two_workers_leave_what_one_would;
-mod law_17_no_loss_is_told_without_proof;
+mod law_13_two_workers_produce_what_one_would;
+mod law_17_no_loss_is_reported_without_proof;
 mod rules;
 
 use proptest::test_runner::Config;
 
-/// So many random cases a law: together the laws take a few seconds in a debug build.
+/// Random cases per law. All laws together take a few seconds in a debug build.
 const CASES: u32 = 48;
 
 fn cases(cases: u32) -> Config {
-    // A failing case is printed whole; a file of old failures beside the tests would only hide what they are.
+    // A failing case is printed completely, so a file of old failures beside the tests is not needed.
     Config { cases, failure_persistence: None, ..Config::default() }
 }

@@ -1,5 +1,5 @@
-//! The laws of rules: a review that is decided again changes nothing (4), in whichever order its remarks came (13); the log
-//! folds to the rules (5); every rule can be reached and forgotten (7); and nobody is believed beyond their standing.
+//! The laws of rules: deciding a review again changes nothing (4), in any order of its remarks (13); the log folds to the
+//! rules (5); every rule can be activated, archived and deleted (7); and the author's standing limits what a remark can do.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use retro_core::memory::{ChangeEffect, MemoryStatus};
 use retro_core::review::{AuthorStanding, ReadRemark, RuleMutationKind};
 
 use crate::cases;
-use crate::world::rules::{Shop, asks, within};
+use crate::world::rules::{RuleStore, confined_to, rule_request};
 
 const TITLES: [&str; 5] = [
     "Wrap every error with context",
@@ -28,64 +28,64 @@ fn standing() -> impl Strategy<Value = AuthorStanding> {
     ]
 }
 
-/// What one person asks for, in or out of a folder, hostile or not.
+/// A requested rule: the author's standing, the title, whether it is limited to a folder, and whether it is hostile.
 fn wish() -> impl Strategy<Value = (AuthorStanding, usize, bool, bool)> {
     (standing(), 0..TITLES.len(), any::<bool>(), proptest::bool::weighted(0.2))
 }
 
-/// Pull requests with what was said on each.
+/// Reviews: the remarks of one pull request each.
 fn reviews() -> impl Strategy<Value = Vec<Vec<ReadRemark>>> {
     let remarks = proptest::collection::vec(wish(), 1..5);
     proptest::collection::vec((1u64..4, remarks), 1..7).prop_map(|reviews| {
         let mut id = 0;
-        let said = |number: u64, wishes: Vec<(AuthorStanding, usize, bool, bool)>, id: &mut u64| {
+        let remarks_of = |number: u64, wishes: Vec<(AuthorStanding, usize, bool, bool)>, id: &mut u64| {
             let remark = |(standing, title, folder, hostile): (AuthorStanding, usize, bool, bool)| {
                 *id += 1;
-                let mut read = asks(standing, number, *id, TITLES[title]);
+                let mut read = rule_request(standing, number, *id, TITLES[title]);
                 if hostile {
                     read.screening.hostile = vec!["it is hostile".to_owned()];
                 }
-                if folder { within("src", read) } else { read }
+                if folder { confined_to("src", read) } else { read }
             };
             wishes.into_iter().map(remark).collect::<Vec<_>>()
         };
-        reviews.into_iter().map(|(number, wishes)| said(number, wishes, &mut id)).collect()
+        reviews.into_iter().map(|(number, wishes)| remarks_of(number, wishes, &mut id)).collect()
     })
 }
 
-fn heard(reviews: &[Vec<ReadRemark>]) -> Shop {
-    let mut shop = Shop::new();
+fn record_reviews(reviews: &[Vec<ReadRemark>]) -> RuleStore {
+    let mut store = RuleStore::new();
     for review in reviews {
-        shop.hear(review);
+        store.record_review(review);
     }
-    shop
+    store
 }
 
 proptest! {
     #![proptest_config(cases(crate::CASES))]
 
     #[test]
-    fn a_review_that_is_decided_again_changes_nothing(reviews in reviews()) {
-        let mut shop = heard(&reviews);
-        let before = shop.clone();
+    fn deciding_a_review_again_changes_nothing(reviews in reviews()) {
+        let mut store = record_reviews(&reviews);
+        let before = store.clone();
         for review in reviews.iter().chain(reviews.iter().rev()) {
-            shop.hear(review);
+            store.record_review(review);
         }
-        prop_assert_eq!((&shop.memories, &shop.log), (&before.memories, &before.log));
+        prop_assert_eq!((&store.memories, &store.log), (&before.memories, &before.log));
     }
 
     #[test]
-    fn the_order_in_which_remarks_came_does_not_matter(reviews in reviews()) {
+    fn the_order_of_remarks_does_not_matter(reviews in reviews()) {
         let turned: Vec<Vec<_>> =
             reviews.iter().map(|review| review.iter().rev().cloned().collect()).collect();
-        prop_assert_eq!(heard(&reviews), heard(&turned));
+        prop_assert_eq!(record_reviews(&reviews), record_reviews(&turned));
     }
 
     #[test]
-    fn the_log_folds_to_the_rules_and_no_two_active_ones_of_a_scope_are_the_same(reviews in reviews()) {
-        let shop = heard(&reviews);
-        prop_assert_eq!(&shop.folded(), &shop.memories);
-        let active: Vec<_> = shop.memories.values().filter(|memory| memory.status == MemoryStatus::Active).collect();
+    fn the_log_folds_to_the_rules_and_active_rules_of_a_scope_differ(reviews in reviews()) {
+        let store = record_reviews(&reviews);
+        prop_assert_eq!(&store.fold_log(), &store.memories);
+        let active: Vec<_> = store.memories.values().filter(|memory| memory.status == MemoryStatus::Active).collect();
         for (at, one) in active.iter().enumerate() {
             for other in &active[at + 1..] {
                 prop_assert!((&one.scope, &one.lesson.title) != (&other.scope, &other.lesson.title));
@@ -94,9 +94,9 @@ proptest! {
     }
 
     #[test]
-    fn nobody_is_believed_beyond_their_standing(reviews in reviews()) {
-        let shop = heard(&reviews);
-        for memory in shop.memories.values() {
+    fn authority_limits_the_effect_of_a_remark(reviews in reviews()) {
+        let store = record_reviews(&reviews);
+        for memory in store.memories.values() {
             if memory.quarantine.is_some() {
                 prop_assert!(memory.status != MemoryStatus::Active, "{:?}", memory);
             }
@@ -105,7 +105,7 @@ proptest! {
                 let insider = memory.authority == Some(AuthorStanding::Insider);
                 prop_assert!(insider || pull_requests.len() > 1, "{:?}", memory);
             }
-            let first = shop.log.iter().find(|change| change.memory == memory.id).unwrap();
+            let first = store.log.iter().find(|change| change.memory == memory.id).unwrap();
             if let ChangeEffect::Created { evidence, .. } = &first.effect {
                 prop_assert!(evidence.remark.as_ref().unwrap().standing > AuthorStanding::Bot);
             }
@@ -113,23 +113,23 @@ proptest! {
     }
 
     #[test]
-    fn every_rule_can_be_reached_and_forgotten(reviews in reviews()) {
-        let mut shop = heard(&reviews);
-        let living: Vec<_> = shop.memories.values().filter(|memory| memory.status.is_living()).map(|memory| memory.id).collect();
+    fn every_rule_can_be_activated_archived_and_deleted(reviews in reviews()) {
+        let mut store = record_reviews(&reviews);
+        let living: Vec<_> = store.memories.values().filter(|memory| memory.status.is_living()).map(|memory| memory.id).collect();
         for id in living {
-            if shop.memories[&id].status == MemoryStatus::Tentative {
-                shop.promote(id).unwrap();
+            if store.memories[&id].status == MemoryStatus::Tentative {
+                store.promote(id).unwrap();
             }
-            if shop.memories[&id].status == MemoryStatus::Superseded {
+            if store.memories[&id].status == MemoryStatus::Superseded {
                 continue;
             }
-            prop_assert_eq!(shop.memories[&id].status, MemoryStatus::Active);
+            prop_assert_eq!(store.memories[&id].status, MemoryStatus::Active);
             let uses = BTreeMap::from([(id, RuleUse { presented: 50, unused: 50 })]);
-            shop.ask(RuleMutationKind::Expire, uses);
-            prop_assert_eq!(shop.memories[&id].status, MemoryStatus::Archived);
-            shop.promote(id).unwrap();
-            shop.retire(id);
-            prop_assert_eq!(shop.memories[&id].status, MemoryStatus::Deleted);
+            store.apply_mutation(RuleMutationKind::Expire, uses);
+            prop_assert_eq!(store.memories[&id].status, MemoryStatus::Archived);
+            store.promote(id).unwrap();
+            store.retire(id);
+            prop_assert_eq!(store.memories[&id].status, MemoryStatus::Deleted);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Random stories of one workflow's memories: what its retrospectives see, and what people do in between.
+//! Random stories of the memories of one workflow: the findings of its retrospectives, and actions of operators.
 
 use std::ops::Range;
 
@@ -10,11 +10,13 @@ use retro_core::memory::Memory;
 use retro_core::policy::Policy;
 use retro_core::time::add_seconds;
 
-use crate::world::{Asked, DAY_S, Look, World, decide, finding, in_step, look, quote, remark};
+use crate::world::{
+    DAY_S, InvestigatedRun, World, WriterInput, decide, finding, in_step, investigate, quote, remark,
+};
 
-/// What a look may hold. Memories are named by a position among those that exist when it is looked.
+/// A part of an investigation's result. Memories are named by their position among those that exist at that time.
 #[derive(Debug, Clone)]
-pub(crate) enum Act {
+pub(crate) enum Observation {
     Find { lesson: usize, step: usize },
     Contradict { memory: usize, elsewhere: bool },
     Pass { memory: usize },
@@ -24,11 +26,11 @@ pub(crate) enum Act {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Chapter {
-    Retrospective(Vec<(u8, Vec<Act>)>),
+    Retrospective(Vec<(u8, Vec<Observation>)>),
     Fail,
     Delete { memory: usize },
     Wait { days: u64 },
-    Manual(Vec<(u8, Vec<Act>)>),
+    Manual(Vec<(u8, Vec<Observation>)>),
     Decide { proposal: usize, accept: bool, despite: bool },
 }
 
@@ -38,7 +40,7 @@ pub(crate) struct Story {
     pub(crate) chapters: Vec<Chapter>,
 }
 
-/// Lessons with signatures, and lessons of words; some words are similar, some opposite.
+/// Titles of text-only lessons; some are similar, some opposite.
 const WORDS: &[&str] = &[
     "List the tables before querying one",
     "Before querying, list all the tables",
@@ -46,7 +48,7 @@ const WORDS: &[&str] = &[
     "Use rg instead of grep",
     "Use grep instead of rg",
 ];
-/// Of the lessons with signatures, so many are about an error alone; the others know ways out of the first of those errors.
+/// Number of lessons with a signature that are about an error alone. The others are solutions of the first of these errors.
 const ERRORS: usize = 4;
 const LESSONS: Range<usize> = 0..WORDS.len() + ERRORS + 2;
 
@@ -62,28 +64,35 @@ pub(crate) fn lesson(nth: usize) -> Finding {
 }
 
 impl Story {
-    /// Tells it; `watch` sees each retrospective's batch, what came of it, and the world before and after.
-    pub(crate) fn tell(&self, mut watch: impl FnMut(&World, &Asked, &AppliedBatch, &World)) -> World {
+    /// Plays the story. Calls `watch` for each retrospective with the world before, its batch, the result and the world
+    /// after.
+    pub(crate) fn play(&self, mut watch: impl FnMut(&World, &WriterInput, &AppliedBatch, &World)) -> World {
         let mut world = World::with(self.policy.clone());
         for chapter in &self.chapters {
             match chapter {
-                Chapter::Fail => world.fail(),
+                Chapter::Fail => world.fail_retrospective(),
                 Chapter::Wait { days } => world.now = add_seconds(world.now, days * DAY_S),
                 Chapter::Delete { memory } => delete(&mut world, *memory),
-                Chapter::Manual(looks) => {
-                    let looks: Vec<_> = looks.iter().map(|(run, acts)| seen(&world, *run, acts)).collect();
-                    world.manual(&looks);
+                Chapter::Manual(investigated) => {
+                    let investigated: Vec<_> = investigated
+                        .iter()
+                        .map(|(run, observations)| investigate_run(&world, *run, observations))
+                        .collect();
+                    world.manual(&investigated);
                 }
                 Chapter::Decide { proposal, accept, despite } => {
                     decide_proposal(&mut world, *proposal, *accept, *despite);
                 }
-                Chapter::Retrospective(looks) => {
-                    let looks: Vec<_> = looks.iter().map(|(run, acts)| seen(&world, *run, acts)).collect();
-                    let asked = world.ask(&looks);
+                Chapter::Retrospective(investigated) => {
+                    let investigated: Vec<_> = investigated
+                        .iter()
+                        .map(|(run, observations)| investigate_run(&world, *run, observations))
+                        .collect();
+                    let input = world.prepare_batch(&investigated);
                     let before = world.clone();
-                    let applied = decide(&asked);
+                    let applied = decide(&input);
                     world.commit(&applied);
-                    watch(&before, &asked, &applied, &world);
+                    watch(&before, &input, &applied, &world);
                 }
             }
         }
@@ -91,16 +100,16 @@ impl Story {
     }
 }
 
-fn pick(world: &World, nth: usize) -> Option<&Memory> {
+fn pick_memory(world: &World, nth: usize) -> Option<&Memory> {
     world.memories.values().nth(nth % world.memories.len().max(1))
 }
 
 fn delete(world: &mut World, nth: usize) {
-    let Some(memory) = pick(world, nth).filter(|memory| memory.status.is_living()) else { return };
+    let Some(memory) = pick_memory(world, nth).filter(|memory| memory.status.is_living()) else { return };
     world.delete(memory.id);
 }
 
-/// A person decides about a proposal that is there, perhaps again and perhaps against a tombstone.
+/// Decides on an existing proposal, possibly again and possibly against a tombstone.
 fn decide_proposal(world: &mut World, nth: usize, accept: bool, despite: bool) {
     let Some((proposal, _)) = world.proposals.get(nth % world.proposals.len().max(1)) else { return };
     let id = proposal.id;
@@ -111,44 +120,50 @@ fn decide_proposal(world: &mut World, nth: usize, accept: bool, despite: bool) {
     }
 }
 
-fn seen(world: &World, run: u8, acts: &[Act]) -> Look {
-    acts.iter().fold(look(&format!("r{run}")), |look, act| match act {
-        Act::Find { lesson: nth, step } => look.finds(in_step(["main", "review"][*step], lesson(*nth))),
-        Act::Contradict { memory, elsewhere } => match pick(world, *memory) {
-            Some(memory) => look.finds(opposed(memory, *elsewhere)),
-            None => look,
-        },
-        Act::Pass { memory } => match pick(world, *memory) {
-            Some(memory) if memory.lesson.cue.error.is_some() => look.passed(&again(memory), [memory]),
-            _ => look,
-        },
-        Act::Judge { memory, verdict } => match pick(world, *memory) {
-            Some(memory) => look.judged(memory.id, *verdict),
-            None => look,
-        },
-        Act::Read { memory } => match pick(world, *memory) {
-            Some(memory) => look.read(memory.id),
-            None => look,
-        },
+fn investigate_run(world: &World, run: u8, observations: &[Observation]) -> InvestigatedRun {
+    observations.iter().fold(investigate(&format!("r{run}")), |investigated_run, observation| {
+        match observation {
+            Observation::Find { lesson: nth, step } => {
+                investigated_run.with_finding(in_step(["main", "review"][*step], lesson(*nth)))
+            }
+            Observation::Contradict { memory, elsewhere } => match pick_memory(world, *memory) {
+                Some(memory) => investigated_run.with_finding(contradicting_finding(memory, *elsewhere)),
+                None => investigated_run,
+            },
+            Observation::Pass { memory } => match pick_memory(world, *memory) {
+                Some(memory) if memory.lesson.cue.error.is_some() => {
+                    investigated_run.with_passed_error(&confirming_finding(memory), [memory])
+                }
+                _ => investigated_run,
+            },
+            Observation::Judge { memory, verdict } => match pick_memory(world, *memory) {
+                Some(memory) => investigated_run.with_verdict(memory.id, *verdict),
+                None => investigated_run,
+            },
+            Observation::Read { memory } => match pick_memory(world, *memory) {
+                Some(memory) => investigated_run.with_read_memory(memory.id),
+                None => investigated_run,
+            },
+        }
     })
 }
 
-/// A finding against a memory, about the same subject in the same step, or elsewhere.
-pub(crate) fn opposed(memory: &Memory, elsewhere: bool) -> Finding {
+/// Returns a finding that contradicts a memory, about the same subject in the same step or in another one.
+pub(crate) fn contradicting_finding(memory: &Memory, elsewhere: bool) -> Finding {
     let step = if elsewhere { Step::new("elsewhere").unwrap() } else { memory.scope.step().unwrap().clone() };
     let against = finding(&format!("against {}", memory.id));
     Finding { step, subject: memory.lesson.subject.clone(), contradicts: Some(memory.id), ..against }
 }
 
-/// The finding that shows what a memory says, in its step.
-pub(crate) fn again(memory: &Memory) -> Finding {
+/// Returns a finding with the lesson of a memory, in its step.
+pub(crate) fn confirming_finding(memory: &Memory) -> Finding {
     let lesson = memory.lesson.clone();
     let step = memory.scope.step().unwrap().clone();
     let shown = Finding { cue: lesson.cue, subject: lesson.subject, ..remark(&lesson.title) };
     Finding { step, content: lesson.content, quote: quote(), ..shown }
 }
 
-pub(crate) fn find(world: &World, id: MemoryId) -> &Memory {
+pub(crate) fn find_memory(world: &World, id: MemoryId) -> &Memory {
     &world.memories[&id]
 }
 
@@ -167,11 +182,11 @@ fn policies() -> impl Strategy<Value = Policy> {
 }
 
 fn chapter() -> impl Strategy<Value = Chapter> {
-    // Few runs, so that the same run is often looked at again, in the same retrospective or in a later one.
-    let looks = || prop::collection::vec((0..12u8, prop::collection::vec(act(), 0..5)), 0..5);
+    // Few runs, so that the same run is often investigated again in the same retrospective or in a later one.
+    let investigated = || prop::collection::vec((0..12u8, prop::collection::vec(observation(), 0..5)), 0..5);
     prop_oneof![
-        12 => looks().prop_map(Chapter::Retrospective),
-        3 => looks().prop_map(Chapter::Manual),
+        12 => investigated().prop_map(Chapter::Retrospective),
+        3 => investigated().prop_map(Chapter::Manual),
         4 => (0..12usize, prop::bool::weighted(0.8), any::<bool>())
             .prop_map(|(proposal, accept, despite)| Chapter::Decide { proposal, accept, despite }),
         1 => Just(Chapter::Fail),
@@ -180,7 +195,7 @@ fn chapter() -> impl Strategy<Value = Chapter> {
     ]
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn observation() -> impl Strategy<Value = Observation> {
     let verdict = prop::sample::select(vec![
         MemoryVerdict::Harmed,
         MemoryVerdict::Helped,
@@ -189,11 +204,11 @@ fn act() -> impl Strategy<Value = Act> {
         MemoryVerdict::CueNotMet,
     ]);
     prop_oneof![
-        6 => (LESSONS, 0..2usize).prop_map(|(lesson, step)| Act::Find { lesson, step }),
+        6 => (LESSONS, 0..2usize).prop_map(|(lesson, step)| Observation::Find { lesson, step }),
         2 => (0..8usize, prop::bool::weighted(0.2))
-            .prop_map(|(memory, elsewhere)| Act::Contradict { memory, elsewhere }),
-        1 => (0..8usize).prop_map(|memory| Act::Pass { memory }),
-        4 => (0..8usize, verdict).prop_map(|(memory, verdict)| Act::Judge { memory, verdict }),
-        1 => (0..8usize).prop_map(|memory| Act::Read { memory }),
+            .prop_map(|(memory, elsewhere)| Observation::Contradict { memory, elsewhere }),
+        1 => (0..8usize).prop_map(|memory| Observation::Pass { memory }),
+        4 => (0..8usize, verdict).prop_map(|(memory, verdict)| Observation::Judge { memory, verdict }),
+        1 => (0..8usize).prop_map(|memory| Observation::Read { memory }),
     ]
 }

@@ -1,4 +1,4 @@
-//! How a retrospective ends, and what that does to its workflow.
+//! Closing a retrospective, and its effect on the workflow.
 
 use jiff::Timestamp;
 use retro_core::dead_letter::Code;
@@ -16,15 +16,15 @@ use retro_core::sample::draw_sample;
 use retro_core::similarity::NgramEmbedder;
 use retro_core::time::add_seconds;
 
-use crate::world::{World, against, dawn, finding, key, look, run};
+use crate::world::{World, against, finding, investigate, key, run, start_time};
 
-fn failed(number: u32) -> Investigation {
+fn failed_investigation(number: u32) -> Investigation {
     let result = Some(InvestigationResult::Failed { reason: "no answer".into() });
-    Investigation { result, ..look(&format!("r{number}")).ended(number) }
+    Investigation { result, ..investigate(&format!("r{number}")).to_investigation(number) }
 }
 
-/// Everything about the first retrospective, over runs 1 to 10, when `counted` runs are counted.
-fn facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> ClosingFacts {
+/// Builds the facts of the first retrospective, over runs 1 to 10, after `counted` runs were counted.
+fn closing_facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> ClosingFacts {
     let id = RetrospectiveId::of_epoch(&key(), 1);
     let retrospective = Retrospective {
         id,
@@ -32,7 +32,7 @@ fn facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> Clo
         epoch: 1,
         first: 1,
         last: 10,
-        as_of: dawn(),
+        as_of: start_time(),
         policy: world.policy.clone(),
         state: RetrospectiveState::Settling,
         asked: None,
@@ -57,29 +57,29 @@ fn facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> Clo
     }
 }
 
-fn closed(facts: ClosingFacts, now: Timestamp) -> ClosedRetrospective {
+fn close(facts: ClosingFacts, now: Timestamp) -> ClosedRetrospective {
     close_retrospective(facts, &NgramEmbedder, &Policy::default(), now)
 }
 
 #[test]
-fn one_success_suffices_and_frees_the_workflow() {
+fn one_successful_investigation_suffices_and_frees_the_workflow() {
     let world = World::new();
-    let looked = look("r2").finds(finding("A")).ended(2);
-    let mut given = facts(&world, 12, vec![failed(1), looked]);
+    let ended = investigate("r2").with_finding(finding("A")).to_investigation(2);
+    let mut given = closing_facts(&world, 12, vec![failed_investigation(1), ended]);
     given.state.failures = 3;
-    let closing = closed(given, dawn());
+    let closing = close(given, start_time());
     assert_eq!((closing.retrospective_state, closing.failure), (RetrospectiveState::Closed, None));
     assert_eq!(closing.report.changes.len(), 1);
     let state = closing.workflow_state;
     assert_eq!((state.open, state.claimed, state.failures, state.paused_until), (false, 10, 0, None));
-    assert!(closing.opened.is_none(), "two runs wait");
+    assert!(closing.opened.is_none(), "the window has only two runs");
 }
 
 #[test]
-fn the_next_one_opens_at_closing_when_the_window_is_full_again() {
-    let looked = vec![look("r1").ended(1)];
-    let now = add_seconds(dawn(), 60);
-    let closing = closed(facts(&World::new(), 20, looked), now);
+fn closing_opens_the_next_retrospective_if_the_window_is_full() {
+    let ended = vec![investigate("r1").to_investigation(1)];
+    let now = add_seconds(start_time(), 60);
+    let closing = close(closing_facts(&World::new(), 20, ended), now);
     let next = closing.opened.unwrap().retrospective;
     assert_eq!((next.epoch, next.first, next.last, next.as_of), (2, 11, 20, now));
     assert_eq!((closing.workflow_state.open, closing.workflow_state.claimed), (true, 20));
@@ -88,9 +88,12 @@ fn the_next_one_opens_at_closing_when_the_window_is_full_again() {
 #[test]
 fn a_failed_retrospective_applies_nothing_releases_its_runs_and_pauses() {
     let mut world = World::new();
-    world.active("A", 0);
-    world.active("B", 60);
-    let closing = closed(facts(&world, 20, vec![failed(1), failed(2)]), dawn());
+    world.add_active("A", 0);
+    world.add_active("B", 60);
+    let closing = close(
+        closing_facts(&world, 20, vec![failed_investigation(1), failed_investigation(2)]),
+        start_time(),
+    );
     assert_eq!(closing.retrospective_state, RetrospectiveState::Failed);
     assert!(closing.applied.changes.is_empty() && closing.applied.memories.is_empty(), "no sweep either");
     assert_eq!(closing.applied.outcomes[0].why, "the retrospective failed: nothing is applied");
@@ -101,7 +104,7 @@ fn a_failed_retrospective_applies_nothing_releases_its_runs_and_pauses() {
         (20, 0, 1, false),
         "the epoch is spent"
     );
-    assert_eq!(state.paused_until, Some(add_seconds(dawn(), 3600)));
+    assert_eq!(state.paused_until, Some(add_seconds(start_time(), 3600)));
     assert!(closing.opened.is_none(), "paused, although the window is full");
     let failure = closing.failure.unwrap();
     assert_eq!(failure.code, Code::RetrospectiveFailed);
@@ -110,13 +113,13 @@ fn a_failed_retrospective_applies_nothing_releases_its_runs_and_pauses() {
 
 #[test]
 fn the_released_runs_are_in_the_next_window() {
-    let closing = closed(facts(&World::new(), 13, vec![failed(1)]), dawn());
+    let closing = close(closing_facts(&World::new(), 13, vec![failed_investigation(1)]), start_time());
     let mut state = closing.workflow_state;
     let opens = |state: &mut WorkflowState, at| state.open_if_due(&key(), &Policy::default(), at);
-    assert!(opens(&mut state, add_seconds(dawn(), 3599)).is_none());
-    let next = opens(&mut state, add_seconds(dawn(), 3600)).unwrap().retrospective;
+    assert!(opens(&mut state, add_seconds(start_time(), 3599)).is_none());
+    let next = opens(&mut state, add_seconds(start_time(), 3600)).unwrap().retrospective;
     assert_eq!((next.epoch, next.first, next.last), (2, 1, 13));
-    assert_ne!(next.id, RetrospectiveId::of_epoch(&key(), 1), "and so another seed");
+    assert_ne!(next.id, RetrospectiveId::of_epoch(&key(), 1), "another id gives another seed");
     state.release_window(&next);
     assert_eq!(
         state.paused_until,
@@ -134,39 +137,47 @@ fn pauses_double_from_an_hour_to_a_day() {
 }
 
 #[test]
-fn every_change_to_a_memory_is_announced_and_so_is_the_report() {
+fn memory_changes_and_the_report_are_announced() {
     let mut world = World::new();
-    world.archived("A");
-    let looks = look("r1").finds(finding("B")).finds(against(world.id("A")));
-    let closing = closed(facts(&world, 10, vec![looks.ended(1)]), dawn());
+    world.add_archived("A");
+    let investigated = investigate("r1").with_finding(finding("B")).with_finding(against(world.id("A")));
+    let closing = close(closing_facts(&world, 10, vec![investigated.to_investigation(1)]), start_time());
     let kinds: Vec<_> = closing.messages.iter().map(|message| message.notice.kind()).collect();
-    assert_eq!(kinds, ["memory.changed", "memory.changed", "report.ready"], "what was refused is not");
-    assert_eq!(closing.report.changes.len(), 3, "but stands in the report");
+    assert_eq!(
+        kinds,
+        ["memory.changed", "memory.changed", "report.ready"],
+        "a refused change is not announced"
+    );
+    assert_eq!(closing.report.changes.len(), 3, "the report contains the refused change");
     let Notice::ReportReady { epoch, .. } = closing.messages[2].notice else { panic!() };
     assert_eq!(epoch, 1);
 }
 
 #[test]
-fn the_report_counts_among_the_memories_before_only_those_that_lived() {
+fn the_report_counts_only_living_memories_before() {
     let mut world = World::new();
-    world.retro(&[look("r0").finds(finding("A"))]);
+    world.retro(&[investigate("r0").with_finding(finding("A"))]);
     let id = world.id("A");
-    world.retro(&[look("r00").finds(against(id))]);
-    assert_eq!(world.stands("A"), "deleted 0.000");
-    // The batch names the deleted one, so the writer has it before its eyes.
-    let closing = closed(facts(&world, 10, vec![look("r1").shown(id).ended(1)]), dawn());
+    world.retro(&[investigate("r00").with_finding(against(id))]);
+    assert_eq!(world.status_and_weight("A"), "deleted 0.000");
+    // The batch names the deleted memory, so the writer loads it.
+    let closing = close(
+        closing_facts(&world, 10, vec![investigate("r1").with_presented(id).to_investigation(1)]),
+        start_time(),
+    );
     assert_eq!(closing.report.before.by_status, [(MemoryStatus::Tentative, 1)].into());
 }
 
 #[test]
-fn the_report_tells_runs_results_and_memories_before_and_after() {
+fn the_report_lists_runs_results_and_memories_before_and_after() {
     let mut world = World::new();
-    world.retro(&[look("r0").finds(finding("A"))]);
+    world.retro(&[investigate("r0").with_finding(finding("A"))]);
     let id = world.id("A");
-    let looked = look("r3").finds(against(id)).ended(2);
-    let mut given = facts(&world, 10, vec![failed(7), Investigation { ordinal: 3, ..looked }]);
+    let ended = investigate("r3").with_finding(against(id)).to_investigation(2);
+    let mut given =
+        closing_facts(&world, 10, vec![failed_investigation(7), Investigation { ordinal: 3, ..ended }]);
     given.investigations[0].ordinal = 7;
-    let report = closed(given, dawn()).report;
+    let report = close(given, start_time()).report;
     assert_eq!(report.sampled.iter().map(|run| run.ordinal).collect::<Vec<_>>(), [7, 3]);
     assert_eq!(report.unsampled.iter().map(|run| run.ordinal).collect::<Vec<_>>(), [1, 2, 4, 5, 6, 8, 9, 10]);
     let results: Vec<_> = report.investigations.iter().map(|one| one.result.as_str()).collect();

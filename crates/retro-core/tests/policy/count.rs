@@ -1,4 +1,4 @@
-//! Counting: what becomes of an event, and when a window opens.
+//! Counting: the disposition of each event, and the opening of windows.
 
 use std::collections::HashMap;
 
@@ -11,9 +11,9 @@ use retro_core::retrospective::WorkflowState;
 use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome};
 use retro_core::time::add_seconds;
 
-use crate::world::{dawn, key, run};
+use crate::world::{key, run, start_time};
 
-fn facts_of(name: &str, attempt: u32) -> RunFacts {
+fn run_facts(name: &str, attempt: u32) -> RunFacts {
     RunFacts {
         run_id: run(name),
         attempt,
@@ -39,20 +39,20 @@ fn arrival(event: &str, name: &str) -> Arrival {
         event: EventKey { tenant: Tenant::default_tenant(), source: "ci".into(), id: event.into() },
         key: key(),
         content_hash: format!("{name} as it was"),
-        run: facts_of(name, 1),
+        run: run_facts(name, 1),
     }
 }
 
 fn attempt(event: &str, name: &str, attempt: u32) -> Arrival {
-    Arrival { run: facts_of(name, attempt), ..arrival(event, name) }
+    Arrival { run: run_facts(name, attempt), ..arrival(event, name) }
 }
 
-fn with(outcome: RunOutcome, arrival: Arrival) -> Arrival {
+fn with_outcome(outcome: RunOutcome, arrival: Arrival) -> Arrival {
     Arrival { run: RunFacts { outcome, ..arrival.run }, ..arrival }
 }
 
-/// What is known when `counted` runs `k1` … are counted, the first `claimed` of them by an open retrospective.
-fn known(counted: Ordinal, claimed: Ordinal) -> CountingFacts {
+/// Builds the facts after `counted` runs `k1`, `k2` … were counted. An open retrospective claims the first `claimed` of them.
+fn counting_facts(counted: Ordinal, claimed: Ordinal) -> CountingFacts {
     let run_of = |ordinal: Ordinal| {
         ((key(), run(&format!("k{ordinal}"))), KnownRun { attempt: 2, ordinal: Some(ordinal) })
     };
@@ -66,11 +66,11 @@ fn known(counted: Ordinal, claimed: Ordinal) -> CountingFacts {
 }
 
 fn count(facts: CountingFacts, arrivals: &[Arrival]) -> CountingEffects {
-    count_arrivals(facts, arrivals, &Policy::default(), dawn())
+    count_arrivals(facts, arrivals, &Policy::default(), start_time())
 }
 
 #[track_caller]
-fn check(facts: CountingFacts, arrivals: &[Arrival], expected: &[Disposition]) {
+fn check_dispositions(facts: CountingFacts, arrivals: &[Arrival], expected: &[Disposition]) {
     let effects = count(facts, arrivals);
     let dispositions: Vec<_> = effects.decisions.into_iter().map(|one| one.disposition).collect();
     assert_eq!(dispositions, expected);
@@ -80,14 +80,22 @@ use Disposition::{Counted, Duplicate, Recorded, Superseded, Updated};
 
 #[test]
 fn each_new_run_gets_the_next_ordinal() {
-    check(known(0, 0), &[arrival("a", "r1"), arrival("b", "r2")], &[Counted(1), Counted(2)]);
-    check(known(7, 0), &[arrival("a", "r1")], &[Counted(8)]);
+    check_dispositions(
+        counting_facts(0, 0),
+        &[arrival("a", "r1"), arrival("b", "r2")],
+        &[Counted(1), Counted(2)],
+    );
+    check_dispositions(counting_facts(7, 0), &[arrival("a", "r1")], &[Counted(8)]);
 }
 
 #[test]
 fn the_same_event_again_changes_nothing() {
-    check(known(0, 0), &[arrival("a", "r1"), arrival("a", "r1")], &[Counted(1), Duplicate]);
-    let mut facts = known(1, 0);
+    check_dispositions(
+        counting_facts(0, 0),
+        &[arrival("a", "r1"), arrival("a", "r1")],
+        &[Counted(1), Duplicate],
+    );
+    let mut facts = counting_facts(1, 0);
     facts.events.insert(arrival("a", "k1").event, SeenContent::Full(arrival("a", "k1").content_hash));
     let effects = count(facts, &[arrival("a", "k1")]);
     assert_eq!(effects.decisions[0].disposition, Duplicate);
@@ -95,8 +103,8 @@ fn the_same_event_again_changes_nothing() {
 }
 
 #[test]
-fn an_event_whose_details_were_purged_is_still_known_and_so_is_a_changed_one() {
-    let mut facts = known(1, 0);
+fn a_purged_event_is_still_recognized_and_so_is_a_change_to_it() {
+    let mut facts = counting_facts(1, 0);
     facts
         .events
         .insert(arrival("a", "k1").event, SeenContent::Purged(ContentDigest::of_hash("k1 as it was")));
@@ -115,28 +123,32 @@ fn the_same_event_id_with_other_content_is_an_identity_conflict_and_changes_noth
         key: retro_core::id::WorkflowKey { workflow: "other".parse().unwrap(), ..key() },
         ..changed.clone()
     };
-    let effects = count(known(0, 0), &[arrival("a", "r1"), changed, elsewhere]);
+    let effects = count(counting_facts(0, 0), &[arrival("a", "r1"), changed, elsewhere]);
     for one in &effects.decisions[1..] {
         let Disposition::Conflict(rejection) = &one.disposition else { panic!("{one:?}") };
         assert_eq!(rejection.code, Code::IdentityConflict);
     }
-    assert_eq!(effects.workflows.len(), 1, "a workflow that only a conflict names is not known");
+    assert_eq!(effects.workflows.len(), 1, "an event that conflicts creates no workflow");
     assert_eq!(effects.workflows[&key()].counted, 1);
 }
 
 #[test]
 fn another_event_of_a_counted_run_updates_its_facts_and_never_the_count() {
-    check(known(2, 0), &[attempt("a", "k1", 2), attempt("b", "k1", 3)], &[Updated, Updated]);
-    let effects = count(known(2, 0), &[attempt("a", "k1", 3)]);
+    check_dispositions(
+        counting_facts(2, 0),
+        &[attempt("a", "k1", 2), attempt("b", "k1", 3)],
+        &[Updated, Updated],
+    );
+    let effects = count(counting_facts(2, 0), &[attempt("a", "k1", 3)]);
     assert_eq!(effects.decisions[0].ordinal, Some(1));
     assert!(effects.workflows.is_empty());
 }
 
 #[test]
 fn a_lower_attempt_never_overwrites_a_higher_one() {
-    check(known(1, 0), &[attempt("a", "k1", 1)], &[Superseded]);
-    check(
-        known(0, 0),
+    check_dispositions(counting_facts(1, 0), &[attempt("a", "k1", 1)], &[Superseded]);
+    check_dispositions(
+        counting_facts(0, 0),
         &[attempt("a", "r1", 3), attempt("b", "r1", 2), attempt("c", "r1", 3)],
         &[Counted(1), Superseded, Updated],
     );
@@ -144,21 +156,25 @@ fn a_lower_attempt_never_overwrites_a_higher_one() {
 
 #[test]
 fn a_claimed_run_keeps_its_facts() {
-    check(known(12, 10), &[attempt("a", "k10", 9), attempt("b", "k11", 9)], &[Superseded, Updated]);
+    check_dispositions(
+        counting_facts(12, 10),
+        &[attempt("a", "k10", 9), attempt("b", "k11", 9)],
+        &[Superseded, Updated],
+    );
 }
 
 #[test]
 fn cancelled_skipped_and_internal_runs_are_recorded_and_not_counted() {
-    let internal = RunFacts { kind: RunKind::Internal, ..facts_of("r3", 1) };
-    check(
-        known(0, 0),
+    let internal = RunFacts { kind: RunKind::Internal, ..run_facts("r3", 1) };
+    check_dispositions(
+        counting_facts(0, 0),
         &[
-            with(RunOutcome::Cancellation, arrival("a", "r1")),
-            with(RunOutcome::Skip, arrival("b", "r2")),
+            with_outcome(RunOutcome::Cancellation, arrival("a", "r1")),
+            with_outcome(RunOutcome::Skip, arrival("b", "r2")),
             Arrival { run: internal, ..arrival("c", "r3") },
-            with(RunOutcome::Failure, arrival("d", "r4")),
-            with(RunOutcome::Error, arrival("e", "r5")),
-            with(RunOutcome::Timeout, arrival("f", "r6")),
+            with_outcome(RunOutcome::Failure, arrival("d", "r4")),
+            with_outcome(RunOutcome::Error, arrival("e", "r5")),
+            with_outcome(RunOutcome::Timeout, arrival("f", "r6")),
         ],
         &[Recorded, Recorded, Recorded, Counted(1), Counted(2), Counted(3)],
     );
@@ -166,12 +182,12 @@ fn cancelled_skipped_and_internal_runs_are_recorded_and_not_counted() {
 
 #[test]
 fn a_recorded_run_is_counted_when_a_later_event_says_that_it_finished() {
-    check(
-        known(0, 0),
+    check_dispositions(
+        counting_facts(0, 0),
         &[
-            with(RunOutcome::Cancellation, attempt("a", "r1", 1)),
+            with_outcome(RunOutcome::Cancellation, attempt("a", "r1", 1)),
             attempt("b", "r1", 2),
-            with(RunOutcome::Cancellation, attempt("c", "r1", 3)),
+            with_outcome(RunOutcome::Cancellation, attempt("c", "r1", 3)),
         ],
         &[Recorded, Counted(1), Updated],
     );
@@ -179,26 +195,26 @@ fn a_recorded_run_is_counted_when_a_later_event_says_that_it_finished() {
 
 #[test]
 fn the_tenth_run_opens_a_retrospective_over_the_whole_window() {
-    let effects = count(known(8, 0), &[arrival("a", "r1"), arrival("b", "r2"), arrival("c", "r3")]);
+    let effects = count(counting_facts(8, 0), &[arrival("a", "r1"), arrival("b", "r2"), arrival("c", "r3")]);
     let [opening] = effects.opened.as_slice() else { panic!("{:?}", effects.opened) };
     let opened = &opening.retrospective;
-    assert_eq!((opened.epoch, opened.first, opened.last, opened.as_of), (1, 1, 10, dawn()));
+    assert_eq!((opened.epoch, opened.first, opened.last, opened.as_of), (1, 1, 10, start_time()));
     let state = &effects.workflows[&key()];
     assert_eq!((state.counted, state.claimed, state.window_size(), state.open), (11, 10, 1, true));
 }
 
 #[test]
-fn while_one_is_open_the_window_grows_and_no_other_opens() {
+fn while_a_retrospective_is_open_the_window_grows_and_none_opens() {
     let many: Vec<_> = (0..25).map(|nth| arrival(&format!("e{nth}"), &format!("r{nth}"))).collect();
-    let effects = count(known(10, 10), &many);
+    let effects = count(counting_facts(10, 10), &many);
     assert!(effects.opened.is_empty());
     assert_eq!(effects.workflows[&key()].window_size(), 25);
 }
 
 #[test]
 fn a_paused_workflow_opens_when_the_pause_has_passed_even_without_an_event() {
-    let mut facts = known(15, 0);
-    let until = add_seconds(dawn(), 3600);
+    let mut facts = counting_facts(15, 0);
+    let until = add_seconds(start_time(), 3600);
     facts.workflows.get_mut(&key()).unwrap().paused_until = Some(until);
     assert!(count(facts.clone(), &[]).opened.is_empty());
     assert_eq!(count_arrivals(facts, &[], &Policy::default(), until).opened[0].retrospective.last, 15);

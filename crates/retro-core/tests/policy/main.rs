@@ -1,13 +1,11 @@
-//! The policy, row by row and bullet by bullet. Each test's name is the sentence that it holds.
+//! The policy, row by row and bullet by bullet. The name of each test is the rule that it checks.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "clippy takes only the tests themselves for tests, not what they share"
-)]
+#![expect(clippy::unwrap_used, reason = "clippy does not recognize shared test helpers as tests")]
 
 #[path = "../world/mod.rs"]
 mod world;
 
+mod cancel;
 mod close;
 mod contradict;
 mod count;
@@ -17,7 +15,6 @@ mod observe;
 mod quotes;
 mod recall;
 mod rules;
-mod steer;
 mod stored;
 mod sweep;
 mod tombstone;

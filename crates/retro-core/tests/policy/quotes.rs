@@ -1,4 +1,4 @@
-//! What an investigator says is kept only if it stands up mechanically.
+//! The answer of an investigator is checked mechanically, and parts that fail are dropped.
 
 use retro_core::finding::{
     BriefMemory, CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, Finding, InvestigationBrief,
@@ -14,9 +14,9 @@ use retro_core::weight::Weight;
 
 use crate::world::{World, finding, in_step, run};
 
-fn memory(name: &str, presented: bool) -> BriefMemory {
+fn brief_memory(name: &str, presented: bool) -> BriefMemory {
     BriefMemory {
-        id: id(name),
+        id: memory_id(name),
         step: Some(Step::main()),
         subject: "sh".into(),
         title: name.into(),
@@ -27,11 +27,11 @@ fn memory(name: &str, presented: bool) -> BriefMemory {
     }
 }
 
-fn id(name: &str) -> MemoryId {
+fn memory_id(name: &str) -> MemoryId {
     MemoryId(derive_uuid("memory", &[name]))
 }
 
-/// A run of two turns, in the steps `main` and `review`, with one remark of the agent's.
+/// Builds the brief of a run with two turns, in the steps `main` and `review`, and one self-feedback remark.
 fn brief() -> InvestigationBrief {
     let turn = |step: &str| Turn {
         step: step.parse().unwrap(),
@@ -67,51 +67,54 @@ fn brief() -> InvestigationBrief {
     InvestigationBrief {
         run,
         trajectory: Trajectory { turns: vec![turn("main"), turn("review")] },
-        memories: vec![memory("shown", true), memory("known", false)],
+        memories: vec![brief_memory("shown", true), brief_memory("known", false)],
         earlier: Vec::new(),
         outcomes: Vec::new(),
         focus: None,
     }
 }
 
-fn quoted(place: QuotePlace, text: &str) -> Finding {
+fn quoted_finding(place: QuotePlace, text: &str) -> Finding {
     Finding { quote: Quote { place, text: text.into() }, ..finding("A") }
 }
 
 #[track_caller]
 fn check_finding(finding: Finding, stands: bool) {
-    let told = format!("{finding:?}");
+    let description = format!("{finding:?}");
     let CheckedAnswer { findings, dropped, .. } =
         check_answer(&brief(), RawAnswer { findings: vec![finding], ..RawAnswer::default() });
-    assert_eq!((findings.len(), dropped), (usize::from(stands), u32::from(!stands)), "{told}");
+    assert_eq!((findings.len(), dropped), (usize::from(stands), u32::from(!stands)), "{description}");
 }
 
 #[test]
 fn a_quote_must_stand_verbatim_in_the_place_it_names() {
-    check_finding(quoted(QuotePlace::Message { turn: 0 }, "words of the agent"), true);
-    check_finding(quoted(QuotePlace::Message { turn: 0 }, "of the"), true);
-    check_finding(quoted(QuotePlace::Reasoning { turn: 0 }, "thoughts"), true);
-    check_finding(quoted(QuotePlace::Arguments { turn: 0, call: 0 }, "ls -l"), true);
-    check_finding(quoted(QuotePlace::Answer { turn: 0, call: 0 }, "no such file"), true);
-    check_finding(quoted(QuotePlace::SelfFeedback { remark: 0 }, "read first"), true);
-    check_finding(quoted(QuotePlace::Message { turn: 0 }, "Words of the agent"), false);
-    check_finding(quoted(QuotePlace::Message { turn: 0 }, "thoughts of the agent"), false);
-    check_finding(quoted(QuotePlace::Message { turn: 9 }, "words of the agent"), false);
-    check_finding(quoted(QuotePlace::Answer { turn: 0, call: 1 }, "no such file"), false);
-    check_finding(quoted(QuotePlace::SelfFeedback { remark: 1 }, "read first"), false);
-    check_finding(quoted(QuotePlace::Message { turn: 0 }, " "), false);
+    check_finding(quoted_finding(QuotePlace::Message { turn: 0 }, "words of the agent"), true);
+    check_finding(quoted_finding(QuotePlace::Message { turn: 0 }, "of the"), true);
+    check_finding(quoted_finding(QuotePlace::Reasoning { turn: 0 }, "thoughts"), true);
+    check_finding(quoted_finding(QuotePlace::Arguments { turn: 0, call: 0 }, "ls -l"), true);
+    check_finding(quoted_finding(QuotePlace::Answer { turn: 0, call: 0 }, "no such file"), true);
+    check_finding(quoted_finding(QuotePlace::SelfFeedback { remark: 0 }, "read first"), true);
+    check_finding(quoted_finding(QuotePlace::Message { turn: 0 }, "Words of the agent"), false);
+    check_finding(quoted_finding(QuotePlace::Message { turn: 0 }, "thoughts of the agent"), false);
+    check_finding(quoted_finding(QuotePlace::Message { turn: 9 }, "words of the agent"), false);
+    check_finding(quoted_finding(QuotePlace::Answer { turn: 0, call: 1 }, "no such file"), false);
+    check_finding(quoted_finding(QuotePlace::SelfFeedback { remark: 1 }, "read first"), false);
+    check_finding(quoted_finding(QuotePlace::Message { turn: 0 }, " "), false);
 }
 
 #[test]
 fn a_quote_must_stand_in_the_findings_own_step() {
-    check_finding(in_step("review", quoted(QuotePlace::Message { turn: 0 }, "words")), false);
-    check_finding(in_step("review", quoted(QuotePlace::Message { turn: 1 }, "words")), true);
-    check_finding(in_step("review", quoted(QuotePlace::SelfFeedback { remark: 0 }, "read first")), false);
+    check_finding(in_step("review", quoted_finding(QuotePlace::Message { turn: 0 }, "words")), false);
+    check_finding(in_step("review", quoted_finding(QuotePlace::Message { turn: 1 }, "words")), true);
+    check_finding(
+        in_step("review", quoted_finding(QuotePlace::SelfFeedback { remark: 0 }, "read first")),
+        false,
+    );
 }
 
 #[test]
 fn texts_out_of_bounds_are_dropped() {
-    let good = || quoted(QuotePlace::Message { turn: 0 }, "words");
+    let good = || quoted_finding(QuotePlace::Message { turn: 0 }, "words");
     let long = |chars: usize| "ü".repeat(chars);
     for (over, stands) in [(0, true), (1, false)] {
         check_finding(Finding { title: long(TITLE_CHARS_MAX + over), ..good() }, stands);
@@ -122,7 +125,7 @@ fn texts_out_of_bounds_are_dropped() {
         check_finding(finding, stands);
         let mut brief = brief();
         brief.trajectory.turns[0].message = long(QUOTE_CHARS_MAX + 1);
-        let quoted = quoted(QuotePlace::Message { turn: 0 }, &long(QUOTE_CHARS_MAX + over));
+        let quoted = quoted_finding(QuotePlace::Message { turn: 0 }, &long(QUOTE_CHARS_MAX + over));
         assert_eq!(
             check_answer(&brief, RawAnswer { findings: vec![quoted], ..RawAnswer::default() }).findings.len(),
             usize::from(stands)
@@ -132,7 +135,7 @@ fn texts_out_of_bounds_are_dropped() {
 }
 
 #[test]
-fn a_transient_and_a_contradiction_need_their_words_and_a_contradiction_a_memory_of_that_step_and_subject() {
+fn transients_and_contradictions_need_a_quote_and_contradictions_a_matching_memory() {
     let known = brief().memories[0].clone();
     let step = known.step.clone().unwrap();
     let quote = |place, text: &str| Quote { place, text: text.into() };
@@ -153,30 +156,34 @@ fn a_transient_and_a_contradiction_need_their_words_and_a_contradiction_a_memory
     assert_eq!(dropped(against(known.id, &known.subject, quote(here, "words"))), 0);
     assert_eq!(dropped(against(known.id, "another", quote(here, "words"))), 1);
     assert_eq!(dropped(against(known.id, &known.subject, quote(here, "other words"))), 1);
-    assert_eq!(dropped(against(id("unknown"), &known.subject, quote(here, "words"))), 1);
+    assert_eq!(dropped(against(memory_id("unknown"), &known.subject, quote(here, "words"))), 1);
 }
 
 #[test]
-fn a_finding_contradicts_only_a_memory_that_it_was_told_of() {
-    let against =
-        |memory| Finding { contradicts: Some(memory), ..quoted(QuotePlace::Message { turn: 0 }, "words") };
-    check_finding(against(id("shown")), true);
-    check_finding(against(id("known")), true);
-    check_finding(against(id("unknown")), false);
+fn a_finding_can_contradict_only_memories_of_its_brief() {
+    let against = |memory| Finding {
+        contradicts: Some(memory),
+        ..quoted_finding(QuotePlace::Message { turn: 0 }, "words")
+    };
+    check_finding(against(memory_id("shown")), true);
+    check_finding(against(memory_id("known")), true);
+    check_finding(against(memory_id("unknown")), false);
 }
 
 fn verdict(name: &str, verdict: MemoryVerdict, quote: Option<&str>) -> VerdictRecord {
     let quote = quote.map(|text| Quote { place: QuotePlace::Message { turn: 1 }, text: text.into() });
-    VerdictRecord { memory: id(name), verdict, reason: "because".into(), quote }
+    VerdictRecord { memory: memory_id(name), verdict, reason: "because".into(), quote }
 }
 
-fn judged(verdicts: Vec<VerdictRecord>) -> RawAnswer {
+fn answer_with_verdicts(verdicts: Vec<VerdictRecord>) -> RawAnswer {
     RawAnswer { verdicts, ..RawAnswer::default() }
 }
 
 #[test]
-fn a_verdict_is_on_a_presented_memory_and_has_a_quote_unless_its_cue_never_came_up() {
-    let stands = |verdict: VerdictRecord| check_answer(&brief(), judged(vec![verdict])).verdicts.len() == 1;
+fn a_verdict_needs_a_presented_memory_and_a_quote_unless_the_cue_was_not_met() {
+    let stands = |verdict: VerdictRecord| {
+        check_answer(&brief(), answer_with_verdicts(vec![verdict])).verdicts.len() == 1
+    };
     assert!(stands(verdict("shown", MemoryVerdict::Helped, Some("words"))));
     assert!(!stands(verdict("shown", MemoryVerdict::Helped, Some("other words"))));
     assert!(!stands(verdict("shown", MemoryVerdict::Helped, None)));
@@ -188,16 +195,17 @@ fn a_verdict_is_on_a_presented_memory_and_has_a_quote_unless_its_cue_never_came_
 }
 
 #[test]
-fn of_several_verdicts_on_a_memory_the_strongest_stays_and_the_others_are_counted_as_dropped() {
-    let said = [MemoryVerdict::Ignored, MemoryVerdict::Harmed, MemoryVerdict::Helped];
-    let said = said.map(|one| verdict("shown", one, Some("words")));
-    let CheckedAnswer { verdicts, dropped, .. } = check_answer(&brief(), judged(said.into()));
+fn only_the_strongest_verdict_on_a_memory_is_kept_and_the_others_are_dropped() {
+    let verdicts_given = [MemoryVerdict::Ignored, MemoryVerdict::Harmed, MemoryVerdict::Helped];
+    let verdicts_given = verdicts_given.map(|one| verdict("shown", one, Some("words")));
+    let CheckedAnswer { verdicts, dropped, .. } =
+        check_answer(&brief(), answer_with_verdicts(verdicts_given.into()));
     assert_eq!((verdicts[0].verdict, verdicts.len(), dropped), (MemoryVerdict::Harmed, 1, 2));
 }
 
 #[test]
-fn our_own_block_is_taken_out_of_everything_that_an_investigator_reads() {
-    let block = format!("{FENCE_BEGIN}\n- [{}] (0.300) A\n{FENCE_END}", id("shown").short_id());
+fn the_injected_block_is_removed_from_everything_an_investigator_reads() {
+    let block = format!("{FENCE_BEGIN}\n- [{}] (0.300) A\n{FENCE_END}", memory_id("shown").short_id());
     let mut given = brief();
     let turn = &mut given.trajectory.turns[0];
     turn.message = format!("before {block} after");
@@ -214,9 +222,9 @@ fn our_own_block_is_taken_out_of_everything_that_an_investigator_reads() {
 }
 
 #[test]
-fn what_a_memory_told_an_agent_that_opened_it_is_taken_out_too() {
+fn the_content_of_opened_memories_is_removed_too() {
     let mut world = World::new();
-    world.active("A", 300);
+    world.add_active("A", 300);
     let mut memory = world.named("A").clone();
     memory.lesson.content =
         "Seen: `sh` was called with \"ls\" and answered “no such file”.\nTry again.".into();
@@ -238,6 +246,6 @@ fn what_a_memory_told_an_agent_that_opened_it_is_taken_out_too() {
     assert_eq!(
         strip_memory_content("cat: x: no such file", &[&short]),
         None,
-        "so few words may be the agent's own"
+        "text this short may be the agent's own words"
     );
 }

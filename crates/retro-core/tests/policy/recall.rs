@@ -1,4 +1,5 @@
-//! What the next run of a step is handed: the best ten, two places for newcomers, within a budget, fenced.
+//! Memories presented to the next run of a step: the ten heaviest, with two places for newcomers, within a token budget,
+//! in a fenced block.
 
 use retro_core::id::{MemoryId, derive_uuid};
 use retro_core::memory::{Memory, MemoryStatus};
@@ -6,12 +7,12 @@ use retro_core::policy::Policy;
 use retro_core::recall::{FENCE_BEGIN, FENCE_END, Recall, RecallCandidate, choose_memories};
 use retro_core::time::add_seconds;
 
-use crate::world::{World, dawn};
+use crate::world::{World, start_time};
 
-/// An active memory; its name is its title.
+/// Builds an active memory with this title.
 fn memory(name: &str, weight: u16) -> Memory {
     let mut world = World::new();
-    world.active(name, weight);
+    world.add_active(name, weight);
     world.named(name).clone()
 }
 
@@ -19,17 +20,17 @@ fn candidate(name: &str, weight: u16, presentations: u64) -> RecallCandidate {
     RecallCandidate { memory: memory(name, weight), presentations }
 }
 
-fn born(seconds: u64, mut candidate: RecallCandidate) -> RecallCandidate {
-    candidate.memory.created_at = add_seconds(dawn(), seconds);
+fn created_after(seconds: u64, mut candidate: RecallCandidate) -> RecallCandidate {
+    candidate.memory.created_at = add_seconds(start_time(), seconds);
     candidate
 }
 
-fn words(text: &str) -> usize {
+fn count_words(text: &str) -> usize {
     text.split_whitespace().count()
 }
 
-fn recalled(candidates: Vec<RecallCandidate>) -> Recall {
-    choose_memories(candidates, &Policy::default(), &words)
+fn choose_by_default_policy(candidates: Vec<RecallCandidate>) -> Recall {
+    choose_memories(candidates, &Policy::default(), &count_words)
 }
 
 fn titles(recall: &Recall) -> Vec<&str> {
@@ -37,7 +38,7 @@ fn titles(recall: &Recall) -> Vec<&str> {
 }
 
 #[test]
-fn only_active_memories_from_the_injection_weight_on_are_handed_out() {
+fn only_active_memories_at_or_above_the_injection_weight_are_presented() {
     let other = |status| RecallCandidate {
         memory: Memory { status, ..memory(status.as_str(), 900) },
         presentations: 0,
@@ -45,12 +46,12 @@ fn only_active_memories_from_the_injection_weight_on_are_handed_out() {
     let mut candidates: Vec<_> =
         MemoryStatus::ALL.into_iter().filter(|status| *status != MemoryStatus::Active).map(other).collect();
     candidates.extend([candidate("light", 99, 0), candidate("just", 100, 0), candidate("heavy", 1000, 0)]);
-    assert_eq!(titles(&recalled(candidates)), ["heavy", "just"]);
+    assert_eq!(titles(&choose_by_default_policy(candidates)), ["heavy", "just"]);
 }
 
 #[test]
-fn nothing_to_say_is_no_text_at_all() {
-    assert_eq!(recalled(Vec::new()), Recall::default());
+fn no_memories_give_no_text() {
+    assert_eq!(choose_by_default_policy(Vec::new()), Recall::default());
 }
 
 #[test]
@@ -60,20 +61,20 @@ fn ties_break_by_fewer_presentations_then_age_then_id() {
     by_id.sort();
     let mut candidates = vec![
         candidate("lighter", 299, 0),
-        born(20, candidate("younger", 300, 1)),
-        born(10, candidate("older", 300, 1)),
-        born(30, candidate("less shown", 300, 0)),
+        created_after(20, candidate("younger", 300, 1)),
+        created_after(10, candidate("older", 300, 1)),
+        created_after(30, candidate("less shown", 300, 0)),
     ];
     candidates.extend(same_age);
     candidates.reverse();
     let expected = ["less shown", "older", "younger", &by_id[0].1, &by_id[1].1, "lighter"];
-    assert_eq!(titles(&recalled(candidates)), expected);
+    assert_eq!(titles(&choose_by_default_policy(candidates)), expected);
 }
 
 #[test]
 fn ten_eligible_memories_all_have_a_place_by_weight() {
     let candidates = (0..10).map(|nth| candidate(&format!("m{nth}"), 500 - nth, u64::from(nth))).collect();
-    let recall = recalled(candidates);
+    let recall = choose_by_default_policy(candidates);
     assert_eq!(titles(&recall), ["m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m9"]);
     assert!(recall.memories.iter().all(|memory| !memory.newcomer));
     assert_eq!(recall.left_out, 0);
@@ -84,7 +85,7 @@ fn with_more_than_ten_two_places_go_to_the_least_presented() {
     let mut candidates: Vec<_> = (0..12).map(|nth| candidate(&format!("m{nth}"), 500 - nth, 100)).collect();
     candidates[9].presentations = 7;
     candidates[11].presentations = 3;
-    let recall = recalled(candidates);
+    let recall = choose_by_default_policy(candidates);
     assert_eq!(titles(&recall), ["m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m11", "m9"]);
     let newcomers = recall.memories.iter().map(|memory| memory.newcomer);
     assert_eq!(newcomers.collect::<Vec<_>>(), [[false; 8].as_slice(), &[true; 2]].concat());
@@ -92,12 +93,12 @@ fn with_more_than_ten_two_places_go_to_the_least_presented() {
 }
 
 #[test]
-fn a_policy_may_give_newcomers_no_place_or_every_place() {
+fn the_policy_can_give_newcomers_no_place_or_every_place() {
     let candidates =
         || (0..12).map(|nth| candidate(&format!("m{nth}"), 500 - nth, 12 - u64::from(nth))).collect();
     let with = |inject_newcomers| {
         let policy = Policy { inject_newcomers, ..Policy::default() };
-        let recall = choose_memories(candidates(), &policy, &words);
+        let recall = choose_memories(candidates(), &policy, &count_words);
         (recall.memories.len(), recall.memories[0].title.clone())
     };
     assert_eq!(with(0), (10, "m0".into()));
@@ -109,17 +110,17 @@ fn the_whole_block_stays_within_the_token_budget() {
     let long = (0..100).map(|nth| format!("w{nth}")).collect::<Vec<_>>().join(" ");
     let candidates =
         vec![candidate(&long[..200], 900, 0), candidate("short", 500, 0), candidate("brief", 400, 0)];
-    let all = choose_memories(candidates.clone(), &Policy::default(), &words);
-    assert_eq!(all.tokens as usize, words(&all.text));
+    let all = choose_memories(candidates.clone(), &Policy::default(), &count_words);
+    assert_eq!(all.tokens as usize, count_words(&all.text));
     for budget in 0..=all.tokens {
         let policy = Policy { inject_tokens_max: budget, ..Policy::default() };
-        let recall = choose_memories(candidates.clone(), &policy, &words);
-        assert!(recall.tokens <= budget && recall.tokens as usize == words(&recall.text));
+        let recall = choose_memories(candidates.clone(), &policy, &count_words);
+        assert!(recall.tokens <= budget && recall.tokens as usize == count_words(&recall.text));
         assert_eq!(recall.memories.len() + recall.left_out as usize, 3);
     }
     let policy = Policy { inject_tokens_max: all.tokens - 1, ..Policy::default() };
     let titles: Vec<_> =
-        choose_memories(candidates, &policy, &words).memories.into_iter().map(|m| m.title).collect();
+        choose_memories(candidates, &policy, &count_words).memories.into_iter().map(|m| m.title).collect();
     assert_eq!(titles.last().unwrap(), "short", "the lightest is left out first: {titles:?}");
 }
 
@@ -127,25 +128,26 @@ fn the_whole_block_stays_within_the_token_budget() {
 fn a_line_that_does_not_fit_makes_room_for_a_shorter_one() {
     let long = "a very long title that takes many words to say what could be said in two";
     let policy = Policy { inject_tokens_max: 20, ..Policy::default() };
-    let recall = choose_memories(vec![candidate(long, 900, 0), candidate("short", 100, 0)], &policy, &words);
+    let recall =
+        choose_memories(vec![candidate(long, 900, 0), candidate("short", 100, 0)], &policy, &count_words);
     assert_eq!(titles(&recall), ["short"]);
     assert_eq!(recall.left_out, 1);
 }
 
-/// The memories chosen out of `eligible`, the lightest of which are the least presented, when the budget has room for
-/// `lines` of them.
+/// Checks the memories chosen from `eligible` ones if the budget has room for `lines`. The lightest memories are the least
+/// presented.
 #[track_caller]
 fn check_scarce(eligible: u16, lines: u16, expected: &[&str]) {
     let named = |nth: u16| candidate(&format!("m{nth}"), 500 - nth, u64::from(100 - nth));
-    let full = recalled((0..lines).map(named).collect());
+    let full = choose_by_default_policy((0..lines).map(named).collect());
     let policy = Policy { inject_tokens_max: full.tokens, ..Policy::default() };
-    let recall = choose_memories((0..eligible).map(named).collect(), &policy, &words);
+    let recall = choose_memories((0..eligible).map(named).collect(), &policy, &count_words);
     assert_eq!(titles(&recall), expected);
     assert_eq!(usize::from(eligible), recall.memories.len() + recall.left_out as usize);
 }
 
 #[test]
-fn newcomers_have_their_places_also_when_it_is_the_budget_that_has_no_room_for_all() {
+fn newcomers_keep_their_places_when_the_token_budget_is_short() {
     check_scarce(12, 7, &["m0", "m1", "m2", "m3", "m4", "m11", "m10"]);
     check_scarce(9, 7, &["m0", "m1", "m2", "m3", "m4", "m8", "m7"]);
     check_scarce(9, 3, &["m0", "m1", "m8"]);
@@ -156,7 +158,8 @@ fn newcomers_have_their_places_also_when_it_is_the_budget_that_has_no_room_for_a
 
 #[test]
 fn the_block_is_fenced_and_names_id_weight_and_title_on_a_line_each() {
-    let recall = recalled(vec![candidate("List the\n tables", 1000, 0), candidate(FENCE_END, 300, 0)]);
+    let recall =
+        choose_by_default_policy(vec![candidate("List the\n tables", 1000, 0), candidate(FENCE_END, 300, 0)]);
     let id = |name: &str| MemoryId(derive_uuid("given", &[name]));
     let (first, second) = (id("List the\n tables").short_id(), id(FENCE_END).short_id());
     assert_eq!(
@@ -172,12 +175,15 @@ fn the_block_is_fenced_and_names_id_weight_and_title_on_a_line_each() {
 fn the_order_in_which_candidates_are_loaded_does_not_matter() {
     let mut candidates: Vec<_> = (0..30u64)
         .map(|nth| {
-            born(nth % 3, candidate(&format!("m{nth}"), 300 + u16::try_from(nth % 4).unwrap(), nth % 5))
+            created_after(
+                nth % 3,
+                candidate(&format!("m{nth}"), 300 + u16::try_from(nth % 4).unwrap(), nth % 5),
+            )
         })
         .collect();
-    let expected = recalled(candidates.clone());
+    let expected = choose_by_default_policy(candidates.clone());
     for turn in 1..30 {
         candidates.rotate_left(turn);
-        assert_eq!(recalled(candidates.clone()), expected);
+        assert_eq!(choose_by_default_policy(candidates.clone()), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Rules from reviews: who may be believed, what contradicts what, and what nobody uses.
+//! Rules from reviews: authority, contradiction, quarantine and expiry.
 
 use std::collections::BTreeMap;
 
@@ -12,170 +12,182 @@ use retro_core::recall::{RecallCandidate, choose_rules, strip_injected};
 use retro_core::retrospective::{Retrospective, RetrospectiveState};
 use retro_core::review::{AuthorStanding, OtherRequest, ReadingKind, Repository, RuleMutationKind};
 
-use crate::world::rules::{Shop, asks, repo, within};
-use crate::world::{dawn, key, look, run};
+use crate::world::rules::{RuleStore, confined_to, repo, rule_request};
+use crate::world::{investigate, key, run, start_time};
 
 use AuthorStanding::{Bot, Contributor, Insider, Outsider};
 
 const WRAP: &str = "Wrap every error with context";
 const NEVER_WRAP: &str = "Never wrap every error with context";
 
-fn check(said: &[(AuthorStanding, u64, &str)], rules: &[&str]) {
-    let mut shop = Shop::new();
-    for (id, (standing, pull_request, title)) in said.iter().enumerate() {
-        shop.hear(&[asks(*standing, *pull_request, id as u64, title)]);
+fn check_rules(requests: &[(AuthorStanding, u64, &str)], rules: &[&str]) {
+    let mut store = RuleStore::new();
+    for (id, (standing, pull_request, title)) in requests.iter().enumerate() {
+        store.record_review(&[rule_request(*standing, *pull_request, id as u64, title)]);
     }
-    assert_eq!(shop.rules(), rules, "{said:?}");
+    assert_eq!(store.rules(), rules, "{requests:?}");
 }
 
 #[test]
-fn authority_decides_how_a_rule_begins() {
-    check(&[(Insider, 1, WRAP)], &["Wrap every error with context: active"]);
-    check(&[(Contributor, 1, WRAP)], &["Wrap every error with context: tentative"]);
-    check(&[(Outsider, 1, WRAP)], &["Wrap every error with context: tentative (quarantine)"]);
-    check(&[(Bot, 1, WRAP)], &[]);
+fn authority_decides_the_initial_status_of_a_rule() {
+    check_rules(&[(Insider, 1, WRAP)], &["Wrap every error with context: active"]);
+    check_rules(&[(Contributor, 1, WRAP)], &["Wrap every error with context: tentative"]);
+    check_rules(&[(Outsider, 1, WRAP)], &["Wrap every error with context: tentative (quarantine)"]);
+    check_rules(&[(Bot, 1, WRAP)], &[]);
 }
 
 #[test]
-fn a_contributors_rule_waits_for_another_pull_request() {
-    check(&[(Contributor, 1, WRAP), (Contributor, 1, WRAP)], &["Wrap every error with context: tentative"]);
-    check(&[(Contributor, 1, WRAP), (Contributor, 2, WRAP)], &["Wrap every error with context: active"]);
-    check(&[(Contributor, 1, WRAP), (Outsider, 2, WRAP)], &["Wrap every error with context: tentative"]);
-    check(
+fn a_contributors_rule_needs_a_second_pull_request() {
+    check_rules(
+        &[(Contributor, 1, WRAP), (Contributor, 1, WRAP)],
+        &["Wrap every error with context: tentative"],
+    );
+    check_rules(
+        &[(Contributor, 1, WRAP), (Contributor, 2, WRAP)],
+        &["Wrap every error with context: active"],
+    );
+    check_rules(
+        &[(Contributor, 1, WRAP), (Outsider, 2, WRAP)],
+        &["Wrap every error with context: tentative"],
+    );
+    check_rules(
         &[(Contributor, 1, WRAP), (Bot, 2, WRAP), (Bot, 3, WRAP)],
         &["Wrap every error with context: tentative"],
     );
-    check(&[(Contributor, 1, WRAP), (Insider, 1, WRAP)], &["Wrap every error with context: active"]);
+    check_rules(&[(Contributor, 1, WRAP), (Insider, 1, WRAP)], &["Wrap every error with context: active"]);
 }
 
 #[test]
-fn what_is_in_quarantine_is_promoted_by_a_person_alone_and_others_make_rules_of_their_own() {
-    check(
+fn only_an_operator_promotes_a_quarantined_rule_and_other_authors_create_their_own() {
+    check_rules(
         &[(Outsider, 1, WRAP), (Outsider, 2, WRAP)],
         &["Wrap every error with context: tentative (quarantine)"],
     );
-    check(
+    check_rules(
         &[(Outsider, 1, WRAP), (Insider, 2, WRAP)],
         &["Wrap every error with context: active", "Wrap every error with context: superseded (quarantine)"],
     );
-    let mut shop = Shop::new();
-    shop.hear(&[asks(Outsider, 1, 1, WRAP)]);
-    let id = shop.named(WRAP).id;
-    shop.promote(id).unwrap();
-    assert_eq!(shop.rules(), ["Wrap every error with context: active"]);
-    assert_eq!(shop.memories[&id].authority, Some(Insider));
-    assert!(matches!(shop.promote(id), Err(PromoteError::WrongStatus { .. })));
+    let mut store = RuleStore::new();
+    store.record_review(&[rule_request(Outsider, 1, 1, WRAP)]);
+    let id = store.named(WRAP).id;
+    store.promote(id).unwrap();
+    assert_eq!(store.rules(), ["Wrap every error with context: active"]);
+    assert_eq!(store.memories[&id].authority, Some(Insider));
+    assert!(matches!(store.promote(id), Err(PromoteError::WrongStatus { .. })));
 }
 
 #[test]
-fn hostile_text_is_quarantined_whoever_wrote_it_and_adds_nothing_to_what_is_trusted() {
-    let mut hostile = asks(Insider, 1, 1, WRAP);
+fn hostile_text_is_quarantined_whoever_wrote_it_and_supports_no_trusted_rule() {
+    let mut hostile = rule_request(Insider, 1, 1, WRAP);
     hostile.screening.hostile = vec!["it speaks to the agent".to_owned()];
-    let mut shop = Shop::new();
-    shop.hear(&[hostile.clone()]);
-    assert_eq!(shop.rules(), ["Wrap every error with context: tentative (quarantine)"]);
-    let why = shop.named(WRAP).quarantine.clone().unwrap();
+    let mut store = RuleStore::new();
+    store.record_review(&[hostile.clone()]);
+    assert_eq!(store.rules(), ["Wrap every error with context: tentative (quarantine)"]);
+    let why = store.named(WRAP).quarantine.clone().unwrap();
     assert!(why.ends_with("it speaks to the agent"), "{why}");
-    let mut trusted = Shop::new();
-    trusted.hear(&[asks(Insider, 2, 2, WRAP)]);
+    let mut trusted = RuleStore::new();
+    trusted.record_review(&[rule_request(Insider, 2, 2, WRAP)]);
     let before = trusted.memories.clone();
-    trusted.hear(&[hostile]);
+    trusted.record_review(&[hostile]);
     assert_eq!(trusted.memories, before);
 }
 
 #[test]
-fn the_opposite_supersedes_the_older_when_it_ranks_no_lower_and_keeps_the_link() {
+fn an_opposite_rule_of_equal_or_higher_authority_supersedes_and_links_the_older_one() {
     let won = ["Never wrap every error with context: active", "Wrap every error with context: superseded"];
-    check(&[(Insider, 1, WRAP), (Insider, 2, NEVER_WRAP)], &won);
-    check(&[(Contributor, 1, WRAP), (Insider, 2, NEVER_WRAP)], &won);
+    check_rules(&[(Insider, 1, WRAP), (Insider, 2, NEVER_WRAP)], &won);
+    check_rules(&[(Contributor, 1, WRAP), (Insider, 2, NEVER_WRAP)], &won);
     let kept = ["Never wrap every error with context: tentative", "Wrap every error with context: active"];
-    check(&[(Insider, 1, WRAP), (Contributor, 2, NEVER_WRAP)], &kept);
-    check(&[(Insider, 1, WRAP), (Contributor, 2, NEVER_WRAP), (Contributor, 3, NEVER_WRAP)], &kept);
-    let mut shop = Shop::new();
-    shop.hear(&[asks(Insider, 1, 1, WRAP)]);
-    let old = shop.named(WRAP).id;
-    shop.hear(&[asks(Insider, 2, 2, NEVER_WRAP)]);
-    let by = shop.named(NEVER_WRAP).id;
-    assert!(shop.log.iter().any(|change| change.memory == old
+    check_rules(&[(Insider, 1, WRAP), (Contributor, 2, NEVER_WRAP)], &kept);
+    check_rules(&[(Insider, 1, WRAP), (Contributor, 2, NEVER_WRAP), (Contributor, 3, NEVER_WRAP)], &kept);
+    let mut store = RuleStore::new();
+    store.record_review(&[rule_request(Insider, 1, 1, WRAP)]);
+    let old = store.named(WRAP).id;
+    store.record_review(&[rule_request(Insider, 2, 2, NEVER_WRAP)]);
+    let by = store.named(NEVER_WRAP).id;
+    assert!(store.log.iter().any(|change| change.memory == old
         && matches!(change.effect, retro_core::memory::ChangeEffect::Superseded { by: to } if to == by)));
 }
 
 #[test]
 fn rules_for_different_paths_both_stay() {
-    let mut shop = Shop::new();
-    shop.hear(&[within("src", asks(Insider, 1, 1, WRAP)), within("tests", asks(Insider, 1, 2, NEVER_WRAP))]);
+    let mut store = RuleStore::new();
+    store.record_review(&[
+        confined_to("src", rule_request(Insider, 1, 1, WRAP)),
+        confined_to("tests", rule_request(Insider, 1, 2, NEVER_WRAP)),
+    ]);
     assert_eq!(
-        shop.rules(),
+        store.rules(),
         ["Never wrap every error with context: active", "Wrap every error with context: active"]
     );
 }
 
 #[test]
-fn a_retired_rule_is_kept_away_and_its_opposite_is_not() {
-    let mut shop = Shop::new();
-    shop.hear(&[asks(Insider, 1, 1, WRAP)]);
-    shop.retire(shop.named(WRAP).id);
-    let report = shop.hear(&[asks(Insider, 2, 2, WRAP)]);
+fn a_retired_rule_is_suppressed_and_its_opposite_is_not() {
+    let mut store = RuleStore::new();
+    store.record_review(&[rule_request(Insider, 1, 1, WRAP)]);
+    store.retire(store.named(WRAP).id);
+    let report = store.record_review(&[rule_request(Insider, 2, 2, WRAP)]);
     assert_eq!(report.remarks[0].did[0].kind, "suppressed");
-    shop.hear(&[asks(Insider, 3, 3, NEVER_WRAP)]);
+    store.record_review(&[rule_request(Insider, 3, 3, NEVER_WRAP)]);
     assert_eq!(
-        shop.rules(),
+        store.rules(),
         ["Never wrap every error with context: active", "Wrap every error with context: deleted"]
     );
 }
 
 #[test]
-fn a_remark_that_is_deleted_or_edited_takes_its_rule_with_it() {
-    let mut shop = Shop::new();
-    let said = asks(Insider, 1, 1, WRAP);
-    shop.hear(std::slice::from_ref(&said));
-    let mut edited = asks(Insider, 1, 1, NEVER_WRAP);
+fn deleting_or_editing_a_remark_removes_its_rule() {
+    let mut store = RuleStore::new();
+    let original = rule_request(Insider, 1, 1, WRAP);
+    store.record_review(std::slice::from_ref(&original));
+    let mut edited = rule_request(Insider, 1, 1, NEVER_WRAP);
     edited.remark.edited = true;
-    shop.hear(&[edited.clone()]);
+    store.record_review(&[edited.clone()]);
     assert_eq!(
-        shop.rules(),
+        store.rules(),
         ["Never wrap every error with context: active", "Wrap every error with context: superseded"]
     );
     edited.remark.deleted = true;
     edited.remark.body.clear();
-    shop.hear(&[edited]);
-    assert_eq!(shop.named(NEVER_WRAP).status, MemoryStatus::Deleted);
-    assert!(shop.tombstones.is_empty(), "nothing is kept away by that");
+    store.record_review(&[edited]);
+    assert_eq!(store.named(NEVER_WRAP).status, MemoryStatus::Deleted);
+    assert!(store.tombstones.is_empty(), "a deleted remark leaves no tombstone");
 }
 
 #[test]
-fn in_doubt_it_is_no_rule_until_the_same_is_asked_elsewhere() {
-    let mut doubtful = asks(Insider, 2, 2, WRAP);
+fn an_uncertain_remark_becomes_a_rule_only_with_support_from_another_pull_request() {
+    let mut doubtful = rule_request(Insider, 2, 2, WRAP);
     (doubtful.reading.kind, doubtful.reading.certainty) = (ReadingKind::OneOff, 300);
-    let mut shop = Shop::new();
-    let report = shop.hear(&[doubtful.clone()]);
+    let mut store = RuleStore::new();
+    let report = store.record_review(&[doubtful.clone()]);
     assert!(report.remarks[0].why.contains("300 of the 600"), "{}", report.remarks[0].why);
-    assert!(shop.memories.is_empty());
+    assert!(store.memories.is_empty());
     doubtful.support.acknowledged = true;
     let other = |standing, number| OtherRequest {
-        remark: asks(standing, number, 9, WRAP).remark.key,
+        remark: rule_request(standing, number, 9, WRAP).remark.key,
         standing,
         title: WRAP.to_owned(),
     };
-    shop.hear_beside(&[doubtful.clone()], &[other(Bot, 1), other(Contributor, 2)]);
-    assert!(shop.memories.is_empty(), "a bot elsewhere, and the same pull request, say nothing");
-    let report = shop.hear_beside(&[doubtful], &[other(Contributor, 1)]);
+    store.record_review_with(&[doubtful.clone()], &[other(Bot, 1), other(Contributor, 2)]);
+    assert!(store.memories.is_empty(), "bots and the same pull request give no support");
+    let report = store.record_review_with(&[doubtful], &[other(Contributor, 1)]);
     assert_eq!(report.remarks[0].certainty, 650);
-    assert_eq!(shop.rules(), ["Wrap every error with context: active"]);
+    assert_eq!(store.rules(), ["Wrap every error with context: active"]);
 }
 
 #[test]
-fn questions_the_authors_own_words_and_what_is_no_instruction_make_no_rule() {
-    let mut question = asks(Insider, 1, 1, WRAP);
+fn questions_author_remarks_and_screened_remarks_make_no_rule() {
+    let mut question = rule_request(Insider, 1, 1, WRAP);
     question.reading.kind = ReadingKind::Question;
-    let mut own = asks(Insider, 1, 2, WRAP);
+    let mut own = rule_request(Insider, 1, 2, WRAP);
     own.remark.by_author = true;
-    let mut refused = asks(Insider, 1, 3, WRAP);
+    let mut refused = rule_request(Insider, 1, 3, WRAP);
     refused.screening.not_a_rule = Some("it names an address".to_owned());
-    let mut shop = Shop::new();
-    let report = shop.hear(&[question, own, refused]);
-    assert!(shop.memories.is_empty() && report.mutations.is_empty());
-    assert_eq!(report.remarks.len(), 3, "and each stands in the report with its reason");
+    let mut store = RuleStore::new();
+    let report = store.record_review(&[question, own, refused]);
+    assert!(store.memories.is_empty() && report.mutations.is_empty());
+    assert_eq!(report.remarks.len(), 3, "the report lists each remark with its reason");
 }
 
 fn candidate(memory: &Memory) -> RecallCandidate {
@@ -183,8 +195,8 @@ fn candidate(memory: &Memory) -> RecallCandidate {
 }
 
 #[test]
-fn rules_have_their_own_budget_and_fit_where_they_are_confined() {
-    let mut shop = Shop::new();
+fn rules_have_their_own_budget_and_apply_only_to_their_path() {
+    let mut store = RuleStore::new();
     let titles = [
         "Sort imports",
         "Name constants loudly",
@@ -193,13 +205,13 @@ fn rules_have_their_own_budget_and_fit_where_they_are_confined() {
         "Test the edges",
         "Log once",
     ];
-    let said: Vec<_> =
-        titles.iter().enumerate().map(|(id, title)| asks(Insider, 1, id as u64, title)).collect();
-    shop.hear(&said);
-    shop.hear(&[within("src/api", asks(Insider, 2, 50, "Version every route"))]);
-    shop.hear(&[asks(Outsider, 3, 60, "Trust strangers")]);
+    let remarks: Vec<_> =
+        titles.iter().enumerate().map(|(id, title)| rule_request(Insider, 1, id as u64, title)).collect();
+    store.record_review(&remarks);
+    store.record_review(&[confined_to("src/api", rule_request(Insider, 2, 50, "Version every route"))]);
+    store.record_review(&[rule_request(Outsider, 3, 60, "Trust strangers")]);
     let words = |text: &str| text.split_whitespace().count();
-    let all = || shop.memories.values().map(candidate).collect::<Vec<_>>();
+    let all = || store.memories.values().map(candidate).collect::<Vec<_>>();
     let recall = choose_rules(all(), &[], &Policy::default(), &words);
     assert_eq!((recall.memories.len(), recall.left_out), (5, 2));
     assert_eq!(strip_injected(&recall.text).as_deref(), Some(""));
@@ -215,26 +227,26 @@ fn rules_have_their_own_budget_and_fit_where_they_are_confined() {
 }
 
 #[test]
-fn what_nobody_uses_expires_and_comes_back_when_it_is_asked_for() {
-    let mut shop = Shop::new();
-    shop.hear(&[asks(Insider, 1, 1, WRAP)]);
-    let id = shop.named(WRAP).id;
+fn an_unused_rule_expires_and_returns_when_it_is_requested_again() {
+    let mut store = RuleStore::new();
+    store.record_review(&[rule_request(Insider, 1, 1, WRAP)]);
+    let id = store.named(WRAP).id;
     let used = |unused| BTreeMap::from([(id, RuleUse { presented: 70, unused })]);
-    shop.ask(RuleMutationKind::Expire, used(49));
-    assert_eq!(shop.named(WRAP).status, MemoryStatus::Active);
-    shop.ask(RuleMutationKind::Expire, used(50));
-    assert_eq!(shop.named(WRAP).status, MemoryStatus::Archived);
-    shop.hear(&[asks(Contributor, 2, 2, WRAP)]);
-    assert_eq!(shop.named(WRAP).status, MemoryStatus::Tentative);
-    shop.hear(&[asks(Insider, 3, 3, WRAP)]);
-    assert_eq!(shop.named(WRAP).status, MemoryStatus::Active);
+    store.apply_mutation(RuleMutationKind::Expire, used(49));
+    assert_eq!(store.named(WRAP).status, MemoryStatus::Active);
+    store.apply_mutation(RuleMutationKind::Expire, used(50));
+    assert_eq!(store.named(WRAP).status, MemoryStatus::Archived);
+    store.record_review(&[rule_request(Contributor, 2, 2, WRAP)]);
+    assert_eq!(store.named(WRAP).status, MemoryStatus::Tentative);
+    store.record_review(&[rule_request(Insider, 3, 3, WRAP)]);
+    assert_eq!(store.named(WRAP).status, MemoryStatus::Active);
 }
 
 #[test]
-fn what_some_run_of_the_same_retrospective_used_does_not_expire() {
-    let mut shop = Shop::new();
-    shop.hear(&[asks(Insider, 1, 1, WRAP)]);
-    let id = shop.named(WRAP).id;
+fn a_rule_used_in_the_same_retrospective_does_not_expire() {
+    let mut store = RuleStore::new();
+    store.record_review(&[rule_request(Insider, 1, 1, WRAP)]);
+    let id = store.named(WRAP).id;
     let uses = || BTreeMap::from([(id, RuleUse { presented: 51, unused: 50 })]);
     let credit = |run_id: &str, verdict| RuleMutationKind::Credit {
         memory: id,
@@ -248,41 +260,42 @@ fn what_some_run_of_the_same_retrospective_used_does_not_expire() {
         credit("r2", MemoryVerdict::Applied),
         RuleMutationKind::Expire,
     ];
-    shop.ask_all(&both, uses());
-    assert_eq!(shop.named(WRAP).status, MemoryStatus::Active);
-    shop.ask_all(&[credit("r3", MemoryVerdict::Ignored), RuleMutationKind::Expire], uses());
-    assert_eq!(shop.named(WRAP).status, MemoryStatus::Archived);
+    store.apply_mutations(&both, uses());
+    assert_eq!(store.named(WRAP).status, MemoryStatus::Active);
+    store.apply_mutations(&[credit("r3", MemoryVerdict::Ignored), RuleMutationKind::Expire], uses());
+    assert_eq!(store.named(WRAP).status, MemoryStatus::Archived);
 }
 
 #[test]
-fn verdicts_on_rules_are_asked_of_their_keeper_and_of_nobody_else() {
+fn verdicts_on_rules_are_credited_only_in_their_rule_scope() {
     let (repo, other) = (repo(), Repository::new("acme/other").unwrap());
     let rule = |number| MemoryId(derive_uuid("rule", &[number]));
-    let looks = [
-        look("r1").ruled(&repo, rule("1"), Some(MemoryVerdict::Applied)).ruled(
-            &other,
-            rule("2"),
-            Some(MemoryVerdict::Harmed),
-        ),
-        look("r2").ruled(&repo, rule("1"), Some(MemoryVerdict::CueNotMet)).ruled(&repo, rule("3"), None),
+    let investigated = [
+        investigate("r1")
+            .with_rule_verdict(&repo, rule("1"), Some(MemoryVerdict::Applied))
+            .with_rule_verdict(&other, rule("2"), Some(MemoryVerdict::Harmed)),
+        investigate("r2")
+            .with_rule_verdict(&repo, rule("1"), Some(MemoryVerdict::CueNotMet))
+            .with_rule_verdict(&repo, rule("3"), None),
     ];
-    let looks: Vec<_> = (1..).zip(&looks).map(|(number, one)| one.ended(number)).collect();
+    let investigated: Vec<_> =
+        (1..).zip(&investigated).map(|(number, one)| one.to_investigation(number)).collect();
     let retrospective = Retrospective {
         id: RetrospectiveId::of_epoch(&key(), 1),
         key: key(),
         epoch: 1,
         first: 1,
         last: 10,
-        as_of: dawn(),
+        as_of: start_time(),
         policy: Policy::default(),
         state: RetrospectiveState::Settling,
         asked: None,
     };
-    // The run's own workflow is asked for the sweep alone.
-    let own = retro_core::learn::build_batch(&retrospective, &looks);
+    // The workflow of the run gets only the sweep.
+    let own = retro_core::learn::build_batch(&retrospective, &investigated);
     assert!(matches!(&own[..], [one] if one.ask == MutationKind::Sweep), "{own:?}");
-    let used = build_rule_use_batches(&retrospective, &looks, &Policy::default());
-    let told = |used: &RuleUseBatch| {
+    let used = build_rule_use_batches(&retrospective, &investigated, &Policy::default());
+    let describe = |used: &RuleUseBatch| {
         let asks = used.mutations.iter().map(|one| match &one.ask {
             RuleMutationKind::Credit { memory, run, verdict, .. } => {
                 let number = ["1", "2", "3"].into_iter().find(|number| rule(number) == *memory).unwrap();
@@ -293,7 +306,7 @@ fn verdicts_on_rules_are_asked_of_their_keeper_and_of_nobody_else() {
         format!("{}: {}", used.rule_scope, asks.collect::<Vec<_>>().join(", "))
     };
     assert_eq!(
-        used.iter().map(told).collect::<Vec<_>>(),
+        used.iter().map(describe).collect::<Vec<_>>(),
         [
             "default/repo:acme/other: r1 2 harmed, expire",
             "default/repo:acme/shop: r1 1 applied, r2 1 cue_not_met, expire"
@@ -306,16 +319,16 @@ fn verdicts_on_rules_are_asked_of_their_keeper_and_of_nobody_else() {
         focus: None,
     });
     assert_eq!(
-        build_rule_use_batches(&Retrospective { asked, ..retrospective }, &looks, &Policy::default()),
+        build_rule_use_batches(&Retrospective { asked, ..retrospective }, &investigated, &Policy::default()),
         []
     );
 }
 
 #[test]
-fn a_run_moves_a_rules_weight_once_and_what_is_too_light_to_be_presented_is_archived() {
-    let mut shop = Shop::new();
-    shop.hear(&[asks(Insider, 1, 1, WRAP)]);
-    let id = shop.named(WRAP).id;
+fn a_run_moves_a_rules_weight_once_and_too_light_rules_are_archived() {
+    let mut store = RuleStore::new();
+    store.record_review(&[rule_request(Insider, 1, 1, WRAP)]);
+    let id = store.named(WRAP).id;
     let credit = |run_id: &str, verdict| RuleMutationKind::Credit {
         memory: id,
         workflow: Workflow::new("fix-bugs").unwrap(),
@@ -323,27 +336,27 @@ fn a_run_moves_a_rules_weight_once_and_what_is_too_light_to_be_presented_is_arch
         verdict,
         reason: "because".to_owned(),
     };
-    shop.ask(credit("r1", MemoryVerdict::Helped), BTreeMap::new());
-    shop.ask(credit("r1", MemoryVerdict::Helped), BTreeMap::new());
-    assert_eq!(shop.memories[&id].weight.get(), 400);
+    store.apply_mutation(credit("r1", MemoryVerdict::Helped), BTreeMap::new());
+    store.apply_mutation(credit("r1", MemoryVerdict::Helped), BTreeMap::new());
+    assert_eq!(store.memories[&id].weight.get(), 400);
     for run_id in ["r2", "r3", "r4"] {
-        shop.ask(credit(run_id, MemoryVerdict::Harmed), BTreeMap::new());
+        store.apply_mutation(credit(run_id, MemoryVerdict::Harmed), BTreeMap::new());
     }
-    assert_eq!((shop.memories[&id].weight.get(), shop.memories[&id].status), (0, MemoryStatus::Archived));
+    assert_eq!((store.memories[&id].weight.get(), store.memories[&id].status), (0, MemoryStatus::Archived));
 }
 
 #[test]
-fn a_workflow_that_is_named_like_a_keeper_shares_its_key_and_nothing_else() {
-    let mut shop = Shop::new();
+fn a_workflow_named_like_a_rule_scope_shares_only_its_key() {
+    let mut store = RuleStore::new();
     let workflow = repo().rule_scope(&Tenant::default_tenant()).workflow;
     let mut world = crate::world::World::new();
-    world.active("stranger", 300);
+    world.add_active("stranger", 300);
     let mut stranger = world.named("stranger").clone();
     stranger.scope = MemoryScope::Workflow { workflow: workflow.clone() };
     stranger.lesson.title = WRAP.to_owned();
-    shop.memories.insert(stranger.id, stranger.clone());
-    shop.hear(&[asks(Contributor, 1, 1, WRAP)]);
-    assert_eq!(shop.memories[&stranger.id], stranger);
-    assert_eq!(shop.memories.len(), 2);
+    store.memories.insert(stranger.id, stranger.clone());
+    store.record_review(&[rule_request(Contributor, 1, 1, WRAP)]);
+    assert_eq!(store.memories[&stranger.id], stranger);
+    assert_eq!(store.memories.len(), 2);
     assert_eq!(Repository::of_rule_scope(&workflow), Some(repo()));
 }

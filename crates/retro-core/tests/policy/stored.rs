@@ -1,32 +1,33 @@
-//! What is stored comes back as it was, and what does not fit is told.
+//! Stored values are read back unchanged, and illegal changes are refused with the reason.
 
 use retro_core::memory::{ChangeEffect, Memory, MemoryStatus, fold_change};
 use retro_core::retrospective::{Investigation, InvestigationResult};
 use retro_core::weight::{Weight, WeightDelta};
 
-use crate::world::{World, finding, look};
+use crate::world::{World, finding, investigate};
 
-fn round<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
+fn round_trip<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
     serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
 }
 
 #[test]
 fn every_result_of_an_investigation_survives_storage() {
     let reason = || "why".to_owned();
-    let looked = |findings| {
-        let mut look = look("r1").read(retro_core::id::MemoryId(retro_core::id::derive_uuid("m", &[])));
-        look.findings = findings;
-        look.ended(1).result.unwrap()
+    let ended_with = |findings| {
+        let mut investigated_run = investigate("r1")
+            .with_read_memory(retro_core::id::MemoryId(retro_core::id::derive_uuid("m", &[])));
+        investigated_run.findings = findings;
+        investigated_run.to_investigation(1).result.unwrap()
     };
     for result in [
-        looked(vec![finding("A")]),
-        looked(vec![]),
+        ended_with(vec![finding("A")]),
+        ended_with(vec![]),
         InvestigationResult::Invalid { reason: reason() },
         InvestigationResult::Failed { reason: reason() },
         InvestigationResult::BodyGone { reason: reason() },
     ] {
-        let stored = Investigation { result: Some(result), ..look("r1").ended(1) };
-        assert_eq!(round(&stored), stored);
+        let stored = Investigation { result: Some(result), ..investigate("r1").to_investigation(1) };
+        assert_eq!(round_trip(&stored), stored);
     }
 }
 
@@ -34,32 +35,32 @@ fn every_result_of_an_investigation_survives_storage() {
 fn every_change_of_a_long_story_survives_storage_and_still_folds() {
     use retro_core::finding::MemoryVerdict::{CueNotMet, Harmed, Helped};
     let mut world = World::new();
-    let given = world.active("G", 300);
-    world.archived("Z");
+    let given = world.add_active("G", 300);
+    world.add_archived("Z");
     for nth in 0..6 {
-        let run = |name: &str| look(&format!("{name}{nth}"));
+        let run = |name: &str| investigate(&format!("{name}{nth}"));
         world.retro(&[
-            run("a").finds(finding("A")).finds(finding("Z")).judged(given, CueNotMet),
+            run("a").with_finding(finding("A")).with_finding(finding("Z")).with_verdict(given, CueNotMet),
             run("b")
-                .finds(crate::world::against(given))
-                .judged(given, if nth % 2 == 0 { Harmed } else { Helped }),
+                .with_finding(crate::world::against(given))
+                .with_verdict(given, if nth % 2 == 0 { Harmed } else { Helped }),
         ]);
     }
     let kinds: std::collections::BTreeSet<_> = world.log.iter().map(|change| change.effect.kind()).collect();
     assert!(kinds.len() >= 7, "{kinds:?}");
     for change in &world.log {
-        assert_eq!(round(change), *change);
+        assert_eq!(round_trip(change), *change);
     }
     let memories: Vec<Memory> = world.memories.values().cloned().collect();
-    assert_eq!(round(&memories), memories);
-    assert_eq!(world.folded(), world.memories);
+    assert_eq!(round_trip(&memories), memories);
+    assert_eq!(world.fold_log(), world.memories);
 }
 
 #[test]
-fn a_change_that_does_not_fit_is_told_with_what_is_legal() {
+fn an_illegal_change_is_refused_with_the_legal_kinds() {
     let mut world = World::new();
-    let id = world.active("A", 300);
-    let other = world.active("B", 300);
+    let id = world.add_active("A", 300);
+    let other = world.add_active("B", 300);
     let memory = world.memories[&id].clone();
     let change = |effect: ChangeEffect| retro_core::memory::Change { effect, ..world.log[0].clone() };
     let problem =

@@ -1,16 +1,16 @@
-//! A tombstone keeps away what is similar, in its scope and for its time; never the opposite.
+//! A tombstone blocks similar lessons in its scope until it expires, but never the opposite lesson.
 
 use retro_core::finding::{Finding, LessonCue};
 use retro_core::learn::delete_by_operator;
 use retro_core::time::add_seconds;
 
-use crate::world::{DAY_S, World, finding, in_step, key, look, remark};
+use crate::world::{DAY_S, World, finding, in_step, investigate, key, remark};
 
-/// A world in which a person has deleted the memory that this finding makes.
-fn deleted(finding: Finding) -> World {
+/// Builds a world in which an operator has deleted the memory of this finding.
+fn world_after_deletion(finding: Finding) -> World {
     let mut world = World::new();
     let title = finding.title.clone();
-    world.retro(&[look("r1").finds(finding)]);
+    world.retro(&[investigate("r1").with_finding(finding)]);
     let memory = world.named(&title).clone();
     let (change, memory, stone) =
         delete_by_operator(&key(), &memory, "request", "it is wrong", world.now, &world.policy).unwrap();
@@ -20,15 +20,15 @@ fn deleted(finding: Finding) -> World {
     world
 }
 
-/// What becomes of `again` when what `first` made was deleted.
+/// Checks the kind of change that `again` causes after the memory of `first` was deleted.
 #[track_caller]
-fn check(first: Finding, again: Finding, kind: &str) {
-    let told = format!("{} after {}", again.title, first.title);
-    let lines = deleted(first).retro(&[look("r2").finds(again)]);
-    assert!(lines[0].starts_with(&format!("r2 {kind}")), "{told}: {lines:?}");
+fn check_after_deletion(first: Finding, again: Finding, kind: &str) {
+    let description = format!("{} after {}", again.title, first.title);
+    let lines = world_after_deletion(first).retro(&[investigate("r2").with_finding(again)]);
+    assert!(lines[0].starts_with(&format!("r2 {kind}")), "{description}: {lines:?}");
 }
 
-fn swap(avoid: &str, prefer: &str) -> Finding {
+fn swap_finding(avoid: &str, prefer: &str) -> Finding {
     let part = |text: &str| Some(text.to_owned());
     Finding {
         cue: LessonCue {
@@ -42,101 +42,108 @@ fn swap(avoid: &str, prefer: &str) -> Finding {
 }
 
 #[test]
-fn an_equal_signature_is_stopped_and_another_one_is_not() {
-    check(finding("A"), finding("A"), "suppressed (A, 1000)");
-    check(finding("A"), Finding { title: "Other words".into(), ..finding("A") }, "suppressed");
-    check(finding("A"), Finding { title: "A".into(), ..finding("B") }, "created");
+fn a_tombstone_blocks_an_equal_signature_and_no_other() {
+    check_after_deletion(finding("A"), finding("A"), "suppressed (A, 1000)");
+    check_after_deletion(finding("A"), Finding { title: "Other words".into(), ..finding("A") }, "suppressed");
+    check_after_deletion(finding("A"), Finding { title: "A".into(), ..finding("B") }, "created");
 }
 
 #[test]
-fn without_a_signature_similar_words_are_stopped_from_a_cosine_of_six_tenths() {
-    check(remark("List the tables first"), remark("First list all the tables"), "suppressed");
-    check(
+fn without_a_signature_similar_words_are_blocked_from_a_cosine_of_six_tenths() {
+    check_after_deletion(remark("List the tables first"), remark("First list all the tables"), "suppressed");
+    check_after_deletion(
         remark("List the tables first"),
         Finding { title: "List the tables".into(), ..finding("A") },
         "suppressed",
     );
-    check(remark("List the tables first"), remark("Ask for the payment method"), "created");
-    check(remark("Wait 5 seconds after a deploy"), remark("Wait 50 seconds after a deploy"), "suppressed");
-}
-
-#[test]
-fn the_opposite_of_what_was_deleted_is_not_stopped() {
-    check(swap("a", "b"), swap("b", "a"), "created");
-    check(remark("Retry the failing call"), remark("Never retry the failing call"), "created");
-    check(remark("Use rg instead of grep"), remark("Use grep instead of rg"), "created");
-    check(remark("Use rg instead of grep"), remark("Instead of grep, use rg"), "suppressed");
-}
-
-#[test]
-fn another_step_is_not_stopped() {
-    check(finding("A"), in_step("review", finding("A")), "created");
-}
-
-#[test]
-fn a_tombstone_names_what_it_kept_away_and_why() {
-    let mut world = deleted(finding("A"));
-    let (_, applied) = world.retrospective(&[look("r2").finds(finding("A"))]);
-    assert_eq!(applied.outcomes[0].why, "a tombstone forbids it until 2026-02-01T00:00:00Z: it is wrong");
-    assert!(
-        applied.memories.is_empty() && !applied.changes.is_empty(),
-        "it is recorded, and nothing is made"
+    check_after_deletion(remark("List the tables first"), remark("Ask for the payment method"), "created");
+    check_after_deletion(
+        remark("Wait 5 seconds after a deploy"),
+        remark("Wait 50 seconds after a deploy"),
+        "suppressed",
     );
 }
 
 #[test]
-fn it_expires_after_its_time_and_is_purged_and_the_lesson_may_come_again() {
-    let mut world = deleted(finding("A"));
+fn the_opposite_of_a_deleted_lesson_is_not_blocked() {
+    check_after_deletion(swap_finding("a", "b"), swap_finding("b", "a"), "created");
+    check_after_deletion(remark("Retry the failing call"), remark("Never retry the failing call"), "created");
+    check_after_deletion(remark("Use rg instead of grep"), remark("Use grep instead of rg"), "created");
+    check_after_deletion(remark("Use rg instead of grep"), remark("Instead of grep, use rg"), "suppressed");
+}
+
+#[test]
+fn a_tombstone_does_not_block_other_steps() {
+    check_after_deletion(finding("A"), in_step("review", finding("A")), "created");
+}
+
+#[test]
+fn a_suppressed_finding_is_recorded_with_the_reason_of_the_tombstone() {
+    let mut world = world_after_deletion(finding("A"));
+    let (_, applied) = world.retrospective(&[investigate("r2").with_finding(finding("A"))]);
+    assert_eq!(applied.outcomes[0].why, "a tombstone forbids it until 2026-02-01T00:00:00Z: it is wrong");
+    assert!(
+        applied.memories.is_empty() && !applied.changes.is_empty(),
+        "the suppression is recorded and no memory is created"
+    );
+}
+
+#[test]
+fn a_tombstone_expires_and_is_purged_and_the_lesson_can_return() {
+    let mut world = world_after_deletion(finding("A"));
     let until = add_seconds(world.now, world.policy.tombstone_s);
     world.now =
         add_seconds(until, 0).checked_sub(jiff::SignedDuration::from_secs((DAY_S + 1) as i64)).unwrap();
-    let (lines, applied) = world.retrospective(&[look("r2").finds(finding("A"))]);
+    let (lines, applied) = world.retrospective(&[investigate("r2").with_finding(finding("A"))]);
     assert!(
         lines[0].starts_with("r2 suppressed") && applied.expired.is_empty(),
         "a second before: {lines:?}"
     );
     world.now = add_seconds(world.now, 1).checked_sub(jiff::SignedDuration::from_secs(DAY_S as i64)).unwrap();
-    let (lines, applied) = world.retrospective(&[look("r3").finds(finding("A"))]);
+    let (lines, applied) = world.retrospective(&[investigate("r3").with_finding(finding("A"))]);
     assert_eq!(lines, ["r3 created A: tentative 0.000"]);
     assert_eq!(applied.expired.len(), 1);
     assert!(world.tombstones.is_empty());
     assert_eq!(
         world.log.iter().filter(|change| change.effect.kind() == "deleted").count(),
         1,
-        "the row stays"
+        "the deletion stays in the log"
     );
 }
 
 #[test]
-fn a_tentative_memory_similar_to_what_was_deleted_is_not_confirmed_and_an_active_one_is_untouched() {
+fn a_tombstone_blocks_confirming_a_tentative_memory_but_not_observing_an_active_one() {
     let (one, two) = ("List the tables first", "List the tables and the views first");
     let mut world = World::new();
     world.policy.merge_similarity = 1000;
-    world.retro(&[look("r1").finds(remark(one)).finds(remark(two))]);
+    world.retro(&[investigate("r1").with_finding(remark(one)).with_finding(remark(two))]);
     let memory = world.named(one).clone();
     let (_, _, stone) =
         delete_by_operator(&key(), &memory, "request", "no", world.now, &world.policy).unwrap();
     world.memories.remove(&memory.id);
     world.tombstones.insert(memory.id, stone);
-    let lines = world.retro(&[look("r2").finds(remark(two))]);
+    let lines = world.retro(&[investigate("r2").with_finding(remark(two))]);
     assert!(lines[0].starts_with("r2 suppressed"), "{lines:?}");
-    assert_eq!(world.stands(two), "tentative 0.000");
-    let mut world = deleted(finding("A"));
-    world.active("A2", 300);
+    assert_eq!(world.status_and_weight(two), "tentative 0.000");
+    let mut world = world_after_deletion(finding("A"));
+    world.add_active("A2", 300);
     world.memories.values_mut().for_each(|memory| memory.lesson.cue = finding("A").cue);
-    assert_eq!(world.retro(&[look("r2").finds(finding("A"))]), ["r2 observed A2: active 0.300"]);
+    assert_eq!(
+        world.retro(&[investigate("r2").with_finding(finding("A"))]),
+        ["r2 observed A2: active 0.300"]
+    );
 }
 
 #[test]
-fn a_deletion_by_a_person_happens_once_a_request_and_only_to_what_lives() {
+fn an_operator_deletion_happens_once_per_request_and_only_to_living_memories() {
     let mut world = World::new();
-    let id = world.active("A", 300);
+    let id = world.add_active("A", 300);
     let delete = |memory| delete_by_operator(&key(), memory, "request", "wrong", world.now, &world.policy);
     let (change, gone, _) = delete(&world.memories[&id]).unwrap();
     assert_eq!(change.id, delete(&world.memories[&id]).unwrap().0.id);
     assert_eq!(
         delete(&gone).unwrap_err().problem,
         "it is deleted; legal then: ",
-        "deleting twice is told, not done"
+        "a second deletion is refused"
     );
 }

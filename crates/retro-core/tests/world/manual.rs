@@ -1,33 +1,39 @@
-//! Manual retrospectives of the world, and what people make of their proposals.
+//! Manual retrospectives of the test world, and decisions on their proposals.
 
 use std::collections::HashSet;
 
 use retro_core::id::{ProposalId, RetrospectiveId};
 use retro_core::manual::{
-    Acceptance, DecideError, DecidedProposal, DecisionRecord, ManualRequest as AskedFor, Proposal,
-    ProposalFacts, Refusal, accept_proposal, build_proposals, refuse_proposal,
+    Acceptance, DecideError, DecidedProposal, DecisionRecord, ManualRequest, Proposal, ProposalFacts,
+    Refusal, accept_proposal, build_proposals, refuse_proposal,
 };
 use retro_core::memory::ChangeCause;
 use retro_core::retrospective::{Investigation, Retrospective, RetrospectiveState};
 use retro_core::similarity::NgramEmbedder;
 
-use super::{Look, World, key};
+use super::{InvestigatedRun, World, key};
 
-/// A proposal as a store keeps it.
+/// A proposal as stored, with its decision.
 pub(crate) type Row = (Proposal, Option<DecisionRecord>);
 
 impl World {
-    /// A manual retrospective over these looks. Returns what it proposes.
-    pub(crate) fn manual(&mut self, looks: &[Look]) -> Vec<Proposal> {
-        self.manual_about(looks, None)
+    /// Runs a manual retrospective over these runs. Returns its proposals.
+    pub(crate) fn manual(&mut self, investigated: &[InvestigatedRun]) -> Vec<Proposal> {
+        self.manual_about(investigated, None)
     }
 
-    /// The same with a question.
-    pub(crate) fn manual_about(&mut self, looks: &[Look], focus: Option<&str>) -> Vec<Proposal> {
+    /// Runs a manual retrospective with a question as its focus.
+    pub(crate) fn manual_about(
+        &mut self,
+        investigated: &[InvestigatedRun],
+        focus: Option<&str>,
+    ) -> Vec<Proposal> {
         self.manuals += 1;
         let request = format!("request {}", self.manuals);
-        let investigations: Vec<Investigation> =
-            (1u32..).zip(looks).map(|(number, look)| look.ended(number)).collect();
+        let investigations: Vec<Investigation> = (1u32..)
+            .zip(investigated)
+            .map(|(number, investigated_run)| investigated_run.to_investigation(number))
+            .collect();
         let retrospective = Retrospective {
             id: RetrospectiveId::of_request(&key(), &request),
             key: key(),
@@ -37,10 +43,10 @@ impl World {
             as_of: self.now,
             policy: self.policy.clone(),
             state: RetrospectiveState::Settling,
-            asked: Some(AskedFor {
+            asked: Some(ManualRequest {
                 request,
                 by: "ada".into(),
-                runs: looks.iter().map(|look| look.run.clone()).collect(),
+                runs: investigated.iter().map(|investigated_run| investigated_run.run.clone()).collect(),
                 focus: focus.map(str::to_owned),
             }),
         };
@@ -49,7 +55,7 @@ impl World {
         proposals
     }
 
-    /// Ada accepts. Returns each change in one line.
+    /// Accepts a proposal as the operator Ada. Returns one line for each change.
     pub(crate) fn accept(
         &mut self,
         id: ProposalId,
@@ -60,18 +66,18 @@ impl World {
         let acceptance = Acceptance { request, by: "ada".into(), despite_tombstone };
         let facts = self.proposal_facts(id);
         let decided = accept_proposal(&facts, &acceptance, &self.policy, &NgramEmbedder, self.now)?;
-        Ok(self.keep(id, decided))
+        Ok(self.store_decision(id, decided))
     }
 
-    /// Ada refuses.
+    /// Refuses a proposal as the operator Ada.
     pub(crate) fn refuse(&mut self, id: ProposalId, reason: &str) -> Result<(), DecideError> {
         let refusal = Refusal { request: "no".into(), by: "ada".into(), reason: reason.into() };
         let decided = refuse_proposal(&self.proposal_facts(id), &refusal, self.now)?;
-        self.keep(id, decided);
+        self.store_decision(id, decided);
         Ok(())
     }
 
-    /// What a store would load about a proposal.
+    /// Returns the facts that a store would load about a proposal.
     pub(crate) fn proposal_facts(&self, id: ProposalId) -> ProposalFacts {
         let (proposal, decision) = self.proposals.iter().find(|(one, _)| one.id == id).unwrap().clone();
         let ours = |cause: &ChangeCause| match cause {
@@ -91,7 +97,7 @@ impl World {
         }
     }
 
-    fn keep(&mut self, id: ProposalId, decided: DecidedProposal) -> Vec<String> {
+    fn store_decision(&mut self, id: ProposalId, decided: DecidedProposal) -> Vec<String> {
         let row = self.proposals.iter_mut().find(|(one, _)| one.id == id).unwrap();
         row.1 = Some(decided.decision);
         let lines = self.append(&decided.changes);

@@ -1,4 +1,4 @@
-//! A store in memory: it keeps what [`retro_core`] decides, as a database would, and nothing else.
+//! An in-memory store that keeps the decisions of [`retro_core`] like a database.
 
 mod manual;
 pub(crate) mod rules;
@@ -39,18 +39,18 @@ pub(crate) fn run(name: &str) -> RunId {
     RunId::new(name).unwrap()
 }
 
-/// The beginning of a world's time.
-pub(crate) fn dawn() -> Timestamp {
+/// Returns the time at which every test world starts.
+pub(crate) fn start_time() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
 
-/// A finding whose lesson has a signature: the same name is the same lesson.
+/// Returns a finding whose lesson has a signature; the same name gives the same lesson.
 pub(crate) fn finding(name: &str) -> Finding {
     let cue = LessonCue { tool: Some("sh".into()), error: Some(name.into()), ..LessonCue::default() };
     Finding { cue, ..remark(name) }
 }
 
-/// A finding that is only text.
+/// Returns a finding without a signature.
 pub(crate) fn remark(title: &str) -> Finding {
     Finding {
         kind: FindingKind::SelfFeedback,
@@ -72,14 +72,14 @@ pub(crate) fn in_step(step: &str, finding: Finding) -> Finding {
     Finding { step: Step::new(step).unwrap(), ..finding }
 }
 
-/// A finding that contradicts a memory; it is about the opposite of it.
+/// Returns a finding that contradicts a memory.
 pub(crate) fn against(memory: MemoryId) -> Finding {
     Finding { contradicts: Some(memory), ..finding(&format!("against {memory}")) }
 }
 
-/// What an investigation of one run brought back.
+/// Result of the investigation of one run.
 #[derive(Debug, Clone)]
-pub(crate) struct Look {
+pub(crate) struct InvestigatedRun {
     pub(crate) run: RunId,
     pub(crate) findings: Vec<Finding>,
     pub(crate) presented: Vec<PresentedMemory>,
@@ -88,8 +88,8 @@ pub(crate) struct Look {
     pub(crate) contradictions: Vec<Contradiction>,
 }
 
-pub(crate) fn look(name: &str) -> Look {
-    Look {
+pub(crate) fn investigate(name: &str) -> InvestigatedRun {
+    InvestigatedRun {
         run: run(name),
         findings: Vec::new(),
         presented: Vec::new(),
@@ -99,38 +99,43 @@ pub(crate) fn look(name: &str) -> Look {
     }
 }
 
-impl Look {
-    pub(crate) fn finds(mut self, finding: Finding) -> Self {
+impl InvestigatedRun {
+    pub(crate) fn with_finding(mut self, finding: Finding) -> Self {
         self.findings.push(finding);
         self
     }
 
-    pub(crate) fn shown(mut self, memory: MemoryId) -> Self {
+    pub(crate) fn with_presented(mut self, memory: MemoryId) -> Self {
         self.presented.push(PresentedMemory::from_own_workflow(memory, false));
         self
     }
 
-    pub(crate) fn read(mut self, memory: MemoryId) -> Self {
+    pub(crate) fn with_read_memory(mut self, memory: MemoryId) -> Self {
         self.presented.push(PresentedMemory::from_own_workflow(memory, true));
         self
     }
 
-    /// A rule of a repository stood before the run; `None`: nobody could tell what it did there.
-    pub(crate) fn ruled(mut self, repo: &Repository, rule: MemoryId, verdict: Option<MemoryVerdict>) -> Self {
+    /// Adds a presented rule of a repository with its verdict; `None` if the investigator gave none.
+    pub(crate) fn with_rule_verdict(
+        mut self,
+        repo: &Repository,
+        rule: MemoryId,
+        verdict: Option<MemoryVerdict>,
+    ) -> Self {
         self.presented.push(PresentedMemory { memory: rule, read: false, repo: Some(repo.clone()) });
         let (reason, quote) = ("because".to_owned(), Some(quote()));
         self.verdicts.extend(verdict.map(|verdict| VerdictRecord { memory: rule, verdict, reason, quote }));
         self
     }
 
-    pub(crate) fn judged(mut self, memory: MemoryId, verdict: MemoryVerdict) -> Self {
+    pub(crate) fn with_verdict(mut self, memory: MemoryId, verdict: MemoryVerdict) -> Self {
         let reason = "because".to_owned();
         self.verdicts.push(VerdictRecord { memory, verdict, reason, quote: Some(quote()) });
-        self.shown(memory)
+        self.with_presented(memory)
     }
 
-    /// The very same call got past the error that this finding is about; `memories` are those about it.
-    pub(crate) fn passed<'m>(
+    /// Adds that the identical call got past the error of this finding; `memories` are the memories about that error.
+    pub(crate) fn with_passed_error<'m>(
         mut self,
         about: &Finding,
         memories: impl IntoIterator<Item = &'m Memory>,
@@ -149,7 +154,7 @@ impl Look {
         self
     }
 
-    pub(crate) fn ended(&self, number: u32) -> Investigation {
+    pub(crate) fn to_investigation(&self, number: u32) -> Investigation {
         let checked = CheckedAnswer {
             findings: self.findings.clone(),
             verdicts: self.verdicts.clone(),
@@ -173,14 +178,14 @@ impl Look {
     }
 }
 
-/// A batch as the writer gets it, with what it knew when it got it.
+/// A batch for the writer, with the facts loaded for it.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct WriterInput {
     pub(crate) facts: WriterFacts,
     pub(crate) batch: Vec<Mutation>,
 }
 
-/// One workflow's memories, tombstones and change log.
+/// Memories, tombstones and change log of one workflow.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
     pub(crate) policy: Policy,
@@ -198,7 +203,7 @@ impl World {
     pub(crate) fn new() -> Self {
         Self {
             policy: Policy::default(),
-            now: dawn(),
+            now: start_time(),
             epoch: 0,
             previous: None,
             memories: BTreeMap::new(),
@@ -214,8 +219,8 @@ impl World {
         Self { policy, ..Self::new() }
     }
 
-    /// A memory that is active from the start; its lesson is [`finding`]'s of the same name.
-    pub(crate) fn active(&mut self, name: &str, weight: u16) -> MemoryId {
+    /// Adds an active memory with the lesson of [`finding`] of the same name.
+    pub(crate) fn add_active(&mut self, name: &str, weight: u16) -> MemoryId {
         let id = MemoryId(derive_uuid("given", &[name]));
         let made = finding(name);
         let lesson =
@@ -228,18 +233,18 @@ impl World {
             evidence: Evidence { run: run("given"), epoch: None, quote: quote(), remark: None },
             quarantine: None,
         };
-        self.happen(id, effect);
+        self.record_change(id, effect);
         id
     }
 
-    /// An archived one.
-    pub(crate) fn archived(&mut self, name: &str) -> MemoryId {
-        let id = self.active(name, 0);
-        self.happen(id, ChangeEffect::Archived);
+    /// Adds an archived memory.
+    pub(crate) fn add_archived(&mut self, name: &str) -> MemoryId {
+        let id = self.add_active(name, 0);
+        self.record_change(id, ChangeEffect::Archived);
         id
     }
 
-    fn happen(&mut self, id: MemoryId, effect: ChangeEffect) {
+    fn record_change(&mut self, id: MemoryId, effect: ChangeEffect) {
         let cause = ChangeCause::Operator { request: "given".into() };
         let change = Change {
             id: change_id(&key(), id, &cause, effect.kind()),
@@ -268,45 +273,49 @@ impl World {
         self.named(title).id
     }
 
-    /// `status weight`, such as `active 0.300`.
-    pub(crate) fn stands(&self, title: &str) -> String {
+    /// Returns status and weight, such as `active 0.300`.
+    pub(crate) fn status_and_weight(&self, title: &str) -> String {
         let memory = self.named(title);
         format!("{} {}", memory.status, memory.weight)
     }
 
-    /// A retrospective over these looks, begun a day after the one before.
-    pub(crate) fn retrospective(&mut self, looks: &[Look]) -> (Vec<String>, AppliedBatch) {
-        let asked = self.ask(looks);
-        let applied = decide(&asked);
+    /// Runs a retrospective over these runs, a day after the previous one. Returns the new changes as lines, and the
+    /// applied batch.
+    pub(crate) fn retrospective(&mut self, investigated: &[InvestigatedRun]) -> (Vec<String>, AppliedBatch) {
+        let input = self.prepare_batch(investigated);
+        let applied = decide(&input);
         (self.commit(&applied), applied)
     }
 
-    /// The lines of [`Self::retrospective`] alone.
-    pub(crate) fn retro(&mut self, looks: &[Look]) -> Vec<String> {
-        self.retrospective(looks).0
+    /// Runs [`Self::retrospective`] and returns only the lines.
+    pub(crate) fn retro(&mut self, investigated: &[InvestigatedRun]) -> Vec<String> {
+        self.retrospective(investigated).0
     }
 
-    /// A retrospective without a success: it spends an epoch and nothing else.
-    pub(crate) fn fail(&mut self) {
+    /// Fails a retrospective: it uses an epoch and changes nothing else.
+    pub(crate) fn fail_retrospective(&mut self) {
         self.epoch += 1;
         self.now = add_seconds(self.now, DAY_S);
     }
 
-    /// The next retrospective's batch, and what the writer would load for it.
-    pub(crate) fn ask(&mut self, looks: &[Look]) -> Asked {
+    /// Prepares the batch of the next retrospective with the facts that the writer would load.
+    pub(crate) fn prepare_batch(&mut self, investigated: &[InvestigatedRun]) -> WriterInput {
         self.epoch += 1;
         self.now = add_seconds(self.now, DAY_S);
         let retrospective = RetrospectiveId::of_epoch(&key(), self.epoch);
-        let investigations: Vec<_> = (1u32..).zip(looks).map(|(number, look)| look.ended(number)).collect();
+        let investigations: Vec<_> = (1u32..)
+            .zip(investigated)
+            .map(|(number, investigated_run)| investigated_run.to_investigation(number))
+            .collect();
         let batch = settle_investigations(retrospective, &investigations);
         let facts = self.facts(retrospective, &batch);
         self.previous = Some(self.epoch);
-        Asked { facts, batch }
+        WriterInput { facts, batch }
     }
 
     pub(crate) fn facts(&self, retrospective: RetrospectiveId, batch: &[Mutation]) -> WriterFacts {
-        let named: HashSet<_> = batch.iter().filter_map(|one| names(&one.ask)).collect();
-        let runs: HashSet<_> = batch.iter().filter_map(|one| run_of(&one.ask)).collect();
+        let named: HashSet<_> = batch.iter().filter_map(|one| memory_of(&one.ask)).collect();
+        let runs: HashSet<_> = batch.iter().filter_map(|one| run_of_mutation(&one.ask)).collect();
         let ours = |change: &&Change| match &change.cause {
             ChangeCause::Run { run, .. } => runs.contains(run),
             ChangeCause::Retrospective { id } => *id == retrospective,
@@ -333,8 +342,8 @@ impl World {
         }
     }
 
-    /// Stores what was decided, as a database does: a change whose id is there already is not stored again. Tells
-    /// each change in one line.
+    /// Stores the decisions like a database, which does not store a change id twice. Returns one line for each new
+    /// change.
     pub(crate) fn commit(&mut self, applied: &AppliedBatch) -> Vec<String> {
         let lines = self.append(&applied.changes);
         self.memories.extend(applied.memories.iter().map(|memory| (memory.id, memory.clone())));
@@ -352,20 +361,20 @@ impl World {
         let mut lines = Vec::new();
         for change in &new {
             let after = fold_change(folding.remove(&change.memory), change).unwrap();
-            lines.push(told(change, after.as_ref()));
+            lines.push(describe_change(change, after.as_ref()));
             folding.extend(after.map(|memory| (memory.id, memory)));
         }
         self.log.extend(new.into_iter().cloned());
         lines
     }
 
-    /// A person deletes a memory.
+    /// Deletes a memory as an operator.
     pub(crate) fn delete(&mut self, id: MemoryId) {
         let request = format!("request {}", self.log.len());
-        assert!(self.delete_as(id, &request), "{id} lives");
+        assert!(self.delete_as(id, &request), "{id} is a living memory");
     }
 
-    /// A person deletes a memory by a request of this name; returns whether it can be deleted.
+    /// Deletes a memory as an operator with a request of this name. Returns false if it cannot be deleted.
     pub(crate) fn delete_as(&mut self, id: MemoryId, request: &str) -> bool {
         let memory = &self.memories[&id];
         let done = delete_by_operator(&key(), memory, request, "wrong", self.now, &self.policy);
@@ -376,8 +385,8 @@ impl World {
         true
     }
 
-    /// The memories as their changes make them, from nothing.
-    pub(crate) fn folded(&self) -> BTreeMap<MemoryId, Memory> {
+    /// Folds the change log to its memories.
+    pub(crate) fn fold_log(&self) -> BTreeMap<MemoryId, Memory> {
         let mut folded = BTreeMap::new();
         for change in &self.log {
             let after = fold_change(folded.remove(&change.memory), change).unwrap();
@@ -391,11 +400,11 @@ pub(crate) fn scope(step: &str) -> MemoryScope {
     MemoryScope::Step { workflow: key().workflow, step: Step::new(step).unwrap() }
 }
 
-pub(crate) fn decide(asked: &Asked) -> AppliedBatch {
-    apply_mutations(asked.facts.clone(), &asked.batch, &NgramEmbedder)
+pub(crate) fn decide(input: &WriterInput) -> AppliedBatch {
+    apply_mutations(input.facts.clone(), &input.batch, &NgramEmbedder)
 }
 
-fn names(ask: &MutationKind) -> Option<MemoryId> {
+fn memory_of(ask: &MutationKind) -> Option<MemoryId> {
     match ask {
         MutationKind::Observe { memory, .. }
         | MutationKind::Contradict { memory, .. }
@@ -404,7 +413,7 @@ fn names(ask: &MutationKind) -> Option<MemoryId> {
     }
 }
 
-fn run_of(ask: &MutationKind) -> Option<&RunId> {
+fn run_of_mutation(ask: &MutationKind) -> Option<&RunId> {
     match ask {
         MutationKind::Observe { run, .. }
         | MutationKind::Contradict { run, .. }
@@ -413,8 +422,8 @@ fn run_of(ask: &MutationKind) -> Option<&RunId> {
     }
 }
 
-/// A change in one line: what made it happen, its kind, the memory and how that stands then.
-pub(crate) fn told(change: &Change, after: Option<&Memory>) -> String {
+/// Describes a change in one line: its cause, its kind, and the memory with its status and weight afterwards.
+pub(crate) fn describe_change(change: &Change, after: Option<&Memory>) -> String {
     let cause = match &change.cause {
         ChangeCause::Run { run, .. } => run.to_string(),
         ChangeCause::Retrospective { .. } => "retro".into(),

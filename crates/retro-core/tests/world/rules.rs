@@ -1,4 +1,4 @@
-//! A repository's rules in memory: keeps what is decided about reviews, as a database would.
+//! An in-memory store of one repository's rules, which keeps the decisions about reviews like a database.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,11 +18,11 @@ use retro_core::review::{
 use retro_core::similarity::NgramEmbedder;
 use retro_core::time::add_seconds;
 
-use super::dawn;
+use super::start_time;
 
-/// A store of one repository's rules.
+/// Rules of one repository.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Shop {
+pub(crate) struct RuleStore {
     pub(crate) memories: BTreeMap<MemoryId, Memory>,
     pub(crate) log: Vec<Change>,
     pub(crate) tombstones: Vec<Tombstone>,
@@ -33,12 +33,12 @@ pub(crate) fn repo() -> Repository {
     Repository::new("acme/shop").unwrap()
 }
 
-pub(crate) fn keeper() -> WorkflowKey {
+pub(crate) fn rule_scope() -> WorkflowKey {
     repo().rule_scope(&Tenant::default_tenant())
 }
 
-/// A rule that somebody asks for with certainty; `id` tells remarks of one pull request apart.
-pub(crate) fn asks(standing: AuthorStanding, pull_request: u64, id: u64, title: &str) -> ReadRemark {
+/// Builds a remark that clearly requests a rule. The `id` distinguishes remarks of one pull request.
+pub(crate) fn rule_request(standing: AuthorStanding, pull_request: u64, id: u64, title: &str) -> ReadRemark {
     let pull_request = ReviewedPullRequest { repo: repo(), number: pull_request };
     let (association, bot) = match standing {
         AuthorStanding::Bot => (AuthorAssociation::Member, true),
@@ -58,7 +58,7 @@ pub(crate) fn asks(standing: AuthorStanding, pull_request: u64, id: u64, title: 
         body: title.to_owned(),
         path: None,
         line: None,
-        at: add_seconds(dawn(), id),
+        at: add_seconds(start_time(), id),
         url: None,
         edited: false,
         deleted: false,
@@ -79,28 +79,32 @@ pub(crate) fn asks(standing: AuthorStanding, pull_request: u64, id: u64, title: 
     ReadRemark { remark, reading, support: RemarkSupport::default(), screening: Screening::default() }
 }
 
-/// The same, confined to a path.
-pub(crate) fn within(path: &str, mut read: ReadRemark) -> ReadRemark {
+/// Limits the requested rule to a path.
+pub(crate) fn confined_to(path: &str, mut read: ReadRemark) -> ReadRemark {
     read.reading.rule.as_mut().unwrap().path = Some(path.to_owned());
     read
 }
 
-impl Shop {
+impl RuleStore {
     pub(crate) fn new() -> Self {
         Self { memories: BTreeMap::new(), log: Vec::new(), tombstones: Vec::new(), round: 0 }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        add_seconds(dawn(), 3600 * self.round)
+        add_seconds(start_time(), 3600 * self.round)
     }
 
-    /// Decides what was said on a pull request, and writes it.
-    pub(crate) fn hear(&mut self, remarks: &[ReadRemark]) -> ReviewReport {
-        self.hear_beside(remarks, &[])
+    /// Decides the remarks on a pull request and stores the result.
+    pub(crate) fn record_review(&mut self, remarks: &[ReadRemark]) -> ReviewReport {
+        self.record_review_with(remarks, &[])
     }
 
-    /// The same, with what was asked for elsewhere.
-    pub(crate) fn hear_beside(&mut self, remarks: &[ReadRemark], others: &[OtherRequest]) -> ReviewReport {
+    /// Decides the remarks together with requests from other pull requests.
+    pub(crate) fn record_review_with(
+        &mut self,
+        remarks: &[ReadRemark],
+        others: &[OtherRequest],
+    ) -> ReviewReport {
         self.round += 1;
         let pull_request = remarks[0].remark.key.pull_request.clone();
         let review = ReviewKey { pull_request, review: None };
@@ -127,7 +131,7 @@ impl Shop {
         let load = |memory: &&Memory| memory.status.is_living() || about.contains(&memory.id);
         RuleFacts {
             repo: repo(),
-            rule_scope: keeper(),
+            rule_scope: rule_scope(),
             as_of: self.now(),
             policy: Policy::default(),
             memories: self.memories.values().filter(load).cloned().collect(),
@@ -137,19 +141,23 @@ impl Shop {
         }
     }
 
-    pub(crate) fn ask(&mut self, ask: RuleMutationKind, uses: BTreeMap<MemoryId, RuleUse>) -> AppliedBatch {
-        self.ask_all(&[ask], uses)
+    pub(crate) fn apply_mutation(
+        &mut self,
+        ask: RuleMutationKind,
+        uses: BTreeMap<MemoryId, RuleUse>,
+    ) -> AppliedBatch {
+        self.apply_mutations(&[ask], uses)
     }
 
-    /// What the verdicts of one retrospective ask.
-    pub(crate) fn ask_all(
+    /// Applies the mutations that follow from the verdicts of one retrospective.
+    pub(crate) fn apply_mutations(
         &mut self,
         asks: &[RuleMutationKind],
         uses: BTreeMap<MemoryId, RuleUse>,
     ) -> AppliedBatch {
         self.round += 1;
-        let retrospective = RetrospectiveId::of_epoch(&keeper(), self.round);
-        let batch = ReviewBatchId::of_rule_uses(&keeper(), retrospective);
+        let retrospective = RetrospectiveId::of_epoch(&rule_scope(), self.round);
+        let batch = ReviewBatchId::of_rule_uses(&rule_scope(), retrospective);
         let ours = |change: &&Change| {
             asks.iter().any(|ask| match (&change.cause, ask) {
                 (ChangeCause::Run { run, .. }, RuleMutationKind::Credit { run: of, .. }) => run == of,
@@ -174,7 +182,7 @@ impl Shop {
 
     fn append(&mut self, changes: &[Change], memories: &[Memory]) {
         for change in changes {
-            assert!(self.log.iter().all(|known| known.id != change.id), "{change:?} happened twice");
+            assert!(self.log.iter().all(|known| known.id != change.id), "{change:?} is stored twice");
         }
         self.log.extend(changes.iter().cloned());
         self.memories.extend(memories.iter().map(|memory| (memory.id, memory.clone())));
@@ -183,7 +191,7 @@ impl Shop {
     pub(crate) fn promote(&mut self, id: MemoryId) -> Result<Promotion, PromoteError> {
         self.round += 1;
         let facts = PromoteFacts {
-            rule_scope: keeper(),
+            rule_scope: rule_scope(),
             memory: self.memories[&id].clone(),
             memories: self.memories.values().filter(|memory| memory.status.is_living()).cloned().collect(),
         };
@@ -199,18 +207,19 @@ impl Shop {
         let request = format!("retire {}", self.round);
         let memory = &self.memories[&id];
         let (change, memory, stone) =
-            delete_by_operator(&keeper(), memory, &request, "wrong", self.now(), &Policy::default()).unwrap();
+            delete_by_operator(&rule_scope(), memory, &request, "wrong", self.now(), &Policy::default())
+                .unwrap();
         self.append(&[change], &[memory]);
         self.tombstones.push(stone);
     }
 
-    /// Every memory as `status title`, with its quarantine, by title.
+    /// Lists every memory as `title: status`, with its quarantine, sorted.
     pub(crate) fn rules(&self) -> Vec<String> {
-        let told = |memory: &Memory| {
+        let describe = |memory: &Memory| {
             let quarantine = if memory.quarantine.is_some() { " (quarantine)" } else { "" };
             format!("{}: {}{quarantine}", memory.lesson.title, memory.status)
         };
-        let mut all: Vec<_> = self.memories.values().map(told).collect();
+        let mut all: Vec<_> = self.memories.values().map(describe).collect();
         all.sort();
         all
     }
@@ -223,9 +232,9 @@ impl Shop {
         found.or_else(|| self.memories.values().find(|memory| memory.lesson.title == title)).unwrap()
     }
 
-    /// The memories as the log makes them.
-    #[allow(dead_code, reason = "the laws alone fold the log")]
-    pub(crate) fn folded(&self) -> BTreeMap<MemoryId, Memory> {
+    /// Folds the change log to its memories.
+    #[allow(dead_code, reason = "only the laws fold the log")]
+    pub(crate) fn fold_log(&self) -> BTreeMap<MemoryId, Memory> {
         let mut all: BTreeMap<MemoryId, Memory> = BTreeMap::new();
         for change in &self.log {
             let after = fold_change(all.get(&change.memory).cloned(), change).unwrap();

@@ -36,8 +36,8 @@ pub struct EntryError {
 }
 
 impl GithubTenants {
-    /// Parses entries separated by commas or lines. Fails with the first that cannot be parsed, or that gives
-    /// another tenant than an earlier one.
+    /// Parses entries separated by commas or lines. Fails with the first entry that cannot be parsed, or that names
+    /// a different tenant than an earlier entry.
     pub fn parse(text: &str) -> Result<Self, EntryError> {
         let mut tenants = Self::default();
         for entry in text.split([',', '\n']).map(str::trim).filter(|entry| !entry.is_empty()) {

@@ -60,8 +60,8 @@ fn parse_object_ref(
     reference: &Value,
     tenant: &Tenant,
 ) -> Result<ObjectRef, Rejection> {
-    // Checked before the other fields are parsed, so that another tenant's object gives the same error whatever
-    // they contain.
+    // Checked before the other fields are parsed, so that another tenant's object gives the same error
+    // regardless of the other fields.
     if !name.starts_with(&format!("{}/", subject::encode_token(tenant.as_str()))) {
         return Err(dataref_refused(path));
     }

@@ -365,7 +365,7 @@ mod tests {
             let read = read.map(|_| ()).map_err(|rejection| (rejection.code, rejection.path));
             let expected = match over_nats {
                 ExpectedOutcome::RefusedByBroker => Err((Code::Oversized, None)),
-                // Only the database knows what came under this id before.
+                // Only the database can tell which content had this id before.
                 ExpectedOutcome::DeadLetter(Code::IdentityConflict, _)
                 | ExpectedOutcome::Counted
                 | ExpectedOutcome::Duplicate => Ok(()),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::bad::{self, BadInput};
 use super::laws;
 
-/// Limit that keeps the corpus small enough for the repository.
+/// Maximum size of the corpus, in bytes, which keeps it small enough for the repository.
 const CORPUS_BYTES_MAX: usize = 200_000;
 
 #[test]

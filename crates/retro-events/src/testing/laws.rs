@@ -1,8 +1,8 @@
-//! Properties that hold for any bytes. Each check panics with what it found; a fuzz target searches for bytes
+//! Properties that hold for any bytes. Each check panics with the violation; a fuzz target searches for bytes
 //! that make it panic.
 //!
 //! 1. Parsing does not panic, and parsing again gives the same result.
-//! 2. A rejection has a path that fits a column and a sentence that fits a line, however large the input.
+//! 2. A rejection has a path that fits a column and a sentence that fits a line, even for a large input.
 //! 3. An event that was parsed and encoded again, in either mode, is parsed to the same value.
 //! 4. A parsed value is not much larger than its input: nothing expands in memory.
 //! 5. Parsing takes at most 64 KiB of memory plus sixteen times the decompressed message; above 1 MiB four
@@ -75,7 +75,7 @@ pub fn trajectory_memory(input: &[u8], peak: impl FnOnce(&mut dyn FnMut()) -> us
     assert!(cost <= memory_max(input.len()), "{cost} bytes of memory for {}", input.len());
 }
 
-/// Returns the most memory that parsing so many bytes may take.
+/// Returns the maximum memory that parsing this many bytes may use.
 fn memory_max(bytes: usize) -> usize {
     const MIB: usize = 1024 * 1024;
     64 * 1024 + 16 * bytes.min(MIB) + 4 * bytes.saturating_sub(MIB)
@@ -137,7 +137,7 @@ pub fn parse_delivery(input: &[u8]) -> Delivery {
     }
 }
 
-/// Formats a delivery as such a text; the inverse of [`parse_delivery`] for headers of one line.
+/// Formats a delivery as text; the inverse of [`parse_delivery`] for headers of one line.
 pub fn format_delivery(headers: &[(String, String)], payload: &[u8]) -> Vec<u8> {
     let head: String = headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
     let head = if head.is_empty() { "x: y\n".to_owned() } else { head };

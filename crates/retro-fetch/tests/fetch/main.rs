@@ -1,16 +1,16 @@
-//! Tests of every check from both sides: what it refuses, and what it lets pass.
+//! Tests of every check: addresses and responses that it refuses, and those that it allows.
 
 mod world;
 
 use std::time::Duration;
 
 use retro_events::ObjectError;
-use world::{BODY, OUTSIDE, Page, World, addr, authority};
+use world::{BODY, PUBLIC_ADDRESS, Page, World, create_authority, parse_address};
 
-const AT: &str = "https://runs.example.com/1.json?right=s3cret";
+const BODY_URL: &str = "https://runs.example.com/1.json?right=s3cret";
 
-/// Internal addresses that a name or a redirect may lead to.
-const WITHIN: [&str; 12] = [
+/// Internal addresses that a name or a redirect could lead to.
+const INTERNAL_ADDRESSES: [&str; 12] = [
     "127.0.0.1",
     "0.0.0.0",
     "10.1.2.3",
@@ -28,15 +28,15 @@ const WITHIN: [&str; 12] = [
 #[tokio::test]
 async fn a_body_is_fetched_from_the_address_that_was_checked() {
     let world = World::start().await;
-    world.body(AT, BODY);
-    world.name("runs.example.com", &[OUTSIDE]);
+    world.serve_body(BODY_URL, BODY);
+    world.add_resolution("runs.example.com", &[PUBLIC_ADDRESS]);
     // Resolving the name a second time, between the check and the connection, would lead to an internal
     // address.
-    world.name("runs.example.com", &["127.0.0.1"]);
-    assert_eq!(world.get(AT).await.unwrap(), BODY);
-    assert_eq!(*world.network().asked.lock().unwrap(), ["runs.example.com"], "a name is asked for once");
-    assert_eq!(*world.network().connected.lock().unwrap(), [(addr(OUTSIDE), 443).into()]);
-    let rebound = world.gone(AT).await;
+    world.add_resolution("runs.example.com", &["127.0.0.1"]);
+    assert_eq!(world.fetch_body(BODY_URL).await.unwrap(), BODY);
+    assert_eq!(*world.network().asked.lock().unwrap(), ["runs.example.com"], "a name is resolved once");
+    assert_eq!(*world.network().connected.lock().unwrap(), [(parse_address(PUBLIC_ADDRESS), 443).into()]);
+    let rebound = world.fetch_gone(BODY_URL).await;
     assert!(rebound.contains("127.0.0.1") && rebound.contains("not of the open internet"), "{rebound}");
 }
 
@@ -51,27 +51,27 @@ async fn disallowed_urls_are_refused_without_any_request() {
         "http://runs.example.com/1.json",
         "gopher://runs.example.com/",
     ] {
-        world.gone(url).await;
+        world.fetch_gone(url).await;
     }
-    for within in WITHIN {
+    for within in INTERNAL_ADDRESSES {
         let host = if within.contains(':') { format!("[{within}]") } else { within.to_owned() };
-        assert!(world.gone(&format!("https://{host}/")).await.contains("numeric"), "{within}");
+        assert!(world.fetch_gone(&format!("https://{host}/")).await.contains("numeric"), "{within}");
     }
     for host in ["localhost", "evil.example", "runs.example.com:8443", "runs.example.com.evil.example"] {
-        assert!(world.gone(&format!("https://{host}/")).await.contains("does not name"), "{host}");
+        assert!(world.fetch_gone(&format!("https://{host}/")).await.contains("does not name"), "{host}");
     }
-    assert!(world.gone("https://me:s3cret@runs.example.com/").await.contains("credentials"));
+    assert!(world.fetch_gone("https://me:s3cret@runs.example.com/").await.contains("credentials"));
     assert!(world.network().asked.lock().unwrap().is_empty());
     assert!(world.network().connected.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn a_name_with_an_internal_address_is_refused_before_connecting() {
-    for within in WITHIN {
+    for within in INTERNAL_ADDRESSES {
         let world = World::start().await;
-        world.body(AT, BODY);
-        world.name("runs.example.com", &[OUTSIDE, within]);
-        assert!(world.gone(AT).await.contains(within));
+        world.serve_body(BODY_URL, BODY);
+        world.add_resolution("runs.example.com", &[PUBLIC_ADDRESS, within]);
+        assert!(world.fetch_gone(BODY_URL).await.contains(within));
         assert!(world.network().connected.lock().unwrap().is_empty(), "{within}");
     }
 }
@@ -80,9 +80,13 @@ async fn a_name_with_an_internal_address_is_refused_before_connecting() {
 async fn a_redirect_passes_the_same_checks() {
     let world = World::start().await;
     let to = "https://files.example.com/1.json";
-    world.redirect(AT, to);
-    world.body(to, BODY);
-    assert_eq!(world.get(AT).await.unwrap(), BODY, "to another allowed host");
+    world.serve_redirect(BODY_URL, to);
+    world.serve_body(to, BODY);
+    assert_eq!(
+        world.fetch_body(BODY_URL).await.unwrap(),
+        BODY,
+        "a redirect to another allowed host is followed"
+    );
     for location in [
         "file:///etc/passwd",
         "http://files.example.com/",
@@ -90,21 +94,24 @@ async fn a_redirect_passes_the_same_checks() {
         "//localhost/",
         "https://2130706433/",
     ] {
-        world.redirect(AT, location);
-        assert!(world.gone(AT).await.contains("redirected to what"), "{location}");
+        world.serve_redirect(BODY_URL, location);
+        assert!(world.fetch_gone(BODY_URL).await.contains("redirected to what"), "{location}");
     }
-    for within in WITHIN {
+    for within in INTERNAL_ADDRESSES {
         let host = if within.contains(':') { format!("[{within}]") } else { within.to_owned() };
-        world.redirect(AT, &format!("https://{host}/"));
-        assert!(world.gone(AT).await.contains("numeric"), "{within}");
+        world.serve_redirect(BODY_URL, &format!("https://{host}/"));
+        assert!(world.fetch_gone(BODY_URL).await.contains("numeric"), "{within}");
     }
-    world.redirect(AT, to);
-    world.name("files.example.com", &["169.254.169.254"]);
-    assert!(world.gone(AT).await.contains("169.254.169.254"), "a name that leads inside");
-    world.answer(AT, "302 Found", "content-length: 0\r\n", "");
-    assert!(world.gone(AT).await.contains("nowhere"));
+    world.serve_redirect(BODY_URL, to);
+    world.add_resolution("files.example.com", &["169.254.169.254"]);
+    assert!(
+        world.fetch_gone(BODY_URL).await.contains("169.254.169.254"),
+        "a redirect to a name with an internal address"
+    );
+    world.serve_response(BODY_URL, "302 Found", "content-length: 0\r\n", "");
+    assert!(world.fetch_gone(BODY_URL).await.contains("nowhere"));
     let connected = world.network().connected.lock().unwrap();
-    assert!(connected.iter().all(|address| address.ip() == addr(OUTSIDE)), "{connected:?}");
+    assert!(connected.iter().all(|address| address.ip() == parse_address(PUBLIC_ADDRESS)), "{connected:?}");
 }
 
 #[tokio::test]
@@ -112,61 +119,67 @@ async fn three_redirects_are_followed_and_a_fourth_is_not() {
     let world = World::start().await;
     let at = |nth: usize| format!("https://runs.example.com/{nth}");
     for nth in 0..4 {
-        world.redirect(&at(nth), &format!("/{}", nth + 1));
+        world.serve_redirect(&at(nth), &format!("/{}", nth + 1));
     }
-    world.body(&at(4), BODY);
-    assert_eq!(world.get(&at(1)).await.unwrap(), BODY);
-    assert_eq!(world.gone(&at(0)).await, "it was redirected more than 3 times");
-    world.redirect(&at(4), &at(4));
-    world.gone(&at(4)).await;
+    world.serve_body(&at(4), BODY);
+    assert_eq!(world.fetch_body(&at(1)).await.unwrap(), BODY);
+    assert_eq!(world.fetch_gone(&at(0)).await, "it was redirected more than 3 times");
+    world.serve_redirect(&at(4), &at(4));
+    world.fetch_gone(&at(4)).await;
 }
 
 #[tokio::test]
 async fn bytes_with_another_hash_are_refused() {
     let world = World::start().await;
-    world.body(AT, b"{}");
-    assert!(world.gone(AT).await.contains("was promised"));
-    world.page(AT, Page::Whole(format!("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{}", "x".repeat(50))));
-    let cut_off = world.away(AT).await;
+    world.serve_body(BODY_URL, b"{}");
+    assert!(world.fetch_gone(BODY_URL).await.contains("was promised"));
+    world.serve_page(
+        BODY_URL,
+        Page::Whole(format!("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{}", "x".repeat(50))),
+    );
+    let cut_off = world.fetch_unavailable(BODY_URL).await;
     assert!(!cut_off.contains("s3cret"), "{cut_off}");
 }
 
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused_with_or_without_a_length() {
     let world = World::start().await;
-    world.answer(AT, "200 OK", "content-length: 1025\r\n", "");
-    assert!(world.gone(AT).await.contains("larger than the 1024 bytes"));
+    world.serve_response(BODY_URL, "200 OK", "content-length: 1025\r\n", "");
+    assert!(world.fetch_gone(BODY_URL).await.contains("larger than the 1024 bytes"));
     let chunk = format!("200\r\n{}\r\n", "x".repeat(0x200));
-    world.page(
-        AT,
+    world.serve_page(
+        BODY_URL,
         Page::Stuck(format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{}", chunk.repeat(3))),
     );
-    assert!(world.gone(AT).await.contains("larger than the 1024 bytes"), "an endless one");
+    assert!(
+        world.fetch_gone(BODY_URL).await.contains("larger than the 1024 bytes"),
+        "a body without a length"
+    );
     let head = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(64 * 1024));
-    world.page(AT, Page::Whole(head));
-    world.away(AT).await;
+    world.serve_page(BODY_URL, Page::Whole(head));
+    world.fetch_unavailable(BODY_URL).await;
 }
 
 #[tokio::test]
 async fn a_slow_host_is_unavailable() {
     let world = World::start().await;
     for sent in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 41\r\n\r\n{"] {
-        world.page(AT, Page::Stuck(sent.to_owned()));
-        let problem = world.get_within(AT, Duration::from_millis(500)).await.unwrap_err();
+        world.serve_page(BODY_URL, Page::Stuck(sent.to_owned()));
+        let problem = world.fetch_body_within(BODY_URL, Duration::from_millis(500)).await.unwrap_err();
         assert!(problem.to_string().contains("no whole answer within 500 ms"), "{sent:?}: {problem}");
-        assert!(matches!(problem, ObjectError::Unavailable(_)), "it is asked again");
+        assert!(matches!(problem, ObjectError::Unavailable(_)), "the request can be retried");
     }
 }
 
 #[tokio::test]
 async fn a_host_without_a_valid_certificate_gets_no_request() {
     let world = World::start().await;
-    world.body(AT, BODY);
-    let (strangers, _) = authority(&["runs.example.com"]);
-    let untrusted = world.get_trusting(AT, strangers).await.unwrap_err().to_string();
+    world.serve_body(BODY_URL, BODY);
+    let (strangers, _) = create_authority(&["runs.example.com"]);
+    let untrusted = world.fetch_body_trusting(BODY_URL, strangers).await.unwrap_err().to_string();
     assert!(untrusted.contains("certificate"), "{untrusted}");
     assert!(!untrusted.contains("s3cret"), "{untrusted}");
-    world.get(AT).await.unwrap();
+    world.fetch_body(BODY_URL).await.unwrap();
 }
 
 #[tokio::test]
@@ -180,17 +193,17 @@ async fn permanent_statuses_are_gone_and_transient_ones_unavailable() {
         "403 Forbidden",
         "410 Gone",
     ] {
-        world.answer(AT, status, "", "");
-        assert!(world.gone(AT).await.contains(status), "{status}");
+        world.serve_response(BODY_URL, status, "", "");
+        assert!(world.fetch_gone(BODY_URL).await.contains(status), "{status}");
     }
-    assert!(world.gone("https://runs.example.com/nowhere").await.contains("404"));
+    assert!(world.fetch_gone("https://runs.example.com/nowhere").await.contains("404"));
     for status in [
         "408 Request Timeout",
         "429 Too Many Requests",
         "500 Internal Server Error",
         "503 Service Unavailable",
     ] {
-        world.answer(AT, status, "content-length: 0\r\n", "");
-        assert!(world.away(AT).await.contains(status), "{status}");
+        world.serve_response(BODY_URL, status, "content-length: 0\r\n", "");
+        assert!(world.fetch_unavailable(BODY_URL).await.contains(status), "{status}");
     }
 }

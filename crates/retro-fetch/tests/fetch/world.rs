@@ -1,5 +1,4 @@
-//! A small internet for tests: a certificate authority, one TLS server for every host, and configurable name
-//! resolution.
+//! A network for tests: a certificate authority, one TLS server for every host, and configurable name resolution.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,7 +23,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 /// Address of every host unless a test sets another one: a public address that is never connected to, because
 /// every connection of this network ends at its own server.
-pub(crate) const OUTSIDE: &str = "1.2.3.4";
+pub(crate) const PUBLIC_ADDRESS: &str = "1.2.3.4";
 pub(crate) const BODY: &[u8] = br#"{"schema_version":"ATIF-v1.7","steps":[]}"#;
 /// Host names of this network.
 const HOSTS: [&str; 2] = ["runs.example.com", "files.example.com"];
@@ -41,11 +40,11 @@ pub(crate) enum Page {
 pub(crate) struct World {
     pages: Arc<Mutex<HashMap<String, Page>>>,
     roots: RootCertStore,
-    network: Arc<Names>,
+    network: Arc<TestNetwork>,
 }
 
 /// Network of the tests.
-pub(crate) struct Names {
+pub(crate) struct TestNetwork {
     server: SocketAddr,
     /// Answers for each name, used one after the other; the last one stays.
     answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
@@ -54,27 +53,29 @@ pub(crate) struct Names {
 }
 
 #[async_trait]
-impl Network for Names {
+impl Network for TestNetwork {
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        self.asked.lock().expect("nobody panicked").push(host.to_owned());
-        let mut answers = self.answers.lock().expect("nobody panicked");
-        let Some(answers) = answers.get_mut(host) else { return Ok(vec![(addr(OUTSIDE), port).into()]) };
+        self.asked.lock().expect("the lock is not poisoned").push(host.to_owned());
+        let mut answers = self.answers.lock().expect("the lock is not poisoned");
+        let Some(answers) = answers.get_mut(host) else {
+            return Ok(vec![(parse_address(PUBLIC_ADDRESS), port).into()]);
+        };
         let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() };
         Ok(answer.into_iter().map(|address| (address, port).into()).collect())
     }
 
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
-        self.connected.lock().expect("nobody panicked").push(address);
+        self.connected.lock().expect("the lock is not poisoned").push(address);
         TcpStream::connect(self.server).await
     }
 }
 
 impl World {
     pub(crate) async fn start() -> Self {
-        let (roots, acceptor) = authority(&HOSTS);
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a world can be made");
-        let network = Arc::new(Names {
-            server: listener.local_addr().expect("a world can be made"),
+        let (roots, acceptor) = create_authority(&HOSTS);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("the test network can be built");
+        let network = Arc::new(TestNetwork {
+            server: listener.local_addr().expect("the test network can be built"),
             answers: Mutex::default(),
             asked: Mutex::default(),
             connected: Mutex::default(),
@@ -83,72 +84,76 @@ impl World {
         let world = Self { pages: Arc::clone(&pages), roots, network };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(acceptor.clone(), stream, Arc::clone(&pages)));
+                tokio::spawn(answer_request(acceptor.clone(), stream, Arc::clone(&pages)));
             }
         });
         world
     }
 
     /// Serves a page at `https://host/path`.
-    pub(crate) fn page(&self, at: &str, page: Page) {
-        self.pages.lock().expect("nobody panicked").insert(at.to_owned(), page);
+    pub(crate) fn serve_page(&self, at: &str, page: Page) {
+        self.pages.lock().expect("the lock is not poisoned").insert(at.to_owned(), page);
     }
 
-    pub(crate) fn body(&self, at: &str, body: &[u8]) {
-        let body = std::str::from_utf8(body).expect("a world can be made");
-        self.answer(at, "200 OK", &format!("content-length: {}\r\n", body.len()), body);
+    pub(crate) fn serve_body(&self, at: &str, body: &[u8]) {
+        let body = std::str::from_utf8(body).expect("the test network can be built");
+        self.serve_response(at, "200 OK", &format!("content-length: {}\r\n", body.len()), body);
     }
 
-    pub(crate) fn redirect(&self, at: &str, to: &str) {
-        self.answer(at, "302 Found", &format!("location: {to}\r\ncontent-length: 0\r\n"), "");
+    pub(crate) fn serve_redirect(&self, at: &str, to: &str) {
+        self.serve_response(at, "302 Found", &format!("location: {to}\r\ncontent-length: 0\r\n"), "");
     }
 
-    pub(crate) fn answer(&self, at: &str, status: &str, headers: &str, body: &str) {
-        self.page(at, Page::Whole(format!("HTTP/1.1 {status}\r\n{headers}\r\n{body}")));
+    pub(crate) fn serve_response(&self, at: &str, status: &str, headers: &str, body: &str) {
+        self.serve_page(at, Page::Whole(format!("HTTP/1.1 {status}\r\n{headers}\r\n{body}")));
     }
 
     /// Sets the addresses of a name; each further call adds the answer to the next resolution.
-    pub(crate) fn name(&self, host: &str, addresses: &[&str]) {
-        let addresses = addresses.iter().map(|address| addr(address)).collect();
+    pub(crate) fn add_resolution(&self, host: &str, addresses: &[&str]) {
+        let addresses = addresses.iter().map(|address| parse_address(address)).collect();
         self.network
             .answers
             .lock()
-            .expect("nobody panicked")
+            .expect("the lock is not poisoned")
             .entry(host.to_owned())
             .or_default()
             .push(addresses);
     }
 
-    pub(crate) fn network(&self) -> &Names {
+    pub(crate) fn network(&self) -> &TestNetwork {
         &self.network
     }
 
     /// Fetches this address with the hash of [`BODY`].
-    pub(crate) async fn get(&self, url: &str) -> Result<Bytes, ObjectError> {
+    pub(crate) async fn fetch_body(&self, url: &str) -> Result<Bytes, ObjectError> {
         self.fetch(url, self.roots.clone(), FetchBounds::default().total_timeout).await
     }
 
-    pub(crate) async fn get_trusting(&self, url: &str, roots: RootCertStore) -> Result<Bytes, ObjectError> {
+    pub(crate) async fn fetch_body_trusting(
+        &self,
+        url: &str,
+        roots: RootCertStore,
+    ) -> Result<Bytes, ObjectError> {
         self.fetch(url, roots, FetchBounds::default().total_timeout).await
     }
 
-    pub(crate) async fn get_within(&self, url: &str, whole: Duration) -> Result<Bytes, ObjectError> {
+    pub(crate) async fn fetch_body_within(&self, url: &str, whole: Duration) -> Result<Bytes, ObjectError> {
         self.fetch(url, self.roots.clone(), whole).await
     }
 
     async fn fetch(&self, url: &str, roots: RootCertStore, whole: Duration) -> Result<Bytes, ObjectError> {
         let bounds = FetchBounds { body_bytes_max: 1024, total_timeout: whole, ..FetchBounds::default() };
-        let hosts = DatarefHosts::parse(&HOSTS).expect("a world can be made");
+        let hosts = DatarefHosts::parse(&HOSTS).expect("the test network can be built");
         let fetcher = Fetcher::with_network(self.network.clone(), roots, hosts, bounds);
         fetcher.fetch_body(&HttpsRef { url: url.to_owned(), sha256: sha256_hex(BODY) }).await
     }
 
     /// Fetches an address that must be gone, and returns the reason.
     #[track_caller]
-    pub(crate) fn gone(&self, url: &str) -> impl Future<Output = String> {
+    pub(crate) fn fetch_gone(&self, url: &str) -> impl Future<Output = String> {
         let caller = std::panic::Location::caller();
         async move {
-            match self.get(url).await {
+            match self.fetch_body(url).await {
                 Err(ObjectError::Gone { problem, .. }) => problem,
                 other => panic!("{caller}: {url} is not gone: {other:?}"),
             }
@@ -156,40 +161,40 @@ impl World {
     }
 
     /// Fetches an address that must be unavailable, and returns the reason.
-    pub(crate) async fn away(&self, url: &str) -> String {
-        match self.get(url).await {
+    pub(crate) async fn fetch_unavailable(&self, url: &str) -> String {
+        match self.fetch_body(url).await {
             Err(ObjectError::Unavailable(problem)) => problem,
-            other => panic!("{url} is not away: {other:?}"),
+            other => panic!("{url} is not unavailable: {other:?}"),
         }
     }
 }
 
 /// Creates a certificate authority, and a server with a certificate for these names.
-pub(crate) fn authority(names: &[&str]) -> (RootCertStore, TlsAcceptor) {
-    let mut params = CertificateParams::new(Vec::new()).expect("a world can be made");
+pub(crate) fn create_authority(names: &[&str]) -> (RootCertStore, TlsAcceptor) {
+    let mut params = CertificateParams::new(Vec::new()).expect("the test network can be built");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let issuer = Issuer::new(params.clone(), KeyPair::generate().expect("a world can be made"));
-    let root = params.self_signed(issuer.key()).expect("a world can be made");
-    let key = KeyPair::generate().expect("a world can be made");
+    let issuer = Issuer::new(params.clone(), KeyPair::generate().expect("the test network can be built"));
+    let root = params.self_signed(issuer.key()).expect("the test network can be built");
+    let key = KeyPair::generate().expect("the test network can be built");
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let certificate = CertificateParams::new(names)
-        .expect("a world can be made")
+        .expect("the test network can be built")
         .signed_by(&key, &issuer)
-        .expect("a world can be made");
+        .expect("the test network can be built");
     let mut roots = RootCertStore::empty();
-    roots.add(root.der().clone()).expect("a world can be made");
+    roots.add(root.der().clone()).expect("the test network can be built");
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .expect("a world can be made")
+        .expect("the test network can be built")
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key)
-        .expect("a world can be made");
+        .expect("the test network can be built");
     (roots, TlsAcceptor::from(Arc::new(config)))
 }
 
 /// Answers one request. A client that disconnects early is no error.
-async fn serve(
+async fn answer_request(
     acceptor: TlsAcceptor,
     stream: TcpStream,
     pages: Arc<Mutex<HashMap<String, Page>>>,
@@ -203,7 +208,7 @@ async fn serve(
     let path = head.split(' ').nth(1)?;
     let host = head.lines().find_map(|line| line.strip_prefix("host: "))?;
     assert!(!head.contains("cookie:") && !head.contains("authorization:") && !head.contains("referer:"));
-    let page = pages.lock().expect("nobody panicked").get(&format!("https://{host}{path}")).cloned();
+    let page = pages.lock().expect("the lock is not poisoned").get(&format!("https://{host}{path}")).cloned();
     let nothing = || Page::Whole("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned());
     match page.unwrap_or_else(nothing) {
         Page::Whole(text) => {
@@ -219,6 +224,6 @@ async fn serve(
     }
 }
 
-pub(crate) fn addr(address: &str) -> IpAddr {
+pub(crate) fn parse_address(address: &str) -> IpAddr {
     address.parse().expect("a numeric address")
 }

@@ -23,7 +23,7 @@ pub struct RefusedEvent {
     /// Error code, the same that a dead letter would have.
     #[schema(value_type = String)]
     pub code: Code,
-    /// Path of the offending field, from the batch on, such as `[3].data.run_id`.
+    /// Path of the offending field, starting at the batch, such as `[3].data.run_id`.
     pub path: String,
     /// Explanation of what is wrong and how to correct it.
     pub detail: String,
@@ -36,7 +36,8 @@ impl RefusedEvent {
     }
 }
 
-/// Problem for a batch of which every event is invalid: that of its first event, with all of them listed.
+/// Problem for a batch in which every event is invalid: the problem of the first event, with a list of all
+/// events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EventsRefused {
     /// Problem of the first event.

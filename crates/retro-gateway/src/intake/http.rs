@@ -24,11 +24,12 @@ use super::answer::{EventsAnswer, EventsRefused, RefusedEvent};
 use super::schemas::{Event, RunData};
 use super::{IngestError, IngestService};
 
-/// Longest time for a body to arrive: the largest one over a slow line.
+/// Maximum time for a body to arrive: enough for the largest body over a slow line.
 const BODY_READ_MAX: Duration = Duration::from_secs(60);
-/// `Retry-After` in seconds when a burst or a restart of the broker is soon over.
+/// `Retry-After` in seconds for a burst or a restart of the broker, which is over soon.
 const RETRY_SOON_S: u32 = 1;
-/// `Retry-After` in seconds when the stream is full: only the age limit or a person makes room.
+/// `Retry-After` in seconds when the stream is full: space becomes free only when messages expire or a person
+/// acts.
 const RETRY_LATER_S: u32 = 30;
 
 const BATCH_MEDIA_TYPE: &str = "application/cloudevents-batch+json";
@@ -72,14 +73,15 @@ async fn events(
         Ok(payload) => payload,
         Err(problem) => return problem.into_response(),
     };
-    // The permit covers the larger of the two bodies, not both, so the compressed one is freed at once.
+    // The permit covers the larger of the two bodies, not both, so the compressed one is freed immediately.
     drop(compressed);
     let (idempotency, event_headers) = (service.idempotency.clone(), describe_event_headers(&headers));
     let work = {
         let (tenant, payload) = (tenant.clone(), payload.clone());
         let send_span = request_span.in_scope(|| retro_trace::start_send_event_span(subject::RUN_COMPLETED));
         async move {
-            // Held until the answer, also when the caller hangs up and the work goes on without it.
+            // Held until the work is done, even when the caller disconnects and the work continues without
+            // it.
             let _held = (permit, tenant_permit);
             send_span.instrument(ingest_request(&service, &tenant, &headers, &payload)).await
         }
@@ -223,8 +225,8 @@ fn rejection_problem(rejection: Rejection) -> Problem {
     Problem { path, ..Problem::new(status_of(code), "the event is refused", detail) }.with_code(code.as_str())
 }
 
-/// Returns a 422 for a batch of invalid events. Each has a code of its own, so the status is that of content that
-/// cannot be processed.
+/// Returns a 422 for a batch of invalid events. Each event has its own code, so the status is the general one
+/// for content that cannot be processed.
 fn all_refused_response(refused: Vec<RefusedEvent>) -> Response {
     let first = refused.first().map(|first| (first.path.clone(), first.code.as_str()));
     let detail = format!("each of the {} events is refused", refused.len());

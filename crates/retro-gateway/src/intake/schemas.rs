@@ -83,6 +83,6 @@ pub(super) enum Outcome {
     Timeout,
     Cancellation,
     Skip,
-    /// The emitter did not report an outcome. The run is counted but is evidence for nothing.
+    /// The emitter did not report an outcome. The run is counted but does not serve as evidence.
     Unknown,
 }

@@ -34,15 +34,15 @@ pub struct BodyLimits {
 }
 
 impl BodyLimits {
-    /// Returns limits for a body of at most `bytes_max` bytes that arrives within `whole` and brings at least 64 KiB
-    /// in every 5 s until it ends. That is a hundredth of what the slowest usual line carries, and more than a client
-    /// that trickles bytes ever sends.
+    /// Returns limits for a body of at most `bytes_max` bytes that arrives within `whole` and brings at least
+    /// 64 KiB in every 5 s until it ends. That is a hundredth of the rate of the slowest usual line, and more
+    /// than a client that trickles bytes ever sends.
     pub const fn new(bytes_max: usize, whole: Duration) -> Self {
         Self { bytes_max, time_max: whole, interval: Duration::from_secs(5), interval_bytes_min: 64 * 1024 }
     }
 }
 
-/// A body that has arrived completely. Dropping it frees the bytes that it holds of the budget.
+/// A completely received body. Dropping it returns its bytes to the budget.
 #[derive(Debug)]
 pub struct BufferedBody {
     /// The body itself.
@@ -172,7 +172,7 @@ async fn read_chunks(
     Err(ended)
 }
 
-/// Tracks whether a body keeps to its time limits.
+/// Tracks whether a body stays within its time limits.
 struct PaceLimiter {
     limits: BodyLimits,
     deadline: Instant,

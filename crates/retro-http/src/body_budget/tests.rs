@@ -66,8 +66,8 @@ fn a_request_without_a_tenant_is_an_owner_of_its_own() {
 }
 
 proptest! {
-    /// Whatever the others take, in whatever order: no tenant exceeds its share, all together stay within the bound
-    /// and its reserve, and a tenant that holds nothing is admitted as long as fewer than the reserved number hold
+    /// For any sequence of requests: no tenant exceeds its share, all together stay within the bound and its
+    /// reserve, and a tenant that holds nothing is admitted as long as fewer than the reserved number hold
     /// little.
     #[test]
     fn a_tenant_that_holds_nothing_is_always_admitted(steps in prop::collection::vec((0..20_u8, 1..3_000_000_u64, any::<bool>()), 1..200)) {
@@ -182,7 +182,8 @@ async fn a_body_that_trickles_or_takes_too_long_is_abandoned() {
     assert_eq!(Problem::from(slow.unwrap_err()).status, 408);
     let (late, after_s) = read_at_pace(20_000, second, 9_000_000).await;
     assert_eq!((late, after_s), (Err(ReadBodyError::TimedOut(Duration::from_secs(60))), 60));
-    // All but the last bytes at once, and then nothing: bytes of the first interval do not count in the second.
+    // All bytes except the last ones at once, and then nothing: bytes of the first interval do not count in
+    // the second.
     let (stalls, after_s) = read_at_pace(1_000_000, Duration::from_secs(3600), 1_000_100).await;
     assert_eq!((stalls, after_s), (Err(ReadBodyError::TooSlow(65_536, Duration::from_secs(5))), 10));
 }

@@ -4,14 +4,15 @@
 //! without end. Each connection is a file descriptor and a task of this process, and the database and the broker need
 //! file descriptors too.
 //!
-//! **The design.** A listener holds at most a fixed number of connections. When all slots are taken, a new connection
-//! gets the slot of the one that has been without a complete request longest ([`table`]). Slow heads, bodies that
-//! trickle, clients that do not read and idle keep-alive connections therefore block nobody, and a body or an answer
-//! that makes progress is not evicted. While every connection is being answered, the next one waits, and each answer
-//! closes its connection: a client that keeps connections busy all the time, as a proxy does, would otherwise hold
-//! every slot for ever. A head that is not complete in time, too long a silence between two requests, and a client
-//! that reads nothing of its answer end their connection as well. The time and size of a request's body are left to
-//! the handler, which knows what the body is.
+//! **The design.** A listener holds at most a fixed number of connections. When all slots are taken, a new
+//! connection gets the slot of the one that has been without a complete request longest ([`table`]). Slow
+//! heads, bodies that trickle, clients that do not read and idle keep-alive connections therefore block
+//! nobody, and a body or an answer that makes progress is not evicted. While every connection is being
+//! answered, the next one waits, and each answer closes its connection: a client that keeps connections busy
+//! all the time, as a proxy does, would otherwise hold every slot forever. A head that is not complete in
+//! time, too long a silence between two requests, and a client that reads nothing of its answer end their
+//! connection as well. The time and size of a request's body are left to the handler, which knows what the
+//! body is.
 //!
 //! **An accepted race.** A keep-alive connection may be evicted just as its client sends the next request. The client
 //! sees a closed keep-alive connection, as with any server, and retries.
@@ -73,13 +74,13 @@ impl ConnectionLimits {
         head_bytes_max: 64 * 1024,
         write_timeout: Duration::from_secs(10),
     };
-    /// Limits for webhooks, of which GitHub sends few at once.
+    /// Limits for webhooks; GitHub sends few of them at once.
     pub(crate) const SIGNED: Self = Self { connections_max: 128, ..Self::HTTP };
     /// Limits for a probe and a scraper.
     pub(crate) const HEALTH: Self = Self { connections_max: 32, ..Self::HTTP };
 }
 
-/// Serves until `stop`, then lets requests in progress finish, for at most [`SHUTDOWN_S_MAX`] seconds.
+/// Serves until `stop` is cancelled, then lets requests in progress finish within [`SHUTDOWN_S_MAX`] seconds.
 pub(super) async fn serve_until_stopped(
     listener: TcpListener,
     router: Router,
@@ -141,7 +142,7 @@ async fn serve_connection(
         async move {
             let request = request.map(|body| progress.begin_request(Body::new(body)));
             let mut response = router.oneshot(request).await?;
-            // While others wait, a keep-alive connection would hold its slot for ever.
+            // While others wait, a keep-alive connection would hold its slot forever.
             if closes_connection(response.status()) || progress.slot.has_waiter() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

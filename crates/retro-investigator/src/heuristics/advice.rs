@@ -2,7 +2,7 @@
 //!
 //! Error classes with a publicly known meaning (those of a database or a shell) are tried first, then the
 //! grammar of the error itself ("non-pending order cannot be modified" demands that the order is pending).
-//! Where neither applies there is no sentence: it never states more than the error does.
+//! Where neither applies there is no sentence: a title never states more than the error.
 
 use std::sync::LazyLock;
 
@@ -33,7 +33,7 @@ pub(super) fn title_for_call(call: &Call<'_>) -> Option<String> {
     title_for_error(call.tool, error)
 }
 
-/// Returns whether the missing file was never meant as a path. Its name may have been glued to an option (awk's
+/// Returns whether the missing file is not really a path. Its name may have been glued to an option (awk's
 /// `-f,` for `-F,`), or it is punctuation or a piece of a program. Or a compiler reports it, because a source
 /// file names it and not the call. Advice to look for existing paths would not help then.
 fn is_not_a_path(call: &Call<'_>, line: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Arguments of a call: a JSON object, or one command (shell, SQL or code) in whatever wrapping.
+//! Arguments of a call: a JSON object, or one command (shell, SQL or code), with or without a wrapping.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -109,7 +109,7 @@ impl Arguments {
     }
 }
 
-/// Returns whether both hold equal commands, or none.
+/// Returns whether both hold equal commands, or both hold none.
 pub(super) fn same_command(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
     COMMAND_KEYS.iter().all(|key| a.get(*key) == b.get(*key))
 }
@@ -174,7 +174,7 @@ impl Command {
         &rest[..end]
     }
 
-    /// Returns the variable assignments directly in front of `program`.
+    /// Returns the variable assignments directly before `program`.
     pub(super) fn assignments_before(&self, program: &str) -> &[String] {
         let Some(at) = self.words.iter().position(|word| basename(word) == program) else { return &[] };
         let before = self.words[..at].iter().rposition(|word| !is_assignment(word));

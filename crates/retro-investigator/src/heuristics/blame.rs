@@ -1,11 +1,12 @@
 //! Locates the turn at which a failed run went wrong, as far as its trace shows it.
 //!
-//! No trace says this itself and no single sign is reliable. So the strongest of a few signs decides, each of
-//! which people use too. Calls come first: an error that no later call got past. Where calls changed something
-//! and none was given up, no turn is blamed: blaming the last such call was right in one run of ten (set 02b),
-//! which helps nobody. Where agents only talk, the signs are code that failed when it was executed, a crash, an
-//! answer that names no source while others do, the first program, and the first contribution. Only the first
-//! sign is a fact; the others are guesses. A guess appears in the report, marked as one, and in no lesson.
+//! No trace states this, and no single sign is reliable. So the strongest of a few signs decides, all of
+//! which people use too. Calls come first: an error that no later call got past. Where calls changed
+//! something and none was given up, no turn is blamed: blaming the last such call was right in one run of ten
+//! (set 02b), which is useless. Where agents only talk, the signs are code that failed when it was executed,
+//! a crash, an answer that names no source while others do, the first program, and the first contribution.
+//! Only the first sign is a fact; the others are guesses. A guess appears in the report, marked as one, and
+//! in no lesson.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -28,11 +29,11 @@ pub enum BlameSign {
     ExecutionFailed,
     /// The turn ends in an uncaught exception.
     UncaughtException,
-    /// Other turns show where they looked; this one answers from memory.
+    /// Other turns name their sources; this one answers from memory.
     Unsourced,
-    /// The turn holds the first program.
+    /// The turn contains the first program of the run.
     FirstProgram,
-    /// The turn is the first contribution.
+    /// The turn is the first contribution of the run.
     FirstContribution,
 }
 
@@ -69,7 +70,7 @@ const TRACEBACK: &str = "Traceback (most recent call last)";
 const PROGRAM: &str = "```";
 
 impl BlameSign {
-    /// Describes the sign in half a sentence that follows "probably".
+    /// Describes the sign in a clause that follows "probably".
     const fn description(self) -> &'static str {
         match self {
             Self::UnresolvedError => "a call failed, and no later call of its tool succeeded",
@@ -105,7 +106,8 @@ pub(super) fn build_fault(blame: Blame, trajectory: &Trajectory, steps: &[StepCa
     Some(Fault { step: there.step.clone(), sign: sign.description().to_owned(), quote: quote? })
 }
 
-/// Finds the turn of a failed run to blame; `None` when no agent contributed anything, or all calls worked.
+/// Finds the turn that is probably to blame for a failed run; `None` when no agent contributed anything, or
+/// all calls worked.
 pub(super) fn find_blame(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Option<Blame> {
     // Calls that were recovered from messages are excluded: conversations are judged by their messages.
     let is_logged = |call: &&Call<'_>| call.terminal.is_none();
@@ -178,7 +180,7 @@ fn planning_steps(trajectory: &Trajectory) -> HashSet<&Step> {
         *others.entry(&turn.step).or_default() |= only_thinks;
     }
     let planners: HashSet<_> = others.iter().filter(|(_, plans)| **plans).map(|(step, _)| *step).collect();
-    // When every step plans, none of them plans for others.
+    // When every step plans, no step plans for the others.
     if planners.len() == others.len() { HashSet::new() } else { planners }
 }
 

@@ -103,7 +103,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Creates a succeeded call for tests.
+    /// Creates a successful call for tests.
     #[cfg(test)]
     pub(super) fn with_answer(tool: &'a str, raw: &'a str, answer: &'a str) -> Self {
         let arguments = Arguments::parse(raw);
@@ -174,13 +174,13 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns the line of code that holds the name which the error quotes.
+/// Returns the line of code that contains the name quoted in the error.
 fn find_named_line<'a>(code: &'a str, error: &str) -> Option<&'a str> {
     let name = error.split('\'').nth(1).filter(|name| !name.is_empty())?;
     code.lines().find(|line| line.contains(name))
 }
 
-/// Returns the program named in front of an error signature, such as `tar` in `tar: …`.
+/// Returns the program named before an error signature, such as `tar` in `tar: …`.
 pub(super) fn program_of_error(error: &str) -> Option<&str> {
     let (front, _) = error.split_once(": ")?;
     let is_name = front.len() <= 25

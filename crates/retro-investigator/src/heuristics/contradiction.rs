@@ -64,8 +64,8 @@ fn build_contradiction(
     Some(Contradiction { memory: memory.id, step, subject: memory.subject.clone(), reason, quote })
 }
 
-/// Words in front of, or behind, a name that the tool refuses as such. A wrong value of a known name does not
-/// match.
+/// Words before a name that the tool rejects, such as "unknown argument". An error about the value of a known name
+/// does not match.
 static UNKNOWN_BEFORE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?:unknown|unexpected|unrecogni[sz]ed|unsupported|no such|extra|undefined|illegal|deprecated) (?:keyword )?",
@@ -73,6 +73,7 @@ static UNKNOWN_BEFORE: LazyLock<Regex> = LazyLock::new(|| {
     ))
     .expect("constant patterns compile")
 });
+/// Words after a name that the tool rejects, such as "is deprecated".
 static REMOVED_AFTER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^ (?:(?:is|was|are|were|has been|have been) )?(?:no longer \w+|removed|retired|deprecated|disabled|forbidden|refused|",
@@ -80,8 +81,8 @@ static REMOVED_AFTER: LazyLock<Regex> = LazyLock::new(|| {
     ))
     .expect("constant patterns compile")
 });
-/// Words behind a refused choice, option or tool. They are not applied to parameters: behind a parameter's name
-/// they may be about its value.
+/// Words after a refused choice, option or tool. They are not applied to parameters, because after a
+/// parameter's name they may be about its value.
 static UNSUPPORTED_AFTER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^ (?:(?:is|was|are|were) )?(?:unknown|unsupported|unavailable|invalid|",

@@ -1,10 +1,10 @@
 //! Recovers calls from conversations: code that an agent wrote in a message and that a terminal executed.
 //!
-//! Where agents only talk to each other, the log holds no calls: one message holds the code in a fenced block,
-//! and the next one is the terminal's answer. The pair counts as a call only where the harness says so in its
-//! own fixed words (AutoGen's code executor) and the message holds exactly one block with a language; with
-//! several, it is unknown which one the answer is about. Both texts stay in place, so quotes point at the
-//! messages.
+//! Where agents only talk to each other, the log holds no calls: one message holds the code in a fenced
+//! block, and the next one is the terminal's answer. The pair counts as a call only where the harness reports
+//! an execution in its own fixed words (AutoGen's code executor) and the message holds exactly one block with
+//! a language; with several, it is unknown which one the answer is about. Both texts stay in place, so quotes
+//! point at the messages.
 
 use std::sync::LazyLock;
 
@@ -18,10 +18,10 @@ macro_rules! pattern {
     };
 }
 
-// First words of AutoGen's terminal, whatever was executed.
+// First words of AutoGen's terminal, the same for every execution.
 pattern!(EXECUTED, r"\A\s*exitcode: -?[0-9]+ \(execution (failed|succeeded)\)[ \t]*\r?\nCode output:");
-// Code blocks as that harness recognises them. A fence that opens nothing swallows the text up to the next
-// block, here as in AutoGen.
+// Code blocks as that harness recognises them. As in AutoGen, an unmatched fence swallows the text up to the
+// next block.
 pattern!(BLOCK, r"(?s)```[ \t]*([A-Za-z0-9_]+)?[ \t]*\r?\n(.*?)\r?\n[ \t]*```");
 
 /// Code that was executed.

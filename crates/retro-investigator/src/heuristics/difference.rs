@@ -12,7 +12,7 @@ use super::manner::{Manner, format_value, id_kind, is_name, json_type_name, valu
 
 mod commands;
 
-/// Depth to which nested parameters are compared.
+/// Maximum depth to which nested parameters are compared.
 const DEPTH_MAX: usize = 3;
 /// Longest word of a fixed choice, in characters.
 const CHOICE_CHARS_MAX: usize = 24;

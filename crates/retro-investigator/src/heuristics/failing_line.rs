@@ -23,7 +23,7 @@ const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;
 const LINE_CHARS_MAX: usize = 1_000;
 /// Maximum number of lines that are returned.
 const LINES_MAX: usize = 3;
-/// Minimum weight of a line that says something by itself.
+/// Minimum weight of a line that is informative without other lines.
 const WEIGHT_MIN: i32 = 30;
 /// Weight of a line that the runner marks as an error and that has no other sign.
 const MARKED_WEIGHT: i32 = 78;
@@ -50,7 +50,7 @@ macro_rules! pattern {
     };
 }
 
-// Prefixes that runners put in front of a line: colours and the time.
+// Prefixes that runners put before a line: colours and the time.
 pattern!(
     FRONT,
     concat!(
@@ -60,7 +60,7 @@ pattern!(
 );
 // Error marks of GitHub's, Azure's and GitLab's runners.
 pattern!(MARK, r"\A(?:##\[error\]|::error[^:]{0,200}::|ERROR: Job failed: )");
-// Lines with which the runner gives the step up.
+// Lines with which the runner aborts the step.
 pattern!(
     END,
     concat!(
@@ -75,7 +75,7 @@ static SIGNS: LazyLock<(RegexSet, Vec<i32>)> = LazyLock::new(|| {
         // Echoed commands, headings and remarks.
         (r"\A(?:##\[(?:command|group|endgroup|warning|debug|section|notice)\]|\[command\]|\++ )", 0),
         (r"\A(?i:warning|info|debug|notice|trace)(?-u:\b)|(?i:(?-u:\b)warnings?:)", 0),
-        // An exception with an exit status in it: the exception says more than the status.
+        // An exception with an exit status in it: the exception is more informative than the status.
         (
             r"\A(?:[A-Za-z_][A-Za-z0-9_]*\.)*[A-Z][A-Za-z0-9_]*(?:Error|Exception): .*(?i:exit (?:code|status)|non-zero)",
             45,
@@ -89,7 +89,7 @@ static SIGNS: LazyLock<(RegexSet, Vec<i32>)> = LazyLock::new(|| {
             ),
             5,
         ),
-        // The heading of a failed test.
+        // Heading of a failed test.
         (r"\A_{3,} [^ ].* _{3,}\z|\A(?:ERROR|FAIL): [A-Za-z_][A-Za-z0-9_]* \(", 95),
         (r"\A(?:[^\s:]+:[0-9]+(?::[0-9]+)?|[^\s(]+\([0-9]+(?:,[0-9]+)?\)) ?: (?:fatal )?error(?-u:\b)", 92),
         (

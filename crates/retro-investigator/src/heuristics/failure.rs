@@ -13,7 +13,7 @@ use super::lookup;
 pub(super) fn find_failures(step: &StepCalls<'_>, errors: &mut HandledErrors) -> Vec<Finding> {
     let mut findings = Vec::new();
     for call in &step.calls {
-        // "Not found" is a normal answer of a look-up, which no earlier look-up could have prevented.
+        // "Not found" is a normal answer of a look-up, and no earlier look-up could have prevented it.
         if !errors.needs_warning(step.step, call)
             || (call.arguments.as_object().is_some() && lookup::lookup_label(call).is_some())
         {

@@ -13,7 +13,7 @@ use super::quote;
 
 /// Longest remark that becomes a finding, in characters: advice is one line.
 const REMARK_CHARS_MAX: usize = 200;
-/// Minimum number of words of a remark: fewer give no advice.
+/// Minimum number of words of a remark: a shorter remark contains no advice.
 const REMARK_WORDS_MIN: usize = 4;
 
 /// Words that say when advice applies. A sentence with them is advice unless it matches `STORY`.

@@ -18,7 +18,7 @@ const FIX_WEIGHT_MIN: u16 = 50;
 #[derive(Debug, Default)]
 pub(super) struct HandledErrors {
     handled: HashSet<ErrorKey>,
-    /// Errors with a fix that a memory or an earlier run of the retrospective knows.
+    /// Errors whose fix is already in a memory or in a finding of an earlier run of the retrospective.
     known_fixes: HashSet<ErrorKey>,
 }
 
@@ -48,14 +48,14 @@ impl HandledErrors {
         Self { handled: HashSet::new(), known_fixes: keyed.collect() }
     }
 
-    /// Returns whether the error needs a lesson and no fix of it is known. Loops and failures only warn, which
-    /// a known fix makes pointless.
+    /// Returns whether the error needs a lesson and no fix of it is known. Loops and failures yield only
+    /// warnings, which are pointless when a fix is known.
     pub(super) fn needs_warning(&self, step: &Step, call: &Call<'_>) -> bool {
         self.needs_lesson(step, call) && !self.known_fixes.contains(&error_key(step, call))
     }
 
-    /// Returns whether the call failed with an error in words that has no lesson yet and may have one: it is
-    /// not transient and does not try to command an agent.
+    /// Returns whether the call failed with an error that has words, has no lesson yet, and may have one: the
+    /// error is not transient and does not try to command an agent.
     pub(super) fn needs_lesson(&self, step: &Step, call: &Call<'_>) -> bool {
         let error = call.error();
         !error.is_empty()
@@ -66,7 +66,7 @@ impl HandledErrors {
             && !self.handled.contains(&error_key(step, call))
     }
 
-    /// Records that the error has its lesson.
+    /// Records that the error has a lesson.
     pub(super) fn mark_handled(&mut self, step: &Step, call: &Call<'_>) {
         self.handled.insert(error_key(step, call));
     }

@@ -1,4 +1,5 @@
-//! Builds findings: one sentence with its cue, the case in a few sentences, and a quote that shows it.
+//! Builds findings: a title of one sentence with its cue, a description of the case in a few sentences, and a
+//! quote as evidence.
 
 use retro_core::finding::{CONTENT_CHARS_MAX, Finding, FindingKind, LessonCue, TITLE_CHARS_MAX};
 use retro_core::id::Step;
@@ -69,7 +70,7 @@ pub(super) fn append_blame(findings: &mut [Finding], blame: Option<Blame>) {
     }
 }
 
-/// Returns the subject of a lesson: the tool, with the parameter or the program if the lesson is about one. A
+/// Returns the subject of a lesson: the tool, with its parameter or program if the lesson is about it. A
 /// lesson and its reverse have the same subject.
 fn lesson_subject(failing: &Call<'_>, manner: Option<&Manner>) -> String {
     let tool = failing.tool;

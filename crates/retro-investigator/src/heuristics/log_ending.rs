@@ -1,4 +1,4 @@
-//! Recognises answers that are the log of some work and end in an error.
+//! Recognises answers that are logs and end with an error.
 //!
 //! Such an answer begins with what went well, and the program that printed it stopped at its last lines. So
 //! only the end counts, and only words with which errors begin, after any prefix of the runner (a time, the
@@ -13,7 +13,7 @@ use super::arguments::Arguments;
 use super::failing_line::{failing_lines, strip_log_prefix};
 use super::lookup;
 
-/// Last lines that are considered, because some programs add a remark after their error.
+/// Number of last lines that are considered, because some programs add a remark after their error.
 const LAST_LINES: usize = 3;
 /// Maximum number of lines that are read from the end to find them between empty lines and hints.
 const LINES_READ_MAX: usize = 40;

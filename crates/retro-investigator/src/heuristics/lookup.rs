@@ -38,12 +38,12 @@ pattern!(
 pattern!(DATABASES, r"(?i)^show\s+(?:databases|schemas)");
 pattern!(HELP, r"(?:^|\s)(?:--help|-h|--version)\s*$");
 
-/// Returns the label of a look-up in lessons, equal for all ways of looking the same thing up; `None` for any
+/// Returns the label of a look-up in lessons, the same for all look-ups of the same thing; `None` for any
 /// other call.
 pub(super) fn lookup_label(call: &Call<'_>) -> Option<String> {
     let label = match call.arguments.as_command() {
-        // A search tool takes its one text in the parameter of a command, so its name decides. A statement or a
-        // bare command decides by itself.
+        // A search tool takes its one text in the parameter of a command, so its name decides. For a
+        // statement or a bare command, its text decides.
         Some(command) if command.sql || !call.raw.trim_start().starts_with('{') => command_label(command),
         Some(command) => {
             command_label(command).or_else(|| is_lookup_name(call.tool).then(|| call.tool.to_owned()))

@@ -37,7 +37,7 @@ pub(super) enum Manner {
     WithOption(String, String),
     /// The program is called without the option.
     WithoutOption(String, String),
-    /// This program is used, of several that do the same.
+    /// This program is used instead of others with the same purpose.
     Program(String),
     /// This tool is used instead of another.
     Tool(String),

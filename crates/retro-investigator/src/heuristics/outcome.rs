@@ -1,4 +1,4 @@
-//! Decides whether a call failed, and which line says so.
+//! Decides whether a call failed, and which line reports it.
 //!
 //! The log's own flag comes first. Without one the answer decides, but only by its start, its error fields or
 //! its exit status, because file contents and query results mention errors all the time. So a command that
@@ -18,7 +18,7 @@ use super::quote::first_chars;
 use super::signature;
 use super::{edit_failure, log_ending};
 
-/// Maximum number of characters of an answer that are read, from its start: errors announce themselves there.
+/// Maximum number of characters of an answer that are read, from its start, where errors are reported.
 const ANSWER_CHARS_MAX: usize = 6_000;
 /// Maximum number of lines of an answer that are read.
 const LINES_MAX: usize = 60;
@@ -28,7 +28,7 @@ const REFUSAL_LINES_MAX: usize = 4;
 /// Outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallOutcome<'a> {
-    /// The call was answered, and nothing says that it failed.
+    /// The call was answered, and nothing indicates a failure.
     Succeeded,
     /// The call failed.
     Failed(CallFailure<'a>),
@@ -194,12 +194,12 @@ pattern!(
 );
 // Notices that programs print while they work.
 pattern!(NOTICE, r"^tar: Removing leading ");
-// A shell cannot parse its command.
+// Message of a shell that cannot parse its command.
 pattern!(
     SHELL_SYNTAX,
     r"^(?:\S*/)?(?:ba|z|da|k)?sh: (?:-c: |eval: )?(?:line )?\d+: (?i:syntax error|unexpected EOF)"
 );
-// A program cannot work at all, as opposed to failing on one of its files.
+// Message of a program that cannot work at all, as opposed to failing on one of its files.
 pattern!(CAN_NOTHING, r"(?i)^(?:invalid input|unable to (?:resolve|connect|parse|read)|cannot execute)");
 // Last line of a program that was called with wrong arguments.
 pattern!(HINT, r"^Try ['`‘]([\w./+-]+)(?: --help| -h)?['’]");

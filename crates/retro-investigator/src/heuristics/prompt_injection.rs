@@ -1,4 +1,4 @@
-//! Keeps prompt injections out of lessons. A lesson is shown in later prompts, so the author of an error
+//! Excludes prompt injections from lessons. A lesson is shown in later prompts, so the author of an error
 //! message or a remark must not be able to instruct later agents through it.
 
 use std::sync::LazyLock;

@@ -2,8 +2,8 @@
 //!
 //! Kinds of lessons, most valuable first:
 //! 1. **Look-up.** A look-up was made between the two calls, and its answer holds a name that the later call
-//!    uses and the failing one did not. The lesson is to look up first. A name that was guessed right teaches
-//!    nothing.
+//!    uses and the failing one did not. The lesson is to look up first. A name that was guessed correctly is
+//!    not a lesson.
 //! 2. **Manner.** The later call succeeded and differs in one way that means the same in another run: a
 //!    parameter added, removed or renamed, another type, spelling, kind or choice, another option or program.
 //!    Where the error does not say what it is about, an added option or another choice counts only between two
@@ -30,15 +30,15 @@ use super::manner::{Manner, is_name};
 use super::prerequisite;
 use super::quote::first_chars;
 
-/// Maximum number of calls after a failing one that are considered; later ones have other reasons.
+/// Maximum number of calls after a failing call that are considered; later calls have other reasons.
 const CALLS_AFTER_MAX: usize = 12;
 /// Maximum number of calls within which another tool must follow to count as a replacement.
 const TOOL_SWITCH_CALLS_MAX: usize = 4;
-/// Leading parts that the names of two look-ups of one kind share, as in `find_user_by_…`.
+/// Minimum number of leading parts that the names of two look-ups of one kind share, as in `find_user_by_…`.
 const TOOL_PARTS_SHARED_MIN: usize = 3;
 /// Maximum number of characters of a look-up's answer that are searched for names.
 const ANSWER_CHARS_MAX: usize = 20_000;
-/// Shortest name that is searched for in an answer; a shorter one occurs in any.
+/// Minimum length of a name that is searched for in an answer; shorter names occur in every answer.
 const NAME_CHARS_MIN: usize = 2;
 
 /// Returns the repairs of a step, one for each error.

@@ -1,16 +1,16 @@
 //! Error signatures: the text of an error without everything that belongs to one run.
 //!
 //! Numbers, dates, paths, identifiers, addresses and quoted names become `…`; the other words stay. Errors of
-//! one class get one signature, whatever they name, and errors of two classes get two. Some parts look like
-//! names but define the class, and stay: the program in front (`tar:`), options (`-exec`), single quoted
-//! punctuation (`)`), status codes, exception classes, a missing program, module or parameter, and the key of a
-//! value.
+//! one class get the same signature regardless of the names in them, and errors of different classes get
+//! different ones. Some parts look like names but define the class, and stay: the program in front (`tar:`),
+//! options (`-exec`), single quoted punctuation (`)`), status codes, exception classes, a missing program,
+//! module or parameter, and the key of a value.
 //!
-//! Templates are deliberately not mined. The miners that were tried (the crates `logdrain`, `drain3`, `drainrs`
-//! and `drain-rs`, all based on Drain) learn from earlier lines what varies, so one line gets different
-//! templates in another run, in another order or on another worker. A signature is compared with those that
-//! earlier retrospectives stored, so it must never change. It is also part of a lesson, so what it keeps must
-//! be worth reading.
+//! Templates are deliberately not mined. The miners that were tried (the crates `logdrain`, `drain3`,
+//! `drainrs` and `drain-rs`, all based on Drain) learn from earlier lines what varies, so one line gets
+//! different templates in another run, in another order or on another worker. A signature is compared with
+//! those that earlier retrospectives stored, so it must never change. It is also part of a lesson, so the
+//! words that it keeps must be readable.
 
 use std::sync::LazyLock;
 
@@ -37,7 +37,7 @@ macro_rules! pattern {
 
 pattern!(ANSI, r"\x1b\[[0-9;]*[A-Za-z]");
 pattern!(SHELL_LINE, r"^.*?: (?:-c: )?line \d+: ");
-// Place in a source file in front of a compiler's message; it differs in every run.
+// Place in a source file before a compiler's message; it differs in every run.
 pattern!(PLACE, r"^(?:\S*/)?[\w+.-]*\.[A-Za-z+]{1,5}:\d+:\d+: ");
 pattern!(
     GENERIC_PREFIX,
@@ -108,7 +108,7 @@ pub fn error_signature(line: &str) -> String {
     }
 }
 
-/// Replaces the items of a list: `[…]`, after the word in front of it. An error number in brackets stays.
+/// Replaces the items of a list after a word by `[…]`. An error number in brackets stays.
 fn mask_list(found: &Captures<'_>) -> String {
     let whole = &found[0];
     let numbered = whole.starts_with("[Errno ") || whole.starts_with("[WinError ");
@@ -129,7 +129,7 @@ fn strip_prefixes(line: &str) -> &str {
     if let Some(found) = PLACE.find(rest).filter(|found| found.end() < rest.len()) {
         rest = &rest[found.end()..];
     }
-    // Wrappers nest: "Error: Error executing query: …". No more than four were ever seen.
+    // Wrappers nest: "Error: Error executing query: …". At most four were seen so far.
     for _ in 0..4 {
         let Some(found) = GENERIC_PREFIX.find(rest).filter(|found| found.end() < rest.len()) else { break };
         rest = &rest[found.end()..];
@@ -137,7 +137,8 @@ fn strip_prefixes(line: &str) -> &str {
     rest.trim()
 }
 
-/// Masks errors whose form shows where the name is, so that even a plain word is masked (or kept).
+/// Masks the name in errors whose form shows where the name is, even when the name is a plain word. Some
+/// forms keep the name.
 fn mask_known_form(line: &str) -> Option<String> {
     if let Some(found) = UNIX.captures(line) {
         // A missing path is one class for all programs, except that `xargs` reports missing programs.
@@ -160,7 +161,7 @@ fn mask_known_form(line: &str) -> Option<String> {
     None
 }
 
-/// Masks quoted text. An apostrophe within a word opens no quotation.
+/// Masks quoted text. An apostrophe within a word does not open a quotation.
 fn mask_quoted(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
@@ -192,7 +193,7 @@ fn split_at_closing_quote(open: char, text: &str) -> Option<(&str, &str)> {
     let mut chars = text.char_indices().take(QUOTED_CHARS_MAX).peekable();
     while let Some((at, c)) = chars.next() {
         let before_word = chars.peek().is_some_and(|(_, next)| next.is_alphanumeric());
-        // The quotation mark in "matching `''" is content and closes nothing.
+        // The quotation mark in "matching `''" is content and does not close a quotation.
         if closes(c) && !before_word && (at > 0 || open != '`') {
             return Some((&text[..at], &text[at + c.len_utf8()..]));
         }

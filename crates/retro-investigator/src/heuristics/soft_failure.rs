@@ -1,10 +1,10 @@
-//! Failures in free words: answers that ask for what the agent then does.
+//! Failures in free words: answers that ask for something, which the agent does next.
 //!
 //! "The template exists in several languages, none was chosen" neither begins like an error nor is flagged as
-//! one, and no list of words tells it from a success. What happens next does: the same call follows with one
-//! parameter added or changed, or unchanged after one other call. If the answer names that parameter or that
-//! call in a sentence about something lacking or too small, and is not given again, it was a failure. The
-//! answer of a look-up never is one: its next page is no remedy.
+//! one, and no list of words distinguishes it from a success. The next calls do: the same call follows with
+//! one parameter added or changed, or unchanged after one other call. If the answer names that parameter or
+//! that call in a sentence about something lacking or too small, and is not given again, it was a failure.
+//! The answer of a look-up never is one: its next page is no remedy.
 
 use std::sync::LazyLock;
 
@@ -34,19 +34,19 @@ static LACKS: LazyLock<Regex> = LazyLock::new(|| {
     .expect("constant patterns compile")
 });
 
-// Requests that no answer makes when the work is done.
+// Requests that do not occur in an answer when the work succeeded.
 static PLEASE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)\bplease (?:enter|provide|use|specify|choose|select|give|pass|supply|correct|fill)\b")
         .expect("constant patterns compile")
 });
 
-// Tools whose answers are what a person says.
+// Tools whose answers are the words of a person.
 static TALKS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)(?:^|[_.\-/ ])(?:ask|chat|talk|interview|user|human)(?:$|[_.\-/ ])")
         .expect("constant patterns compile")
 });
 
-/// Judges the calls of a step once more, using the calls that follow each.
+/// Judges the calls of a step again, using the calls that follow each of them.
 pub(super) fn rejudge_calls(calls: &mut [Call<'_>]) {
     for at in 0..calls.len() {
         if !may_be_refusal(&calls[at]) {
@@ -84,7 +84,7 @@ fn find_request<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Returns the one parameter that the next call adds or changes and that gets it a different answer.
+/// Returns the only parameter that the next call adds or changes, if that call got a different answer.
 fn parameter_added_by<'n>(call: &Call<'_>, next: &'n Call<'_>) -> Option<&'n str> {
     let arguments = call.arguments.parameters_named_by(&next.arguments)?;
     let second = next.arguments.parameters().filter(|_| gets_past(call, next))?;
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn an_answer_that_asks_for_nothing_is_a_success() {
         for (tool, answer, parameter) in [
-            // A transient state: the changed parameter has nothing to do with the answer.
+            // The state is transient, so the changed parameter has nothing to do with the answer.
             ("close", "the case is being edited by another agent, not now", "instant"),
             ("send", "sent in the default language", "language"),
             ("send", "queue is full", "priority"),

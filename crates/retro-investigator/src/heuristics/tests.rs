@@ -36,7 +36,7 @@ fn turn(call: ToolCall) -> Turn {
     }
 }
 
-/// Builds a run with one call a turn.
+/// Builds a run with one call per turn.
 fn run(calls: &[Told<'_>]) -> InvestigationBrief {
     let turns = calls.iter().map(|told| turn(call(*told))).collect();
     let run = RunFacts {

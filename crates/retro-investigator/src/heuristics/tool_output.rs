@@ -1,9 +1,9 @@
 //! Parses the reports of compilers, linters and test runners: diagnostics with their places, and counts of
 //! tests.
 //!
-//! Most tools put the place in front of the message, in one of a few spellings, so one parser serves all of
-//! them. Reports in documents (XML, JSON) or over several lines are not parsed. A test runner ends with a line
-//! of counts; the last such line of an output is used.
+//! Most tools put the place before the message, in one of a few spellings, so one parser serves all of them.
+//! Reports in documents (XML, JSON) or over several lines are not parsed. A test runner ends with a line of
+//! counts; the last such line of an output is used.
 //!
 //! Every line is matched once by linear-time automata, and the numbers of lines and diagnostics are bounded.
 
@@ -97,7 +97,7 @@ fn parse_diagnostic(line: &str) -> Option<Diagnostic<'_>> {
         let found = IN_BRACKETS.captures(line)?;
         (part(&found, 1)?, part(&found, 2)?, part(&found, 3)?)
     };
-    // Times and addresses have digits around the colon, but no letters in front of it. Remarks belong to the
+    // Times and addresses have digits around the colon, but no letters before it. Remarks belong to the
     // diagnostic before them.
     let is_name = file.chars().any(char::is_alphabetic);
     let stands = is_name && !REMARK.is_match(message);

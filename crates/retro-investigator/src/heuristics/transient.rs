@@ -1,8 +1,8 @@
-//! Transients: errors that the identical call gets past at its next attempt. They pass by themselves, whatever
-//! was changed to get past them in another run.
+//! Transients: errors that the identical call gets past at its next attempt. They pass without a change, even
+//! if another run changed something before it got past them.
 //!
-//! Only an attempt that directly follows the failing call counts. Anything done, said or answered between the
-//! two may be what helped, and so may anything that another step does meanwhile.
+//! Only an attempt that directly follows the failing call counts. Any call, message or answer between the two
+//! attempts may have helped, and so may anything that another step did meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use retro_core::trajectory::{Trajectory, Turn, TurnSource};
 use super::call::{Call, StepCalls};
 use super::manner::is_name;
 
-/// Longest message that counts as plain words, in bytes.
+/// Maximum length of a message that is assumed to have no effect, in bytes.
 const MESSAGE_BYTES_MAX: usize = 600;
-/// Maximum number of transients of one run; a pattern that recurs is found again.
+/// Maximum number of transients of one run; recurring patterns are found again.
 const TRANSIENTS_MAX: usize = 6;
 
 /// Returns the transient errors of a run, one for each error, tool and step.
@@ -55,8 +55,8 @@ fn same_call_succeeds(failing: &Call<'_>, next: &Call<'_>) -> bool {
         && next.succeeded()
 }
 
-/// Returns whether nothing happened between the two calls: no step made another call, only the agent spoke, and
-/// its messages did nothing either.
+/// Returns whether nothing that could have helped happened between the two calls: no other call was made, and
+/// all turns are messages of the agent without an effect.
 fn is_undisturbed(trajectory: &Trajectory, failing: &Call<'_>, next: &Call<'_>) -> bool {
     let (first, last) = (failing.turn as usize, next.turn as usize);
     let alone = |turn: usize| trajectory.turns[turn].calls.len() == 1;
@@ -67,7 +67,7 @@ fn is_undisturbed(trajectory: &Trajectory, failing: &Call<'_>, next: &Call<'_>) 
         && silent(&trajectory.turns[last])
 }
 
-/// Returns whether a message may be more than words: some agents edit files and run code by their messages.
+/// Returns whether a message may have an effect: some agents edit files and run code by their messages.
 fn may_act(message: &str) -> bool {
     message.len() > MESSAGE_BYTES_MAX
         || ["```", "<<<<<<<", "*** Begin", "diff --git"].iter().any(|mark| message.contains(mark))

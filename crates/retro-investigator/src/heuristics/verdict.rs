@@ -1,5 +1,5 @@
-//! Judges from the trace alone what each presented memory did in its step. Whether a run without the memory had
-//! the same failure shows only across all runs of a retrospective:
+//! Judges the effect of each presented memory in its step from the trace alone. Whether a run without the
+//! memory had the same failure shows only across all runs of a retrospective:
 //! `retro_core::learn::settle_investigations` withdraws harm in that case.
 //!
 //! A memory whose cue names a tool is judged by calls. *Its calls* are the calls of that tool in its step to
@@ -17,11 +17,11 @@
 //!   call succeeded, and the next of its calls did not give its own error. *Applied*: the next of its calls
 //!   did, or there was none. *Harmed*: every such call failed, and one of them with an error that is not
 //!   transient. *Ignored*: there was no such call.
-//! * **Nothing that one call can show.** A memory about repeating has its error as its cue: *ignored* when the
-//!   identical call (or a second variation) followed, *helped* when the next call was another one and
-//!   succeeded, else *applied*. A memory about an error that must not come: *ignored* when it came. When it did
-//!   not come, *helped* only if the agent's words before a call hold the words of the lesson, else *ignored*,
-//!   because an error may stay away by itself.
+//! * **Nothing that one call can show.** A memory about repeating has its error as its cue: *ignored* when
+//!   the identical call (or a second variation) followed, *helped* when the next call was another one and
+//!   succeeded, else *applied*. A memory about an error that must not come: *ignored* when it came. When it
+//!   did not come, *helped* only if the agent's words before a call hold the words of the lesson, else
+//!   *ignored*, because an error may also disappear without the memory.
 //!
 //! A memory without a tool is judged by its words, conservatively. *Harmed*: a call (the name of its tool and
 //! its arguments) holds most of the memory's content words and failed, with an error that is neither transient
@@ -52,7 +52,7 @@ const WORDS_MIN: usize = 3;
 /// Maximum number of memories that are judged in one run; the policy presents ten.
 const MEMORIES_MAX: usize = 100;
 
-/// Judges every presented memory that the trace says something about.
+/// Judges every presented memory for which the trace contains evidence.
 pub(super) fn judge_presented_memories(
     brief: &InvestigationBrief,
     steps: &[StepCalls<'_>],
@@ -97,7 +97,7 @@ impl<'b> MemoryCase<'b> {
             None => self.judge_by_words(),
             Some(tool) => self.judge_by_calls(tool),
         };
-        // Without a quote nothing shows the verdict, so there is none.
+        // Without a quote there is no evidence for the verdict, so there is no verdict.
         let stands = quote.is_some() || verdict == MemoryVerdict::CueNotMet;
         stands.then_some(VerdictRecord { memory: self.memory.id, verdict, reason, quote })
     }
@@ -286,7 +286,7 @@ impl<'b> MemoryCase<'b> {
         }
     }
 
-    /// Quotes its own error where it came, otherwise the call that was made instead.
+    /// Quotes its own error if it occurred, otherwise the call that was made instead.
     fn ignored_quote(&self, own: &[&Call<'_>], last: &Call<'_>) -> Option<Quote> {
         let failing = own.iter().find(|call| self.has_own_error(call)).and_then(|call| call.error_quote());
         failing.or_else(|| last.quote())
@@ -313,8 +313,8 @@ impl<'b> MemoryCase<'b> {
         Ruling(MemoryVerdict::Ignored, "no turn of the agent does what it says".to_owned(), any)
     }
 
-    /// Returns the first call that does what the memory says and failed because of it; `None` when any such
-    /// call succeeded.
+    /// Returns the first call that follows the memory and failed because of it; `None` when any such call
+    /// succeeded.
     fn find_failed_call(&self) -> Option<&'b Call<'b>> {
         let wanted = self.advice_words()?;
         let does = |call: &&Call<'_>| contains_most_words(&format!("{} {}", call.tool, call.raw), &wanted);
@@ -348,7 +348,7 @@ impl<'b> MemoryCase<'b> {
     }
 }
 
-/// Returns whether a text holds most of the wanted words.
+/// Returns whether a text contains most of the given words.
 fn contains_most_words(text: &str, wanted: &BTreeSet<String>) -> bool {
     let shared = content_words(quote::first_chars(text, TURN_CHARS_MAX)).intersection(wanted).count();
     shared >= WORDS_MIN && shared * 100 >= wanted.len() * WORDS_SHARED_MIN

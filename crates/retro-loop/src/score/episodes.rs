@@ -55,7 +55,7 @@ fn workflow_results<'t>(told: &'t [WorldResult<'_>]) -> impl Iterator<Item = &'t
     told.iter().flat_map(|told| &told.workflow_results)
 }
 
-/// Measures how long each memory was handed out while its truth matched `so`.
+/// Measures how long each memory was handed out while `so` was true of it.
 fn episodes_while(told: &[WorldResult<'_>], so: fn(MemoryTruth) -> bool) -> Episodes {
     let mut episodes = Vec::new();
     for story in workflow_results(told) {

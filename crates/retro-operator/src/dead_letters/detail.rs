@@ -39,7 +39,7 @@ pub struct DeadLetterDetail {
 pub struct AttemptView {
     /// Number of the attempt at this stream position, from 1.
     pub attempt: u32,
-    /// Consumer that tried, and the stream position. A replay has a position of its own.
+    /// Consumer of the attempt, and the stream position. A replay has its own position.
     pub position: DeliveryPosition,
     /// Time at which the attempt was counted; `None` for the first delivery, which is not counted.
     pub begun_at: Option<Timestamp>,
@@ -49,7 +49,7 @@ pub struct AttemptView {
     pub code: Option<&'static str>,
     /// Path of the field that caused the rejection.
     pub path: Option<String>,
-    /// The failure in one sentence; `None` when none was recorded.
+    /// The failure in one sentence; `None` when no failure was recorded.
     pub detail: Option<String>,
     /// Version of the program that made the attempt.
     pub program_version: String,
@@ -152,7 +152,7 @@ impl DeadLetterDetail {
 }
 
 impl DeadLetterDetail {
-    /// Says whether a replay makes sense now, given the status and the edited versions.
+    /// Describes whether a replay is useful now, given the status and the edited versions.
     fn replay_advice(&self) -> String {
         match (self.letter.status, self.versions.last()) {
             (DeadLetterStatus::Handled | DeadLetterStatus::Replayed, _) => "nothing is left to do".to_owned(),

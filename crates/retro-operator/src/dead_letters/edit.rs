@@ -1,13 +1,13 @@
-//! Editing a dead letter: an operator creates a version of it that can be handled. The original is never changed, and
-//! neither is a version; the next edit creates the next version.
+//! Editing a dead letter: an operator creates a version of it that can be handled. The original and its
+//! versions never change; each edit creates the next version.
 //!
 //! **Fixed parts.** The subject, and with it the tenant and the workflow, cannot be edited. The event's identity
 //! (source, id) cannot be edited either, unless it caused the rejection: under another identity the same run would be
 //! counted for an event that nobody sent. Only events can be edited (of a run or from GitHub); the program's own
 //! messages contain nothing for an operator to correct.
 //!
-//! **Result.** The redacted diff, and the verdict of the code that parses such an event. A version that would
-//! be rejected again is stored anyway, since a message may need several edits; the result says so.
+//! **Result.** The redacted diff, and the result of the consumer's parser for the new version. A version that
+//! would be rejected again is stored anyway, since a message may need several edits; the result says so.
 
 mod diff;
 mod http;
@@ -191,8 +191,8 @@ impl EditService {
         }
     }
 
-    /// Builds the delivery that the broker would make for a replay. It is stored now, because a replay is a new
-    /// message.
+    /// Builds the delivery that the broker would make for a replay. Its storage time is now, because a replay
+    /// is a new message.
     fn build_delivery(&self, dead_letter: &DeadLetter, content: &MessageContent) -> Delivery {
         Delivery {
             stream: dead_letter.message.position.stream.clone(),

@@ -10,10 +10,10 @@ use super::{DeadLetterSearch, DeadLetterView, EditService, RawDeadLetter};
 
 /// Number of dead letters that an export returns when no limit is given.
 pub const EXPORT_DEFAULT: u32 = 10_000;
-/// Largest number of dead letters in one export: an hour of a very bad day. The next export continues after the last
-/// one.
+/// Maximum number of dead letters in one export: those of an hour on a very bad day. The next export
+/// continues after the last dead letter.
 pub const EXPORT_MAX: u32 = 100_000;
-/// Dead letters read at once; each may be as large as a message.
+/// Number of dead letters read at once; each may be as large as a message.
 const PAGE_SIZE: u32 = 20;
 
 /// An export in progress.
@@ -66,7 +66,7 @@ impl DeadLetterExport {
         self.remaining -=
             u32::try_from(found.dead_letters.len()).unwrap_or(self.remaining).min(self.remaining);
         if let Some(act) = &self.raw_access {
-            // Recorded before the page is returned, so that no exact bytes leave without a record.
+            // Recorded before the page is returned, so that no exact bytes are returned without a record.
             let ids: Vec<_> = found.dead_letters.iter().map(|dead_letter| dead_letter.id.0).collect();
             store
                 .record_audit_rows(&self.tenant, &ids, AuditAction::Exported, act, Some("exact bytes"))

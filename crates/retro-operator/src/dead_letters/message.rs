@@ -9,13 +9,13 @@ use serde::Serialize;
 use super::RedactFn;
 use crate::text;
 
-/// Maximum number of payload lines in terminal output, some screenfuls. `-o json` prints all of them.
+/// Maximum number of payload lines in terminal output, a few screenfuls. `-o json` prints all of them.
 const TERMINAL_LINES_MAX: usize = 200;
 /// Maximum number of payload characters in terminal output, since a payload may be a single line.
 const TERMINAL_CHARS_MAX: usize = 20_000;
 
-/// Largest number of values and keys in a payload that is still indented: each may take its own line, indented by its
-/// depth.
+/// Maximum number of values and keys in a payload that is still indented: each may be on its own line,
+/// indented by its depth.
 const INDENTED_VALUES_MAX: usize = 50_000;
 
 /// A redacted message.

@@ -8,16 +8,16 @@ use retro_store::{DeadLetter, DeadLetterFilter, OperatorStore, Result};
 
 use super::{DeadLetterView, MessageView, RedactFn};
 
-/// Dead letters read per page of a text search.
+/// Number of dead letters read per page of a text search.
 const PAGE_SIZE: u32 = 200;
-/// Maximum number of dead letters scanned by one search, so that a request ends; each of them has to be redacted
-/// first.
+/// Maximum number of dead letters that one search scans. Each has to be redacted first, so this bounds the
+/// time of a request.
 const SCANNED_MAX: u32 = 20_000;
 
 /// A search for dead letters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeadLetterSearch {
-    /// Filter for the store; its limit is the number of results wanted.
+    /// Filter for the store; its limit is the number of requested results.
     pub filter: DeadLetterFilter,
     /// Text that the redacted dead letter must contain, ignoring case.
     pub text: Option<String>,
@@ -33,8 +33,8 @@ pub struct SearchResult {
 }
 
 impl DeadLetterSearch {
-    /// Returns true when at most a status narrows the search, so that an action on it would affect every dead letter
-    /// of that status.
+    /// Returns true when the search has no filter except perhaps a status. An action on it would affect every
+    /// dead letter of that status.
     pub fn is_empty(&self) -> bool {
         let anything = DeadLetterFilter::default();
         let limit = anything.limit;

@@ -59,7 +59,7 @@ async fn a_memory_that_was_never_active_was_presented_to_no_run() {
     assert_eq!(told.effect.unwrap().without.runs, 0);
 }
 
-/// Pages are read until the bound of runs is reached, whatever their number.
+/// Pages are read until the maximum number of runs is reached, regardless of the number of pages.
 #[tokio::test]
 async fn runs_are_read_page_by_page_newest_first() {
     let (mut world, id) = tried(RunOutcome::Success, RunOutcome::Failure);
@@ -75,7 +75,7 @@ async fn runs_are_read_page_by_page_newest_first() {
     assert_eq!((effect.with.runs, effect.without.runs as usize), (0, RUNS_MAX));
 }
 
-/// A memory is shown with its effect to a reader who did not ask for the comparison.
+/// A memory is shown with its effect even when the comparison was not requested.
 #[tokio::test]
 async fn a_memory_and_its_history_show_the_same_effect() {
     let (world, id) = tried(RunOutcome::Success, RunOutcome::Failure);

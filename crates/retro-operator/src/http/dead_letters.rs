@@ -49,7 +49,8 @@ pub(crate) struct DeadLettersQuery {
 }
 
 impl DeadLettersQuery {
-    /// Builds the search. The limit is `default` when none is given. Fails when it is 0 or more than `max`.
+    /// Builds the search. The limit is `default` when no limit is given. Fails when it is 0 or more than
+    /// `max`.
     pub(crate) fn into_search(self, default: u32, max: u32) -> Result<DeadLetterSearch, Problem> {
         let limit = self.limit.unwrap_or(default);
         if !(1..=max).contains(&limit) {

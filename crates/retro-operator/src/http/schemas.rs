@@ -27,7 +27,7 @@ pub(super) struct MemoryEffectView {
     told: String,
 }
 
-/// Runs that were presented with the memory beside runs that were not, while it was active.
+/// Comparison of runs that were presented with the memory and runs that were not, while it was active.
 #[derive(ToSchema)]
 pub(super) struct MemoryEffect {
     with: Arm,
@@ -199,7 +199,7 @@ pub(super) struct Memory {
 pub(super) struct MemoryHistory {
     /// Id of the memory, a UUID.
     id: String,
-    /// The memory as its changes make it; null for a lesson that was suppressed before it became a memory.
+    /// The memory with all changes applied; null for a lesson that was suppressed before it became a memory.
     #[schema(required = true)]
     memory: Option<Memory>,
     /// All changes, in order, with status and weight before and after, cause, reason and quote.
@@ -370,7 +370,7 @@ pub(super) struct DeadLetterDetail {
 pub(super) struct DeadLetterAttempt {
     /// Number of the attempt, from 1.
     attempt: u32,
-    /// Consumer that tried, and the stream position.
+    /// Consumer of the attempt, and the stream position.
     #[schema(value_type = Object)]
     position: (),
     /// Time at which the attempt was counted, RFC 3339.

@@ -15,8 +15,8 @@ use crate::dead_letters::DeadLetterSearch;
 use crate::text;
 use crate::text_table::render_table;
 
-/// Dead letters discarded in one transaction: it takes a tenth of a second, so a counter that waits for its locks is
-/// hardly delayed.
+/// Number of dead letters discarded in one transaction: it takes a tenth of a second, so a counter that waits
+/// for its locks is hardly delayed.
 const DISCARD_CHUNK: usize = 200;
 
 /// A batch that was started.

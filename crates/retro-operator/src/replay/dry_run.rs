@@ -1,6 +1,6 @@
-//! Dry runs: predicts the result of a replay. The message is parsed by the consumer's own parser and decided by the
-//! consumer's own pure function, over the state stored at this moment. Nothing is written. Messages of others that
-//! arrive before the replay may change the result.
+//! Dry runs: predicts the result of a replay. The message is parsed by the consumer's own parser and decided
+//! by the consumer's own pure function, over the state stored at this moment. Nothing is written. Other
+//! messages that arrive before the replay may change the result.
 
 use bytes::Bytes;
 use retro_core::count::{self, Arrival, CountingEffects, Disposition};
@@ -34,9 +34,9 @@ pub enum PredictedEffect {
     FailAgain,
     /// The next retrospective would open.
     Open,
-    /// A stage would wake up and find work.
+    /// A stage would be woken and find work.
     Wake,
-    /// The GitHub event would be recorded, unless it was before.
+    /// The GitHub event would be recorded, unless it was recorded before.
     Hear,
     /// The message would not be sent: a replay is under way, or it was handled.
     NotSent,

@@ -70,7 +70,7 @@ struct BulkRequest {
     /// Returns the predicted result and changes nothing.
     #[serde(default)]
     dry_run: bool,
-    /// Confirms that every dead letter is meant when there is no filter.
+    /// Required without a filter: confirms that every dead letter is selected.
     #[serde(default)]
     all: bool,
     /// Only these dead letters.

@@ -1,4 +1,4 @@
-//! Highlights of a window, worded so that nobody reads more into them than they show.
+//! Highlights of a window, worded so that they do not claim more than the data shows.
 
 use retro_core::finding::{Fault, TransientError};
 use retro_core::report::{ErrorAssociation, Outlier, Report, SpendingMeasure};

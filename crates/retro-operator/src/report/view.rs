@@ -255,7 +255,7 @@ pub(super) fn describe_run_end(run: &WindowRun) -> String {
     format!("{}{pulls}", run.outcome.as_str())
 }
 
-/// Joins at most [`RUNS_SHOWN_MAX`] entries and says how many more there are.
+/// Joins at most [`RUNS_SHOWN_MAX`] entries and adds the number of further ones.
 fn join_bounded(all: impl ExactSizeIterator<Item = String>) -> String {
     let more = all.len().saturating_sub(RUNS_SHOWN_MAX);
     let shown = all.take(RUNS_SHOWN_MAX).collect::<Vec<_>>().join(", ");

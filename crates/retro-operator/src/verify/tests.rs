@@ -49,8 +49,8 @@ async fn a_failed_retrospective_releases_its_window_and_the_next_one_takes_it_up
         |_: &World, _| retro_core::retrospective::InvestigationResult::Failed { reason: "gone".to_owned() };
     world.run_retrospective(&shop, &failed);
     assert_eq!(world.retrospectives[0].state, RetrospectiveState::Failed);
-    // The pause has ended by then, so the first new run opens the next retrospective, over the released runs and
-    // itself.
+    // The pause has ended by then, so the first new run opens the next retrospective, which covers the
+    // released runs and this run.
     world.workflows[0].state.paused_until = Some(at_hour(0));
     world.run_retrospective(&shop, &|_, _| investigation_result(vec![], vec![]));
     assert_eq!((world.retrospectives[1].first, world.retrospectives[1].last), (1, 11));

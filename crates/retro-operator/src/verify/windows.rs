@@ -59,7 +59,7 @@ fn check_windows(key: &WorkflowKey, state: &WorkflowState, all: &[WindowRow], pa
                 format!("it ends at {} before it begins at {}", one.last, one.first),
             );
         }
-        // A released window also began right after the claimed ones; it just does not count as claimed.
+        // A released window also begins right after the claimed ones, but it does not count as claimed.
         if one.first != claimed + 1 {
             let problem = format!("it begins at {} and the windows before it end at {claimed}", one.first);
             page_check.add_violation(Check::Windows, &place, problem);

@@ -13,7 +13,7 @@ use retro_store::{EmbeddingSourceError, PullRequestReviews};
 
 use super::*;
 
-/// A request, the same in nearly the same words, and the same in different words.
+/// A request, the same request in nearly the same words, and the same request in different words.
 const ASKED: &str = "List the tables of the database before every statement";
 const REWORDED: &str = "List all tables of the database before each statement";
 const PARAPHRASED: &str = "Show which relations exist until something is executed";
@@ -99,7 +99,7 @@ impl RemarkReader for OneOffs {
     }
 }
 
-/// Source to which all texts are the same, until it is made unavailable.
+/// Source that gives all texts the same vector, until it is made unavailable.
 #[derive(Default)]
 struct Same {
     is_away: AtomicBool,
@@ -137,7 +137,8 @@ fn reviewer(vectors: Option<Arc<Same>>) -> (Reviewer, Arc<Asked>) {
     (Reviewer::new(store.clone(), judgement, Arc::default(), 60), store)
 }
 
-/// Returns whether the reviewer finds the same request on the other pull request and therefore asks for a rule.
+/// Returns whether the reviewer finds the same request on the other pull request and therefore requests a
+/// rule.
 async fn finds_same_request(reviewer: &Reviewer, store: &Asked, elsewhere: &str) -> bool {
     elsewhere.clone_into(&mut store.elsewhere.lock().unwrap());
     assert_eq!(reviewer.decide_due_reviews().await.unwrap(), 1);

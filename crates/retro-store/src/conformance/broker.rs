@@ -96,7 +96,7 @@ pub async fn a_stream_with_the_same_creation_time_that_grows_is_recognized(datab
     assert_eq!((number, other.previous_created_at.as_str()), (3, "then"));
 }
 
-/// This detects an older copy of the stream that has grown past the known end.
+/// Such a stream is an older copy that has grown past the known end.
 pub async fn a_stream_is_another_when_the_message_at_its_end_was_stored_at_another_time(database: &Database) {
     let store = &*database.one;
     let first =
@@ -113,7 +113,8 @@ pub async fn a_stream_is_another_when_the_message_at_its_end_was_stored_at_anoth
     assert_eq!(shown, [false, false, true]);
 }
 
-/// The broker has lost nothing here: a process was delayed between reading the broker and storing the result.
+/// The broker has not lost anything here: a process was delayed between reading the broker and storing the
+/// result.
 pub async fn an_overtaken_observation_is_stale(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     let (begins, late) =
@@ -128,7 +129,7 @@ pub async fn an_overtaken_observation_is_stale(database: &Database) {
     assert_eq!((known.suspected, one.list_losses().await.expect("reading")), (None, vec![]));
 }
 
-/// A stream that looked like another one for a moment is the known one.
+/// A stream that looked different in a single check is still the known one.
 pub async fn a_suspicion_is_cleared_when_the_stream_is_recognized(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     check_stream(one, "then", 9, 9).await;
@@ -348,7 +349,7 @@ pub async fn a_replaced_stream_is_fed_again_by_the_outbox(database: &Database) {
     assert!(announced.iter().all(|notice| Notice::ANNOUNCEMENTS.contains(&notice.kind())), "{announced:?}");
 }
 
-/// Law 13: two processes do it at once.
+/// Law 13 holds when two processes detect the replaced stream concurrently.
 pub async fn two_processes_finding_a_replaced_stream_feed_it_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;

@@ -16,7 +16,7 @@ use crate::{
     JournalStage, ReopenResult, StoreError,
 };
 
-/// Ordinals are kept, the epoch is spent, and the person and reason are recorded.
+/// Ordinals are kept, the epoch is used up, and the person and reason are recorded.
 pub async fn cancelling_releases_the_runs_and_records_person_and_reason(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -75,7 +75,7 @@ pub async fn a_retrospective_that_has_ended_cannot_be_cancelled(database: &Datab
     assert_eq!(cancel_retrospective(&scenario, &nobody, "ann").await, CancelResult::NotFound);
 }
 
-/// A worker that is still running stores nothing more, and no other takes over.
+/// A worker that is still running stores nothing more, and no other worker takes over.
 pub async fn cancelling_fences_the_investigator_and_makes_every_message_harmless(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;

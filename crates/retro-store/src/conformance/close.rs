@@ -20,7 +20,7 @@ use super::scenario::{
 };
 use crate::{Claim, CommitResult, DeadLetterFilter, StoreError};
 
-/// Closing is one transaction, which stores all effects or none.
+/// Closing is one transaction that stores all effects or none.
 pub async fn closing_stores_changes_memories_report_and_messages_together(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| result_with_finding("a lesson")).await;
@@ -52,7 +52,7 @@ pub async fn closing_stores_changes_memories_report_and_messages_together(databa
     assert_eq!(kinds, ["memory.changed", "memory.changed", "report.ready"]);
 }
 
-/// Law 5, over creation, promotion, archiving of contradicted memories, deletion and suppression.
+/// Law 5 holds for creation, promotion, archiving of contradicted memories, deletion and suppression.
 pub async fn the_memories_are_the_fold_of_the_changes(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let wrong = scenario.learn_lesson("Retry at once").await;
@@ -92,7 +92,7 @@ pub async fn closing_twice_changes_nothing(database: &Database) {
     assert_eq!(scenario.close_retrospective(nobody).await, CommitResult::NotFound);
 }
 
-/// Law 13: two processes do it at once.
+/// Law 13 holds when two writers close the same retrospective concurrently.
 pub async fn two_writers_at_once_close_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| result_with_finding("a lesson")).await;
@@ -106,7 +106,7 @@ pub async fn two_writers_at_once_close_once(database: &Database) {
     assert_eq!(database.one.list_workflow_changes(&scenario.key).await.expect("changes").len(), 2);
 }
 
-/// A change made before would be applied to its memory twice, so the whole closing is refused.
+/// A change that was made before would be applied to its memory twice, so the whole closing is refused.
 pub async fn a_closing_that_cannot_be_stored_leaves_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.learn_lesson("the first lesson").await;
@@ -157,7 +157,8 @@ pub async fn closing_facts_have_earlier_changes(database: &Database) {
     assert_eq!(result.writer.tombstones.len(), 3);
 }
 
-/// The spending of its runs and window, and the findings of earlier retrospectives, the newest first.
+/// The writer gets the spending of the runs and the window, and the findings of earlier retrospectives, the
+/// newest first.
 pub async fn closing_facts_have_spending_and_earlier_findings(database: &Database) {
     let (scenario, other) =
         (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -220,7 +221,7 @@ pub async fn closing_opens_the_next_when_the_window_is_full_again(database: &Dat
     assert!(scenario.workflow_state().await.open);
 }
 
-/// The epoch is spent, a report is marked failed, and the dead letter informs people.
+/// The epoch is used up, the report is marked failed, and a dead letter is stored for people.
 pub async fn a_failed_retrospective_releases_pauses_and_leaves_a_dead_letter(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| failed_result()).await;
@@ -302,7 +303,7 @@ pub async fn the_previous_epoch_is_the_last_that_succeeded(database: &Database) 
     assert_eq!(database.one.list_overdue_closings(0, 9).await.expect("overdue").len(), 1);
 }
 
-/// A run may name a memory that was deleted since. Other deleted memories are not loaded.
+/// A run may name a memory that has been deleted since then. Other deleted memories are not loaded.
 pub async fn memories_that_the_batch_names_are_loaded_whatever_their_status(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let deleted =

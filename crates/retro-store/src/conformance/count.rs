@@ -43,7 +43,7 @@ pub async fn a_run_is_counted_once_though_it_comes_under_new_event_ids(database:
     assert_eq!(all.expect("runs").len(), 1);
 }
 
-/// Law 13: two workers receive the same batch at once.
+/// Law 13: two workers receive the same batch concurrently.
 pub async fn two_workers_with_the_same_batch_leave_what_one_would_have_left(database: &Database) {
     let (one, two) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.two, "t", "w"));
     for round in 0..10 {
@@ -59,7 +59,7 @@ pub async fn two_workers_with_the_same_batch_leave_what_one_would_have_left(data
     assert_eq!(opened.len(), 1, "one is open, so no other opens");
 }
 
-/// Law 3 depends on this: whichever of several counters is faster, the window is the same.
+/// Law 3 depends on this: the window is the same regardless of which counter is faster.
 pub async fn a_window_is_claimed_in_the_order_of_the_stream_whoever_was_quicker(database: &Database) {
     let mut one = Scenario::new(&*database.one, "t", "w");
     one.policy.threshold_runs = 4;
@@ -105,7 +105,7 @@ pub async fn two_workers_with_different_batches_give_each_run_its_own_ordinal(da
     assert_eq!(database.two.list_ordinals(&one.key).await.expect("ordinals"), ordinals);
 }
 
-/// An event's identity is unique within the tenant, whatever workflow it names, so the lock of a workflow does not
+/// An event's identity is unique within the tenant across all workflows, so the lock of a workflow does not
 /// protect it.
 pub async fn an_event_that_comes_in_two_workflows_at_once_is_counted_in_one(database: &Database) {
     let (one, two) = (Scenario::new(&*database.one, "t", "v"), Scenario::new(&*database.two, "t", "w"));
@@ -374,8 +374,8 @@ pub async fn the_database_refuses_a_second_open_retrospective(database: &Databas
     assert_eq!(scenario.workflow_state().await.epoch, 1);
 }
 
-/// A decision that panics, or a caller that disappears at any point, leaves either the previous state or the complete
-/// result.
+/// A decision that panics, or a caller that is cancelled at any point, leaves either the previous state or
+/// the complete result.
 pub async fn an_interrupted_count_leaves_nothing_or_all_of_it(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let batch = [scenario.new_run("a"), scenario.new_run("b")];

@@ -78,7 +78,7 @@ pub async fn storing_twice_leaves_one_history(database: &Database) {
     assert_eq!(database.two.list_attempts(&test_tenant("t"), id).await.expect("reading"), first);
 }
 
-/// The first attempt shows how the failure began, the newest its present form.
+/// The first attempt shows how the failure began, the newest attempt shows its current form.
 pub async fn a_history_is_bounded(database: &Database) {
     let many = ATTEMPTS_KEPT + 20;
     let given_up = NewDeadLetter {
@@ -194,7 +194,7 @@ pub async fn dead_letters_are_grouped_by_rejection(database: &Database) {
     );
 }
 
-/// Law 11, where a dead letter without a tenant belongs to the default tenant.
+/// Law 11 holds, and a dead letter without a tenant belongs to the default tenant.
 pub async fn history_and_versions_keep_tenants_apart(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(7)).await.expect("storing");
     assert_eq!(database.two.list_attempts(&test_tenant("t"), id).await.expect("reading").len(), 1);

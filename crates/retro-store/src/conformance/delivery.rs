@@ -14,7 +14,7 @@ use crate::{
 /// Maximum number of attempts, as the program's consumers use it.
 const ATTEMPTS_MAX: u32 = 5;
 
-/// Selection is by "not sent", never by "after the last one".
+/// Messages are selected by "not sent", never by "after the last one".
 pub async fn messages_wait_in_order_until_they_are_sent(database: &Database) {
     let scenarios = ["u", "v", "w"].map(|workflow| Scenario::new(&*database.one, "t", workflow));
     for scenario in &scenarios {
@@ -52,8 +52,8 @@ pub async fn attempts_are_counted_for_each_consumer_and_position(database: &Data
     assert_eq!(begin_next_attempt(&*database.one, &position).await, 4);
 }
 
-/// A process may repeatedly be killed by another message between counting and storing the dead letter. That spends no
-/// further attempts.
+/// A process may repeatedly be killed by another message between counting and storing the dead letter. This
+/// does not use up further attempts.
 pub async fn a_message_without_attempts_left_is_not_counted_further(database: &Database) {
     let message = new_redelivery(&position_at(7));
     for attempt in 2..=ATTEMPTS_MAX {
@@ -76,7 +76,7 @@ pub async fn a_message_without_attempts_left_is_not_counted_further(database: &D
     );
 }
 
-/// Law 13: two processes do it at once.
+/// Law 13 holds when two processes begin the last attempt concurrently.
 pub async fn of_two_that_begin_the_last_attempt_at_once_one_may(database: &Database) {
     let message = new_redelivery(&position_at(7));
     let (one, two) =
@@ -85,8 +85,8 @@ pub async fn of_two_that_begin_the_last_attempt_at_once_one_may(database: &Datab
     assert!(both.contains(&AttemptStart::Begun(2)) && both.contains(&AttemptStart::Exhausted), "{both:?}");
 }
 
-/// A crash, a slow machine or a lost acknowledgement redelivers a message that is already a dead letter. It gets no
-/// sixth attempt.
+/// A crash, a slow machine or a lost acknowledgement redelivers a message that is already a dead letter.
+/// There is no sixth attempt.
 pub async fn a_message_that_is_a_dead_letter_begins_no_attempt(database: &Database) {
     let given_up = new_dead_letter(7);
     let id = database.one.store_dead_letter(&given_up).await.expect("storing");
@@ -105,7 +105,7 @@ pub async fn a_message_that_is_a_dead_letter_begins_no_attempt(database: &Databa
     assert_eq!(begun, AttemptStart::Begun(2), "another consumer of it has not given up");
 }
 
-/// A handled message has not failed, however often it is redelivered.
+/// A handled message does not count as failed, even after many redeliveries.
 pub async fn attempts_at_a_handled_message_are_deleted(database: &Database) {
     for position in [position_at(7), position_at(7), position_at(8)] {
         begin_next_attempt(&*database.one, &position).await;
@@ -150,7 +150,7 @@ pub async fn storing_twice_leaves_one_dead_letter(database: &Database) {
     assert_eq!(list_all_dead_letters(database).await.len(), 2);
 }
 
-/// Law 13: two processes do it at once.
+/// Law 13 holds when two processes store the same message concurrently.
 pub async fn two_processes_storing_at_once_leave_one_dead_letter(database: &Database) {
     let letter = new_dead_letter(7);
     let (one, two) =
@@ -160,7 +160,7 @@ pub async fn two_processes_storing_at_once_leave_one_dead_letter(database: &Data
     assert_eq!(database.one.list_unsent_messages(10).await.expect("reading").len(), 1);
 }
 
-/// The dead letter must be visible to someone. It is not announced, because its subject names no tenant.
+/// The dead letter must be visible to some tenant. It is not announced, because its subject names no tenant.
 pub async fn a_dead_letter_without_a_tenant_is_visible_to_the_default_tenant(database: &Database) {
     let nobodys = NewDeadLetter { tenant: None, workflow: None, ..new_dead_letter(7) };
     let id = database.one.store_dead_letter(&nobodys).await.expect("storing");

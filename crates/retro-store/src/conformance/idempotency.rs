@@ -8,7 +8,7 @@ use crate::{BeginRequestResult, IdempotencyTimeouts, RequestKey, Store, StoredRe
 
 /// Timeouts that do not pass during a case.
 const LONG: IdempotencyTimeouts = IdempotencyTimeouts { lock_timeout_s: 600, retention_s: 6000 };
-/// Timeouts that let every caller take over at once.
+/// Timeouts that let every caller take over immediately.
 const IMPATIENT: IdempotencyTimeouts = IdempotencyTimeouts { lock_timeout_s: 0, ..LONG };
 
 /// A repeated request gets the stored response, byte for byte, and is not processed again.
@@ -24,7 +24,7 @@ pub async fn a_request_is_processed_once_and_its_response_is_repeated(database: 
     }
 }
 
-/// Two processes receive the request at once.
+/// Two processes receive the request concurrently.
 pub async fn of_two_that_begin_a_request_at_once_one_may_do_it(database: &Database) {
     let name = request_key("k");
     let (one, two) =
@@ -54,7 +54,8 @@ pub async fn other_content_under_the_same_key_is_a_mismatch(database: &Database)
     );
 }
 
-/// A process that died holds the key only until the timeout. A stalled process that resumes stores no response.
+/// The key of a process that died stays locked only until the timeout. A stalled process that resumes stores
+/// no response.
 pub async fn an_abandoned_request_is_taken_over_and_its_late_response_is_dropped(database: &Database) {
     let late = begin_now(&*database.one, &request_key("k"), LONG).await;
     let token = begin_now(&*database.two, &request_key("k"), IMPATIENT).await;

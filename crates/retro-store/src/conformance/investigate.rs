@@ -188,7 +188,7 @@ pub async fn a_takeover_resumes_from_the_journal(database: &Database) {
     assert_eq!(second.journal, [briefed, answered]);
 }
 
-/// The investigation is due again after its pause, the former holder is fenced, and the attempt is spent.
+/// The investigation is due again after its pause, the former holder is fenced, and the attempt is used up.
 pub async fn a_claim_that_is_given_back_waits_and_is_fenced(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -207,7 +207,8 @@ pub async fn a_claim_that_is_given_back_waits_and_is_fenced(database: &Database)
     assert_eq!(database.two.count_claimable().await.expect("claimable"), 0);
 }
 
-/// A worker that stops releases its work at once, without a pause or a spent attempt, and the journal is kept.
+/// A worker that stops releases its work immediately, without a pause and without using up an attempt, and
+/// the journal is kept.
 pub async fn a_claim_that_is_released_is_due_at_once_and_costs_no_attempt(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;

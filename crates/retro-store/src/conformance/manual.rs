@@ -16,7 +16,8 @@ use super::close::closing_facts;
 use super::scenario::{LONG_S, Scenario, empty_result, failed_result, result_with_finding, run_id, time_at};
 use crate::{CommitResult, ProposalFilter, ProposalRow, ProposalStatus};
 
-/// A manual retrospective starts at once over exactly the named runs. Ordinals, window, epoch and pause do not change.
+/// A manual retrospective starts immediately over exactly the named runs. Ordinals, window, epoch and pause
+/// do not change.
 pub async fn a_manual_retrospective_has_its_runs_and_leaves_the_window_unchanged(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 3;

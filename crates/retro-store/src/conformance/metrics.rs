@@ -45,8 +45,8 @@ pub async fn metrics_are_totals_over_all_tenants(database: &Database) {
     assert_eq!((metrics.claimable, metrics.outbox_unsent, metrics.outbox_age_ms), (0, 0, None));
 }
 
-/// Only automatic retrospectives are counted, and only until they end, because a manual one may wait for a person
-/// without a problem.
+/// Only automatic retrospectives are counted, and only until they end, because a manual one may legitimately
+/// wait for a person.
 pub async fn a_retrospective_is_open_until_it_ends(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;

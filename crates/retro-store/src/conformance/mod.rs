@@ -8,7 +8,7 @@
 //! retro_store::conformance!(crate::open);
 //! ```
 //!
-//! The cases call the core's own decisions, so that they store what a running program stores.
+//! The cases call the core's own decisions, so that they store the same rows as a running program.
 
 mod scenario;
 

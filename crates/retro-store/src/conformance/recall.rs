@@ -31,7 +31,7 @@ pub async fn candidates_are_the_active_memories_of_the_step(database: &Database)
 
 static PLAN: std::sync::LazyLock<Step> = std::sync::LazyLock::new(test_step);
 
-/// A presentation counts once, however often and however concurrently it is recorded.
+/// A presentation counts once, even if it is recorded repeatedly or concurrently.
 pub async fn a_presentation_counts_once_a_run(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let (one, two) =
@@ -56,7 +56,8 @@ pub async fn a_presentation_counts_once_a_run(database: &Database) {
     assert_eq!((presentations(one), presentations(two)), (2, 1));
 }
 
-/// A read may come before, after or without a presentation. Only a presentation counts as one.
+/// A memory may be read before, after or without being presented. Only a presentation counts as a
+/// presentation.
 pub async fn reading_is_remembered_with_and_without_a_presentation(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let ids =
@@ -115,7 +116,7 @@ pub(super) fn parse_ref(text: &str) -> MemoryRef {
     text.parse().expect("enough digits")
 }
 
-/// Any length of prefix works, whatever the status of the memory.
+/// A prefix of any length resolves memories of any status.
 pub async fn a_short_reference_resolves_to_the_only_match(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let (id, other) =
@@ -134,7 +135,7 @@ pub async fn a_short_reference_resolves_to_the_only_match(database: &Database) {
     let nobodys = MemoryId(retro_core::id::derive_uuid("nobody's", &[]));
     let missing = Err(UnresolvedRef::Missing(parse_ref(&nobodys.short_id())));
     assert_eq!(resolve_ref(&*database.two, &nobodys.short_id()).await, missing);
-    // The adjacent ids on both sides have other first digits.
+    // The adjacent ids on both sides have different first digits.
     let digits = id.0.as_u128() >> 96;
     for next in [digits - 1, digits + 1].map(|digits| format!("{digits:08x}")) {
         assert_eq!(resolve_ref(&*database.two, &next).await, Err(UnresolvedRef::Missing(parse_ref(&next))));

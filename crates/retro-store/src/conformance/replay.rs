@@ -19,7 +19,7 @@ use crate::{
     ReplayBatchState, ReplayRow, ReplayState, RequestReplayResult, Store,
 };
 
-/// Timeout after which a replay counts as lost: so long that none does.
+/// Timeout after which a replay counts as lost: so long that it never occurs.
 const NEVER_S: u64 = 1_000_000;
 
 /// A replay has the same payload, subject and headers, without those of the broker.
@@ -108,7 +108,7 @@ pub async fn the_outcome_of_a_replay_is_stored_with_its_dead_letter(database: &D
     }
 }
 
-/// A message has one dead letter, however often it fails. Its attempts are counted from 1 again.
+/// A message has one dead letter, even if it fails repeatedly. Its attempts are counted from 1 again.
 pub async fn a_failed_replay_reopens_its_dead_letter_without_a_second_one(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     for number in 1..=2 {
@@ -195,7 +195,7 @@ pub async fn a_replay_refused_by_the_broker_leaves_its_dead_letter_open(database
     assert_eq!(database.one.list_due_replays(9, 0).await.expect("reading"), []);
 }
 
-/// Replays are spaced whoever requests them and however many there are.
+/// Replays are spaced regardless of their number and of who requests them.
 pub async fn replays_are_spaced(database: &Database) {
     let mut due = Vec::new();
     for number in 1..=3 {
@@ -206,7 +206,8 @@ pub async fn replays_are_spaced(database: &Database) {
     assert!(due.windows(2).all(|two| two[1].duration_since(two[0]) >= gap), "{due:?}");
 }
 
-/// A replay of a batch with a rate of one in twenty minutes is due at once, and so is another person's after it.
+/// A replay of a batch with a rate of one in twenty minutes is due immediately, and so is the replay that
+/// another person requests next.
 pub async fn a_slow_batch_delays_no_other_replay(database: &Database) {
     let ids = store_dead_letters(database, 4).await;
     let before = request_replay(database, ids[0], "ann").await.due_at;
@@ -370,7 +371,7 @@ pub async fn a_failed_retrospective_in_a_batch_opens_the_next_one(database: &Dat
     assert_eq!(repeated, [DiscardResult::Reopened]);
 }
 
-/// Two processes advance the same batch at once.
+/// Two processes advance the same batch concurrently.
 pub async fn two_processes_advancing_a_batch_leave_what_one_would_have_left(database: &Database) {
     let ids = store_dead_letters(database, 8).await;
     let batch = start_batch(database, &ids, ReplayPace { rate_milli: 1, ..ReplayPace::default() }).await;

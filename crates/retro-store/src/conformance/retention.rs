@@ -23,7 +23,8 @@ use Disposition::{Counted as Now, Duplicate, Recorded, Superseded};
 /// Limit above the number of rows in any case.
 const ALL: u32 = 1000;
 
-/// Law 1 holds for ever: for the same event, the run under another event, a higher attempt, and changed content.
+/// Law 1 holds forever: for the same event, the run under another event, a higher attempt, and changed
+/// content.
 pub async fn an_event_that_comes_again_after_its_details_were_purged_is_not_counted(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let odd = ["x", "x\0", "x\0a", r"x\0"]
@@ -50,7 +51,7 @@ pub async fn an_event_that_comes_again_after_its_details_were_purged_is_not_coun
     let after =
         (scenario.workflow_state().await, database.one.load_health().await.expect("health").events_seen);
     assert_eq!((after.0, after.1), (before.0, before.1 + 1), "only the new event was seen");
-    // Ids that differ after a NUL are different events here, too.
+    // Ids that differ only after a NUL are also different events here.
     assert_eq!(count_dispositions(&scenario, &odd[1..2]).await.len(), 1);
     purge_all(database, RetentionStage::Events, 0).await;
     assert_eq!(count_dispositions(&scenario, &odd[..2]).await, [Duplicate, Duplicate]);
@@ -87,7 +88,7 @@ pub async fn bodies_are_kept_until_their_retrospective_has_closed(database: &Dat
     assert_eq!(find_body(&scenario, "c").await, Some(BodyRef::Stored), "it waits in the window");
 }
 
-/// A later reader learns that the body was dropped on purpose.
+/// A later reader gets the information that the body was purged.
 pub async fn a_dropped_body_is_gone(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
@@ -136,7 +137,8 @@ pub async fn facts_are_purged_after_bodies_and_identities_stay(database: &Databa
     assert_eq!(scenario.draw_sample().await, CommitResult::Done);
 }
 
-/// No retrospective claims such a run, so only its age counts. If it counts after all, its details are stored anew.
+/// No retrospective claims such a run, so only its age matters. If the run is counted later, its details are
+/// stored again.
 pub async fn a_run_that_was_not_counted_keeps_its_details_as_long_as_a_body(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let mut internal = scenario.new_run("internal");
@@ -154,8 +156,8 @@ pub async fn a_run_that_was_not_counted_keeps_its_details_as_long_as_a_body(data
     assert_eq!(database.one.list_workflows(&scenario.key.tenant).await.expect("listing")[0].recorded, 1);
 }
 
-/// Law 4 holds for ever: changes are never purged, so a run that is investigated again, or a person's repeated
-/// request, repeats no effect.
+/// Law 4 holds forever: changes are never purged, so a run that is investigated again, or a person's repeated
+/// request, does not repeat an effect.
 pub async fn effects_are_known_after_everything_was_purged(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let wrong = scenario.learn_lesson("Retry at once").await;
@@ -223,7 +225,7 @@ pub async fn messages_are_purged_only_after_they_were_sent(database: &Database) 
     assert_eq!(scenario.close_retrospective(id).await, CommitResult::Done);
 }
 
-/// A message that was not delivered again for so long was handled in the end.
+/// A message that was not delivered again for so long was eventually handled.
 pub async fn attempts_are_purged_by_age(database: &Database) {
     let at =
         |sequence| DeliveryPosition { consumer: "counter".to_owned(), stream: "RUNS".to_owned(), sequence };

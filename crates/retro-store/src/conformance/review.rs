@@ -22,11 +22,11 @@ use crate::review::{
 use crate::write::{ClosedRuleBatch, RuleBatchFacts};
 use crate::{CommitResult, MemoryFilter, Store};
 
-/// Seconds, long enough that nothing becomes due during a test.
+/// Duration in seconds, long enough that nothing becomes due during a test.
 const LONG_S: u64 = 3600;
 const RULE: &str = "Use `Result` instead of `panic!` in library code";
 
-/// This covers a redelivery, a duplicate within a batch, and the same id with other content.
+/// This covers a redelivery, a duplicate within a batch, and the same id with different content.
 pub async fn a_review_event_is_recorded_once(database: &Database) {
     let received = remark_event("t", "1", new_remark(1, RULE), time_at(0));
     let twice = [received.clone(), received.clone()];
@@ -44,7 +44,7 @@ pub async fn a_review_event_is_recorded_once(database: &Database) {
     assert_eq!(load_reviews(&*database.one, "t").await.revision, revision);
 }
 
-/// Two processes record the same batch at once.
+/// Two processes record the same batch concurrently.
 pub async fn two_processes_recording_the_same_events_leave_what_one_would_have_left(database: &Database) {
     let batch: Vec<_> =
         (1..=5).map(|id| remark_event("t", &id.to_string(), new_remark(id, RULE), time_at(0))).collect();
@@ -342,7 +342,7 @@ async fn load_reviews(store: &dyn Store, of: &str) -> crate::review::PullRequest
         .expect("the pull request is stored")
 }
 
-/// Decides as the reviewer does, with a reader that takes one particular sentence for a rule.
+/// Decides like the reviewer, with a reader that classifies one particular sentence as a rule.
 async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewReviewBatch) {
     let known = load_reviews(store, of).await;
     let review = ReviewKey { pull_request: pull_request_key(of).pull_request, review: None };

@@ -1,4 +1,4 @@
-//! Cases of rules in runs: verdicts of runs on rules, and what the writer makes of them.
+//! Cases of rules in runs: verdicts of runs on rules, and the writer's decisions on them.
 
 use futures::future::join;
 use retro_core::finding::{CheckedAnswer, MemoryVerdict, VerdictRecord};
@@ -21,8 +21,8 @@ pub async fn verdicts_of_runs_on_a_rule_are_applied_to_its_scope_once(database: 
     let rule = a_rule(store, "t").await;
     let mut scenario = Scenario::new(store, "t", "w");
     scenario.policy.rule_presentations_max = 2;
-    // Three runs ignored the rule and in one its cue was not met: four presentations without use, none of which
-    // speaks against the rule.
+    // Three runs ignored the rule and in one its cue was not met: four presentations without use, and none of
+    // them counts against the rule.
     let rounds = [
         (["a", "b"], [MemoryVerdict::Ignored, MemoryVerdict::CueNotMet], 40),
         (["c", "d"], [MemoryVerdict::Ignored; 2], 50),

@@ -1,5 +1,6 @@
-//! Sample rows of a small running system. They are stored with the migrations and are the same for every database.
-//! Each database crate applies every migration over the rows of the earlier ones and then reads all rows.
+//! Sample rows of a small running system. They are stored with the migrations and are the same for every
+//! database. Each database crate applies every migration over the rows of the earlier ones and then reads all
+//! rows.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

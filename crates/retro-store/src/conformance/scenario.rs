@@ -1,4 +1,4 @@
-//! Helpers for the cases: one workflow, and the steps that a running program takes with it.
+//! Helpers for the cases: one workflow, and the steps of a running program for it.
 
 use jiff::Timestamp;
 use retro_core::count::{Arrival, ArrivalDecision, Disposition};
@@ -22,7 +22,7 @@ use crate::operator::MemoryFilter;
 use crate::sample::DrawnSample;
 use crate::{Claim, CommitResult as Done, IncomingBody, IncomingRun, Store};
 
-/// Seconds, long enough that no lease ends during a test.
+/// Duration in seconds, long enough that no lease ends during a test.
 pub(super) const LONG_S: u64 = 3600;
 /// Step that every scenario uses.
 pub(super) const STEP: &str = "plan";
@@ -186,7 +186,7 @@ impl<'a> Scenario<'a> {
         self.close_at(id, time_at(10)).await
     }
 
-    /// Learns a lesson from two runs named after it. Returns an active memory with weight 0.300.
+    /// Creates a lesson from two runs that are named after it. Returns an active memory with weight 0.300.
     pub(super) async fn learn_lesson(&self, title: &str) -> Memory {
         let (one, two) = (format!("{title} 1"), format!("{title} 2"));
         let id = self.settle_window([&one, &two], &|_| result_with_finding(title)).await;

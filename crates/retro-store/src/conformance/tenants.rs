@@ -1,5 +1,5 @@
-//! Law 11: nothing of one tenant is visible to another. Two tenants use the same names for everything. Each case shows
-//! that the owner sees its object (the positive control) and that the other tenant does not.
+//! Law 11: nothing of one tenant is visible to another. Two tenants use the same names for everything. Each
+//! case shows that the owner sees its object (the positive control) and that the other tenant does not.
 
 use retro_core::count::Disposition;
 use retro_core::manual::{ProposalFacts, TriggerError};

@@ -257,7 +257,7 @@ pub async fn a_trailer_that_fits_several_runs_names_none_until_it_names_the_work
     assert_eq!(list_links(&*database.two, &of).await, ["v/42 owner/größe#7"]);
 }
 
-/// Whichever of the three facts arrives last asks the writer, which credits once.
+/// The last of the three facts to arrive requests the credit, which the writer gives once.
 pub async fn credit_comes_once_whatever_is_known_last(database: &Database) {
     for (nth, order) in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [2, 0, 1], [2, 1, 0]].into_iter().enumerate() {
         let name = format!("t{nth}");
@@ -322,7 +322,7 @@ pub async fn a_close_without_a_merge_costs_and_a_merge_after_it_credits(database
     assert_eq!(load_credit(&scenario, &memory).await, (both, 275));
 }
 
-/// For a pull request with many runs, one transaction credits a part and asks for the next part.
+/// For a pull request with many runs, one transaction credits a part and requests the next part.
 pub async fn credit_comes_in_parts_and_none_is_lost(database: &Database) {
     let of = test_tenant("t");
     let mut scenario = Scenario::new(&*database.one, "t", "w");
@@ -349,7 +349,8 @@ pub async fn credit_comes_in_parts_and_none_is_lost(database: &Database) {
     assert_eq!(waits, [(scenario.key.clone(), pull_request())], "a lost message is no lost credit");
     assert_eq!(give_one(&other).await, Ok(CommitResult::Done));
     assert_eq!(load_credit(&other, &memory).await.1, 400);
-    // Another end that arrives while credit is pending applies to the memories credited already, too.
+    // Another end that arrives while credit is pending also applies to the memories that were credited
+    // already.
     record_event(&*database.two, &pull_request_event(&of, "closed", closed_facts())).await;
     for left in [325, 250, 225] {
         assert_eq!(give_one(&scenario).await, Ok(CommitResult::Done));
@@ -359,7 +360,7 @@ pub async fn credit_comes_in_parts_and_none_is_lost(database: &Database) {
     assert_eq!(load_credit(&other, &memory).await.0.len(), 6, "each run and end once");
 }
 
-/// A higher attempt names a pull request that the first did not, so a tracked run is tracked again.
+/// A higher attempt names a pull request that the first one did not, so a tracked run is tracked again.
 pub async fn a_higher_attempt_that_names_a_pull_request_is_tracked_again(database: &Database) {
     let of = test_tenant("t");
     let scenario = Scenario::new(&*database.one, "t", "w");

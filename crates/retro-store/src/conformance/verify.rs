@@ -19,7 +19,7 @@ async fn fill_database(database: &Database) {
     }
 }
 
-/// The order is the database's, and at page borders nothing is repeated or skipped.
+/// The order is that of the database, and no row is repeated or skipped at page borders.
 pub async fn workflows_are_listed_once_with_any_page_size(database: &Database) {
     fill_database(database).await;
     let whole = database.two.list_workflow_records(None, 9).await.expect("reading");
@@ -45,7 +45,7 @@ pub async fn workflows_are_listed_once_with_any_page_size(database: &Database) {
     }
 }
 
-/// Each retrospective has its own report and changes, whatever else is on its page.
+/// Each retrospective has its own report and changes, regardless of the others on its page.
 pub async fn retrospectives_come_with_their_reports_and_changes(database: &Database) {
     fill_database(database).await;
     let whole = database.two.list_retrospective_records(None, 9).await.expect("reading");

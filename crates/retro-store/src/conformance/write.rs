@@ -65,7 +65,7 @@ pub async fn a_refused_deletion_writes_nothing(database: &Database) {
     assert_eq!(delete_memory(&scenario, nobody, "request 3").await, Ok(CommitResult::NotFound));
 }
 
-/// Deletes a memory as a person does.
+/// Deletes a memory like a person.
 pub(super) async fn delete_memory(
     scenario: &Scenario<'_>,
     id: MemoryId,
@@ -86,7 +86,7 @@ pub(super) async fn delete_memory(
     scenario.store.delete_memory(&scenario.key.tenant, id, &decide).await.expect("deleting")
 }
 
-/// Deletes a memory with another cause than a person's request, and returns the change.
+/// Deletes a memory for a cause other than a person's request, and returns the change.
 pub(super) async fn delete_because_of(scenario: &Scenario<'_>, id: MemoryId, cause: ChangeCause) -> ChangeId {
     let change_id = change_id(&scenario.key, id, &cause, "deleted");
     let decide = |key: &WorkflowKey, memory: &Memory| {

@@ -5,10 +5,10 @@ use clap::Args;
 /// Person and reason of an operation, stored permanently in the audit log.
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// Reason, stored permanently.
+    /// Reason for the operation, stored permanently in the audit log.
     #[arg(long)]
     pub(crate) reason: String,
-    /// Name of the person, stored permanently.
+    /// Name of the person who acts, stored permanently in the audit log.
     #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
     pub(crate) by: String,
 }
@@ -16,7 +16,7 @@ pub(crate) struct AuditArgs {
 /// Person and id of a request.
 #[derive(Debug, Args)]
 pub(crate) struct RequestArgs {
-    /// Name of the person, for the record.
+    /// Name of the person who makes the request, stored with it.
     #[arg(
         long,
         value_name = "NAME",

@@ -41,7 +41,7 @@ pub(crate) struct RawArgs {
     /// With `--raw`: reason for the access.
     #[arg(long, requires = "raw")]
     pub(crate) reason: Option<String>,
-    /// With `--raw`: name of the person.
+    /// With `--raw`: name of the person who gets access.
     #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
     pub(crate) by: String,
 }
@@ -50,7 +50,7 @@ pub(crate) struct RawArgs {
 pub(crate) struct ExportDeadLetters {
     #[command(flatten)]
     pub(crate) filter: DeadLetterFilterArgs,
-    /// Maximum number of dead letters.
+    /// Maximum number of dead letters, up to 100000.
     #[arg(long, default_value_t = retro_operator::EXPORT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(retro_operator::EXPORT_MAX)))]
     pub(crate) limit: u32,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use retro_store::{DeadLetterFilter, DeadLetterStatus};
 /// Filters of dead letters; a filter that is not given matches everything.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct DeadLetterFilterArgs {
-    /// Filter by code.
+    /// Filter by code of the reason, such as field_invalid or attempts_exhausted.
     #[arg(long, value_parser = parse_code)]
     pub(crate) code: Option<Code>,
     /// Filter by the role that gave up on the message: counter, sampler, investigator, writer, reviewer or tracker.
@@ -19,11 +19,11 @@ pub(crate) struct DeadLetterFilterArgs {
     /// Filter by workflow.
     #[arg(long)]
     pub(crate) workflow: Option<Workflow>,
-    /// Filter by time: given up at or after this time, such as 2026-11-20T10:00:00Z, or this long ago, such as 90m,
-    /// 2h or 3d.
+    /// Filter by time: given up at or after this time, such as 2026-11-20T10:00:00Z, or at most this long ago, such as
+    /// 90m, 2h or 3d.
     #[arg(long, value_name = "WHEN", value_parser = parse_time_bound)]
     pub(crate) since: Option<TimeBound>,
-    /// Filter by time: given up before this time, or this long ago.
+    /// Filter by time: given up before this time, or more than this long ago; same formats as `--since`.
     #[arg(long, value_name = "WHEN", value_parser = parse_time_bound)]
     pub(crate) until: Option<TimeBound>,
     /// Filter by text, ignoring case, in the redacted reason, subject, headers or payload.

@@ -10,7 +10,7 @@ use super::dead_letter_filter::DeadLetterFilterArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLetters {
-    /// List dead letters, newest first, redacted.
+    /// List dead letters, newest first, with secrets redacted.
     List(ListDeadLetters),
     /// Summarise dead letters by cause: count, first and last occurrence, and one redacted example of each.
     Stats {
@@ -21,9 +21,9 @@ pub(crate) enum DeadLetters {
     Show(ShowDeadLetter),
     /// Print dead letters as JSON lines, newest first; redacted unless `--raw` is given.
     Export(ExportDeadLetters),
-    /// Create an edited version of a dead letter that can be handled; the original stays unchanged.
+    /// Create an edited version of a dead letter; the original stays unchanged.
     ///
-    /// Shows the differences and how the edited version would be handled. A replay says which version it sends.
+    /// Shows the differences and how the edited version would be handled. `retro dead-letters replay` sends it.
     Edit(EditDeadLetter),
     /// Send dead letters again: one immediately, several as a batch that can be stopped.
     ///
@@ -57,7 +57,7 @@ pub(crate) struct SelectionArgs {
     pub(crate) ids: Vec<DeadLetterId>,
     #[command(flatten)]
     pub(crate) filter: DeadLetterFilterArgs,
-    /// Select all open dead letters. Without ids, filters or --all nothing is selected.
+    /// Select all open dead letters. Required when no ids or filters are given.
     #[arg(long)]
     pub(crate) all: bool,
     /// Show what would happen, and why, without doing it.
@@ -78,7 +78,7 @@ pub(crate) struct Replay {
     /// Maximum rate in dead letters per second, 0.001 to 1000, such as 0.2.
     #[arg(long, value_name = "N", default_value = "5", value_parser = parse_rate_milli)]
     pub(crate) rate: u32,
-    /// Share of failures above which the batch stops.
+    /// Share of failures above which the batch stops, 0% to 100%, such as 2.5%.
     #[arg(long, value_name = "PERCENT", default_value = "20%", value_parser = parse_permille)]
     pub(crate) max_failed: u32,
     /// Print the id of the batch and do not wait for it.
@@ -99,10 +99,10 @@ pub(crate) struct Discard {
 /// Person and reason for the audit log; a dry run needs no reason.
 #[derive(Debug, Args)]
 pub(crate) struct BatchAuditArgs {
-    /// Reason, stored permanently.
+    /// Reason, stored permanently in the audit log; required unless `--dry-run` is given.
     #[arg(long, required_unless_present = "dry_run", default_value = "")]
     pub(crate) reason: String,
-    /// Name of the person, stored permanently.
+    /// Name of the person who acts, stored permanently in the audit log.
     #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
     pub(crate) by: String,
 }

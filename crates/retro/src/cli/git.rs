@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Git {
-    /// Install a git hook that names the agent's run in its commits, so that the outcome of their pull request can be
-    /// attributed to the run.
+    /// Install a git hook that adds the id of the agent's run to each commit, so that the outcome of a pull request can
+    /// be attributed to the run.
     ///
     /// Installs the hook `prepare-commit-msg` in the directory where git looks for hooks (`core.hooksPath`, or the
     /// directory that all working trees of the repository share). The hook adds the trailers `Retro-Run` and

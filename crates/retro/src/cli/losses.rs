@@ -9,12 +9,12 @@ use super::audit::AuditArgs;
 pub(crate) enum Losses {
     /// List messages of all tenants that were lost with the broker's data and were neither received again nor closed.
     List {
-        /// Include closed losses, with who closed each and why.
+        /// Include closed losses, with the person and the reason.
         #[arg(long)]
         all: bool,
     },
-    /// Close losses that were reported wrongly or that nobody misses. `retro doctor` no longer counts them; they stay
-    /// stored.
+    /// Close losses that were reported wrongly or are accepted. They stay stored, but `retro doctor` no longer counts
+    /// them.
     Close {
         /// Ids of losses, as `retro losses list` prints them.
         #[arg(value_name = "ID", required_unless_present = "all")]

@@ -13,7 +13,7 @@ pub(crate) enum Retrospectives {
         /// Filter by workflow.
         #[arg(long)]
         workflow: Option<Workflow>,
-        /// Maximum number of rows.
+        /// Maximum number of retrospectives.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
@@ -29,7 +29,7 @@ pub(crate) enum Retrospectives {
         #[command(flatten)]
         act: AuditArgs,
     },
-    /// Start a manual retrospective of the given runs, independent of the window. It only makes proposals.
+    /// Start a manual retrospective of the given runs. It makes proposals and does not change any memory.
     Trigger(Trigger),
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Trigger {
     /// Runs to investigate, at most 20, separated by commas; may be repeated. They stay in the window.
     #[arg(long, required = true, value_delimiter = ',', value_name = "RUN,…")]
     pub(crate) runs: Vec<RunId>,
-    /// Question to answer. The heuristics do not interpret it, but proposals that share words with it come first.
+    /// Question behind the request. It only affects the order: proposals that share words with it come first.
     #[arg(long, value_name = "QUESTION")]
     pub(crate) focus: Option<String>,
     #[command(flatten)]
@@ -55,13 +55,13 @@ pub(crate) enum Proposals {
         /// Filter by workflow.
         #[arg(long)]
         workflow: Option<Workflow>,
-        /// Filter by retrospective.
+        /// Filter by id of the retrospective.
         #[arg(long)]
         retrospective: Option<RetrospectiveId>,
         /// Filter by status: open, accepted or refused.
         #[arg(long, value_parser = parse_proposal_status)]
         status: Option<ProposalStatus>,
-        /// Maximum number of rows.
+        /// Maximum number of proposals.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
@@ -74,7 +74,7 @@ pub(crate) enum Proposals {
     Accept {
         /// Id of the proposal.
         id: ProposalId,
-        /// Accept despite a tombstone, for this reason, which is stored in the change log.
+        /// Accept even if a tombstone blocks the proposal; the reason is stored in the change log.
         #[arg(long, value_name = "REASON")]
         despite_tombstone: Option<String>,
         #[command(flatten)]

@@ -12,7 +12,7 @@ use super::memories::parse_memory_status;
 pub(crate) enum Rules {
     /// List rules, highest weight first.
     List {
-        /// Filter by repository, as owner/name, prefixed by its host unless that is github.com.
+        /// Filter by repository, as [host/]owner/name; the default host is github.com.
         #[arg(long, value_parser = parse_repository)]
         repo: Option<Repository>,
         /// Filter by status: tentative, active, archived, deleted, superseded or graduated.
@@ -22,7 +22,7 @@ pub(crate) enum Rules {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show one rule in full: its text, who asked for it, and why it is quarantined if it is.
+    /// Show one rule in full: its text, who asked for it and, if it is quarantined, why.
     Show {
         /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,
@@ -52,11 +52,11 @@ pub(crate) enum Rules {
         #[arg(long)]
         request: Option<String>,
     },
-    /// List the reports about reviews, newest first, or show one.
+    /// List review reports, newest first, or show one.
     Reports {
         /// Id of the report to show.
         id: Option<ReviewBatchId>,
-        /// Filter by repository.
+        /// Filter by repository, as [host/]owner/name; the default host is github.com.
         #[arg(long, value_parser = parse_repository)]
         repo: Option<Repository>,
         /// Maximum number of reports.

@@ -1,4 +1,4 @@
-//! `retro config`: prints the effective configuration with its sources, or what is wrong with it.
+//! `retro config`: prints the effective configuration with its sources, or the problems with it.
 
 use std::collections::BTreeMap;
 

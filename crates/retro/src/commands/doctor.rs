@@ -1,4 +1,4 @@
-//! `retro doctor`: checks everything the program needs and says what to do about a failure.
+//! `retro doctor`: checks everything that the program needs and prints advice for each failure.
 
 use std::path::Path;
 use std::time::Duration;
@@ -102,8 +102,8 @@ async fn check_retention(config: &Config) -> anyhow::Result<String> {
     Ok(format!("purged so far: {}; the last at {last:.0}", descriptions.join(", ")))
 }
 
-/// Reports what was lost with the broker's data. Fails as long as a loss that is known by name was neither received
-/// again nor closed.
+/// Reports the messages that were lost with the broker's data. Fails as long as a loss that is known by name
+/// was neither received again nor closed.
 async fn check_losses(config: &Config) -> anyhow::Result<String> {
     if store::is_not_created(config) {
         return Ok("nothing".to_owned());
@@ -128,7 +128,8 @@ async fn check_losses(config: &Config) -> anyhow::Result<String> {
     })
 }
 
-/// Checks that the configured or supervised broker answers; where none runs, that there is a nats-server to start.
+/// Checks that the configured or supervised broker answers. If no broker runs, checks that a nats-server can
+/// be started.
 async fn check_broker(config: &Config, running: Option<&Instance>) -> anyhow::Result<String> {
     if let Some(url) = &config.nats_url {
         check_broker_answers(config, url.expose()).await?;
@@ -163,7 +164,7 @@ async fn check_broker_answers(config: &Config, url: &str) -> anyhow::Result<()> 
     {
         bail!("{problem}");
     }
-    // A database that cannot be read fails its own check; without its identity the owner of the streams is not
+    // An unreadable database fails its own check; without its identity the owner of the streams is not
     // compared.
     let _ = store::set_bus_database(config, &bus).await;
     for problem in topology::find_problems(&bus, &[Role::Counter]).await {
@@ -189,7 +190,7 @@ async fn check_http_address(config: &Config, running: Option<&Instance>) -> anyh
     }
 }
 
-/// Checks the bridge. Not having one is fine; one that ignores every webhook is not.
+/// Checks the bridge. Fails for a bridge that ignores every webhook; having no bridge is not a failure.
 fn check_webhooks(config: &Config) -> anyhow::Result<String> {
     if !config.has_bridge_secret() {
         return Ok("none are accepted: github_secret is not set".to_owned());

@@ -55,7 +55,7 @@ enum ExistingHook {
     Missing,
     /// Our hook as this version writes it.
     Current,
-    /// Our hook as another version wrote it, unchanged since.
+    /// Our hook as written by another version and not modified.
     Outdated,
     Foreign,
 }
@@ -166,7 +166,7 @@ fn inspect_hook(hook: &Path) -> anyhow::Result<ExistingHook> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(ExistingHook::Missing),
         kind => kind.with_context(|| format!("{} cannot be inspected", hook.display()))?,
     };
-    // A symbolic link leads to a file of someone else, whatever its content.
+    // A symbolic link points to a file of someone else, whatever it contains.
     if !kind.is_file() {
         return Ok(ExistingHook::Foreign);
     }

@@ -1,4 +1,4 @@
-//! `retro losses`: lists and closes what was lost with the broker's data. The broker is shared by all tenants, so
+//! `retro losses`: lists and closes the losses of the broker's data. The broker is shared by all tenants, so
 //! these commands need direct access to the database.
 
 use retro_core::cancel::Attribution;

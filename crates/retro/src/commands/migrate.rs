@@ -28,8 +28,8 @@ struct Migrated {
     broker: Option<String>,
 }
 
-/// Applies what is missing; running it again changes nothing. With `--take-over` this database replaces the one that
-/// the broker's streams belonged to.
+/// Applies the missing migrations; running it again changes nothing. With `--take-over` this database
+/// replaces the one that the broker's streams belonged to.
 pub(super) async fn run_command(config: &Config, args: &Migrate, output: Output) -> anyhow::Result<Exit> {
     if args.take_over && config.nats_url.is_none() {
         bail!("--take-over needs a broker: set NATS_URL or nats_url");

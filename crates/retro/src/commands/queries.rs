@@ -128,7 +128,7 @@ pub(crate) async fn export_tenant(
     Ok(Exit::Done)
 }
 
-/// Adds the operations that people performed on `subject` to what was found.
+/// Adds the operations that people performed on `subject` to the result.
 pub(super) async fn with_audit_trail<T>(
     store: &dyn OperatorStore,
     context: &CommandContext<'_>,
@@ -144,7 +144,7 @@ fn format_audit_trail(rows: &[AuditRow]) -> String {
     if rows.is_empty() { String::new() } else { format!("\n{}", render_audit_log(rows)) }
 }
 
-/// Prints what was found, or that it does not exist. Items of another tenant do not exist either.
+/// Prints the result, or a message that it does not exist. Items of another tenant do not exist either.
 pub(super) fn print_found<T: serde::Serialize>(
     context: &CommandContext<'_>,
     found: Option<T>,

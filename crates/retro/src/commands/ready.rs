@@ -1,4 +1,5 @@
-//! `retro ready`: prints what `/readyz` of a process on this machine says, for images that contain no HTTP client.
+//! `retro ready`: prints the answer of `/readyz` of a process on this machine, for images that contain no
+//! HTTP client.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::cli::Output;
 use crate::instance::Instance;
 use crate::output;
 
-/// Shorter than the timeout of any probe. The process answers from memory.
+/// Timeout for the answer, shorter than that of any probe. The process answers from memory.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Largest answer that is read; ours are a few sentences.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
@@ -44,7 +45,7 @@ pub(super) async fn run_command(config: &Config, output: Output) -> anyhow::Resu
     Ok(if missing.is_none() { Exit::Done } else { Exit::ProblemFound })
 }
 
-/// Returns what the process at this address lacks; `None` when it is ready.
+/// Returns the missing things that the process at this address reports; `None` when it is ready.
 pub(super) async fn find_missing(address: SocketAddr) -> Option<String> {
     match tokio::time::timeout(ANSWER_TIMEOUT, request_readiness(address)).await {
         Ok(Ok(answer)) => parse_missing(&answer),

@@ -17,9 +17,9 @@ use retro_store::{DatabaseMetrics, MetricsStore};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-/// Time within which the database must answer; one that is slower has other problems than its metrics.
+/// Time within which the database must answer; a slower database has more serious problems than its metrics.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Label under which codes are counted that this version does not know: a newer one stored them.
+/// Label for codes that this version does not know because a newer version stored them.
 const UNKNOWN_CODE: &str = "unknown";
 
 /// Counters that are exported as 0 from the start, so that their first increment is visible as a step.

@@ -26,10 +26,10 @@ use super::{Process, RunningProcess};
 use crate::clock::SystemClock;
 use crate::operator_commands::OperatorCommands;
 
-/// Concurrent requests of operators, lists and exports included: enough for people, and few compared with the
-/// connections and cores that agents need.
+/// Maximum number of concurrent requests of operators, including lists and exports: enough for people, and
+/// few compared with the connections and cores that agents need.
 const OPERATOR_REQUESTS_MAX: usize = 32;
-/// Concurrent operator requests of one tenant.
+/// Maximum number of concurrent operator requests of one tenant.
 const TENANT_OPERATOR_REQUESTS_MAX: usize = 24;
 
 /// The listeners, opened before anything else, so that an address in use ends the start.
@@ -85,9 +85,10 @@ impl Listeners {
 }
 
 impl Listeners {
-    /// Serves what works before the process can be assembled: health, context and memories. Every other HTTP route is
-    /// answered with 503 and what is missing. Ends with `stop`; the listeners stay open. Connections to the bridge
-    /// wait: GitHub shows a delivery that times out as failed, and it can be redelivered.
+    /// Serves the routes that work before the process can be assembled: health, context and memories. Every
+    /// other HTTP route is answered with 503 and a list of the missing parts. Ends with `stop`; the listeners
+    /// stay open. Connections to the bridge wait: GitHub shows a delivery that times out as failed, and it
+    /// can be redelivered.
     pub(crate) fn serve_not_ready(
         &self,
         gateway: &Gateway,
@@ -137,8 +138,8 @@ fn listener_url(listener: Option<&TcpListener>) -> Option<String> {
 }
 
 impl RunningProcess {
-    /// Serves all listeners from the first moment. HTTP ends with the stop; health is served until the returned token
-    /// is cancelled.
+    /// Serves all listeners from the start. HTTP ends with the stop; health is served until the returned
+    /// token is cancelled.
     pub(super) fn serve_listeners(&self, listeners: Listeners) -> CancellationToken {
         let closed = CancellationToken::new();
         if let Some(listener) = listeners.http {

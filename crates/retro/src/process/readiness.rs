@@ -1,4 +1,4 @@
-//! Checks continuously what the process lacks, reports it on `/readyz`, and logs it once per change.
+//! Continuously checks what the process needs, reports missing parts on `/readyz`, and logs each change once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::RunningProcess;
 
 /// Interval between two checks while something is missing, so that work starts soon after it is available.
 const NOT_READY_INTERVAL: Duration = Duration::from_millis(500);
-/// Interval between two checks otherwise: a failure is known before a probe has asked twice, at the cost of a few
+/// Interval between two checks otherwise: a failure is detected before the second probe, at the cost of a few
 /// small requests.
 const READY_INTERVAL: Duration = Duration::from_secs(2);
 /// Time within which the database must answer one small query.
@@ -116,7 +116,7 @@ async fn check_dependencies(bus: &Bus, store: &dyn Store, roles: &BTreeSet<Role>
     missing
 }
 
-/// Returns why the supervised broker accepts nothing more, if it is frozen.
+/// Returns the reason why the supervised broker does not accept messages, if it is frozen.
 fn describe_frozen_broker(broker: &watch::Receiver<ServerState>) -> Option<String> {
     match &*broker.borrow() {
         ServerState::WriteBlocked { problem, .. } => Some(problem.clone()),

@@ -1,5 +1,6 @@
-//! Sends replays of dead letters, in the relay's process: batches release their next dead letters, and what is due is
-//! sent. All state is read from the database each time, so a crash of the caller or of this process stops nothing.
+//! Sends replays of dead letters, in the relay's process: batches release their next dead letters, and due
+//! replays are sent. All state is read from the database each time, so a crash of the caller or of this
+//! process stops nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use tracing::{info, warn};
 
 /// Interval between two passes: the time between two dead letters at the default rate.
 const PASS_INTERVAL: Duration = Duration::from_millis(200);
-/// Replays sent in one pass.
+/// Maximum number of replays sent in one pass.
 const REPLAYS_PER_PASS: u32 = 50;
 
 /// Sends the replays that are due.
@@ -83,8 +84,8 @@ impl Replayer {
         Ok(())
     }
 
-    /// Sends the replays that are due. One that the broker refuses has failed; one that it may not have received is
-    /// sent again.
+    /// Sends the replays that are due. A replay that the broker refuses has failed; a replay that it may not
+    /// have received is sent again.
     async fn send_due_replays(&self) -> Result<(), String> {
         let store = &self.store;
         let due = store

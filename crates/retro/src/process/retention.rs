@@ -11,16 +11,17 @@ use tracing::{info, warn};
 
 /// Interval between two rounds: ages are in days, so ten minutes do not matter, and a round finds little.
 const ROUND_INTERVAL: Duration = Duration::from_secs(600);
-/// Rows purged in one transaction: it takes some ten milliseconds, so that a counter that waits for it does not
-/// notice.
+/// Maximum number of rows purged in one transaction: it takes about ten milliseconds, which hardly delays a
+/// waiting counter.
 const ROWS_PER_CALL: u32 = 1000;
-/// Calls per stage in a round: a backlog of a million rows is purged within one round, and no stage starves the
-/// others.
+/// Maximum number of calls per stage in a round: a backlog of a million rows is purged within one round, and
+/// no stage starves the others.
 const CALLS_PER_STAGE: u32 = 1000;
 /// Pause between two calls: SQLite has a single writer, and most of the time it must be free for others.
 const CALL_PAUSE: Duration = Duration::from_millis(20);
-/// Age at which attempts are purged, in seconds: a day. Retries follow within minutes; an older attempt belongs to a
-/// message that was handled in the end, or to a broker that was wiped and numbers its messages anew.
+/// Age at which attempts are purged, in seconds: a day. Retries follow within minutes; an older attempt
+/// belongs to a message that was eventually handled, or to a broker that was wiped and numbers its messages
+/// anew.
 const ATTEMPTS_S: u64 = DAY_S;
 const DAY_S: u64 = 24 * 3600;
 

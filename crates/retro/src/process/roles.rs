@@ -26,9 +26,10 @@ use super::{RunningProcess, retention};
 use crate::clock::SystemClock;
 use crate::telemetry::process_name;
 
-/// Events counted in one transaction: enough to make its fsync cheap, few enough to stay well below a second.
+/// Maximum number of events counted in one transaction: enough to amortise its fsync, and few enough to stay
+/// well below a second.
 const EVENTS_PER_BATCH: usize = 200;
-/// Notices handled together; each in a transaction of its own.
+/// Number of notices handled together, each in its own transaction.
 const NOTICES_PER_BATCH: usize = 20;
 
 impl RunningProcess {
@@ -82,15 +83,15 @@ impl RunningProcess {
             let writer = writer.clone();
             async move { writer.sweep().await }
         });
-        // A sweep of its own, so that a slow model delays nothing else.
+        // A separate sweep, so that a slow model does not delay other work.
         self.start_sweep(Role::Writer, move || {
             let writer = embedding.clone();
             async move { writer.sweep_vectors().await }
         });
     }
 
-    /// Starts the reviewer. Its sweep makes the decisions: a pull request is due when its debounce time is over, and
-    /// no message announces that.
+    /// Starts the reviewer. Its sweep makes the decisions, because no message announces that the debounce
+    /// time of a pull request is over.
     fn start_reviewer(&self) {
         let judgement = ReviewerPorts {
             reader: Arc::new(retro_reviewer::HeuristicReader),

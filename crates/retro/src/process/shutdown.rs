@@ -10,7 +10,8 @@ use super::{RunningProcess, SHUTDOWN_MARGIN};
 use crate::commands::Exit;
 use crate::output;
 
-/// Longest wait for the last acknowledgements. They only save redeliveries; the inbox decides what was handled.
+/// Longest wait for the last acknowledgements. They only save redeliveries; the inbox decides which messages
+/// were handled.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The signals that end the process. None is lost once this value exists.
@@ -34,8 +35,8 @@ impl Signals {
 }
 
 impl RunningProcess {
-    /// Lets every task finish. A second signal ends the process at once. Fails when the tasks take longer than
-    /// `shutdown_grace_s` and [`SHUTDOWN_MARGIN`].
+    /// Lets every task finish. A second signal ends the process immediately. Fails when the tasks take longer
+    /// than `shutdown_grace_s` and [`SHUTDOWN_MARGIN`].
     pub(super) async fn shut_down(self, signals: &mut Signals) -> anyhow::Result<Exit> {
         output::print_notice("shutting down; a second signal exits at once");
         self.stop.cancel();

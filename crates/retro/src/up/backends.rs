@@ -1,9 +1,10 @@
 //! Prepares the backends of `retro up`: its broker, its migrated database, and the broker's streams.
 //!
-//! When the disk is full or Postgres is unavailable, the attempt is repeated until it succeeds, since agents ask for
-//! context and have to get an answer. Meanwhile `/readyz` says what is missing, `POST /v1/context` returns what can
-//! still be read from the database, or nothing and the reason, and every other route answers 503 with that reason.
-//! Any other failure is a mistake that waiting does not fix: it ends the start.
+//! When the disk is full or Postgres is unavailable, the attempt is repeated until it succeeds, since agents
+//! ask for context and have to get an answer. Meanwhile `/readyz` lists the missing parts, `POST /v1/context`
+//! returns the memories that can still be read from the database, or an empty answer with the reason, and
+//! every other route answers 503 with that reason. Any other failure cannot be fixed by waiting and ends the
+//! start.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
@@ -29,7 +30,7 @@ use crate::{data_folder, store};
 /// Interval between two attempts: short enough to go on soon after space was freed, and starting the broker every few
 /// seconds costs little.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// Free space that a start needs at least: the smallest migration and the broker's own files take more.
+/// Minimum free space for a start, in bytes: the smallest migration and the broker's own files take more.
 const PROBE_BYTES: usize = 256 * 1024;
 
 /// A broker and a database that are ready for use.
@@ -40,7 +41,8 @@ pub(super) struct Backends {
     pub(super) bus: Bus,
 }
 
-/// Prepares broker and database, and serves meanwhile what can be served. Fails when waiting cannot help.
+/// Prepares broker and database. Meanwhile serves the routes that already work. Fails when waiting cannot
+/// help.
 pub(super) async fn prepare_backends(
     config: &Config,
     policies: &Arc<PolicySource>,
@@ -91,8 +93,8 @@ async fn try_prepare(config: &Config) -> anyhow::Result<Backends> {
     store::set_bus_database(config, &bus).await?;
     let ack_wait = Duration::from_secs(config.ack_wait_s);
     let created = match &server {
-        // No other process uses the broker in our own folder: whatever database it had before, it belongs to this one
-        // now.
+        // No other process uses the broker in our own folder: it belongs to this database now, even if it
+        // belonged to another one before.
         Some(_) => topology::take_over(&bus, ack_wait).await,
         None => topology::ensure_topology(&bus, ack_wait).await,
     };
@@ -114,7 +116,7 @@ async fn start_broker(config: &Config) -> anyhow::Result<Option<NatsServer>> {
     Ok(Some(server))
 }
 
-/// Describes what the process waits for, or returns the error when waiting cannot help.
+/// Describes the missing backend, or returns the error when waiting cannot help.
 fn find_wait_reason(config: &Config, problem: anyhow::Error) -> anyhow::Result<String> {
     if config.database_url.is_some()
         && let Some(StoreError::Unavailable(error)) = problem.downcast_ref()

@@ -7,62 +7,64 @@ use retro_core::policy::Policy;
 use retro_core::sample::{self, Sample};
 use serde_json::{Value, json};
 
-use crate::world::{Run, Wire, World, items, text};
+use crate::world::{NatsConnection, RunBuilder, World, json_items, json_text};
 
-/// Above what travels within an event.
+/// Larger than a body within an event may be.
 const BODY_BYTES: usize = 80 * 1024;
 /// Runs whose bodies are deleted before the window is full.
-const DELETED: u64 = 5;
+const DELETED_RUNS: u64 = 5;
 
 #[tokio::test]
 async fn a_large_trajectory_goes_through_the_object_store_and_is_learned_from() {
     let mut world = World::start().await;
-    let events: Vec<Value> = (0..10).map(|number| large("release", number)).collect();
+    let events: Vec<Value> = (0..10).map(|number| build_large_run("release", number)).collect();
     let file = world.write_events("large.jsonl", &events);
-    let sent = world.ask(&["emit", &file, "--pace", "10"]).await;
+    let sent = world.run_json(&["emit", &file, "--pace", "10"]).await;
     assert_eq!((&sent["sent"], &sent["bodies_uploaded"]), (&json!(10), &json!(10)));
-    world.still().await;
-    for run in items(&world.ask(&["runs"]).await) {
+    world.wait_until_idle().await;
+    for run in json_items(&world.run_json(&["runs"]).await) {
         assert_eq!(run["body"]["in"], "object", "{run}");
     }
-    let memories = world.ask(&["memories", "list", "--status", "active"]).await;
-    let about: Vec<_> = items(&memories).iter().map(|memory| text(&memory["lesson"], "subject")).collect();
+    let memories = world.run_json(&["memories", "list", "--status", "active"]).await;
+    let about: Vec<_> =
+        json_items(&memories).iter().map(|memory| json_text(&memory["lesson"], "subject")).collect();
     assert!(about.contains(&"deploy_service"), "{about:?}");
-    world.sound().await;
+    world.verify_store().await;
     world.stop().await;
 }
 
 #[tokio::test]
 async fn a_body_deleted_before_its_investigation_is_reported_and_replaced_from_the_window() {
     let mut world = World::start().await;
-    let (workflow, sample) = workflow_that_draws_both();
-    let events: Vec<Value> = (0..10).map(|number| large(&workflow, number)).collect();
-    let (early, late) = events.split_at(usize::try_from(DELETED).unwrap());
+    let (workflow, sample) = find_workflow_sampling_both_halves();
+    let events: Vec<Value> = (0..10).map(|number| build_large_run(&workflow, number)).collect();
+    let (early, late) = events.split_at(usize::try_from(DELETED_RUNS).unwrap());
     let early = world.write_events("early.jsonl", early);
-    world.ask(&["emit", &early]).await;
-    world.counted("default", DELETED).await;
+    world.run_json(&["emit", &early]).await;
+    world.wait_until_counted("default", DELETED_RUNS).await;
     delete_every_body(world.nats_url()).await;
-    world.emit("default", "late.jsonl", late).await;
+    world.emit_and_wait("default", "late.jsonl", late).await;
 
-    let rows = world.ask(&["retrospectives", "list"]).await;
-    let report = world.ask(&["reports", "show", text(&rows[0]["retrospective"], "id")]).await;
+    let rows = world.run_json(&["retrospectives", "list"]).await;
+    let report = world.run_json(&["reports", "show", json_text(&rows[0]["retrospective"], "id")]).await;
     assert_eq!(report["ended"], "closed");
-    let looked: Vec<(Ordinal, &str, bool)> = items(&report["investigations"])
+    let investigated: Vec<(Ordinal, &str, bool)> = json_items(&report["investigations"])
         .iter()
-        .map(|one| (one["ordinal"].as_u64().unwrap(), text(one, "result"), one["replacement"] == true))
+        .map(|one| (one["ordinal"].as_u64().unwrap(), json_text(one, "result"), one["replacement"] == true))
         .collect();
-    assert_eq!(looked, expected(&sample));
+    assert_eq!(investigated, expected_investigations(&sample));
     let gone: Vec<_> =
-        items(&report["investigations"]).iter().filter(|one| one["result"] == "body_gone").collect();
-    assert!(gone.iter().all(|one| text(one, "problem").contains("no such object")), "{gone:?}");
-    let markdown = world.retro(&["reports", "show", text(&report, "id"), "--markdown"]).await.out;
+        json_items(&report["investigations"]).iter().filter(|one| one["result"] == "body_gone").collect();
+    assert!(gone.iter().all(|one| json_text(one, "problem").contains("no such object")), "{gone:?}");
+    let markdown = world.run_retro(&["reports", "show", json_text(&report, "id"), "--markdown"]).await.out;
     assert!(markdown.contains("no such object"), "{markdown}");
-    world.sound().await;
+    world.verify_store().await;
     world.stop().await;
 }
 
-/// A workflow whose first sample draws from both halves of the window: a sample follows from the workflow's name.
-fn workflow_that_draws_both() -> (String, Sample) {
+/// Returns a workflow, and its first sample, that draws from both halves of the window. The sample is derived from the
+/// workflow's name.
+fn find_workflow_sampling_both_halves() -> (String, Sample) {
     let draw = |name: String| {
         let workflow = Workflow::new(name.clone()).expect("a name");
         let key = WorkflowKey { tenant: Tenant::default_tenant(), workflow };
@@ -70,36 +72,40 @@ fn workflow_that_draws_both() -> (String, Sample) {
             sample::draw_sample(RetrospectiveId::of_epoch(&key, 1), (1..=10).collect(), &Policy::default());
         (name, sample)
     };
-    let drawn = |sample: &Sample| sample.order[..4].iter().filter(|ordinal| **ordinal <= DELETED).count();
+    let drawn =
+        |sample: &Sample| sample.order[..4].iter().filter(|ordinal| **ordinal <= DELETED_RUNS).count();
     (1..)
         .map(|nth| draw(format!("release-{nth}")))
         .find(|(_, sample)| drawn(sample) == 2)
-        .expect("one of many")
+        .expect("one of many names")
 }
 
-/// The sample, and after it one more run for each whose body is gone.
-fn expected(sample: &Sample) -> Vec<(Ordinal, &'static str, bool)> {
-    let (mut wanted, mut looked, mut seen) = (sample.size, Vec::new(), BTreeSet::new());
+/// Returns the sample, followed by one more run for each run without a body.
+fn expected_investigations(sample: &Sample) -> Vec<(Ordinal, &'static str, bool)> {
+    let (mut sample_size, mut investigated, mut seen) = (sample.size, Vec::new(), BTreeSet::new());
     for (nth, ordinal) in sample.order.iter().enumerate() {
-        if nth as u32 >= wanted {
+        if nth as u32 >= sample_size {
             break;
         }
-        assert!(seen.insert(ordinal), "an order names a run once");
-        let gone = *ordinal <= DELETED;
-        wanted += u32::from(gone);
-        looked.push((*ordinal, if gone { "body_gone" } else { "found" }, nth as u32 >= sample.size));
+        assert!(seen.insert(ordinal), "an order contains a run once");
+        let gone = *ordinal <= DELETED_RUNS;
+        sample_size += u32::from(gone);
+        investigated.push((*ordinal, if gone { "body_gone" } else { "found" }, nth as u32 >= sample.size));
     }
-    looked
+    investigated
 }
 
-fn large(workflow: &str, number: u64) -> Value {
+fn build_large_run(workflow: &str, number: u64) -> Value {
     let listing = format!("release {number}\n{}", "a line of a long listing\n".repeat(BODY_BYTES / 25));
-    let run = Run::new(workflow, &format!("{workflow}-{number}")).told("Deploy the service.");
-    run.call("list_releases", &json!({}), &listing).mends("deploy_service", "region").event()
+    let run = RunBuilder::new(workflow, &format!("{workflow}-{number}")).with_message("Deploy the service.");
+    run.with_call("list_releases", &json!({}), &listing)
+        .with_corrected_call("deploy_service", "region")
+        .build_event()
 }
 
-/// Empties the broker's bucket of bodies, as somebody with too much right could: by the broker's own protocol.
+/// Empties the broker's bucket of bodies, as a client with too many rights could.
 async fn delete_every_body(url: &str) {
-    let answer = Wire::to(url).await.ask("STREAM.PURGE.OBJ_retro-bodies", &Value::Null).await;
+    let answer =
+        NatsConnection::connect(url).await.request_api("STREAM.PURGE.OBJ_retro-bodies", &Value::Null).await;
     assert!(answer["success"] == true && answer["purged"].as_u64() > Some(0), "{answer}");
 }

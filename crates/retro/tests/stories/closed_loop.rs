@@ -1,13 +1,13 @@
-//! The closed loop, quickly: one small world, one seed, through the public interface alone.
+//! A short closed loop: one small simulated world, one seed, through the public interface alone.
 
 use std::path::Path;
 use std::time::Duration;
 
 use retro_loop::{Simulation, load_worlds};
 
-/// Agents that follow what they are handed fail less than the same agents without it, and what they are handed is true.
+/// Agents that follow their memories fail less often than the same agents without them, and the memories are true.
 #[tokio::test(flavor = "multi_thread")]
-async fn agents_that_are_handed_memories_fail_less_than_without() {
+async fn agents_that_receive_memories_fail_less_often_than_without() {
     let folder = tempfile::tempdir().unwrap();
     let loops = Path::new(env!("CARGO_MANIFEST_DIR")).join("../retro-loop/tests/small");
     let worlds = load_worlds(&[loops]).unwrap();

@@ -1,22 +1,24 @@
-//! Whether a memory helps is told wherever it is looked at, and rests on runs that say their task.
+//! The effect of a memory is shown wherever the memory is, and rests on runs that name their task.
 
 use serde_json::{Value, json};
 
-use crate::world::{Run, World, items, mending, text};
+use crate::world::{RunBuilder, World, build_correcting_runs, json_items, json_text};
 
 const WORKFLOW: &str = "release";
-/// Tasks that are tried with and without the memory: more than a claim takes.
+/// Tasks tried with and without the memory: more than a claim of effect needs.
 const TASKS: u64 = 12;
 
-/// Each task twice: a run that was handed the memory does it, one that was not fails at what the memory is about.
-fn tried(memory: &str) -> Vec<Value> {
+/// Returns two runs of each task: one with the memory that succeeds, and one without it that fails at what the memory
+/// is about.
+fn build_paired_runs(memory: &str) -> Vec<Value> {
     let of = |task: u64, met: bool| {
-        let run = Run::new(WORKFLOW, &format!("task-{task}-{met}")).told("Deploy the service.");
+        let run =
+            RunBuilder::new(WORKFLOW, &format!("task-{task}-{met}")).with_message("Deploy the service.");
         let known = json!({"service": "checkout", "region": "eu-west-1"});
         let mut event = if met {
-            run.call("deploy_service", &known, "deployed checkout").event()
+            run.with_call("deploy_service", &known, "deployed checkout").build_event()
         } else {
-            run.mends("deploy_service", "region").event()
+            run.with_corrected_call("deploy_service", "region").build_event()
         };
         event["data"]["task"] = json!(format!("deploy-{task}"));
         event["data"]["outcome"] = json!(if met { "success" } else { "failure" });
@@ -26,51 +28,56 @@ fn tried(memory: &str) -> Vec<Value> {
     (0..TASKS).flat_map(|task| [of(task, true), of(task, false)]).collect()
 }
 
-async fn printed(world: &World, command: &str, id: &str) -> String {
-    let answer = world.retro(&["memories", command, id]).await;
+async fn print_memory(world: &World, command: &str, id: &str) -> String {
+    let answer = world.run_retro(&["memories", command, id]).await;
     assert_eq!(answer.code, Some(0), "{answer:?}");
     answer.out
 }
 
 #[tokio::test]
-async fn a_memory_with_which_tasks_succeed_that_fail_without_it_is_said_to_help() {
+async fn a_memory_is_reported_as_helpful_when_tasks_succeed_only_with_it() {
     let mut world = World::start().await;
-    world.emit("default", "first.jsonl", &mending(WORKFLOW, "deploy_service", 0..10)).await;
-    let memories = world.ask(&["memories", "list", "--status", "active"]).await;
-    let id = text(items(&memories).first().expect("ten runs leave an active memory"), "id").to_owned();
+    world
+        .emit_and_wait("default", "first.jsonl", &build_correcting_runs(WORKFLOW, "deploy_service", 0..10))
+        .await;
+    let memories = world.run_json(&["memories", "list", "--status", "active"]).await;
+    let id =
+        json_text(json_items(&memories).first().expect("ten runs leave an active memory"), "id").to_owned();
     for command in ["show", "why"] {
-        let shown = printed(&world, command, &id).await;
+        let shown = print_memory(&world, command, &id).await;
         assert!(shown.contains("\neffect: no claim: 0 of 10 observations\n"), "{shown}");
     }
 
-    world.emit("default", "tried.jsonl", &tried(&id)).await;
+    world.emit_and_wait("default", "tried.jsonl", &build_paired_runs(&id)).await;
     let claim = "runs end well more often with it: +100.0 points of success, 90 % interval +";
     for command in ["show", "why", "effect"] {
-        let shown = printed(&world, command, &id).await;
+        let shown = print_memory(&world, command, &id).await;
         assert!(shown.contains(claim), "{command}: {shown}");
     }
-    let effect = world.ask(&["memories", "effect", &id]).await;
+    let effect = world.run_json(&["memories", "effect", &id]).await;
     assert_eq!(effect["effect"]["paired_tasks"], TASKS, "{effect}");
     let (status, why) = world.get("default", &format!("/v1/memories/{id}/why")).await;
     assert!(status == 200 && why.contains(claim), "{why}");
-    world.sound().await;
+    world.verify_store().await;
     world.stop().await;
 }
 
 #[tokio::test]
-async fn a_file_that_names_no_task_may_be_given_one() {
+async fn emit_can_name_the_task_of_a_file_without_one() {
     let mut world = World::start().await;
-    let event =
-        Run::new(WORKFLOW, "of-a-file").told("Deploy.").call("deploy", &json!({}), "deployed").event();
+    let event = RunBuilder::new(WORKFLOW, "of-a-file")
+        .with_message("Deploy.")
+        .with_call("deploy", &json!({}), "deployed")
+        .build_event();
     let file = world.path("run.json");
     std::fs::write(&file, event["data"]["trajectory"].to_string()).unwrap();
     let file = file.display().to_string();
-    let none = world.retro(&["emit", &file, "--task", ""]).await;
+    let none = world.run_retro(&["emit", &file, "--task", ""]).await;
     assert_eq!(none.code, Some(2), "{none:?}");
-    world.ask(&["emit", &file, "--task", "deploy-7", "--workflow", WORKFLOW]).await;
-    world.counted("default", 1).await;
-    let runs = world.ask(&["runs", "--run", "of-a-file"]).await;
+    world.run_json(&["emit", &file, "--task", "deploy-7", "--workflow", WORKFLOW]).await;
+    world.wait_until_counted("default", 1).await;
+    let runs = world.run_json(&["runs", "--run", "of-a-file"]).await;
     assert!(runs.to_string().contains(r#""task":"deploy-7""#), "{runs}");
-    world.still().await;
+    world.wait_until_idle().await;
     world.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Another embedder takes over in the middle of a life: what was forbidden stays forbidden at every moment.
+//! The embedder is replaced during a workflow's life: deleted lessons stay forbidden throughout.
 
 use retro_core::finding::LessonCue;
 use retro_core::memory::Lesson;
@@ -6,10 +6,10 @@ use retro_core::similarity::{NgramEmbedder, SimilarityScale, lesson_similarity};
 use retro_testkit::{Concepts, EmbeddingServer, write_weights};
 use serde_json::{Value, json};
 
-use crate::world::{Run, World, items, text};
+use crate::world::{RunBuilder, World, json_items, json_text};
 
 const WORKFLOW: &str = "release";
-/// What the tests' embedders understand.
+/// Words that the tests' embedders treat as equal.
 const CONCEPTS: Concepts = &[
     &["list", "search"],
     &["tables", "relations"],
@@ -17,16 +17,16 @@ const CONCEPTS: Concepts = &[
     &["query", "statement"],
     &["deploy"],
 ];
-/// Deleted by a person.
+/// Lesson that a person deletes.
 const DELETED: &str = "List all the tables before the first query";
-/// The same in nearly the same words.
+/// The same lesson in nearly the same words.
 const REWORDED: &str = "List all tables before your first query";
-/// The same in other words.
+/// The same lesson in other words.
 const PARAPHRASED: &str = "Search for relations until a statement runs";
-/// Something else, which must be learnt all the time.
+/// Another lesson, which must be learned throughout.
 const OTHER: &str = "Check the region when a deploy is slow";
 
-fn endpoint(server: &EmbeddingServer) -> [(&'static str, String); 4] {
+fn endpoint_variables(server: &EmbeddingServer) -> [(&'static str, String); 4] {
     [
         ("RETRO_EMBEDDER_URL", server.url().to_owned()),
         ("RETRO_EMBEDDER_MODEL", "small".to_owned()),
@@ -35,48 +35,50 @@ fn endpoint(server: &EmbeddingServer) -> [(&'static str, String); 4] {
     ]
 }
 
-async fn up_with(world: &mut World, variables: &[(&'static str, String)]) {
+async fn up_with_variables(world: &mut World, variables: &[(&'static str, String)]) {
     let variables: Vec<_> = variables.iter().map(|(key, value)| (*key, value.as_str())).collect();
-    world.up_with(&variables).await;
+    world.up_with_env(&variables).await;
 }
 
-/// Ten runs whose agent would tell the next one something.
-fn telling(first: u64, remark: &str) -> Vec<Value> {
+/// Returns ten runs whose agent leaves this feedback.
+fn build_runs_with_feedback(first: u64, remark: &str) -> Vec<Value> {
     let run = |number: u64| {
-        let mut event = Run::new(WORKFLOW, &format!("release-{number}"))
-            .told("Deploy please.")
-            .call("deploy_service", &json!({"service": "checkout"}), "deployed checkout")
-            .event();
+        let mut event = RunBuilder::new(WORKFLOW, &format!("release-{number}"))
+            .with_message("Deploy please.")
+            .with_call("deploy_service", &json!({"service": "checkout"}), "deployed checkout")
+            .build_event();
         event["data"]["self_feedback"] = json!([remark]);
         event
     };
     (first..first + 10).map(run).collect()
 }
 
-/// What became of the lessons of ten runs, by the newest report.
-async fn kinds(world: &World, first: u64, remark: &str) -> Vec<String> {
-    world.emit("default", &format!("from-{first}.jsonl"), &telling(first, remark)).await;
-    let rows = world.ask(&["retrospectives", "list"]).await;
-    let newest = items(&rows).iter().max_by_key(|row| row["retrospective"]["epoch"].as_u64());
-    let id = text(&newest.expect("a retrospective")["retrospective"], "id").to_owned();
-    let report = world.ask(&["reports", "show", &id]).await;
-    let changes = items(&report["changes"]).iter();
-    changes.map(|change| text(&change["effect"], "change").to_owned()).collect()
+/// Emits ten runs and returns the kinds of changes in the newest report.
+async fn learn_and_list_changes(world: &World, first: u64, remark: &str) -> Vec<String> {
+    world
+        .emit_and_wait("default", &format!("from-{first}.jsonl"), &build_runs_with_feedback(first, remark))
+        .await;
+    let rows = world.run_json(&["retrospectives", "list"]).await;
+    let newest = json_items(&rows).iter().max_by_key(|row| row["retrospective"]["epoch"].as_u64());
+    let id = json_text(&newest.expect("a retrospective")["retrospective"], "id").to_owned();
+    let report = world.run_json(&["reports", "show", &id]).await;
+    let changes = json_items(&report["changes"]).iter();
+    changes.map(|change| json_text(&change["effect"], "change").to_owned()).collect()
 }
 
-async fn delete(world: &World, title: &str) {
-    let memories = world.ask(&["memories", "list", "--status", "active"]).await;
-    let memory = items(&memories).iter().find(|memory| memory["lesson"]["title"] == title);
-    let id = text(memory.expect("it is active"), "id").to_owned();
-    world.ask(&["memories", "delete", &id, "--reason", "wrong"]).await;
-    world.still().await;
+async fn delete_memory(world: &World, title: &str) {
+    let memories = world.run_json(&["memories", "list", "--status", "active"]).await;
+    let memory = json_items(&memories).iter().find(|memory| memory["lesson"]["title"] == title);
+    let id = json_text(memory.expect("the memory is active"), "id").to_owned();
+    world.run_json(&["memories", "delete", &id, "--reason", "wrong"]).await;
+    world.wait_until_idle().await;
 }
 
-fn only(kinds: &[String], kind: &str) -> bool {
+fn are_all(kinds: &[String], kind: &str) -> bool {
     !kinds.is_empty() && kinds.iter().all(|one| one == kind)
 }
 
-fn by_words(a: &str, b: &str) -> u16 {
+fn similarity_by_words(a: &str, b: &str) -> u16 {
     let lesson = |title: &str| Lesson {
         subject: String::new(),
         title: title.to_owned(),
@@ -87,49 +89,50 @@ fn by_words(a: &str, b: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_tombstone_stands_while_a_model_is_away_and_reaches_further_once_it_is_there() {
+async fn a_tombstone_matches_words_while_the_model_is_away_and_meaning_once_it_is_back() {
     assert!(
-        by_words(DELETED, REWORDED) >= SimilarityScale::TOMBSTONE && by_words(DELETED, PARAPHRASED) < 300
+        similarity_by_words(DELETED, REWORDED) >= SimilarityScale::TOMBSTONE
+            && similarity_by_words(DELETED, PARAPHRASED) < 300
     );
     let mut world = World::start().await;
-    assert!(kinds(&world, 0, DELETED).await.contains(&"promoted".to_owned()));
-    delete(&world, DELETED).await;
+    assert!(learn_and_list_changes(&world, 0, DELETED).await.contains(&"promoted".to_owned()));
+    delete_memory(&world, DELETED).await;
     world.stop().await;
 
     let server = EmbeddingServer::start(CONCEPTS).await;
     server.set_unavailable(true);
-    up_with(&mut world, &endpoint(&server)).await;
-    let away = kinds(&world, 10, REWORDED).await;
-    assert!(only(&away, "suppressed"), "by its words, since nothing was embedded yet: {away:?}");
-    let learnt = kinds(&world, 20, OTHER).await;
+    up_with_variables(&mut world, &endpoint_variables(&server)).await;
+    let away = learn_and_list_changes(&world, 10, REWORDED).await;
+    assert!(are_all(&away, "suppressed"), "matched by words, since nothing was embedded yet: {away:?}");
+    let learnt = learn_and_list_changes(&world, 20, OTHER).await;
     assert!(learnt.contains(&"promoted".to_owned()), "nothing fails: {learnt:?}");
     assert!(server.embedded_texts().is_empty());
 
     server.set_unavailable(false);
     let all = [DELETED, OTHER].map(str::to_owned);
     let embedded = async || all.iter().all(|text| server.embedded_texts().contains(text)).then_some(());
-    world.until("the tombstone's and the memory's text are embedded", embedded).await;
-    let there = kinds(&world, 30, PARAPHRASED).await;
-    assert!(only(&there, "suppressed"), "by what it means: {there:?}");
-    let report = world.ask(&["memories", "list", "--status", "active"]).await;
-    assert_eq!(items(&report).len(), 1, "what was learnt stays: {report}");
-    assert_eq!(world.sound().await["tombstones"], 1);
+    world.wait_for("the tombstone's and the memory's text are embedded", embedded).await;
+    let there = learn_and_list_changes(&world, 30, PARAPHRASED).await;
+    assert!(are_all(&there, "suppressed"), "matched by meaning: {there:?}");
+    let report = world.run_json(&["memories", "list", "--status", "active"]).await;
+    assert_eq!(json_items(&report).len(), 1, "learned memories stay: {report}");
+    assert_eq!(world.verify_store().await["tombstones"], 1);
     world.stop().await;
 
-    // What was made is kept: another process asks for nothing that is known.
+    // Vectors are stored: another process requests none that is known.
     let again = EmbeddingServer::start(CONCEPTS).await;
-    up_with(&mut world, &endpoint(&again)).await;
-    let there = kinds(&world, 40, PARAPHRASED).await;
-    assert!(only(&there, "suppressed"), "{there:?}");
+    up_with_variables(&mut world, &endpoint_variables(&again)).await;
+    let there = learn_and_list_changes(&world, 40, PARAPHRASED).await;
+    assert!(are_all(&there, "suppressed"), "{there:?}");
     assert!(!again.embedded_texts().iter().any(|text| all.contains(text)), "{:?}", again.embedded_texts());
     world.stop().await;
 }
 
 #[tokio::test]
-async fn weights_in_a_directory_are_what_lessons_are_compared_by() {
+async fn lessons_are_compared_by_the_weights_of_a_directory() {
     let mut world = World::start().await;
-    assert!(kinds(&world, 0, DELETED).await.contains(&"promoted".to_owned()));
-    delete(&world, DELETED).await;
+    assert!(learn_and_list_changes(&world, 0, DELETED).await.contains(&"promoted".to_owned()));
+    delete_memory(&world, DELETED).await;
     world.stop().await;
     let dir = world.path("weights");
     std::fs::create_dir(&dir).unwrap();
@@ -137,11 +140,11 @@ async fn weights_in_a_directory_are_what_lessons_are_compared_by() {
     std::fs::write(dir.join("retrospect.json"), r#"{"contradiction":300,"tombstone":600,"merge":800}"#)
         .unwrap();
     let variable = [("RETRO_EMBEDDER_DIR", dir.display().to_string())];
-    up_with(&mut world, &variable).await;
-    let there = kinds(&world, 10, PARAPHRASED).await;
-    assert!(only(&there, "suppressed"), "before anything was kept: {there:?}");
-    let learnt = kinds(&world, 20, OTHER).await;
+    up_with_variables(&mut world, &variable).await;
+    let there = learn_and_list_changes(&world, 10, PARAPHRASED).await;
+    assert!(are_all(&there, "suppressed"), "before any vector was stored: {there:?}");
+    let learnt = learn_and_list_changes(&world, 20, OTHER).await;
     assert!(learnt.contains(&"promoted".to_owned()), "{learnt:?}");
-    world.sound().await;
+    world.verify_store().await;
     world.stop().await;
 }

@@ -1,4 +1,5 @@
-//! What became of a run's pull request, weeks after its retrospective: credit, once, for what was applied in it.
+//! A run's pull request is merged or closed weeks after its retrospective: the memories applied in the run are
+//! credited once.
 
 use jiff::Timestamp;
 use retro_core::id::{MemoryId, Tenant};
@@ -6,24 +7,27 @@ use retro_core::memory::ChangeCause;
 use retro_events::github::{GithubData, PullRequest, RepositoryEvent, event_subject};
 use serde_json::{Value, json};
 
-use crate::world::{Fleet, Kind, Run, Sent, Wire, World, items, mending, text};
+use crate::world::{
+    DatabaseKind, Fleet, NatsConnection, RawMessage, RunBuilder, World, build_correcting_runs, json_items,
+    json_text,
+};
 
 const WORKFLOW: &str = "release";
 const REPO: &str = "Acme/Shop";
 
-/// A run of a workflow in which the memory stood in the prompt and the agent acted on it, behind this pull request.
-pub(crate) fn applying(workflow: &str, run: u64, memory: MemoryId, pull_request: u64) -> Value {
+/// Returns a run with this pull request in which the memory was presented and the agent acted on it.
+pub(crate) fn build_applying_run(workflow: &str, run: u64, memory: MemoryId, pull_request: u64) -> Value {
     let arguments = json!({"service": "checkout", "region": "eu-west-1"});
     let id = format!("{workflow}-{run}");
-    let run = Run::new(workflow, &id).told("Deploy the service.");
-    let mut event = run.call("deploy_service", &arguments, "deployed checkout").event();
+    let run = RunBuilder::new(workflow, &id).with_message("Deploy the service.");
+    let mut event = run.with_call("deploy_service", &arguments, "deployed checkout").build_event();
     event["data"]["memories"] = json!({"presented": [memory]});
     event["data"]["repo"] = json!("acme/shop");
     event["data"]["pull_request"] = json!(pull_request);
     event
 }
 
-fn shown(number: u64, closed_at: Option<Timestamp>, merged: bool) -> PullRequest {
+fn build_pull_request(number: u64, closed_at: Option<Timestamp>, merged: bool) -> PullRequest {
     PullRequest {
         number,
         author: None,
@@ -31,154 +35,162 @@ fn shown(number: u64, closed_at: Option<Timestamp>, merged: bool) -> PullRequest
         merged,
         head_commit: Some(format!("{number:040x}")),
         merge_commit: None,
-        opened_at: Some(moment("2026-11-01T10:00:00Z")),
+        opened_at: Some(parse_timestamp("2026-11-01T10:00:00Z")),
         closed_at,
         url: None,
     }
 }
 
-fn moment(text: &str) -> Timestamp {
-    text.parse().expect("a moment")
+fn parse_timestamp(text: &str) -> Timestamp {
+    text.parse().expect("a timestamp")
 }
 
-fn data(action: &str, pull_request: PullRequest) -> GithubData {
+fn build_pull_request_data(action: &str, pull_request: PullRequest) -> GithubData {
     let what = RepositoryEvent::PullRequest { action: action.to_owned(), pull_request };
     GithubData { repo: REPO.to_owned(), host: "github.com".to_owned(), sender: None, what }
 }
 
-/// It was merged.
-pub(crate) fn merged(number: u64) -> GithubData {
-    data("closed", shown(number, Some(moment("2026-11-15T10:00:00Z")), true))
+/// Returns the event that this pull request was merged.
+pub(crate) fn build_merged_event(number: u64) -> GithubData {
+    build_pull_request_data(
+        "closed",
+        build_pull_request(number, Some(parse_timestamp("2026-11-15T10:00:00Z")), true),
+    )
 }
 
-fn closed(number: u64) -> GithubData {
-    data("closed", shown(number, Some(moment("2026-11-08T10:00:00Z")), false))
+fn build_closed_event(number: u64) -> GithubData {
+    build_pull_request_data(
+        "closed",
+        build_pull_request(number, Some(parse_timestamp("2026-11-08T10:00:00Z")), false),
+    )
 }
 
-/// Publishes what happened at GitHub under a delivery's id, as the bridge does.
-pub(crate) async fn happened(world: &World, tenant: &str, delivery: &str, data: &GithubData) {
+/// Publishes a GitHub event under a delivery id, as the bridge does, and asserts that the broker stored it.
+pub(crate) async fn publish_github_delivery(world: &World, tenant: &str, delivery: &str, data: &GithubData) {
     let tenant = Tenant::new(tenant).expect("a name");
-    let encoded = data.to_envelope(delivery, moment("2026-11-20T10:00:00Z")).to_structured();
-    let message = Sent {
+    let encoded = data.to_envelope(delivery, parse_timestamp("2026-11-20T10:00:00Z")).to_structured();
+    let message = RawMessage {
         subject: event_subject(&tenant, data),
         headers: encoded.headers,
         payload: encoded.payload.to_vec(),
     };
-    let answer = Wire::to(world.nats_url()).await.publish(&message).await;
+    let answer = NatsConnection::connect(world.nats_url()).await.publish(&message).await;
     assert_eq!(answer["stream"], "RETRO_GITHUB", "{answer}");
 }
 
-/// The only active memory of the workflow.
-async fn memory(world: &World, tenant: &str) -> MemoryId {
+/// Returns the only active memory of the workflow.
+async fn find_active_memory(world: &World, tenant: &str) -> MemoryId {
     let listed = ["--tenant", tenant, "memories", "list", "--workflow", WORKFLOW, "--status", "active"];
-    text(&items(&world.ask(&listed).await)[0], "id").parse().expect("an id")
+    json_text(&json_items(&world.run_json(&listed).await)[0], "id").parse().expect("an id")
 }
 
-async fn weight(world: &World, memory: MemoryId) -> u64 {
-    let shown = world.ask(&["memories", "show", &memory.to_string()]).await;
+async fn read_weight(world: &World, memory: MemoryId) -> u64 {
+    let shown = world.run_json(&["memories", "show", &memory.to_string()]).await;
     shown["weight"].as_u64().unwrap_or_else(|| panic!("no weight: {shown}"))
 }
 
-/// Waits until the memory was credited with what became of a run; returns what it weighs then.
-async fn credited(world: &World, memory: MemoryId) -> u64 {
-    let (store, tenant) = (world.store().await, Tenant::default_tenant());
+/// Waits until the memory is credited with the outcome of a run. Returns its weight then.
+async fn wait_until_credited(world: &World, memory: MemoryId) -> u64 {
+    let (store, tenant) = (world.open_store().await, Tenant::default_tenant());
     world
-        .until("it is credited", async || {
+        .wait_for("the memory is credited", async || {
             let history = store.list_memory_changes(&tenant, memory).await.ok()?;
             history.iter().any(|change| matches!(change.cause, ChangeCause::Outcome { .. })).then_some(())
         })
         .await;
-    weight(world, memory).await
+    read_weight(world, memory).await
 }
 
-/// Waits until the memory weighs this much.
-async fn weighs(world: &World, memory: MemoryId, thousandths: u64) {
-    let (store, tenant) = (world.store().await, Tenant::default_tenant());
+/// Waits until the memory has this weight.
+async fn wait_for_weight(world: &World, memory: MemoryId, thousandths: u64) {
+    let (store, tenant) = (world.open_store().await, Tenant::default_tenant());
     world
-        .until(&format!("it weighs {thousandths}"), async || {
+        .wait_for(&format!("it weighs {thousandths}"), async || {
             let stored = store.find_memory(&tenant, memory).await.ok()??;
             (u64::from(stored.weight.get()) == thousandths).then_some(())
         })
         .await;
 }
 
-/// Waits until every event of GitHub's is handled and every run followed.
-async fn followed(world: &World) {
-    let store = world.store().await;
+/// Waits until every run is tracked and the program is idle.
+async fn wait_until_tracked(world: &World) {
+    let store = world.open_store().await;
     let runs = async || store.list_untracked_workflows(1).await.ok()?.is_empty().then_some(());
-    world.until("every run is followed", runs).await;
-    world.still().await;
+    world.wait_for("every run is tracked", runs).await;
+    world.wait_until_idle().await;
 }
 
 #[tokio::test]
-async fn a_merge_weeks_later_credits_what_was_applied_once_on_sqlite() {
-    credits_once(Kind::Sqlite).await;
+async fn a_merge_weeks_later_credits_applied_memories_once_on_sqlite() {
+    check_credited_once(DatabaseKind::Sqlite).await;
 }
 
 #[tokio::test]
-async fn a_merge_weeks_later_credits_what_was_applied_once_on_postgres() {
-    credits_once(Kind::Postgres).await;
+async fn a_merge_weeks_later_credits_applied_memories_once_on_postgres() {
+    check_credited_once(DatabaseKind::Postgres).await;
 }
 
-async fn credits_once(kind: Kind) {
-    let mut world = Fleet::nowhere(kind).await;
+async fn check_credited_once(kind: DatabaseKind) {
+    let mut world = Fleet::unstarted(kind).await;
     world.start_broker().await;
     world.start_database().await;
     world.write_policy("[policy]\nthreshold_runs = 4\nsample_permille = 1000\nsample_runs_max = 4\n");
     world.up().await;
-    world.emit("default", "first.jsonl", &mending(WORKFLOW, "deploy_service", 0..4)).await;
-    let memory = memory(&world, "default").await;
-    // Of four sampled runs each belongs to a pull request of its own; the last one's is heard of before the run.
-    happened(&world, "default", "merged 4", &merged(4)).await;
-    let runs: Vec<_> = (4..8).map(|run| applying(WORKFLOW, run, memory, run - 3)).collect();
-    world.emit("default", "second.jsonl", &runs).await;
-    followed(&world).await;
-    let report = world.ask(&["retrospectives", "list", "--workflow", WORKFLOW]).await;
-    // The one that had been merged before, as soon as the retrospective has found the memory applied.
-    let before = credited(&world, memory).await;
-    happened(&world, "default", "merged 1", &merged(1)).await;
-    weighs(&world, memory, before + 50).await;
-    happened(&world, "default", "closed 2", &closed(2)).await;
-    weighs(&world, memory, before - 25).await;
-    let export = world.export().await;
-    // Another tenant's of the same name, and everything once more: redelivered, and under other ids.
-    happened(&world, "acme", "merged 3", &merged(3)).await;
+    world
+        .emit_and_wait("default", "first.jsonl", &build_correcting_runs(WORKFLOW, "deploy_service", 0..4))
+        .await;
+    let memory = find_active_memory(&world, "default").await;
+    // Each of the four sampled runs has its own pull request; the last one's merge arrives before the run.
+    publish_github_delivery(&world, "default", "merged 4", &build_merged_event(4)).await;
+    let runs: Vec<_> = (4..8).map(|run| build_applying_run(WORKFLOW, run, memory, run - 3)).collect();
+    world.emit_and_wait("default", "second.jsonl", &runs).await;
+    wait_until_tracked(&world).await;
+    let report = world.run_json(&["retrospectives", "list", "--workflow", WORKFLOW]).await;
+    // The pull request merged before is credited as soon as the retrospective has found the memory applied.
+    let before = wait_until_credited(&world, memory).await;
+    publish_github_delivery(&world, "default", "merged 1", &build_merged_event(1)).await;
+    wait_for_weight(&world, memory, before + 50).await;
+    publish_github_delivery(&world, "default", "closed 2", &build_closed_event(2)).await;
+    wait_for_weight(&world, memory, before - 25).await;
+    let export = world.export_canonical().await;
+    // The same pull request number in another tenant, and everything once more: redelivered, and under other ids.
+    publish_github_delivery(&world, "acme", "merged 3", &build_merged_event(3)).await;
     for again in ["merged 1", "merged once more"] {
-        happened(&world, "default", again, &merged(1)).await;
+        publish_github_delivery(&world, "default", again, &build_merged_event(1)).await;
     }
-    happened(&world, "default", "closed once more", &closed(2)).await;
-    handled(&world).await;
-    assert_eq!(weight(&world, memory).await, before - 25);
-    assert_eq!(world.export().await, export, "what came again changes nothing");
-    let closed = world.ask(&["retrospectives", "list", "--workflow", WORKFLOW]).await;
-    assert_eq!(closed, report, "a closed retrospective stays as it is");
-    let why = world.ask(&["memories", "why", &memory.to_string()]).await.to_string();
+    publish_github_delivery(&world, "default", "closed once more", &build_closed_event(2)).await;
+    wait_until_handled(&world).await;
+    assert_eq!(read_weight(&world, memory).await, before - 25);
+    assert_eq!(world.export_canonical().await, export, "repeated events change nothing");
+    let closed = world.run_json(&["retrospectives", "list", "--workflow", WORKFLOW]).await;
+    assert_eq!(closed, report, "a closed retrospective does not change");
+    let why = world.run_json(&["memories", "why", &memory.to_string()]).await.to_string();
     assert!(why.contains("whose pull request acme/shop#1 was merged"), "{why}");
     assert!(why.contains("whose pull request acme/shop#2 was closed without a merge"), "{why}");
-    told(&world).await;
-    world.sound().await;
+    check_outcomes_output(&world).await;
+    world.verify_store().await;
     world.stop_up().await;
     world.stop_all().await;
 }
 
 /// Waits until the tracker has nothing pending and the writer nothing to credit.
-async fn handled(world: &World) {
+async fn wait_until_handled(world: &World) {
     let bus = retro_bus::Bus::connect(retro_bus::BusConfig::new(world.nats_url(), "test"))
         .await
         .expect("an address");
     let pending =
         async || (bus.count_unacknowledged("RETRO_GITHUB", "tracker").await.ok()? == 0).then_some(());
-    world.until("the tracker has nothing pending", pending).await;
-    let store = world.store().await;
+    world.wait_for("the tracker has nothing pending", pending).await;
+    let store = world.open_store().await;
     let waits = async || store.list_overdue_credits(0, 1).await.ok()?.is_empty().then_some(());
-    world.until("no credit waits", waits).await;
-    world.still().await;
+    world.wait_for("no credit waits", waits).await;
+    world.wait_until_idle().await;
 }
 
-/// On the command line and over HTTP, to its own tenant alone.
-async fn told(world: &World) {
-    let rows = world.ask(&["outcomes", "--workflow", WORKFLOW]).await;
-    let row = &items(&rows)[0];
+/// Asserts that the outcomes are shown on the command line and over HTTP, to their own tenant only.
+async fn check_outcomes_output(world: &World) {
+    let rows = world.run_json(&["outcomes", "--workflow", WORKFLOW]).await;
+    let row = &json_items(&rows)[0];
     assert_eq!((&row["runs"], &row["merged"], &row["closed_unmerged"]), (&json!(4), &json!(2), &json!(1)));
     assert_eq!(row["time_to_merge_median_s"], 14 * 24 * 3600);
     let (status, body) = world.get("default", "/v1/outcomes").await;
@@ -186,5 +198,5 @@ async fn told(world: &World) {
     assert_eq!((status, &served["items"]), (200, &rows));
     let (status, body) = world.get("acme", "/v1/outcomes").await;
     let served: Value = serde_json::from_str(&body).expect("JSON");
-    assert_eq!((status, &served["items"]), (200, &json!([])), "another tenant's runs are nobody's");
+    assert_eq!((status, &served["items"]), (200, &json!([])), "another tenant sees no runs");
 }

@@ -1,4 +1,4 @@
-//! Dead letters that are sent again: one by two people at once, many with a canary, and through a crash of the relay.
+//! Replays of dead letters: one by two people at once, many with a canary, and through a crash of the relay.
 
 use retro_bus::OutgoingEvent;
 use retro_core::id::{DeadLetterId, Tenant, Workflow, WorkflowKey};
@@ -7,72 +7,82 @@ use retro_events::subject;
 use retro_store::{DeadLetter, DeadLetterFilter, DeadLetterStatus, ReplayRow, ReplayState};
 use serde_json::{Value, json};
 
-use crate::world::{Fleet, Kind, World, carry_out, event, items, mending, text};
+use crate::world::{
+    DatabaseKind, Fleet, World, build_correcting_runs, build_event, json_items, json_text, run_command,
+};
 
 pub(crate) const ROLES: &str = "counter,sampler,investigator,writer,relay,gateway";
-/// With it the letters of these stories are taken; without it they are refused.
-pub(crate) const HOSTS: (&str, &str) = ("RETRO_DATAREF_HOSTS", "runs.example.com");
+/// With this variable the events of these tests are accepted; without it they are refused.
+pub(crate) const ALLOWED_HOSTS: (&str, &str) = ("RETRO_DATAREF_HOSTS", "runs.example.com");
 
 #[tokio::test]
-async fn the_life_of_a_dead_letter_that_two_people_replay_at_once() {
-    life(Kind::Sqlite).await;
+async fn a_dead_letter_replayed_by_two_people_at_once_is_handled_once() {
+    check_concurrent_replay(DatabaseKind::Sqlite).await;
 }
 
 #[tokio::test]
-async fn the_life_of_a_dead_letter_that_two_people_replay_at_once_over_postgres() {
-    life(Kind::Postgres).await;
+async fn a_dead_letter_replayed_by_two_people_at_once_is_handled_once_over_postgres() {
+    check_concurrent_replay(DatabaseKind::Postgres).await;
 }
 
-async fn life(kind: Kind) {
+async fn check_concurrent_replay(kind: DatabaseKind) {
     let mut fleet = Fleet::start(kind, &[(ROLES, 1)]).await;
-    refused(&fleet, "one").await;
-    let letter = letters(&fleet, 1).await.remove(0);
+    publish_refused_run(&fleet, "one").await;
+    let letter = wait_for_dead_letters(&fleet, 1).await.remove(0);
     let id = letter.id.to_string();
     let dry = ["dead-letters", "replay", &id, "--dry-run"];
-    let seen = fleet.ask(&dry).await;
-    assert_eq!((text(&seen, "will"), text(&seen, "code")), ("fail_again", "dataref_refused"), "{seen}");
+    let seen = fleet.run_json(&dry).await;
+    assert_eq!(
+        (json_text(&seen, "will"), json_text(&seen, "code")),
+        ("fail_again", "dataref_refused"),
+        "{seen}"
+    );
 
-    let seen = fleet.retro(&dry).await.out;
+    let seen = fleet.run_retro(&dry).await.out;
     assert!(seen.contains("it would fail again, dataref_refused at data.dataref"), "{seen}");
     assert!(seen.ends_with("nothing was sent\n"), "{seen}");
 
-    // Replayed too early it fails again: one message, one letter.
-    let early = fleet.ask(&["dead-letters", "replay", &id, "--by", "ann", "--reason", "is it mended?"]).await;
+    // Replayed too early it fails again and stays one dead letter.
+    let early =
+        fleet.run_json(&["dead-letters", "replay", &id, "--by", "ann", "--reason", "is it mended?"]).await;
     assert_eq!(early["did"], "done", "{early}");
-    let failed = came_of(&fleet, letter.id, 1).await;
+    let failed = wait_for_replay_outcome(&fleet, letter.id, 1).await;
     assert!(matches!(&failed.outcome, Some(ReplayOutcome::Failed { .. })), "{failed:?}");
-    let again = letters(&fleet, 1).await.remove(0);
+    let again = wait_for_dead_letters(&fleet, 1).await.remove(0);
     assert_eq!((again.status, again.replays, &again.message), (DeadLetterStatus::Open, 1, &letter.message));
 
     // The host is allowed now.
     fleet.stop(0).await;
-    let mended = fleet.serve_with(ROLES, &[HOSTS]);
-    fleet.ready(mended).await;
-    let seen = carry_out(fleet.command(&[&dry[..], &["-o", "json"]].concat()).env(HOSTS.0, HOSTS.1)).await;
-    let seen = seen.json();
-    assert_eq!(text(&seen, "will"), "count", "{seen}");
-    assert!(text(&seen, "why").contains("counts as run 1 of workflow shop"), "{seen}");
+    let restarted = fleet.serve_with_env(ROLES, &[ALLOWED_HOSTS]);
+    fleet.wait_until_ready(restarted).await;
+    let seen = run_command(
+        fleet.command(&[&dry[..], &["-o", "json"]].concat()).env(ALLOWED_HOSTS.0, ALLOWED_HOSTS.1),
+    )
+    .await;
+    let seen = seen.parse_json();
+    assert_eq!(json_text(&seen, "will"), "count", "{seen}");
+    assert!(json_text(&seen, "why").contains("counts as run 1 of workflow shop"), "{seen}");
     let replay =
         |by: &'static str| ["dead-letters", "replay", &id, "--by", by, "--reason", "the host is allowed"];
     let (bob, cem) = (replay("bob"), replay("cem"));
-    let (one, two) = tokio::join!(fleet.ask(&bob), fleet.ask(&cem));
-    let mut did = [text(&one, "did"), text(&two, "did")];
+    let (one, two) = tokio::join!(fleet.run_json(&bob), fleet.run_json(&cem));
+    let mut did = [json_text(&one, "did"), json_text(&two, "did")];
     did.sort_unstable();
     assert_eq!(did, ["done", "done_before"], "{one} {two}");
-    assert_eq!(one["replay"], two["replay"], "both speak of the same one");
-    let handled = came_of(&fleet, letter.id, 2).await;
+    assert_eq!(one["replay"], two["replay"], "both name the same replay");
+    let handled = wait_for_replay_outcome(&fleet, letter.id, 2).await;
     assert_eq!((handled.state, &handled.outcome), (ReplayState::Handled, &Some(ReplayOutcome::Handled)));
-    fleet.counted("default", 1).await;
-    assert_eq!(letters(&fleet, 1).await[0].status, DeadLetterStatus::Handled);
+    fleet.wait_until_counted("default", 1).await;
+    assert_eq!(wait_for_dead_letters(&fleet, 1).await[0].status, DeadLetterStatus::Handled);
 
-    // Whoever comes late is told what came of it, and what was counted stays counted once.
-    let late = fleet.ask(&replay("dan")).await;
+    // A later replay reports the earlier outcome, and the run stays counted once.
+    let late = fleet.run_json(&replay("dan")).await;
     assert_eq!(late["did"], "done_before", "{late}");
-    assert!(text(&late, "detail").contains("it was handled"), "{late}");
-    let acts = fleet.ask(&["dead-letters", "show", &id]).await;
-    let who: Vec<&str> = items(&acts["acts"]).iter().map(|act| text(act, "by")).collect();
+    assert!(json_text(&late, "detail").contains("it was handled"), "{late}");
+    let acts = fleet.run_json(&["dead-letters", "show", &id]).await;
+    let who: Vec<&str> = json_items(&acts["acts"]).iter().map(|act| json_text(act, "by")).collect();
     assert_eq!(who, ["ann", handled.act.by.as_str()], "{acts}");
-    let shown = fleet.retro(&["dead-letters", "show", &id]).await.out;
+    let shown = fleet.run_retro(&["dead-letters", "show", &id]).await.out;
     for part in [
         "status     handled",
         "replay     nothing is left to do",
@@ -83,89 +93,90 @@ async fn life(kind: Kind) {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    refused(&fleet, "one").await;
-    fleet.still().await;
-    assert_eq!(fleet.sound().await["runs"], 1, "the same event by the other road is known");
+    publish_refused_run(&fleet, "one").await;
+    fleet.wait_until_idle().await;
+    assert_eq!(fleet.verify_store().await["runs"], 1, "the same event published again is recognised");
     fleet.stop_all().await;
 }
 
 #[tokio::test]
-async fn a_batch_whose_canary_fails_stops_and_the_rest_is_put_aside() {
+async fn a_batch_whose_canary_fails_stops_and_the_rest_can_be_discarded() {
     let mut world = World::start().await;
     for number in 0..4 {
-        publish(&world, format!("not JSON {number}").as_bytes()).await;
+        publish_payload(&world, format!("not JSON {number}").as_bytes()).await;
     }
-    letters(&world, 4).await;
-    let nothing = world.retro(&["dead-letters", "replay", "--reason", "all of them?"]).await;
+    wait_for_dead_letters(&world, 4).await;
+    let nothing = world.run_retro(&["dead-letters", "replay", "--reason", "all of them?"]).await;
     assert!(nothing.code == Some(1) && nothing.err.contains("no dead letters are selected"), "{nothing:?}");
-    let reasonless = world.retro(&["dead-letters", "replay", "--all"]).await;
+    let reasonless = world.run_retro(&["dead-letters", "replay", "--all"]).await;
     assert!(reasonless.code == Some(2) && reasonless.err.contains("--reason"), "{reasonless:?}");
-    let dry = world.ask(&["dead-letters", "replay", "--code", "not_json", "--dry-run"]).await;
-    assert_eq!(items(&dry["items"]).len(), 4);
-    assert!(items(&dry["items"]).iter().all(|one| one["will"] == "fail_again"), "{dry}");
+    let dry = world.run_json(&["dead-letters", "replay", "--code", "not_json", "--dry-run"]).await;
+    assert_eq!(json_items(&dry["items"]).len(), 4);
+    assert!(json_items(&dry["items"]).iter().all(|one| one["will"] == "fail_again"), "{dry}");
     let arguments = ["dead-letters", "replay", "--code", "not_json", "--canary", "1", "--reason", "a try"];
-    let stopped = world.retro(&arguments).await;
+    let stopped = world.run_retro(&arguments).await;
     assert_eq!(stopped.code, Some(4), "{stopped:?}");
     assert!(stopped.out.contains("1 of the 1 that went first failed again"), "{stopped:?}");
-    let all = letters(&world, 4).await;
+    let all = wait_for_dead_letters(&world, 4).await;
     assert!(all.iter().all(|letter| letter.status == DeadLetterStatus::Open), "{all:?}");
     assert_eq!(all.iter().map(|letter| letter.replays).sum::<u32>(), 1, "only the canary went");
     assert_eq!(all.last().map(|oldest| oldest.replays), Some(1), "the oldest one");
-    let batches = world.ask(&["dead-letters", "batches"]).await;
-    let batch = text(&items(&batches)[0], "id").to_owned();
-    let shown = world.retro(&["dead-letters", "batches", &batch]).await.out;
+    let batches = world.run_json(&["dead-letters", "batches"]).await;
+    let batch = json_text(&json_items(&batches)[0], "id").to_owned();
+    let shown = world.run_retro(&["dead-letters", "batches", &batch]).await.out;
     for part in
         ["stopped", "not_json", "5 letters a second at the most, 1 first; stops when more than 20 % fail"]
     {
         assert!(shown.contains(part), "{part}: {shown}");
     }
 
-    // Over HTTP the same, and another tenant sees nothing of it.
+    // The same over HTTP, where another tenant sees nothing of it.
     let path = format!("/v1/dead-letters/batches/{batch}");
     assert_eq!(world.get("acme", &path).await.0, 404);
-    let (status, told) = world.get("default", &path).await;
-    assert!(status == 200 && told.contains("stopped"), "{told}");
-    let (status, told) = world.get("acme", "/v1/dead-letters/batches").await;
-    assert_eq!((status, told.as_str()), (200, "{\"items\":[]}"));
-    let aside = json!({"code": "not_json", "reason": "a load test", "by": "ann"});
-    let (status, theirs) = world.post("acme", "/v1/dead-letters/discard", &aside).await;
-    assert!(status == 200 && text(&theirs, "detail").starts_with("0 letters"), "{theirs}");
-    let (status, told) = world.post("default", "/v1/dead-letters/discard", &aside).await;
-    assert!(status == 200 && text(&told, "detail").starts_with("4 letters discarded"), "{told}");
+    let (status, body) = world.get("default", &path).await;
+    assert!(status == 200 && body.contains("stopped"), "{body}");
+    let (status, body) = world.get("acme", "/v1/dead-letters/batches").await;
+    assert_eq!((status, body.as_str()), (200, "{\"items\":[]}"));
+    let discard = json!({"code": "not_json", "reason": "a load test", "by": "ann"});
+    let (status, other_tenants) = world.post_json("acme", "/v1/dead-letters/discard", &discard).await;
+    assert!(status == 200 && json_text(&other_tenants, "detail").starts_with("0 letters"), "{other_tenants}");
+    let (status, body) = world.post_json("default", "/v1/dead-letters/discard", &discard).await;
+    assert!(status == 200 && json_text(&body, "detail").starts_with("4 letters discarded"), "{body}");
     let (status, refused) =
-        world.post("default", "/v1/dead-letters/discard", &json!({"reason": "all?"})).await;
+        world.post_json("default", "/v1/dead-letters/discard", &json!({"reason": "all?"})).await;
     assert_eq!((status, refused["path"].as_str()), (400, Some("all")), "{refused}");
-    let all = letters(&world, 4).await;
+    let all = wait_for_dead_letters(&world, 4).await;
     assert!(all.iter().all(|letter| letter.status == DeadLetterStatus::Discarded), "{all:?}");
     for path in ["replay", "discard"] {
         let path = format!("/v1/dead-letters/{}/{path}", all[0].id);
-        let (status, told) = world.post("acme", &path, &json!({"reason": "mine?"})).await;
-        assert_eq!(status, 404, "{told}");
+        let (status, body) = world.post_json("acme", &path, &json!({"reason": "mine?"})).await;
+        assert_eq!(status, 404, "{body}");
     }
     world.stop().await;
 }
 
 #[tokio::test]
-async fn a_batch_goes_on_though_whoever_asked_and_the_relay_die() {
-    through_a_crash(Kind::Sqlite, "replay.publish:after:2").await;
+async fn a_batch_continues_after_the_caller_and_the_relay_die() {
+    check_batch_through_crash(DatabaseKind::Sqlite, "replay.publish:after:2").await;
 }
 
 #[tokio::test]
-async fn a_batch_goes_on_though_the_relay_dies_over_postgres() {
-    through_a_crash(Kind::Postgres, "replay.mark.commit:before:2").await;
+async fn a_batch_continues_after_the_relay_dies_over_postgres() {
+    check_batch_through_crash(DatabaseKind::Postgres, "replay.mark.commit:before:2").await;
 }
 
-/// Four letters; the relay's process is killed at the second one and started again.
-async fn through_a_crash(kind: Kind, point: &str) {
+/// Replays four dead letters; the relay's process is killed at the second and started again.
+async fn check_batch_through_crash(kind: DatabaseKind, point: &str) {
     let mut fleet = Fleet::start(kind, &[(ROLES, 1)]).await;
     for run in ["one", "two", "three", "four"] {
-        refused(&fleet, run).await;
+        publish_refused_run(&fleet, run).await;
     }
-    let ids: Vec<DeadLetterId> = letters(&fleet, 4).await.iter().map(|letter| letter.id).collect();
+    let ids: Vec<DeadLetterId> =
+        wait_for_dead_letters(&fleet, 4).await.iter().map(|letter| letter.id).collect();
     fleet.stop(0).await;
     let quick = ("RETRO_REPLAY_TIMEOUT_S", "1");
-    let dies = fleet.serve_with(ROLES, &[HOSTS, quick, ("FAULT_CRASH", point)]);
-    fleet.ready(dies).await;
+    let dies = fleet.serve_with_env(ROLES, &[ALLOWED_HOSTS, quick, ("FAULT_CRASH", point)]);
+    fleet.wait_until_ready(dies).await;
     let arguments = [
         "dead-letters",
         "replay",
@@ -177,42 +188,42 @@ async fn through_a_crash(kind: Kind, point: &str) {
         "--reason",
         "allowed now",
     ];
-    let batch = text(&fleet.ask(&arguments).await, "batch").to_owned();
-    assert_eq!(fleet.ended(dies).await, None, "it was killed");
-    let after = fleet.serve_with(ROLES, &[HOSTS, quick]);
-    fleet.ready(after).await;
-    fleet.counted("default", 4).await;
+    let batch = json_text(&fleet.run_json(&arguments).await, "batch").to_owned();
+    assert_eq!(fleet.wait_for_exit(dies).await, None, "ended by a signal");
+    let after = fleet.serve_with_env(ROLES, &[ALLOWED_HOSTS, quick]);
+    fleet.wait_until_ready(after).await;
+    fleet.wait_until_counted("default", 4).await;
     let done = fleet
-        .until("the batch is done", async || {
-            let shown = fleet.ask(&["dead-letters", "batches", &batch]).await;
+        .wait_for("the batch is done", async || {
+            let shown = fleet.run_json(&["dead-letters", "batches", &batch]).await;
             (shown[0]["state"] == "done").then(|| shown[0].clone())
         })
         .await;
     assert_eq!(done["progress"]["handled"], 4, "{done}");
     for id in ids {
-        assert_eq!(came_of(&fleet, id, 1).await.state, ReplayState::Handled);
+        assert_eq!(wait_for_replay_outcome(&fleet, id, 1).await.state, ReplayState::Handled);
     }
-    fleet.still().await;
-    assert_eq!(fleet.sound().await["runs"], 4, "each counts once");
+    fleet.wait_until_idle().await;
+    assert_eq!(fleet.verify_store().await["runs"], 4, "each counts once");
     fleet.stop_all().await;
 }
 
 #[tokio::test]
 async fn replaying_everything_that_was_ever_learned_from_changes_nothing() {
     let mut world = World::start().await;
-    let runs = mending("release", "deploy_service", 0..20);
-    world.emit("default", "runs.jsonl", &runs).await;
-    world.still().await;
-    let learned = world.export().await;
+    let runs = build_correcting_runs("release", "deploy_service", 0..20);
+    world.emit_and_wait("default", "runs.jsonl", &runs).await;
+    world.wait_until_idle().await;
+    let learned = world.export_canonical().await;
     assert!(learned.contains("\"kind\":\"memory\""), "{learned}");
-    let rows = world.ask(&["retrospectives", "list"]).await;
-    let mut publisher = world.publisher().await;
+    let rows = world.run_json(&["retrospectives", "list"]).await;
+    let mut publisher = world.connect_publisher().await;
     for _ in 0..3 {
         for run in &runs {
-            world.publish("default", "release", run).await;
+            world.publish_event("default", "release", run).await;
         }
-        for row in items(&rows) {
-            for (prefix, notice) in wake_ups(&row["retrospective"]["id"]) {
+        for row in json_items(&rows) {
+            for (prefix, notice) in build_wake_ups(&row["retrospective"]["id"]) {
                 let message = json!({
                     "id": "00000000-0000-8000-8000-000000000000", "tenant": "default", "workflow": "release", "notice": notice,
                 });
@@ -222,22 +233,22 @@ async fn replaying_everything_that_was_ever_learned_from_changes_nothing() {
                 publisher
                     .publish_event(OutgoingEvent { subject, headers, payload })
                     .await
-                    .expect("it is taken");
+                    .expect("the broker accepts it");
             }
         }
     }
-    publisher.confirm_all().await.expect("the broker has them");
-    world.still().await;
-    assert_eq!(world.export().await, learned, "weights moved once");
-    let store = world.store().await;
+    publisher.confirm_all().await.expect("the broker confirms them");
+    world.wait_until_idle().await;
+    assert_eq!(world.export_canonical().await, learned, "weights moved once");
+    let store = world.open_store().await;
     let filter = DeadLetterFilter { limit: 9, ..DeadLetterFilter::default() };
     assert_eq!(store.list_dead_letters(&Tenant::default_tenant(), &filter).await.expect("listing"), []);
-    world.sound().await;
+    world.verify_store().await;
     world.stop().await;
 }
 
-/// Every message of ours that speaks of a retrospective.
-fn wake_ups(retrospective: &Value) -> Vec<(&'static str, Value)> {
+/// Returns all of the program's messages about a retrospective.
+fn build_wake_ups(retrospective: &Value) -> Vec<(&'static str, Value)> {
     let due = |notice: &str| json!({"notice": notice, "retrospective": retrospective});
     let mut wake_ups = vec![
         (subject::RETROSPECTIVE_DUE, due("retrospective_due")),
@@ -251,14 +262,14 @@ fn wake_ups(retrospective: &Value) -> Vec<(&'static str, Value)> {
     wake_ups
 }
 
-/// A run whose body lies at a host that is not allowed.
-pub(crate) async fn refused(world: &World, run: &str) {
+/// Publishes a run whose body is at a host that is not allowed.
+pub(crate) async fn publish_refused_run(world: &World, run: &str) {
     let body = json!({"url": format!("https://runs.example.com/{run}.json"), "sha256": "0".repeat(64)});
     let data = json!({"workflow": "shop", "run_id": run, "outcome": "success", "dataref": body});
-    world.publish("default", "shop", &event(&format!("event of {run}"), &data)).await;
+    world.publish_event("default", "shop", &build_event(&format!("event of {run}"), &data)).await;
 }
 
-async fn publish(world: &World, payload: &[u8]) {
+async fn publish_payload(world: &World, payload: &[u8]) {
     let key =
         WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("shop").expect("a name") };
     let headers = vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())];
@@ -267,17 +278,17 @@ async fn publish(world: &World, payload: &[u8]) {
         headers,
         payload: payload.to_vec().into(),
     };
-    let mut publisher = world.publisher().await;
-    publisher.publish_event(event).await.expect("the broker takes it");
-    publisher.confirm_all().await.expect("the broker has it");
+    let mut publisher = world.connect_publisher().await;
+    publisher.publish_event(event).await.expect("the broker accepts it");
+    publisher.confirm_all().await.expect("the broker confirms it");
 }
 
-/// The default tenant's dead letters, the newest first, when there are so many.
-pub(crate) async fn letters(world: &World, count: usize) -> Vec<DeadLetter> {
-    let (store, tenant) = (world.store().await, Tenant::default_tenant());
+/// Waits until the default tenant has this many dead letters and returns them, newest first.
+pub(crate) async fn wait_for_dead_letters(world: &World, count: usize) -> Vec<DeadLetter> {
+    let (store, tenant) = (world.open_store().await, Tenant::default_tenant());
     let filter = DeadLetterFilter { limit: 1000, ..DeadLetterFilter::default() };
     world
-        .until(&format!("{count} dead letters"), async || {
+        .wait_for(&format!("{count} dead letters"), async || {
             let letters = store.list_dead_letters(&tenant, &filter).await.ok()?;
             assert!(letters.len() <= count, "{letters:?}");
             (letters.len() == count).then_some(letters)
@@ -285,11 +296,11 @@ pub(crate) async fn letters(world: &World, count: usize) -> Vec<DeadLetter> {
         .await
 }
 
-/// Waits until something came of a letter's replay.
-pub(crate) async fn came_of(world: &World, letter: DeadLetterId, number: u32) -> ReplayRow {
-    let (store, tenant) = (world.store().await, Tenant::default_tenant());
+/// Waits for the outcome of this 1-based replay of a dead letter.
+pub(crate) async fn wait_for_replay_outcome(world: &World, letter: DeadLetterId, number: u32) -> ReplayRow {
+    let (store, tenant) = (world.open_store().await, Tenant::default_tenant());
     world
-        .until(&format!("replay {number} of {letter} has ended"), async || {
+        .wait_for(&format!("replay {number} of {letter} has ended"), async || {
             let rows = store.list_replays(&tenant, letter).await.ok()?;
             rows.into_iter().find(|row| row.number == number && row.outcome.is_some())
         })

@@ -1,175 +1,187 @@
-//! Roles in processes of their own: started in any order, stopped at any moment.
+//! Roles in separate processes, started in any order and stopped at any time.
 
 use retro_store::Store;
 use serde_json::json;
 
-use crate::world::{Fleet, Kind, Line, items, mending};
+use crate::world::{DatabaseKind, Fleet, FreezableProxy, build_correcting_runs, json_items};
 
 const ROLES: [&str; 7] = ["counter", "sampler", "investigator", "writer", "reviewer", "relay", "gateway"];
 
 #[tokio::test]
-async fn roles_on_a_shared_file_wait_for_broker_and_database_say_so_and_begin_by_themselves() {
-    any_order(Kind::Sqlite, "does not exist; run `retro migrate`").await;
+async fn roles_on_a_shared_file_wait_for_broker_and_database_and_start_by_themselves() {
+    start_before_broker_and_database(DatabaseKind::Sqlite, "does not exist; run `retro migrate`").await;
 }
 
 #[tokio::test]
-async fn roles_on_postgres_wait_for_broker_and_database_say_so_and_begin_by_themselves() {
-    any_order(Kind::Postgres, "the database is not available").await;
+async fn roles_on_postgres_wait_for_broker_and_database_and_start_by_themselves() {
+    start_before_broker_and_database(DatabaseKind::Postgres, "the database is not available").await;
 }
 
-/// Every process first, then the broker, then the database, then what both hold.
-async fn any_order(kind: Kind, database_is_away: &str) {
-    let mut fleet = Fleet::nowhere(kind).await;
+/// Starts every process first, then the broker, then the database, and migrates last.
+async fn start_before_broker_and_database(kind: DatabaseKind, database_is_away: &str) {
+    let mut fleet = Fleet::unstarted(kind).await;
     for roles in ROLES {
-        fleet.serve_with(roles, &[("RETRO_CONTEXT_TIMEOUT_MS", "200")]);
+        fleet.serve_with_env(roles, &[("RETRO_CONTEXT_TIMEOUT_MS", "200")]);
     }
     let everyone = 0..ROLES.len();
     for nth in everyone.clone() {
-        fleet.misses(nth, "the broker is away").await;
-        fleet.misses(nth, database_is_away).await;
-        assert_eq!(fleet.health(nth, "/livez").await, Some((200, "ok".to_owned())));
+        fleet.wait_until_not_ready(nth, "the broker is away").await;
+        fleet.wait_until_not_ready(nth, database_is_away).await;
+        assert_eq!(fleet.fetch_health(nth, "/livez").await, Some((200, "ok".to_owned())));
     }
-    // Law 12: an agent is answered all the same, with nothing and why.
+    // Law 12: an agent still gets an answer, with no memories and the reason.
     let question = json!({"workflow": "release", "step": "deploy", "run_id": "eager"});
-    let context = fleet.context("default", &question).await;
+    let context = fleet.fetch_context("default", &question).await;
     assert_eq!((&context["memories"], context["reason"].is_string()), (&json!([]), true), "{context}");
 
     fleet.start_broker().await;
     for nth in everyone.clone() {
-        fleet.misses(nth, "`retro migrate` creates it").await;
+        fleet.wait_until_not_ready(nth, "`retro migrate` creates it").await;
     }
     fleet.start_database().await;
-    if kind == Kind::Postgres {
+    if kind == DatabaseKind::Postgres {
         for nth in everyone.clone() {
-            fleet.misses(nth, "the database lacks 0001_one_road").await;
+            fleet.wait_until_not_ready(nth, "the database lacks 0001_one_road").await;
         }
     }
     fleet.migrate().await;
     for nth in everyone {
-        fleet.ready(nth).await;
+        fleet.wait_until_ready(nth).await;
     }
-    fleet.emit("default", "runs.jsonl", &mending("release", "deploy_service", 0..20)).await;
-    let checked = fleet.sound().await;
+    fleet
+        .emit_and_wait("default", "runs.jsonl", &build_correcting_runs("release", "deploy_service", 0..20))
+        .await;
+    let checked = fleet.verify_store().await;
     assert_eq!((&checked["runs"], &checked["reports"]), (&json!(20), &json!(2)));
-    assert_eq!(fleet.ask(&["dead-letters", "list"]).await, json!([]));
-    // In time, on a busy machine not always at once.
-    let handed = async || (fleet.context("default", &question).await["memories"] != json!([])).then_some(());
-    fleet.until("an agent is handed what was learned", handed).await;
+    assert_eq!(fleet.run_json(&["dead-letters", "list"]).await, json!([]));
+    // A busy machine may miss the time limit of the first requests.
+    let has_memories =
+        async || (fleet.fetch_context("default", &question).await["memories"] != json!([])).then_some(());
+    fleet.wait_for("an agent gets the learned memory", has_memories).await;
     fleet.stop_all().await;
 }
 
 #[tokio::test]
-async fn everything_in_one_process_uses_the_postgres_that_it_is_given() {
-    let mut fleet = Fleet::nowhere(Kind::Postgres).await;
+async fn one_process_with_all_roles_uses_the_given_postgres() {
+    let mut fleet = Fleet::unstarted(DatabaseKind::Postgres).await;
     fleet.start_broker().await;
     fleet.start_database().await;
     fleet.up().await;
-    fleet.emit("default", "runs.jsonl", &mending("release", "deploy_service", 0..10)).await;
-    let checked = fleet.sound().await;
+    fleet
+        .emit_and_wait("default", "runs.jsonl", &build_correcting_runs("release", "deploy_service", 0..10))
+        .await;
+    let checked = fleet.verify_store().await;
     assert_eq!((&checked["runs"], &checked["reports"]), (&json!(10), &json!(1)));
-    assert!(!fleet.data().join("retro.db").exists(), "no file beside it");
+    assert!(!fleet.data_dir().join("retro.db").exists(), "no SQLite file is created");
     fleet.stop_up().await;
     fleet.stop_all().await;
 }
 
 #[tokio::test]
-async fn a_database_that_goes_away_is_told_and_what_came_meanwhile_is_counted_when_it_is_back() {
+async fn a_lost_database_is_reported_and_waiting_events_are_counted_when_it_is_back() {
     let mut fleet =
-        Fleet::start(Kind::Postgres, &[("counter,relay", 2), ("sampler,investigator,writer", 1)]).await;
-    fleet.emit("default", "before.jsonl", &mending("before", "deploy_service", 0..10)).await;
+        Fleet::start(DatabaseKind::Postgres, &[("counter,relay", 2), ("sampler,investigator,writer", 1)])
+            .await;
+    fleet
+        .emit_and_wait("default", "before.jsonl", &build_correcting_runs("before", "deploy_service", 0..10))
+        .await;
     fleet.stop_database();
     for nth in 0..3 {
-        fleet.misses(nth, "the database").await;
+        fleet.wait_until_not_ready(nth, "the database").await;
     }
-    let file = fleet.write_events("meanwhile.jsonl", &mending("meanwhile", "deploy_service", 0..10));
-    fleet.ask(&["emit", &file]).await;
+    let file =
+        fleet.write_events("meanwhile.jsonl", &build_correcting_runs("meanwhile", "deploy_service", 0..10));
+    fleet.run_json(&["emit", &file]).await;
     fleet.start_database().await;
     for nth in 0..3 {
-        fleet.ready(nth).await;
+        fleet.wait_until_ready(nth).await;
     }
-    fleet.counted("default", 20).await;
-    fleet.still().await;
-    let checked = fleet.sound().await;
+    fleet.wait_until_counted("default", 20).await;
+    fleet.wait_until_idle().await;
+    let checked = fleet.verify_store().await;
     assert_eq!((&checked["runs"], &checked["reports"]), (&json!(20), &json!(2)));
-    assert_eq!(fleet.ask(&["dead-letters", "list"]).await, json!([]));
+    assert_eq!(fleet.run_json(&["dead-letters", "list"]).await, json!([]));
     fleet.stop_all().await;
 }
 
 #[tokio::test]
-async fn an_investigation_in_hand_at_the_stop_is_released_and_another_process_has_it_at_once() {
-    let (mut fleet, held) = held_up("1").await;
+async fn a_claimed_investigation_is_released_at_shutdown_and_can_be_claimed_at_once() {
+    let (mut fleet, held) = start_stalled_fleet("1").await;
     fleet.terminate(held.investigator);
-    let store = fleet.store().await;
-    fleet.until("the investigation is free", async || (claimable(&*store).await == 1).then_some(())).await;
-    assert_eq!(fleet.ended(held.investigator).await, Some(0), "{}", fleet.log());
+    let store = fleet.open_store().await;
+    fleet
+        .wait_for("the investigation is free", async || (count_claimable(&*store).await == 1).then_some(()))
+        .await;
+    assert_eq!(fleet.wait_for_exit(held.investigator).await, Some(0), "{}", fleet.log_tail());
     let another = fleet.serve("investigator");
-    fleet.ready(another).await;
-    fleet.still().await;
+    fleet.wait_until_ready(another).await;
+    fleet.wait_until_idle().await;
 
-    let rows = fleet.ask(&["retrospectives", "list"]).await;
-    let report = fleet.ask(&["reports", "show", rows[0]["retrospective"]["id"].as_str().unwrap()]).await;
+    let rows = fleet.run_json(&["retrospectives", "list"]).await;
+    let report = fleet.run_json(&["reports", "show", rows[0]["retrospective"]["id"].as_str().unwrap()]).await;
     let attempts: Vec<_> =
-        items(&report["investigations"]).iter().map(|one| one["timing"]["attempts"].clone()).collect();
-    assert_eq!(attempts, vec![json!(1); attempts.len()], "the attempt was given back: {report}");
-    fleet.sound().await;
+        json_items(&report["investigations"]).iter().map(|one| one["timing"]["attempts"].clone()).collect();
+    assert_eq!(attempts, vec![json!(1); attempts.len()], "the attempt was not spent: {report}");
+    fleet.verify_store().await;
     fleet.stop_all().await;
 }
 
 #[tokio::test]
 async fn a_second_signal_ends_a_process_at_once() {
-    let (mut fleet, held) = held_up("600").await;
+    let (mut fleet, held) = start_stalled_fleet("600").await;
     fleet.terminate(held.investigator);
-    fleet.misses(held.investigator, "the process is stopping").await;
+    fleet.wait_until_not_ready(held.investigator, "the process is stopping").await;
     fleet.interrupt(held.investigator);
-    assert_eq!(fleet.ended(held.investigator).await, Some(130), "{}", fleet.log());
-    let store = fleet.store().await;
-    assert_eq!(claimable(&*store).await, 0, "its lease stands, as after a kill");
+    assert_eq!(fleet.wait_for_exit(held.investigator).await, Some(130), "{}", fleet.log_tail());
+    let store = fleet.open_store().await;
+    assert_eq!(count_claimable(&*store).await, 0, "its lease remains, as after a kill");
     fleet.stop_all().await;
 }
 
 #[tokio::test]
-async fn a_process_stopped_while_its_database_says_nothing_puts_its_messages_off_and_another_counts_them() {
-    let mut fleet = Fleet::start(Kind::Postgres, &[("sampler,investigator,writer,relay", 1)]).await;
-    let line = Line::to(fleet.database_url()).await;
-    // It may wait for its database until a call gives up on a connection, however late a busy machine says so.
+async fn a_process_stopped_while_its_database_hangs_returns_its_messages_to_the_broker() {
+    let mut fleet = Fleet::start(DatabaseKind::Postgres, &[("sampler,investigator,writer,relay", 1)]).await;
+    let line = FreezableProxy::start(fleet.database_url()).await;
+    // A long grace period: the process may wait for its database until a call times out, however late a busy machine
+    // notices.
     let counter =
-        fleet.serve_with("counter", &[("DATABASE_URL", line.url()), ("RETRO_SHUTDOWN_GRACE_S", "60")]);
-    fleet.ready(counter).await;
+        fleet.serve_with_env("counter", &[("DATABASE_URL", line.url()), ("RETRO_SHUTDOWN_GRACE_S", "60")]);
+    fleet.wait_until_ready(counter).await;
     line.freeze();
-    let file = fleet.write_events("runs.jsonl", &mending("release", "deploy_service", 0..10));
-    fleet.ask(&["emit", &file]).await;
-    fleet.misses(counter, "the database").await;
+    let file = fleet.write_events("runs.jsonl", &build_correcting_runs("release", "deploy_service", 0..10));
+    fleet.run_json(&["emit", &file]).await;
+    fleet.wait_until_not_ready(counter, "the database").await;
     fleet.terminate(counter);
-    assert_eq!(fleet.ended(counter).await, Some(0), "{}", fleet.log());
+    assert_eq!(fleet.wait_for_exit(counter).await, Some(0), "{}", fleet.log_tail());
     let another = fleet.serve("counter");
-    fleet.ready(another).await;
-    fleet.counted("default", 10).await;
-    fleet.still().await;
-    fleet.sound().await;
-    assert_eq!(fleet.ask(&["dead-letters", "list"]).await, json!([]));
+    fleet.wait_until_ready(another).await;
+    fleet.wait_until_counted("default", 10).await;
+    fleet.wait_until_idle().await;
+    fleet.verify_store().await;
+    assert_eq!(fleet.run_json(&["dead-letters", "list"]).await, json!([]));
     fleet.stop_all().await;
 }
 
-/// A process whose investigation cannot go on.
-struct Held {
+/// A process whose investigation cannot continue.
+struct StalledInvestigation {
     investigator: usize,
-    // Its line to the broker, frozen, so that the body does not come.
-    _line: Line,
+    // Its frozen proxy to the broker, so that the body does not arrive.
+    _line: FreezableProxy,
 }
 
-/// A fleet with one investigator, which waits for a body; its lease outlives the test, and it may finish within so many
-/// seconds.
-async fn held_up(shutdown_grace_s: &str) -> (Fleet, Held) {
-    let mut fleet = Fleet::start(Kind::Sqlite, &[("counter,sampler,writer,relay", 1)]).await;
-    let line = Line::to(fleet.nats_url()).await;
+/// Starts a fleet with one investigator that waits for a body. Its lease is longer than the test, and its shutdown
+/// grace is this many seconds.
+async fn start_stalled_fleet(shutdown_grace_s: &str) -> (Fleet, StalledInvestigation) {
+    let mut fleet = Fleet::start(DatabaseKind::Sqlite, &[("counter,sampler,writer,relay", 1)]).await;
+    let line = FreezableProxy::start(fleet.nats_url()).await;
     let environment =
         [("NATS_URL", line.url()), ("RETRO_LEASE_S", "600"), ("RETRO_SHUTDOWN_GRACE_S", shutdown_grace_s)];
-    let investigator = fleet.serve_with("investigator", &environment);
-    fleet.ready(investigator).await;
-    fleet.hold_up(&line).await;
-    (fleet, Held { investigator, _line: line })
+    let investigator = fleet.serve_with_env("investigator", &environment);
+    fleet.wait_until_ready(investigator).await;
+    fleet.stall_investigation(&line).await;
+    (fleet, StalledInvestigation { investigator, _line: line })
 }
 
-async fn claimable(store: &dyn Store) -> u64 {
-    store.count_claimable().await.expect("it can be read")
+async fn count_claimable(store: &dyn Store) -> u64 {
+    store.count_claimable().await.expect("the store can be read")
 }

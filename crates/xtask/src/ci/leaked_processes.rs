@@ -9,10 +9,10 @@ use std::process::{Command, id};
 use std::thread::park_timeout;
 use std::time::Duration;
 
-/// Environment variable that every descendant of the tests inherits.
+/// Environment variable that marks the processes that the tests start; their child processes inherit it.
 const MARK_VARIABLE: &str = "RETRO_TESTS_OF";
 
-/// Number of times the processes are listed: a process that was just asked to stop needs a moment.
+/// Number of times that the processes are listed: a process that was just asked to stop needs a moment.
 const POLLS_MAX: u32 = 20;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 

@@ -22,7 +22,7 @@ impl fmt::Display for TestCounts {
     }
 }
 
-/// Runs the doctests and then the tests, printing their output as it comes. Fails when the runner fails
+/// Runs the doctests and then the tests, and prints their output as it arrives. Fails when the runner fails
 /// without a failed test (usually a compile error), when no test ran, or when a process outlives the tests.
 pub(super) fn run_tests(root: &Path) -> Result<TestCounts> {
     // Separate, because nextest does not run doctests.
@@ -86,7 +86,7 @@ fn add_summary(counts: TestCounts, line: &str) -> TestCounts {
     };
     TestCounts {
         passed: counts.passed + number_before(closing, "passed"),
-        // A timed-out or leaky test did not pass.
+        // A test that timed out or leaked a process did not pass.
         failed: counts.failed + number_before(closing, "failed") + number_before(closing, "timed out"),
     }
 }

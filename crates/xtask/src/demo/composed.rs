@@ -19,9 +19,9 @@ use serde_json::Value;
 use super::TENANT;
 use crate::instance::Instance;
 
-/// Characters of a reason that fit into a line.
+/// Maximum number of characters of a reason that fit into a line.
 const REASON_CHARS_MAX: usize = 110;
-/// Runs per window: the policy's default threshold.
+/// Number of runs per window: the policy's default threshold.
 const RUNS_PER_WINDOW: u64 = 10;
 
 /// Runs both composed workflows and returns the number of events sent.

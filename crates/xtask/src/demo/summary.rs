@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::instance::Instance;
 
-/// Memories shown per workflow and status.
+/// Maximum number of memories shown per workflow and status.
 const MEMORIES_SHOWN_MAX: usize = 8;
 /// Statuses, in the order in which they are shown.
 const STATUSES: [&str; 4] = ["active", "tentative", "archived", "deleted"];

@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// Also writes the table to this file as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Shows up to this many mistakes per measure, from the half that may be read.
+    /// Maximum number of mistakes to show per measure, from the half on which the heuristics were tuned.
     #[arg(long, default_value_t = 0)]
     wrong: usize,
 }

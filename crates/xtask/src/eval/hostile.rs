@@ -31,10 +31,10 @@ const POLICY: &str = "[policy]\nrule_inject_max = 100\nrule_tokens_max = 100000\
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// The built program [default: `retro` of the release profile].
+    /// Path of the `retro` binary [default: the release build].
     #[arg(long)]
     retro: Option<PathBuf>,
-    /// Uses at most this many texts of each kind, drawn by hash.
+    /// Maximum number of texts of each kind, selected by hash [default: all].
     #[arg(long)]
     most: Option<usize>,
     /// Prints the outcome of every text as one JSON document instead of tables.

@@ -35,13 +35,13 @@ pub(crate) struct Options {
     /// Prints one JSON document instead of tables.
     #[arg(long)]
     json: bool,
-    /// Shows up to this many misses and false alarms of one half, drawn by the seed.
+    /// Maximum number of misses and of false alarms to show, drawn at random from one half.
     #[arg(long, default_value_t = 0)]
     show: usize,
     /// Half from which misses and false alarms are shown.
     #[arg(long, value_enum, default_value_t = DataHalf::Read)]
     part: DataHalf,
-    /// Seed that draws the misses and false alarms to show.
+    /// Seed of the random draw.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -196,7 +196,7 @@ fn print_report(report: &Report) {
     report.talk.print_rows();
 }
 
-/// Prints misses and false alarms, drawn by the seed.
+/// Prints misses and false alarms, drawn at random with the seed.
 fn print_mistakes(judged: &[ScreenedText], options: &Options) {
     let of_part = judged.iter().filter(|judged| DataHalf::of_group(&judged.text.group) == options.part);
     let wrong = of_part.filter(|judged| judged.screening.is_hostile() != (judged.text.label == "malicious"));

@@ -1,5 +1,5 @@
-//! Real runs through the complete pipeline: sent to a running program, followed by retrospectives and their
-//! results.
+//! Evaluations that send real runs through the complete pipeline of a fresh instance and read the results of its
+//! retrospectives.
 
 pub(super) mod comparison;
 pub(super) mod memories;

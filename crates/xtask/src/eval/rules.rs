@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 
 use super::{EvalData, read_rows};
 
-/// Right and wrong readings to draw.
+/// Number of right and of wrong readings to draw.
 const EXAMPLES: usize = 10;
 
 /// Options of the measurement.
@@ -33,10 +33,10 @@ pub(crate) struct Options {
     /// Seed that splits the repositories.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Prints ten right and ten wrong readings, drawn by this seed, for a person to read.
+    /// Prints ten right and ten wrong readings for review, drawn at random with this seed.
     #[arg(long, value_name = "SEED")]
     examples: Option<u64>,
-    /// Draws them from one part only.
+    /// Half of the repositories from which the examples are drawn [default: both].
     #[arg(long, value_enum)]
     part: Option<RepositoryHalf>,
 }
@@ -276,8 +276,8 @@ fn print_confusion<'l>(pairs: impl Iterator<Item = (&'l str, ReadingKind)>) {
     }
 }
 
-/// Prints right and wrong readings, drawn by the seed. Right: a rule read as one. Wrong: no rule, but read as
-/// one; and, where there is a label, a rule that was missed.
+/// Prints right and wrong readings, drawn at random with the seed. Right: a rule that was read as one. Wrong: any
+/// other text that was read as a rule and, where there is a label, a rule that was missed.
 fn print_examples<'r>(read: impl Iterator<Item = &'r ReadRemark>, seed: u64) {
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
     for read in read {

@@ -28,23 +28,23 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// A running bridge that every payload is posted to, such as `http://127.0.0.1:7719/github/webhook`.
+    /// URL of a running bridge to which every payload is posted, such as `http://127.0.0.1:7719/github/webhook`.
     #[arg(long, requires = "secret_file", conflicts_with = "running")]
     url: Option<String>,
     /// File that holds the webhook secret.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// Posts this many payloads per second, in turn, instead of each once.
+    /// Posts this many payloads per second, cycling through them, instead of each once.
     #[arg(long, requires = "url", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     per_second: Option<u32>,
     /// Duration in seconds, with `--per-second`.
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// Starts its own program and posts every payload to its bridge; prints the answers, what the broker
-    /// stores, and the dead letters.
+    /// Starts a fresh instance and posts every payload to its bridge; prints the answers, the messages that the broker
+    /// stored, and the dead letters.
     #[arg(long)]
     running: bool,
-    /// The built program [default: `retro` of the release profile].
+    /// Path of the `retro` binary [default: the release build].
     #[arg(long, requires = "running")]
     retro: Option<PathBuf>,
 }

@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 
 /// A doc comment.
 pub(crate) struct Doc {
-    /// Name of what it describes; the file's path for a module's own.
+    /// Name of the documented item; the file's path for the documentation of a module.
     pub(crate) item: String,
     /// Text on one line.
     pub(crate) text: String,

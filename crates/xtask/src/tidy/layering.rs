@@ -11,9 +11,9 @@ enum Layer {
     Core,
     /// Ports and pure libraries.
     Port,
-    /// Speaks to a broker, a database or a foreign format.
+    /// Adapts a broker, a database or a foreign format.
     Adapter,
-    /// Reacts to messages through ports alone.
+    /// Handles messages through ports alone.
     Consumer,
     /// HTTP code that the edges share.
     Http,
@@ -103,7 +103,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     ("anyhow", &["retro", "retro-loop", "xtask"], "errors of a library are types that callers can match"),
 ];
 
-/// Crates that the core must not link, even indirectly, with what each would bring in.
+/// Crates that the core must not link, even indirectly, with the effect that each would bring in.
 const NOT_IN_CORE: &[(&str, &str)] = &[
     ("tokio", "a runtime"),
     ("futures", "a runtime"),

@@ -4,7 +4,7 @@ use super::Problem;
 use super::tree::Tree;
 
 // Written in two parts, so that this file does not match itself.
-/// A phrase that no system can promise over a network; this one delivers at least once and applies once.
+/// A phrase that no system can promise over a network. Retrospect delivers at least once and applies once.
 const PROMISE: &str = concat!("exactly", " once");
 
 /// Checks that every relative link leads to a file or a folder.

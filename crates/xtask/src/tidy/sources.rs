@@ -24,7 +24,7 @@ const WRITERS: &[&str] = &[
     "retro",
 ];
 
-/// Names through which code reaches the machine or the clock.
+/// Names through which code accesses the machine or the clock.
 const NOT_IN_CORE: &[&str] = &[
     "std::env",
     "std::fs",
@@ -90,8 +90,8 @@ pub(super) fn check_no_sleeping_test(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Checks that files are at most [`LINES_MAX`] lines long. An exception that is no longer needed is a problem
-/// too.
+/// Checks that files are at most [`LINES_MAX`] lines long. An exception that is no longer needed is also a
+/// problem.
 pub(super) fn check_file_lengths(tree: &Tree) -> Vec<Problem> {
     check_file_lengths_except(tree, LONG_FILES)
 }

@@ -104,8 +104,8 @@ impl Source {
             .collect()
     }
 
-    /// Returns the number of the first test line. By convention tests come last in a file, or in files of
-    /// their own.
+    /// Returns the number of the first test line. By convention tests come last in a file, or in separate
+    /// files.
     fn tests_from(&self) -> usize {
         let own_file = ["/tests/", "/examples/", "/benches/"].iter().any(|folder| self.path.contains(folder))
             || self.path.ends_with("/tests.rs");
@@ -230,7 +230,7 @@ fn find_links(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Lists everything that `package` links into the program. Uses `cargo tree`, because `cargo metadata` merges
-/// the features that all crates of the workspace ask for.
+/// the features that all crates of the workspace request.
 fn linked_crates(root: &Path, package: &str) -> Result<Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .current_dir(root)

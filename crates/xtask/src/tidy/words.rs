@@ -1,4 +1,4 @@
-//! Words that the project has given up stay given up.
+//! Checks that retired words are not used again.
 
 use regex::Regex;
 
@@ -6,7 +6,7 @@ use super::Problem;
 use super::tree::{Manual, Tree};
 use crate::language::Syntax;
 
-/// Path of the page that says what each word means, and which ones are retired.
+/// Path of the page that defines each word and lists the retired ones.
 const GLOSSARY: &str = "crates/GLOSSARY.md";
 /// Heading over the table of retired words: the first column has the words, the second one the replacement.
 const RETIRED: &str = "## Retired words";

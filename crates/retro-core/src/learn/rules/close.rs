@@ -9,12 +9,12 @@ use crate::message::{Message, Notice};
 use crate::review::{ReviewBatch, ReviewReport, SettledRemarks};
 use crate::similarity::Embedder;
 
-/// Everything about a decided review that waits for the writer.
+/// Everything stored about a decided review that is ready to be closed.
 #[derive(Debug, Clone)]
 pub struct ReviewClosingFacts {
     /// Review with its remarks, as it was decided.
     pub batch: ReviewBatch,
-    /// Decisions on the remarks, and the mutations that they ask for.
+    /// Decisions on the remarks, and the mutations that they request.
     pub settled: SettledRemarks,
     /// Facts about the repository's rules.
     pub rules: RuleFacts,

@@ -67,8 +67,8 @@ impl RuleWriter<'_> {
         }
     }
 
-    /// Refuses an observation and stores the refusal, so that the same text is not decided a second time, whatever
-    /// happens to the rules later.
+    /// Refuses an observation and stores the refusal, so that the same text is not decided a second time,
+    /// even if the rules change later.
     fn refuse_observation(
         &mut self,
         row: usize,
@@ -81,14 +81,16 @@ impl RuleWriter<'_> {
         None
     }
 
-    /// Returns whether an earlier pass decided this text of the remark, whatever happened to the memory since.
+    /// Returns whether an earlier pass decided this text of the remark, even if the memory has changed since
+    /// then.
     fn was_decided_before(&self, candidate: MemoryId, cause: &ChangeCause) -> bool {
         let kinds = || OBSERVATION_KINDS.iter().chain(&["refused"]);
         let shown = |id: MemoryId| kinds().any(|kind| self.was_made(id, cause, kind));
         shown(candidate) || self.memories.keys().any(|id| shown(*id))
     }
 
-    /// Returns the living memory of the scope that holds the same lesson, either quarantined or not.
+    /// Returns the living memory of the scope that holds the same lesson and is quarantined or not, as
+    /// requested.
     fn find_same_rule(&self, observation: &RuleObservation<'_>, quarantined: bool) -> Option<&Memory> {
         let memories = self.memories.values().filter(|memory| memory.quarantine.is_some() == quarantined);
         self.lesson_matcher().best_match(memories, &observation.scope, observation.lesson, None)

@@ -14,7 +14,7 @@ use crate::policy::Policy;
 use crate::similarity::{Embedder, VectorCache};
 use crate::weight::Weight;
 
-/// Everything known when an operator promotes a rule, read under the lock of its rule scope.
+/// Stored facts that the promotion of a rule depends on, read under the lock of its rule scope.
 #[derive(Debug, Clone)]
 pub struct PromoteFacts {
     /// Rule scope of the repository.
@@ -53,7 +53,7 @@ pub enum PromoteError {
     /// A text is empty or too long.
     #[error("{what} must have 1 to {max} {unit}")]
     TextLength {
-        /// `request`, `by` or `reason`.
+        /// Name of the field: `request`, `by` or `reason`.
         what: &'static str,
         /// Maximum allowed length.
         max: usize,
@@ -65,8 +65,9 @@ pub enum PromoteError {
     Damaged(#[from] FoldError),
 }
 
-/// Decides what an operator's promotion does: the rule becomes active at the starting weight and leaves quarantine,
-/// and rules with opposite advice are superseded. The reverse is `delete_by_operator`, which leaves a tombstone.
+/// Decides the effects of an operator's promotion: the rule becomes active at the starting weight and leaves
+/// quarantine, and rules with opposite advice are superseded. The reverse is `delete_by_operator`, which
+/// leaves a tombstone.
 pub fn promote_rule(
     facts: &PromoteFacts,
     request: &str,

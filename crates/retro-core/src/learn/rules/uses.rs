@@ -32,8 +32,9 @@ pub struct RuleUseBatch {
     pub mutations: Vec<RuleMutation>,
 }
 
-/// Turns verdicts on rules into one batch per repository. A rule without a valid verdict was not judged, so nothing
-/// is asked for it and nothing counts against it. Returns no batches for a manual retrospective.
+/// Turns verdicts on rules into one batch per repository. A rule without a valid verdict was not judged, so
+/// no mutation is requested for it and nothing counts against it. Returns no batches for a manual
+/// retrospective.
 pub fn build_rule_use_batches(
     retrospective: &Retrospective,
     investigations: &[Investigation],

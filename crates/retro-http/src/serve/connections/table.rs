@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Time for which a connection keeps its slot whatever it sends: an honest client has sent its request by then, and a
-/// burst of honest clients must not evict each other.
+/// Time for which a connection keeps its slot even if it sends nothing: an honest client has sent its request
+/// by then, and a burst of honest clients must not evict each other.
 const EVICTION_GRACE: Duration = Duration::from_millis(250);
 
 /// The open connections of a listener. Clones share the table.

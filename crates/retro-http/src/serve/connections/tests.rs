@@ -158,7 +158,7 @@ fn blocking_router() -> (Router, Arc<Semaphore>, Arc<Semaphore>) {
     (Router::new().route("/here", get(handler)), entered, go_on)
 }
 
-/// Otherwise a client that reuses its connection would hold its slot for as long as it does.
+/// Otherwise a client that reuses its connection would hold the slot forever.
 #[tokio::test]
 async fn while_a_connection_waits_each_answer_frees_its_slot() {
     const KEPT: &[u8] = b"GET /here HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -215,7 +215,8 @@ async fn slow_heads_slow_bodies_and_idle_connections_block_nobody() {
         stream.write_all(said).await.unwrap();
         idle.push(stream);
     }
-    // If these did not give up their slots, nobody else would ever get one: they have an hour.
+    // These connections have a timeout of an hour: if they kept their slots, no other connection would get
+    // one.
     for _ in 0..3 {
         assert!(served.send_bytes(ASKED).await.ends_with("here"));
     }

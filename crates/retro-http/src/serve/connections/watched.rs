@@ -16,7 +16,8 @@ use tokio::time::{Instant, Sleep};
 use super::ConnectionLimits;
 use super::table::Slot;
 
-/// Bytes of a body that count as progress and reset the time for which its connection has been waiting.
+/// Number of bytes of a body that count as progress and reset the time for which its connection has been
+/// waiting.
 const PROGRESS_BYTES: usize = 64 * 1024;
 
 /// State that the wrappers of one connection share.
@@ -129,7 +130,7 @@ impl HttpBody for WatchedBody {
 const HEAD_TIMEOUT_RESPONSE: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// A connection that fails when its client takes too long over a head, or reads nothing of an answer for too long.
+/// A connection that fails when its client takes too long to send a head or to read an answer.
 pub(super) struct WatchedStream {
     stream: TcpStream,
     progress: Arc<RequestProgress>,
@@ -224,8 +225,8 @@ impl AsyncWrite for WatchedStream {
         self.stream.is_write_vectored()
     }
 
-    /// Flushes the connection. Only when everything is with the operating system is an answer complete, and only then
-    /// may its slot be given away.
+    /// Flushes the connection. An answer is complete, and its slot may be given to another connection, only
+    /// when the operating system has all of it.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         if self.progress.is_answered.swap(false, Ordering::AcqRel) {

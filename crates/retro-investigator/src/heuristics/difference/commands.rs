@@ -157,7 +157,7 @@ fn find_option_change(
 }
 
 /// Returns the one option (or variable assignment) that was added between two consecutive calls. Nothing else
-/// changed, so it must be the cause, whatever the error says. Excluded are errors about something missing that
+/// changed, so it must be the cause regardless of the error. Excluded are errors about something missing that
 /// the command names: there the option only silences the error.
 fn find_added_option(a: &Command, b: &Command, failing: &Call<'_>) -> Option<(Manner, Manner)> {
     let at = a.words.iter().zip(&b.words).take_while(|(x, y)| x == y).count();
@@ -229,9 +229,9 @@ fn is_shareable_value(name: &str, value: &str) -> bool {
         && value.chars().all(|c| c.is_ascii_alphanumeric() || "_.-/:+=,".contains(c))
 }
 
-/// Returns whether an error is about how the program was called: it says so, or names an option that changed. A
-/// missing path or a timeout is not, whatever option changed at the same time. An added option that the error
-/// refuses by name cannot be the remedy.
+/// Returns whether an error is about how the program was called: it says so, or names an option that changed.
+/// A missing path or a timeout is not such an error, even if an option changed at the same time. An added
+/// option that the error refuses by name cannot be the remedy.
 fn concerns_options(error: &str, removed: &[String], added: &[String]) -> bool {
     static WORDS: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)\boptions?\b|argument|predicate|usage|is a directory|omitting directory|not empty|may not specify")

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::{CallFailure, first_line};
 use crate::heuristics::error_signature;
 
-/// Depth below an answer's own fields at which errors of its parts are searched.
+/// Maximum depth below an answer's own fields at which errors of its parts are searched.
 const ERROR_DEPTH_MAX: usize = 3;
 /// Maximum number of values and keys of an answer that is searched completely.
 const TREE_VALUES_MAX: usize = 4096;
@@ -42,7 +42,7 @@ pattern!(
 );
 // Words that rule out a failure.
 pattern!(WELL, r"(?i)\b(?:succe\w+|ok|done|created|accepted|finished)\b");
-// An HTTP error status in front of a document.
+// An HTTP error status before a document.
 pattern!(STATUS_LINE, r"\A([45]\d\d):?[ \t]+");
 // A dictionary as Python prints it.
 pattern!(REPR_ERROR, r#"(?s)^\{(?:'output': '', )?'error': ['"](.+)['"]\}$"#);
@@ -91,8 +91,8 @@ pub(super) fn find_xml_failure(answer: &str) -> Option<CallFailure<'_>> {
     Some(CallFailure::from_line(found.get(2).or_else(|| found.get(1))?.as_str()))
 }
 
-/// Finds the failure in an error status in front of a document, which then explains it. A transient status
-/// (429, 502, 503, 504) yields no words, so that no lesson is made of it.
+/// Finds the failure in an error status before a document, which then explains it. A transient status (429,
+/// 502, 503, 504) yields no words, so that no lesson is made from it.
 pub(super) fn find_status_failure(answer: &str) -> Option<CallFailure<'_>> {
     let status = STATUS_LINE.captures(answer)?;
     let document = &answer[status.get(0)?.end()..];

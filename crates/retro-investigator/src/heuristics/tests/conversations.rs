@@ -1,4 +1,4 @@
-//! Tests on code that agents wrote in messages and that a terminal executed.
+//! Tests of code that agents wrote in messages and that a terminal executed.
 
 use retro_core::finding::FindingKind;
 use retro_core::trajectory::QuotePlace;

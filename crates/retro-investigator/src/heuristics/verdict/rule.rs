@@ -1,8 +1,8 @@
 //! Judges a rule of the repository by its words over the whole run.
 //!
-//! A rule says how code is written, not how a tool is called, so there is nothing but its words. Its *words*
-//! are the significant words of its title. Its *advice* is these words without those behind "instead of",
-//! "rather than" and the like.
+//! A rule is about how code is written, not how a tool is called, so it can only be judged by its words. Its
+//! *words* are the significant words of its title. Its *advice* is these words without those after "instead
+//! of", "rather than" and similar phrases.
 //!
 //! * **Advice.** *Applied*: one text of the agent holds most of the advice. *Ignored*: one holds half of its
 //!   words, so the situation came up, and none holds the advice. *Cue not met*: none holds half.
@@ -10,8 +10,9 @@
 //!   negation and most of the forbidden words. *Ignored*: the arguments of one call hold all of them. *Cue not
 //!   met*: no text holds half of its words. Otherwise the run does not show it, and there is no verdict.
 //!
-//! A rule with fewer than two words gets no verdict either, because a single word occurs in every other trace.
-//! In doubt nothing counts against a rule: a rule that is ignored often enough is archived.
+//! A rule with fewer than two words gets no verdict either, because a single word occurs in every other
+//! trace. If in doubt, nothing counts against a rule, because a rule that is ignored often enough is
+//! archived.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ use super::{MemoryCase, Ruling, TURN_CHARS_MAX, WORDS_SHARED_MIN, agent_texts};
 
 /// Minimum number of significant words of a rule that can be judged.
 const RULE_WORDS_MIN: usize = 2;
-/// Words behind "instead of" that are advised against: a name and perhaps an adjective.
+/// Number of words after "instead of" that are advised against: a name and perhaps an adjective.
 const AGAINST_WORDS: usize = 2;
 /// Share of a rule's words that shows that its situation came up, in hundredths.
 const WORDS_MET_MIN: usize = 50;
@@ -133,12 +134,12 @@ fn contains_negation(line: &str) -> bool {
     ["never", "not ", "n't ", "avoid", "without", "no "].iter().any(|word| lower.contains(word))
 }
 
-/// Returns what a prohibition forbids: its first clause.
+/// Returns the forbidden thing of a prohibition: its first clause.
 fn prohibited_clause(title: &str) -> &str {
     title.split([';', ',', '.', ':']).next().unwrap_or(title)
 }
 
-/// Returns the words of a title without what it advises against.
+/// Returns the words of a title without those that it advises against.
 fn advised_words(title: &str) -> BTreeSet<String> {
     let lower = title.to_lowercase();
     let marks = ["instead of", "rather than", " over ", " never ", " not "];

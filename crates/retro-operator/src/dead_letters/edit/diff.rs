@@ -2,9 +2,9 @@
 
 use similar::TextDiff;
 
-/// Lines of context around each change.
+/// Number of lines of context around each change.
 const CONTEXT_LINES: usize = 3;
-/// Maximum number of diff lines, some screenfuls; an edit may replace the whole payload.
+/// Maximum number of diff lines, a few screenfuls; an edit may replace the whole payload.
 const LINES_MAX: usize = 400;
 
 /// Returns the unified diff of two redacted texts.

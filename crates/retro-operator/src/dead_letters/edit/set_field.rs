@@ -1,6 +1,6 @@
-//! Sets one field of a JSON document and leaves every other byte as it is. Parsing and serializing the whole document
-//! would round numbers, drop duplicate keys and lose the order of keys, and the sender would not recognise its own
-//! message.
+//! Sets one field of a JSON document and leaves every other byte unchanged. Parsing and serializing the whole
+//! document would round numbers, drop duplicate keys and lose the order of keys, and the sender would not
+//! recognise its own message.
 
 use std::fmt;
 

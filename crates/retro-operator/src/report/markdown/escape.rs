@@ -13,7 +13,7 @@ use crate::text;
 /// The position of the text. In a table cell a `|` must be escaped even within code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EscapeContext {
-    /// A line of its own, or the text after a label.
+    /// A separate line, or the text after a label.
     Line,
     /// A table cell.
     Cell,

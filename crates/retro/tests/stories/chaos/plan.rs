@@ -1,4 +1,4 @@
-//! What happens under a seed: everything is drawn before anything is done, so that a seed can be played again.
+//! The plan of a seed. Everything is drawn before anything is done, so that a seed can be repeated.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use retro_fault::{Label, Side};
 
-use crate::world::Kind;
+use crate::world::DatabaseKind;
 
-/// Steps of a short plan: each of them costs seconds.
+/// Steps of a plan; each of them takes seconds.
 const STEPS: u64 = 6;
-/// Workflows, so that retrospectives run side by side.
+/// Number of workflows, so that retrospectives run side by side.
 const WORKFLOWS: u64 = 3;
-/// Labels that runs alone make a role cross, by how they begin. The other labels need people, retention or a clock; each
-/// of them has its kill in the stories `crash::`.
-const ROAD: [(&str, &str); 10] = [
+/// Prefixes of the fault labels that a role passes for ordinary runs, with the role. The other labels need people,
+/// retention or a clock; each of those has its kill in the tests `crash::`.
+const PIPELINE_LABELS: [(&str, &str); 10] = [
     ("count", "counter"),
     ("bury", "counter"),
     ("sample", "sampler"),
@@ -27,73 +27,73 @@ const ROAD: [(&str, &str); 10] = [
     ("relay", "relay"),
 ];
 
-/// How the roles are spread over processes.
+/// Distribution of the roles over processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum FleetShape {
     /// `retro up`.
     Up,
-    /// One process with all that a run meets.
+    /// One process with all roles that handle runs.
     One,
-    /// Two such.
+    /// Two such processes.
     Twins,
-    /// A process for each, and two counters and two investigators.
+    /// Several processes, two of them counters and two investigators.
     Spread,
 }
 
-/// Something that is done to a running fleet.
+/// A fault injected into a running fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// A process dies at a point.
+    /// A process dies at a fault label.
     Crash { process: u64, label: Label, side: Side },
-    /// A process is killed, wherever it is.
+    /// A process is killed, whatever it is doing.
     Kill { process: u64 },
-    /// A process is stopped for longer than its lease, and goes on.
+    /// A process is stopped for longer than its lease, and resumed.
     Stop { process: u64 },
-    /// A process is killed, and its successor's clock is an hour ahead or behind, until somebody succeeds it in turn.
+    /// A process is replaced by one whose clock is an hour ahead or behind, until that one is replaced in turn.
     ClockOff { process: u64, behind: bool },
-    /// A process hears nothing of the broker, and nobody tells it.
+    /// A process's connection to the broker is frozen without an error.
     LineFrozen { process: u64 },
-    /// The broker is killed, and comes back with what it had.
+    /// The broker is killed, and restarted with its data.
     BrokerKill,
-    /// The database is killed, and comes back with what it had.
+    /// The database is killed, and restarted with its data.
     DatabaseRestart,
-    /// Every connection to the database is cut.
+    /// Every connection to the database is terminated.
     BackendsTerminated,
-    /// A message that nobody can read.
+    /// An unreadable message is published.
     Poison { kind: u64 },
     /// Two people replay one dead letter at once.
     Replayed,
-    /// Somebody has the broker deliver everything again.
+    /// The broker delivers all messages again.
     Redelivery,
 }
 
-/// A step: runs are emitted, and meanwhile something is done.
+/// One step of a plan: runs are emitted while a fault is injected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) workflow: u64,
     pub(super) runs: u64,
-    /// Another publisher sends the same events, in the opposite order.
+    /// True when a second publisher sends the same events in the opposite order.
     pub(super) twice: bool,
     pub(super) fault: Fault,
 }
 
-/// Everything that a seed stands for.
+/// All steps of a seed, with the database and the shape of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    pub(super) kind: Kind,
-    pub(super) shape: Shape,
+    pub(super) kind: DatabaseKind,
+    pub(super) shape: FleetShape,
     pub(super) steps: Vec<Step>,
 }
 
-impl Shape {
-    /// The roles of each process.
-    pub(super) const fn processes(self) -> &'static [&'static str] {
-        const ALL: &str = "counter,sampler,investigator,writer,relay";
+impl FleetShape {
+    /// Returns the roles of each process.
+    pub(super) const fn process_roles(self) -> &'static [&'static str] {
+        const ALL_ROLES: &str = "counter,sampler,investigator,writer,relay";
         match self {
             Self::Up => &["up"],
-            Self::One => &[ALL],
-            Self::Twins => &[ALL, ALL],
+            Self::One => &[ALL_ROLES],
+            Self::Twins => &[ALL_ROLES, ALL_ROLES],
             Self::Spread => {
                 &["counter,relay", "counter", "investigator", "investigator", "sampler,writer,relay"]
             }
@@ -102,7 +102,7 @@ impl Shape {
 }
 
 impl Fault {
-    /// Its kind, as it stands in the history.
+    /// Returns the fault's name in the history.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Crash { .. } => "crash",
@@ -121,12 +121,12 @@ impl Fault {
 }
 
 impl Plan {
-    /// What a seed stands for. Odd seeds run on SQLite, even ones on Postgres.
-    pub(super) fn of(seed: u64) -> Self {
+    /// Draws the plan of a seed. Odd seeds run on SQLite, even ones on Postgres.
+    pub(super) fn from_seed(seed: u64) -> Self {
         let mut dice = Dice(ChaCha20Rng::seed_from_u64(seed));
-        let kind = if seed % 2 == 1 { Kind::Sqlite } else { Kind::Postgres };
-        let shape = dice.one(&[Shape::Up, Shape::One, Shape::Twins, Shape::Spread]);
-        let steps = (0..STEPS).map(|_| dice.step(kind, shape)).collect();
+        let kind = if seed % 2 == 1 { DatabaseKind::Sqlite } else { DatabaseKind::Postgres };
+        let shape = dice.draw_one(&[FleetShape::Up, FleetShape::One, FleetShape::Twins, FleetShape::Spread]);
+        let steps = (0..STEPS).map(|_| dice.draw_step(kind, shape)).collect();
         Self { seed, kind, shape, steps }
     }
 }
@@ -143,60 +143,61 @@ impl fmt::Display for Plan {
     }
 }
 
-/// Chance, all of it out of the seed.
+/// Random numbers derived from the seed.
 struct Dice(ChaCha20Rng);
 
 impl Dice {
-    /// A number below a small bound; the bias of the remainder does not matter here.
-    fn below(&mut self, bound: u64) -> u64 {
+    /// Draws a number below a small bound; the bias of the remainder does not matter here.
+    fn draw_below(&mut self, bound: u64) -> u64 {
         self.0.next_u64() % bound
     }
 
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[usize::try_from(self.below(of.len() as u64)).expect("a small number")]
+    fn draw_one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[usize::try_from(self.draw_below(of.len() as u64)).expect("a small number")]
     }
 
-    fn step(&mut self, kind: Kind, shape: Shape) -> Step {
+    fn draw_step(&mut self, kind: DatabaseKind, shape: FleetShape) -> Step {
         Step {
-            workflow: self.below(WORKFLOWS),
-            runs: 10 + self.below(11),
-            twice: self.below(3) == 0,
-            fault: self.fault(kind, shape),
+            workflow: self.draw_below(WORKFLOWS),
+            runs: 10 + self.draw_below(11),
+            twice: self.draw_below(3) == 0,
+            fault: self.draw_fault(kind, shape),
         }
     }
 
-    fn fault(&mut self, kind: Kind, shape: Shape) -> Fault {
-        let process = self.below(shape.processes().len() as u64);
-        match self.below(if kind == Kind::Postgres { 13 } else { 11 }) {
-            0..=2 => self.crash(process, shape),
+    fn draw_fault(&mut self, kind: DatabaseKind, shape: FleetShape) -> Fault {
+        let process = self.draw_below(shape.process_roles().len() as u64);
+        match self.draw_below(if kind == DatabaseKind::Postgres { 13 } else { 11 }) {
+            0..=2 => self.draw_crash(process, shape),
             3 => Fault::Kill { process },
             4 => Fault::Stop { process },
             5 => Fault::LineFrozen { process },
             6 => Fault::BrokerKill,
             7 => Fault::Redelivery,
             8 => Fault::Replayed,
-            9 => Fault::Poison { kind: self.below(3) },
-            10 => Fault::ClockOff { process, behind: self.below(2) == 0 },
+            9 => Fault::Poison { kind: self.draw_below(3) },
+            10 => Fault::ClockOff { process, behind: self.draw_below(2) == 0 },
             11 => Fault::DatabaseRestart,
             _ => Fault::BackendsTerminated,
         }
     }
 
-    /// At a point that the process comes by.
-    fn crash(&mut self, process: u64, shape: Shape) -> Fault {
-        let roles = shape.processes()[usize::try_from(process).expect("a small number")];
+    /// Draws a crash at a label that the process passes.
+    fn draw_crash(&mut self, process: u64, shape: FleetShape) -> Fault {
+        let roles = shape.process_roles()[usize::try_from(process).expect("a small number")];
         let has = |role: &str| roles == "up" || roles.split(',').any(|one| one == role);
-        let begins: Vec<_> = ROAD.iter().filter(|(_, role)| has(role)).map(|(begin, _)| *begin).collect();
+        let begins: Vec<_> =
+            PIPELINE_LABELS.iter().filter(|(_, role)| has(role)).map(|(begin, _)| *begin).collect();
         let crossed = |label: &Label| begins.contains(&label.as_str().split('.').next().unwrap_or_default());
         let labels: Vec<_> = Label::ALL.iter().copied().filter(crossed).collect();
-        Fault::Crash { process, label: self.one(&labels), side: self.one(Side::ALL) }
+        Fault::Crash { process, label: self.draw_one(&labels), side: self.draw_one(Side::ALL) }
     }
 }
 
 #[test]
-fn a_seed_always_stands_for_the_same_plan_and_seeds_for_different_ones() {
-    let plans: Vec<_> = (1..=20).map(Plan::of).collect();
-    assert_eq!(plans, (1..=20).map(Plan::of).collect::<Vec<_>>());
+fn a_seed_always_gives_the_same_plan_and_different_seeds_differ() {
+    let plans: Vec<_> = (1..=20).map(Plan::from_seed).collect();
+    assert_eq!(plans, (1..=20).map(Plan::from_seed).collect::<Vec<_>>());
     for (nth, plan) in plans.iter().enumerate() {
         assert!(plans[..nth].iter().all(|other| other.steps != plan.steps), "{plan}");
     }

@@ -1,11 +1,12 @@
-//! What agents ask over HTTP, and what GitHub posts. Whoever gets no answer asks again; at GitHub a person does.
+//! HTTP requests of agents and webhooks of GitHub. Clients without an answer send the request again; at GitHub a
+//! person redelivers.
 
 use retro_core::id::{Step, Tenant, Workflow, WorkflowKey};
 use retro_fault::{Label, Side};
 use serde_json::{Value, json};
 
-use super::ground::{Ground, Point, RUNS, tell};
-use crate::world::{Kind, Run, Webhook, items, mending, text};
+use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
+use crate::world::{DatabaseKind, RunBuilder, Webhook, build_correcting_runs, json_items, json_text};
 
 pub(super) const LABELS: [Label; 10] = [
     Label::PresentedCommit,
@@ -20,56 +21,65 @@ pub(super) const LABELS: [Label; 10] = [
     Label::RequestEndCommit,
 ];
 
-/// The workflow whose memory agents ask for.
-const TAUGHT: &str = "taught";
-/// Above what travels within an event.
+/// Workflow whose memory agents request.
+const TAUGHT_WORKFLOW: &str = "taught";
+/// Larger than a body within an event may be.
 const BODY_BYTES: usize = 80 * 1024;
-const ONE: &str = "application/cloudevents+json";
+const SINGLE: &str = "application/cloudevents+json";
 const BATCH: &str = "application/cloudevents-batch+json";
 
 #[tokio::test]
-async fn killed_at_every_step_of_answering_an_agent_on_sqlite_it_answers_the_next_time() {
-    println!("{}", tell(Kind::Sqlite, &LABELS, script).await);
+async fn killed_at_every_step_of_answering_an_agent_on_sqlite_the_next_attempt_succeeds() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
 }
 
 #[tokio::test]
-async fn killed_at_every_step_of_answering_an_agent_on_postgres_it_answers_the_next_time() {
-    println!("{}", tell(Kind::Postgres, &LABELS, script).await);
+async fn killed_at_every_step_of_answering_an_agent_on_postgres_the_next_attempt_succeeds() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
 }
 
-async fn script(ground: &mut Ground) {
+async fn run_script(ground: &mut CrashHarness) {
     ground.up().await;
-    ground.publish_all(TAUGHT, &mending(TAUGHT, "deploy_service", 0..RUNS)).await;
-    ground.finished(TAUGHT, RUNS).await;
-    for point in Point::of(&LABELS) {
+    ground
+        .publish_events(TAUGHT_WORKFLOW, &build_correcting_runs(TAUGHT_WORKFLOW, "deploy_service", 0..RUNS))
+        .await;
+    ground.wait_until_finished(TAUGHT_WORKFLOW, RUNS).await;
+    for point in CrashPoint::for_labels(&LABELS) {
         match point.label {
-            Label::PresentedCommit => presented(ground, point).await,
-            Label::ReadCommit => read(ground, point).await,
-            Label::IntakeOnePublish => posted(ground, point, &[], runs(point, 1)).await,
-            Label::BridgePublish => delivered(ground, point).await,
-            Label::ObjectPut => posted(ground, point, &[], large(point)).await,
+            Label::PresentedCommit => request_context(ground, point).await,
+            Label::ReadCommit => read_memory(ground, point).await,
+            Label::IntakeOnePublish => post_requests(ground, point, &[], build_requests(point, 1)).await,
+            Label::BridgePublish => deliver_webhook(ground, point).await,
+            Label::ObjectPut => post_requests(ground, point, &[], build_large_requests(point)).await,
             Label::RequestBeginCommit | Label::RequestEndCommit => {
-                let key = point.workflow();
-                posted(ground, point, &[("Idempotency-Key", &key)], runs(point, 1)).await;
+                let key = point.workflow_name();
+                post_requests(ground, point, &[("Idempotency-Key", &key)], build_requests(point, 1)).await;
             }
-            _ => posted(ground, point, &[], runs(point, usize::MAX)).await,
+            _ => post_requests(ground, point, &[], build_requests(point, usize::MAX)).await,
         }
     }
-    let key =
-        WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new(TAUGHT).expect("a name") };
+    let key = WorkflowKey {
+        tenant: Tenant::default_tenant(),
+        workflow: Workflow::new(TAUGHT_WORKFLOW).expect("a name"),
+    };
     let step = Step::new("deploy").expect("a name");
-    let candidates = ground.store().await.load_candidates(&key, &step, 0).await.expect("it can be read");
+    let candidates =
+        ground.open_store().await.load_candidates(&key, &step, 0).await.expect("the store can be read");
     let presentations: Vec<u64> = candidates.iter().map(|one| one.presentations).collect();
-    assert_eq!(presentations, [Side::ALL.len() as u64], "once for each run, however often it asked");
+    assert_eq!(
+        presentations,
+        [Side::ALL.len() as u64],
+        "one presentation per run, however often it was requested"
+    );
 }
 
-/// Asks until it is answered; the first time the program dies of it.
-async fn asked(
-    ground: &mut Ground,
-    point: Point,
-    ask: impl Fn(&Ground) -> reqwest::RequestBuilder,
+/// Sends a request until it is answered; the program dies during the first attempt.
+async fn send_until_answered(
+    ground: &mut CrashHarness,
+    point: CrashPoint,
+    ask: impl Fn(&CrashHarness) -> reqwest::RequestBuilder,
 ) -> (u16, Value) {
-    ground.arm(point);
+    ground.arm_crash(point);
     let (first, died) = {
         let sent = ask(ground).send();
         match sent.await {
@@ -79,104 +89,111 @@ async fn asked(
             Err(_) => (None, true),
         }
     };
-    assert!(ground.is_killed() || !died, "an undisturbed question is answered");
-    ground.dies(point).await;
+    assert!(ground.is_killed() || !died, "an undisturbed request is answered");
+    ground.wait_for_crash_and_restart(point).await;
     match first {
         Some(answer) if !ground.is_killed() => answer,
         _ => {
-            let response = ask(ground).send().await.expect("it answers");
+            let response = ask(ground).send().await.expect("the program answers");
             (response.status().as_u16(), response.json().await.expect("JSON"))
         }
     }
 }
 
-async fn presented(ground: &mut Ground, point: Point) {
-    let question = json!({"workflow": TAUGHT, "step": "deploy", "run_id": point.workflow()});
-    let ask = |ground: &Ground| {
-        client()
+async fn request_context(ground: &mut CrashHarness, point: CrashPoint) {
+    let question = json!({"workflow": TAUGHT_WORKFLOW, "step": "deploy", "run_id": point.workflow_name()});
+    let ask = |ground: &CrashHarness| {
+        build_client()
             .post(format!("{}/v1/context", ground.http_url()))
             .header("Retro-Tenant", "default")
             .json(&question)
     };
-    let (status, answer) = asked(ground, point, ask).await;
-    assert_eq!((status, items(&answer["memories"]).len()), (200, 1), "{answer}");
-    ground.recovered();
+    let (status, answer) = send_until_answered(ground, point, ask).await;
+    assert_eq!((status, json_items(&answer["memories"]).len()), (200, 1), "{answer}");
+    ground.record_recovery();
 }
 
-async fn read(ground: &mut Ground, point: Point) {
-    let listed = ground.ask(&["memories", "list", "--workflow", TAUGHT]).await;
-    let memory = text(&items(&listed)[0], "id").to_owned();
-    let ask = |ground: &Ground| {
-        let url = format!("{}/v1/memories/{memory}?run={}", ground.http_url(), point.workflow());
-        client().get(url).header("Retro-Tenant", "default")
+async fn read_memory(ground: &mut CrashHarness, point: CrashPoint) {
+    let listed = ground.run_json(&["memories", "list", "--workflow", TAUGHT_WORKFLOW]).await;
+    let memory = json_text(&json_items(&listed)[0], "id").to_owned();
+    let ask = |ground: &CrashHarness| {
+        let url = format!("{}/v1/memories/{memory}?run={}", ground.http_url(), point.workflow_name());
+        build_client().get(url).header("Retro-Tenant", "default")
     };
-    let (status, answer) = asked(ground, point, ask).await;
-    assert_eq!((status, text(&answer["memory"], "id")), (200, memory.as_str()), "{answer}");
-    ground.recovered();
+    let (status, answer) = send_until_answered(ground, point, ask).await;
+    assert_eq!((status, json_text(&answer["memory"], "id")), (200, memory.as_str()), "{answer}");
+    ground.record_recovery();
 }
 
-/// Requests of an engine, the first of which is the program's death. It has no answer, so it sends the same again; the key of
-/// the dead one is taken for a time, so it goes without.
-async fn posted(ground: &mut Ground, point: Point, headers: &[(&str, &str)], requests: Vec<Value>) {
+/// Sends an engine's requests, during the first of which the program dies. The engine got no answer and sends the same
+/// again, without the idempotency key: the dead request holds it for a time.
+async fn post_requests(
+    ground: &mut CrashHarness,
+    point: CrashPoint,
+    headers: &[(&str, &str)],
+    requests: Vec<Value>,
+) {
     for (nth, events) in requests.iter().enumerate() {
-        let form = if events.is_array() { BATCH } else { ONE };
-        let ask = |ground: &Ground| {
-            let post =
-                client().post(format!("{}/v1/events", ground.http_url())).header("Retro-Tenant", "default");
+        let form = if events.is_array() { BATCH } else { SINGLE };
+        let ask = |ground: &CrashHarness| {
+            let post = build_client()
+                .post(format!("{}/v1/events", ground.http_url()))
+                .header("Retro-Tenant", "default");
             let post = post.header("Content-Type", form).body(events.to_string());
             headers.iter().filter(|_| nth == 0).fold(post, |post, (name, value)| post.header(*name, *value))
         };
         let (status, answer) = if nth == 0 {
-            asked(ground, point, ask).await
+            send_until_answered(ground, point, ask).await
         } else {
-            let response = ask(ground).send().await.expect("it answers");
+            let response = ask(ground).send().await.expect("the program answers");
             (response.status().as_u16(), response.json().await.expect("JSON"))
         };
         if status == 409 {
-            let (status, answer) = ground.post_plain(form, events).await;
+            let (status, answer) = ground.post_without_headers(form, events).await;
             assert_eq!(status, 202, "{answer}");
             continue;
         }
         assert_eq!(status, 202, "{answer}");
     }
-    ground.finished(&point.workflow(), RUNS).await;
+    ground.wait_until_finished(&point.workflow_name(), RUNS).await;
 }
 
-/// A webhook, delivered again when it failed: however often the broker has it, it is one event.
-async fn delivered(ground: &mut Ground, point: Point) {
-    let webhook = Webhook::real("pull_request", &point.workflow(), "opened");
-    let (status, answer) = asked(ground, point, |ground| ground.webhook_request(&webhook)).await;
-    assert_eq!((status, text(&answer, "outcome")), (202, "taken"), "{answer}");
-    ground.recovered();
-    let events = ground.github_events().await;
-    let ids = events.iter().map(|event| text(event, "id")).filter(|id| *id == point.workflow());
-    assert!(ids.count() >= 1, "what was answered 202 is there: {events:?}");
+/// Posts a webhook and redelivers it after a failure. All copies at the broker have the same event id.
+async fn deliver_webhook(ground: &mut CrashHarness, point: CrashPoint) {
+    let webhook = Webhook::from_fixture("pull_request", &point.workflow_name(), "opened");
+    let (status, answer) =
+        send_until_answered(ground, point, |ground| ground.build_webhook_request(&webhook)).await;
+    assert_eq!((status, json_text(&answer, "outcome")), (202, "taken"), "{answer}");
+    ground.record_recovery();
+    let events = ground.list_github_events().await;
+    let ids = events.iter().map(|event| json_text(event, "id")).filter(|id| *id == point.workflow_name());
+    assert!(ids.count() >= 1, "an event answered with 202 is stored: {events:?}");
 }
 
-impl Ground {
-    async fn post_plain(&self, form: &str, events: &Value) -> (u16, Value) {
+impl CrashHarness {
+    async fn post_without_headers(&self, form: &str, events: &Value) -> (u16, Value) {
         let posted = self.post_events("default", form, &[], events.to_string()).await;
         (posted.status, posted.body)
     }
 }
 
-fn client() -> reqwest::Client {
+fn build_client() -> reqwest::Client {
     reqwest::Client::new()
 }
 
-/// The runs of a point's workflow in requests of at most so many events.
-fn runs(point: Point, events_max: usize) -> Vec<Value> {
-    let events = mending(&point.workflow(), "deploy_service", 0..RUNS);
+/// Returns the runs of a crash point's workflow, one per request or all in one batch.
+fn build_requests(point: CrashPoint, events_max: usize) -> Vec<Value> {
+    let events = build_correcting_runs(&point.workflow_name(), "deploy_service", 0..RUNS);
     if events_max == 1 { events } else { vec![Value::from(events)] }
 }
 
-/// Runs whose bodies travel apart.
-fn large(point: Point) -> Vec<Value> {
-    let workflow = point.workflow();
+/// Returns runs whose bodies are too large for an event.
+fn build_large_requests(point: CrashPoint) -> Vec<Value> {
+    let workflow = point.workflow_name();
     let run = |number| {
-        let run = Run::new(&workflow, &format!("{workflow}-{number}"))
-            .told(&format!("{number} ").repeat(BODY_BYTES / 2));
-        run.mends("deploy_service", "region").event()
+        let run = RunBuilder::new(&workflow, &format!("{workflow}-{number}"))
+            .with_message(&format!("{number} ").repeat(BODY_BYTES / 2));
+        run.with_corrected_call("deploy_service", "region").build_event()
     };
     (0..RUNS).map(run).collect()
 }

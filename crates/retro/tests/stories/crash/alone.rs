@@ -1,6 +1,6 @@
-//! What the program does only now and then, and no story can wait for: renewing a lease and giving a claim back, retention,
-//! the record of what people did. Each is done through the same port by a process that does nothing else, this test binary
-//! itself, and dies of it; then the program goes on with what that left.
+//! Rare steps of the program that a test cannot wait for: renewing a lease and releasing a claim, retention, the audit
+//! log. Each step is done through the same port by a process that does nothing else, this test binary itself, and dies
+//! during it. The program then continues from what that left.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use retro_store_sqlite::SqliteStore;
 use tokio::process::Command;
 use uuid::Uuid;
 
-use super::ground::{Ground, Point, RUNS, tell};
-use super::people::under_way;
-use crate::world::{Kind, carry_out, mending};
+use super::commands::open_investigation;
+use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
+use crate::world::{DatabaseKind, build_correcting_runs, run_command};
 
 pub(super) const LABELS: [Label; 17] = [
     Label::HeartbeatCommit,
@@ -39,144 +39,149 @@ pub(super) const LABELS: [Label; 17] = [
     Label::KeepVectorsCommit,
     Label::ForgetVectorsCommit,
 ];
-/// So many of them are about a claim.
-const CLAIMS: usize = 3;
-/// Which step, and on which database, for the process that does nothing else.
-const STEP: &str = "CRASH_STEP";
-const DATABASE: &str = "CRASH_DATABASE";
-/// Rows of one call of retention.
-const ROWS: u32 = 1000;
+/// Number of labels at the front that concern a claim.
+const CLAIM_LABELS: usize = 3;
+/// Variables that name the step and the database to the process that does nothing else.
+const STEP_VARIABLE: &str = "CRASH_STEP";
+const DATABASE_VARIABLE: &str = "CRASH_DATABASE";
+/// Upper bound of rows of one retention call.
+const ROWS_MAX: u32 = 1000;
 
 #[tokio::test]
-async fn killed_at_a_rare_step_on_sqlite_it_goes_on_with_what_that_left() {
-    println!("{}", tell(Kind::Sqlite, &LABELS, script).await);
+async fn killed_at_a_rare_step_on_sqlite_the_program_continues_from_what_is_left() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
 }
 
 #[tokio::test]
-async fn killed_at_a_rare_step_on_postgres_it_goes_on_with_what_that_left() {
-    println!("{}", tell(Kind::Postgres, &LABELS, script).await);
+async fn killed_at_a_rare_step_on_postgres_the_program_continues_from_what_is_left() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
 }
 
-/// Claims while nobody else works, everything else beside the running program.
-async fn script(ground: &mut Ground) {
-    let (claims, others) = LABELS.split_at(CLAIMS);
-    ground.retro(&["migrate"]).await;
-    for point in Point::of(claims) {
-        under_way(&*ground.store().await, &point.workflow()).await;
-        taken(ground, point).await;
+/// Runs the claim steps while no other process works, and all others beside the running program.
+async fn run_script(ground: &mut CrashHarness) {
+    let (claims, others) = LABELS.split_at(CLAIM_LABELS);
+    ground.run_retro(&["migrate"]).await;
+    for point in CrashPoint::for_labels(claims) {
+        open_investigation(&*ground.open_store().await, &point.workflow_name()).await;
+        crash_and_repeat_step(ground, point).await;
     }
     ground.up().await;
-    for point in Point::of(claims) {
-        ground.finished(&point.workflow(), RUNS).await;
+    for point in CrashPoint::for_labels(claims) {
+        ground.wait_until_finished(&point.workflow_name(), RUNS).await;
     }
-    for point in Point::of(others) {
-        let workflow = point.workflow();
-        ground.publish_all(&workflow, &mending(&workflow, "deploy_service", 0..RUNS)).await;
-        ground.finished(&workflow, RUNS).await;
-        grown_old(&*ground.store().await, point.label).await;
-        taken(ground, point).await;
+    for point in CrashPoint::for_labels(others) {
+        let workflow = point.workflow_name();
+        ground.publish_events(&workflow, &build_correcting_runs(&workflow, "deploy_service", 0..RUNS)).await;
+        ground.wait_until_finished(&workflow, RUNS).await;
+        prepare_step(&*ground.open_store().await, point.label).await;
+        crash_and_repeat_step(ground, point).await;
     }
 }
 
-/// What has to be there before there is something to purge.
-async fn grown_old(store: &dyn Store, label: Label) {
+/// Creates what a step needs to have something to purge.
+async fn prepare_step(store: &dyn Store, label: Label) {
     match label {
-        // What a run said goes after its body.
-        Label::PurgeRunsCommit => purge(store, RetentionStage::Bodies).await,
+        // A run's details are purged after its body.
+        Label::PurgeRunsCommit => purge_stage(store, RetentionStage::Bodies).await,
         Label::PurgeAttemptsCommit => {
             let (consumer, stream) = ("counter".to_owned(), "RETRO_INTAKE".to_owned());
             let position = DeliveryPosition { consumer, stream, sequence: 1_000_000 };
             let message = Redelivery::new(position, b"a message of long ago", Timestamp::UNIX_EPOCH);
-            store.begin_attempt(&message, 5).await.expect("it is counted");
+            store.begin_attempt(&message, 5).await.expect("the attempt is counted");
         }
         _ => {}
     }
 }
 
-/// By a process of its own, which dies of it, and once more.
-async fn taken(ground: &mut Ground, point: Point) {
+/// Runs a step in a separate process that dies during it, and then once more.
+async fn crash_and_repeat_step(ground: &mut CrashHarness, point: CrashPoint) {
     if ground.is_killed() {
-        dies_alone(ground, point).await;
+        crash_in_own_process(ground, point).await;
     }
-    take(&*ground.store().await, point.label).await;
-    ground.recovered();
+    run_step(&*ground.open_store().await, point.label).await;
+    ground.record_recovery();
 }
 
-async fn dies_alone(ground: &mut Ground, point: Point) {
+async fn crash_in_own_process(ground: &mut CrashHarness, point: CrashPoint) {
     let database = match ground.kind() {
-        Kind::Sqlite => ground.data().join("retro.db").display().to_string(),
-        Kind::Postgres => ground.database_url().to_owned(),
+        DatabaseKind::Sqlite => ground.data_dir().join("retro.db").display().to_string(),
+        DatabaseKind::Postgres => ground.database_url().to_owned(),
     };
     let mut alone = Command::new(std::env::current_exe().expect("this test binary"));
-    alone.args(["--exact", "crash::alone::a_rare_step_is_taken_by_a_process_that_does_nothing_else"]);
-    alone.env("FAULT_CRASH", point.word()).env(STEP, point.label.as_str()).env(DATABASE, database);
-    let told = carry_out(&mut alone).await;
-    assert_eq!(told.code, None, "it does not die at {}: {told:?}", point.word());
-    ground.dead(point).await;
+    alone.args(["--exact", "crash::alone::a_separate_process_runs_one_rare_step"]);
+    alone
+        .env("FAULT_CRASH", point.to_fault_value())
+        .env(STEP_VARIABLE, point.label.as_str())
+        .env(DATABASE_VARIABLE, database);
+    let output = run_command(&mut alone).await;
+    assert_eq!(output.code, None, "the process does not die at {}: {output:?}", point.to_fault_value());
+    ground.record_death(point).await;
 }
 
-/// The process of its own. Undisturbed, it takes every rare step on a database of its own.
+/// The separate process. Without the variables it runs every rare step on a database of its own.
 #[tokio::test]
-async fn a_rare_step_is_taken_by_a_process_that_does_nothing_else() {
-    if let (Ok(step), Ok(database)) = (std::env::var(STEP), std::env::var(DATABASE)) {
+async fn a_separate_process_runs_one_rare_step() {
+    if let (Ok(step), Ok(database)) = (std::env::var(STEP_VARIABLE), std::env::var(DATABASE_VARIABLE)) {
         let label = Label::ALL.iter().find(|label| label.as_str() == step).expect("a label");
-        return take(&*open(&database).await, *label).await;
+        return run_step(&*open_store(&database).await, *label).await;
     }
     let folder = tempfile::TempDir::new().expect("a temporary folder can be made");
     let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.expect("a new file");
-    under_way(&store, "rare").await;
+    open_investigation(&store, "rare").await;
     for label in LABELS {
-        take(&store, label).await;
+        run_step(&store, label).await;
     }
 }
 
-async fn open(database: &str) -> Arc<dyn Store> {
+async fn open_store(database: &str) -> Arc<dyn Store> {
     if database.starts_with("postgres://") {
-        Arc::new(PostgresStore::open(database).await.expect("it is there"))
+        Arc::new(PostgresStore::open(database).await.expect("the database exists"))
     } else {
-        Arc::new(SqliteStore::open(database.as_ref()).await.expect("it is there"))
+        Arc::new(SqliteStore::open(database.as_ref()).await.expect("the database exists"))
     }
 }
 
-async fn take(store: &dyn Store, label: Label) {
+async fn run_step(store: &dyn Store, label: Label) {
     match label {
-        Label::NoteCommit => note(store).await,
-        Label::PurgeBodiesCommit => purge(store, RetentionStage::Bodies).await,
-        Label::PurgeJournalsCommit => purge(store, RetentionStage::Journals).await,
-        Label::PurgeRunsCommit => purge(store, RetentionStage::Runs).await,
-        Label::PurgeEventsCommit => purge(store, RetentionStage::Events).await,
-        Label::PurgeMessagesCommit => purge(store, RetentionStage::Messages).await,
-        Label::PurgeAttemptsCommit => purge(store, RetentionStage::Attempts).await,
-        Label::LookCommit => look(store).await,
+        Label::NoteCommit => record_audit_row(store).await,
+        Label::PurgeBodiesCommit => purge_stage(store, RetentionStage::Bodies).await,
+        Label::PurgeJournalsCommit => purge_stage(store, RetentionStage::Journals).await,
+        Label::PurgeRunsCommit => purge_stage(store, RetentionStage::Runs).await,
+        Label::PurgeEventsCommit => purge_stage(store, RetentionStage::Events).await,
+        Label::PurgeMessagesCommit => purge_stage(store, RetentionStage::Messages).await,
+        Label::PurgeAttemptsCommit => purge_stage(store, RetentionStage::Attempts).await,
+        Label::LookCommit => record_observation(store).await,
         Label::NameWaitingCommit => {
-            store.record_waiting_messages(LOOKED_AT, 1, &[]).await.expect("it is named")
+            store.record_waiting_messages(STREAM, 1, &[]).await.expect("the messages are recorded")
         }
         Label::CloseLossesCommit => close_loss(store).await,
-        Label::CompareCommit => drop(store.begin_reconciliation(LOOKED_AT, 1, 0).await.expect("it is begun")),
-        Label::CheckedCommit => store.record_reconciled(LOOKED_AT, 1, 0).await.expect("it is remembered"),
-        Label::KeepVectorsCommit => embed(store).await,
-        Label::ForgetVectorsCommit => {
-            store.purge_embeddings("another", 0, ROWS).await.expect("they are forgotten");
+        Label::CompareCommit => {
+            store.begin_reconciliation(STREAM, 1, 0).await.expect("the reconciliation begins");
         }
-        _ => claimed(store, label).await,
+        Label::CheckedCommit => store.record_reconciled(STREAM, 1, 0).await.expect("the position is stored"),
+        Label::KeepVectorsCommit => store_embeddings(store).await,
+        Label::ForgetVectorsCommit => {
+            store.purge_embeddings("another", 0, ROWS_MAX).await.expect("the vectors are purged");
+        }
+        _ => update_claim(store, label).await,
     }
 }
 
-/// What is kept of memories that lack a vector, if there are some.
-async fn embed(store: &dyn Store) {
-    let page = store.list_missing_embeddings("one", None, ROWS).await.expect("it is read");
+/// Stores vectors for the memories that lack one, if there are any.
+async fn store_embeddings(store: &dyn Store) {
+    let page = store.list_missing_embeddings("one", None, ROWS_MAX).await.expect("the store can be read");
     let made: Vec<_> = page.missing.into_iter().map(|one| (one, vec![1, 2])).collect();
-    store.store_embeddings("one", &made).await.expect("they are kept");
+    store.store_embeddings("one", &made).await.expect("the vectors are stored");
 }
 
-/// A stream of no broker.
-const LOOKED_AT: &str = "ALONE";
+/// Name of a stream that no broker has.
+const STREAM: &str = "ALONE";
 
-async fn look(store: &dyn Store) {
-    let known_before = store.load_stream(LOOKED_AT).await.expect("it is read");
-    let (stream, made) = (LOOKED_AT.to_owned(), "then".to_owned());
+async fn record_observation(store: &dyn Store) {
+    let known_before = store.load_stream(STREAM).await.expect("the store can be read");
+    let (stream, made) = (STREAM.to_owned(), "then".to_owned());
     let (anchor, anchor_before) = (None, None);
-    let sight = StreamObservation {
+    let observation = StreamObservation {
         stream,
         known_before,
         created: made,
@@ -186,37 +191,42 @@ async fn look(store: &dyn Store) {
         anchor_before,
         handled: 0,
     };
-    store.record_observation(&sight, &[], RepublishScope::Nothing).await.expect("it is looked at");
+    store
+        .record_observation(&observation, &[], RepublishScope::Nothing)
+        .await
+        .expect("the observation is recorded");
 }
 
-/// A loss that nobody has told of.
+/// Closes a loss that was never recorded.
 async fn close_loss(store: &dyn Store) {
-    let key = LossKey { stream: LOOKED_AT.to_owned(), number: 1, first: 1 };
-    let at = "2026-11-20T10:00:00Z".parse().expect("a moment");
+    let key = LossKey { stream: STREAM.to_owned(), number: 1, first: 1 };
+    let at = "2026-11-20T10:00:00Z".parse().expect("a timestamp");
     let act = Attribution { by: "ana".to_owned(), reason: "nothing was lost".to_owned(), at };
-    store.close_losses(&[key], &act).await.expect("it is closed");
+    store.close_losses(&[key], &act).await.expect("the loss is closed");
 }
 
-async fn claimed(store: &dyn Store, label: Label) {
-    // One that died holds its claim for a second at most, and another investigation may be free meanwhile.
-    let Some(claim) = store.claim_investigation("alone", 1).await.expect("it can be read") else { return };
+async fn update_claim(store: &dyn Store, label: Label) {
+    // The process that died holds its claim for a second at most, and another investigation may be free meanwhile.
+    let Some(claim) = store.claim_investigation("alone", 1).await.expect("the store can be read") else {
+        return;
+    };
     let done = match label {
         Label::HeartbeatCommit => store.extend_lease(&claim, 1).await,
         Label::RetryCommit => store.schedule_retry(&claim, 0, "the test wants it so").await,
         _ => store.release_claim(&claim).await,
     };
-    done.expect("the claim is its own");
+    done.expect("the claim is still valid");
 }
 
-async fn purge(store: &dyn Store, stage: RetentionStage) {
-    store.purge_stage(stage, 0, ROWS).await.expect("it is purged");
+async fn purge_stage(store: &dyn Store, stage: RetentionStage) {
+    store.purge_stage(stage, 0, ROWS_MAX).await.expect("the stage is purged");
 }
 
-async fn note(store: &dyn Store) {
-    let at = "2026-11-20T10:00:00Z".parse().expect("a moment");
+async fn record_audit_row(store: &dyn Store) {
+    let at = "2026-11-20T10:00:00Z".parse().expect("a timestamp");
     let act = Attribution { by: "ann".to_owned(), reason: "to see".to_owned(), at };
     let noted = store
         .record_audit_rows(&Tenant::default_tenant(), &[Uuid::nil()], AuditAction::ReadRaw, &act, None)
         .await;
-    noted.expect("it is written down");
+    noted.expect("the audit row is stored");
 }

@@ -1,62 +1,64 @@
-//! What became of runs: the event, the runs behind it, and the credit.
+//! Outcomes of runs: the event, the runs behind it, and the credit.
 
 use retro_core::id::{MemoryId, Tenant};
 use retro_core::memory::ChangeCause;
 use retro_fault::Label;
 
-use super::ground::{Ground, Point, RUNS, tell};
-use crate::outcomes::{applying, happened, merged};
-use crate::world::{Kind, items, mending, text};
+use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
+use crate::outcomes::{build_applying_run, build_merged_event, publish_github_delivery};
+use crate::world::{DatabaseKind, build_correcting_runs, json_items, json_text};
 
 pub(super) const LABELS: [Label; 4] =
     [Label::TrackCommit, Label::TrackAck, Label::FollowCommit, Label::CreditCommit];
 
 #[tokio::test]
-async fn killed_at_every_step_of_an_outcome_on_sqlite_it_credits_once() {
-    println!("{}", tell(Kind::Sqlite, &LABELS, script).await);
+async fn killed_at_every_step_of_an_outcome_on_sqlite_credit_is_given_once() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
 }
 
 #[tokio::test]
-async fn killed_at_every_step_of_an_outcome_on_postgres_it_credits_once() {
-    println!("{}", tell(Kind::Postgres, &LABELS, script).await);
+async fn killed_at_every_step_of_an_outcome_on_postgres_credit_is_given_once() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
 }
 
-async fn script(ground: &mut Ground) {
+async fn run_script(ground: &mut CrashHarness) {
     ground.up().await;
-    for (number, point) in (1..).zip(Point::of(&LABELS)) {
-        let workflow = point.workflow();
-        ground.publish_all(&workflow, &mending(&workflow, "deploy_service", 0..RUNS)).await;
-        ground.finished(&workflow, RUNS).await;
-        let listed = ground.ask(&["memories", "list", "--workflow", &workflow]).await;
-        let memory: MemoryId = text(&items(&listed)[0], "id").parse().expect("an id");
-        let runs: Vec<_> = (RUNS..2 * RUNS).map(|run| applying(&workflow, run, memory, number)).collect();
-        // Since the first of them, runs are followed as they come.
+    for (number, point) in (1..).zip(CrashPoint::for_labels(&LABELS)) {
+        let workflow = point.workflow_name();
+        ground.publish_events(&workflow, &build_correcting_runs(&workflow, "deploy_service", 0..RUNS)).await;
+        ground.wait_until_finished(&workflow, RUNS).await;
+        let listed = ground.run_json(&["memories", "list", "--workflow", &workflow]).await;
+        let memory: MemoryId = json_text(&json_items(&listed)[0], "id").parse().expect("an id");
+        let runs: Vec<_> =
+            (RUNS..2 * RUNS).map(|run| build_applying_run(&workflow, run, memory, number)).collect();
+        // After the first outcome, runs are tracked as they arrive.
         let with_the_runs = point.label == Label::FollowCommit;
         if with_the_runs {
-            ground.arm(point);
+            ground.arm_crash(point);
         }
-        ground.publish_all(&workflow, &runs).await;
+        ground.publish_events(&workflow, &runs).await;
         if with_the_runs {
-            ground.dies(point).await;
+            ground.wait_for_crash_and_restart(point).await;
         }
-        ground.finished(&workflow, 2 * RUNS).await;
+        ground.wait_until_finished(&workflow, 2 * RUNS).await;
         if !with_the_runs {
-            ground.arm(point);
+            ground.arm_crash(point);
         }
-        happened(ground, "default", &format!("merged {number}"), &merged(number)).await;
+        publish_github_delivery(ground, "default", &format!("merged {number}"), &build_merged_event(number))
+            .await;
         if !with_the_runs {
-            ground.dies(point).await;
+            ground.wait_for_crash_and_restart(point).await;
         }
-        credited(ground, memory).await;
-        ground.recovered();
+        wait_until_credited(ground, memory).await;
+        ground.record_recovery();
     }
 }
 
-/// Waits until the memory was credited with what became of a run.
-async fn credited(ground: &Ground, memory: MemoryId) {
-    let (store, tenant) = (ground.store().await, Tenant::default_tenant());
+/// Waits until the memory is credited with the outcome of a run.
+async fn wait_until_credited(ground: &CrashHarness, memory: MemoryId) {
+    let (store, tenant) = (ground.open_store().await, Tenant::default_tenant());
     ground
-        .until("it is credited", async || {
+        .wait_for("the memory is credited", async || {
             let history = store.list_memory_changes(&tenant, memory).await.ok()?;
             history.iter().any(|change| matches!(change.cause, ChangeCause::Outcome { .. })).then_some(())
         })

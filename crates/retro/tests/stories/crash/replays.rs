@@ -1,10 +1,10 @@
-//! A person has letters sent again, or puts them aside; what is sent again is refused again.
+//! A person replays dead letters or discards them; the replayed messages are refused again.
 
 use retro_fault::Label;
 use serde_json::{Value, json};
 
-use super::ground::{Ground, Point, RUNS, tell};
-use crate::world::{Kind, event, items, mending, text};
+use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
+use crate::world::{DatabaseKind, build_correcting_runs, build_event, json_items, json_text};
 
 pub(super) const LABELS: [Label; 9] = [
     Label::ReplayCommit,
@@ -17,99 +17,112 @@ pub(super) const LABELS: [Label; 9] = [
     Label::ReplayRefuseCommit,
     Label::BatchCancelCommit,
 ];
-/// What the broker takes in one message, headers included.
+/// Largest message that the broker accepts, headers included.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
-/// Room for the headers that the message has when it comes first, and none for those of a replay.
-const ROOM_BYTES: usize = 100;
+/// Room for the headers of the original message, and too little for those of a replay.
+const HEADER_BYTES: usize = 100;
 
 #[tokio::test]
-async fn killed_at_every_step_of_a_replay_on_sqlite_each_letter_stays_one() {
-    println!("{}", tell(Kind::Sqlite, &LABELS, script).await);
+async fn killed_at_every_step_of_a_replay_on_sqlite_each_dead_letter_is_stored_once() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
 }
 
 #[tokio::test]
-async fn killed_at_every_step_of_a_replay_on_postgres_each_letter_stays_one() {
-    println!("{}", tell(Kind::Postgres, &LABELS, script).await);
+async fn killed_at_every_step_of_a_replay_on_postgres_each_dead_letter_is_stored_once() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
 }
 
-async fn script(ground: &mut Ground) {
+async fn run_script(ground: &mut CrashHarness) {
     ground.up().await;
-    // Something to compare: replays that fail again teach nobody.
-    ground.publish_all("learnt", &mending("learnt", "deploy_service", 0..RUNS)).await;
-    ground.finished("learnt", RUNS).await;
-    for point in Point::of(&LABELS) {
-        let workflow = point.workflow();
+    // One learned memory to compare: replays that fail again leave none.
+    ground.publish_events("learnt", &build_correcting_runs("learnt", "deploy_service", 0..RUNS)).await;
+    ground.wait_until_finished("learnt", RUNS).await;
+    for point in CrashPoint::for_labels(&LABELS) {
+        let workflow = point.workflow_name();
         let letter = match point.label {
-            Label::ReplayRefuseCommit => refused(ground, &workflow, large(&workflow)).await,
-            _ => refused(ground, &workflow, unreadable(&workflow)).await,
+            Label::ReplayRefuseCommit => {
+                create_dead_letter(ground, &workflow, build_oversized_event(&workflow)).await
+            }
+            _ => create_dead_letter(ground, &workflow, build_unreadable_event(&workflow)).await,
         };
         let why = ["--by", "ann", "--reason", "to see"];
         let one = [&["dead-letters", "replay", letter.as_str()], &why[..]].concat();
         let many =
             [&["dead-letters", "replay", "--workflow", workflow.as_str(), "--detach"], &why[..]].concat();
-        let aside = [&["dead-letters", "discard", letter.as_str()], &why[..]].concat();
+        let discard = [&["dead-letters", "discard", letter.as_str()], &why[..]].concat();
         match point.label {
-            Label::ReplayCommit => ground.given_twice(point, &one).await,
-            Label::DiscardCommit => ground.given_twice(point, &aside).await,
-            Label::BatchStartCommit => ground.given_twice(point, &many).await,
+            Label::ReplayCommit => ground.run_killed_then_repeat(point, &one).await,
+            Label::DiscardCommit => ground.run_killed_then_repeat(point, &discard).await,
+            Label::BatchStartCommit => ground.run_killed_then_repeat(point, &many).await,
             Label::BatchCancelCommit => {
-                // A batch of one letter would perhaps be over before it is called off.
-                refused(ground, &workflow, another(&workflow)).await;
-                cancelled(ground, point, &[&many[..], &["--rate", "0.01"]].concat()).await
+                // A batch of one dead letter might end before it is cancelled.
+                create_dead_letter(ground, &workflow, build_second_unreadable_event(&workflow)).await;
+                cancel_batch(ground, point, &[&many[..], &["--rate", "0.01"]].concat()).await
             }
             label => {
                 if label == Label::SettleCommit {
-                    // Only what is handled is settled: the letter gets its run's id.
-                    let mend = ["dead-letters", "edit", letter.as_str(), "--set", "data.run_id=r"];
-                    ground.ask(&[&mend[..], &why[..]].concat()).await;
-                    let mut mended = unreadable(&workflow);
-                    mended["data"]["run_id"] = json!("r");
-                    ground.hands_over("ann", &workflow, &mended).finish_ok();
+                    // Only a handled replay is settled, so the missing run id is added first.
+                    let edit = ["dead-letters", "edit", letter.as_str(), "--set", "data.run_id=r"];
+                    ground.run_json(&[&edit[..], &why[..]].concat()).await;
+                    let mut edited = build_unreadable_event(&workflow);
+                    edited["data"]["run_id"] = json!("r");
+                    ground.begin_emission("ann", &workflow, &edited).finish_ok();
                 }
-                ground.arm(point);
-                ground.ask(if label == Label::BatchStepCommit { &many } else { &one }).await;
-                ground.dies(point).await;
-                ground.recovered();
+                ground.arm_crash(point);
+                ground.run_json(if label == Label::BatchStepCommit { &many } else { &one }).await;
+                ground.wait_for_crash_and_restart(point).await;
+                ground.record_recovery();
             }
         }
-        ground.still().await;
+        ground.wait_until_idle().await;
     }
     let messages = 2 * (LABELS.len() as u64 + 1);
-    assert_eq!(ground.letters().await, messages, "one for each message, however often it was sent");
+    assert_eq!(
+        ground.count_dead_letters().await,
+        messages,
+        "one for each message, however often it was sent"
+    );
 }
 
-/// A batch that a person calls off.
-async fn cancelled(ground: &mut Ground, point: Point, slowly: &[&str]) {
-    let started = ground.ask(slowly).await;
-    let batch = text(&started, "batch");
+/// Starts a batch and cancels it.
+async fn cancel_batch(ground: &mut CrashHarness, point: CrashPoint, slowly: &[&str]) {
+    let started = ground.run_json(slowly).await;
+    let batch = json_text(&started, "batch");
     let cancel = ["dead-letters", "cancel", batch, "--by", "bob", "--reason", "not now"];
-    ground.given_twice(point, &cancel).await;
+    ground.run_killed_then_repeat(point, &cancel).await;
 }
 
-/// An event without the id of its run.
-fn unreadable(workflow: &str) -> Value {
-    event(workflow, &json!({"workflow": workflow, "outcome": "success"}))
+/// Returns an event without a run id.
+fn build_unreadable_event(workflow: &str) -> Value {
+    build_event(workflow, &json!({"workflow": workflow, "outcome": "success"}))
 }
 
-/// Another one of the workflow.
-fn another(workflow: &str) -> Value {
-    event(&format!("{workflow}, another"), &json!({"workflow": workflow, "outcome": "success"}))
+/// Returns a second such event of the workflow.
+fn build_second_unreadable_event(workflow: &str) -> Value {
+    build_event(&format!("{workflow}, another"), &json!({"workflow": workflow, "outcome": "success"}))
 }
 
-/// The same, so large that the broker takes it once, and not with the headers of a replay.
-fn large(workflow: &str) -> Value {
+/// Returns such an event, so large that the broker accepts it once but not with the headers of a replay.
+fn build_oversized_event(workflow: &str) -> Value {
     let padded = |bytes: usize| {
-        event(workflow, &json!({"workflow": workflow, "outcome": "success", "padding": "x".repeat(bytes)}))
+        build_event(
+            workflow,
+            &json!({"workflow": workflow, "outcome": "success", "padding": "x".repeat(bytes)}),
+        )
     };
     let alone = padded(0).to_string().len();
-    padded(MESSAGE_BYTES_MAX - ROOM_BYTES - alone)
+    padded(MESSAGE_BYTES_MAX - HEADER_BYTES - alone)
 }
 
-/// The id of the letter that the event has become.
-async fn refused(ground: &mut Ground, workflow: &str, event: Value) -> String {
-    let before = ground.letters().await;
-    ground.publish_all(workflow, &[event]).await;
-    ground.until("its dead letter is there", async || (ground.letters().await > before).then_some(())).await;
-    let listed = ground.ask(&["dead-letters", "list", "--workflow", workflow]).await;
-    text(&items(&listed)[0], "id").to_owned()
+/// Publishes an event that is refused and returns the id of its dead letter.
+async fn create_dead_letter(ground: &mut CrashHarness, workflow: &str, event: Value) -> String {
+    let before = ground.count_dead_letters().await;
+    ground.publish_events(workflow, &[event]).await;
+    ground
+        .wait_for("the dead letter is stored", async || {
+            (ground.count_dead_letters().await > before).then_some(())
+        })
+        .await;
+    let listed = ground.run_json(&["dead-letters", "list", "--workflow", workflow]).await;
+    json_text(&json_items(&listed)[0], "id").to_owned()
 }

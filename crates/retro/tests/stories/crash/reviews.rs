@@ -1,4 +1,4 @@
-//! The road of a review: from the stream to a rule, and a person's word for one.
+//! A review on its way from the stream to a rule, and a rule that a person promotes.
 
 use retro_core::id::{MemoryId, Tenant};
 use retro_core::memory::ChangeCause;
@@ -6,79 +6,93 @@ use retro_events::github::{AuthorAssociation, Comment, GithubData, Person, Repos
 use retro_fault::{Label, Side};
 use serde_json::{Value, json};
 
-use super::ground::{Ground, Point, RUNS, tell};
-use crate::world::{Kind, Run, items, mending, text};
+use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
+use crate::world::{DatabaseKind, RunBuilder, build_correcting_runs, json_items, json_text};
 
 pub(super) const LABELS: [Label; 5] =
     [Label::HearCommit, Label::HearAck, Label::ReviewCommit, Label::RulesCommit, Label::PromoteCommit];
 
 #[tokio::test]
-async fn killed_at_every_step_of_a_review_on_sqlite_it_learns_what_it_would_have_learnt() {
-    println!("{}", tell(Kind::Sqlite, &LABELS, script).await);
+async fn killed_at_every_step_of_a_review_on_sqlite_the_same_is_learned() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
 }
 
 #[tokio::test]
-async fn killed_at_every_step_of_a_review_on_postgres_it_learns_what_it_would_have_learnt() {
-    println!("{}", tell(Kind::Postgres, &LABELS, script).await);
+async fn killed_at_every_step_of_a_review_on_postgres_the_same_is_learned() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
 }
 
-async fn script(ground: &mut Ground) {
+async fn run_script(ground: &mut CrashHarness) {
     ground.up().await;
-    // What is sound has counted a run.
-    ground.publish_all("runs", &mending("runs", "deploy_service", 0..1)).await;
-    ground.finished("runs", 1).await;
-    for point in Point::of(&LABELS) {
-        let repo = format!("acme/{}", point.workflow());
+    // `retro verify` requires at least one counted run.
+    ground.publish_events("runs", &build_correcting_runs("runs", "deploy_service", 0..1)).await;
+    ground.wait_until_finished("runs", 1).await;
+    for point in CrashPoint::for_labels(&LABELS) {
+        let repo = format!("acme/{}", point.workflow_name());
         if point.label == Label::PromoteCommit {
-            ground.say("default", &point.word(), &asked(&repo, AuthorAssociation::None)).await;
-            let id = rule(ground, &repo, "tentative").await;
+            ground
+                .publish_github_event(
+                    "default",
+                    &point.to_fault_value(),
+                    &build_rule_comment(&repo, AuthorAssociation::None),
+                )
+                .await;
+            let id = wait_for_rule(ground, &repo, "tentative").await;
             let promote = ["rules", "promote", &id, "--by", "ada", "--reason", "it is our rule"];
-            ground.given_twice(point, &promote).await;
-            rule(ground, &repo, "active").await;
+            ground.run_killed_then_repeat(point, &promote).await;
+            wait_for_rule(ground, &repo, "active").await;
             continue;
         }
-        // The writer applies what runs made of a rule in the same step as what a review asks: one side each.
+        // The writer applies the runs' credit to a rule in the same step as a review's request, so each is killed on
+        // one side.
         let of_runs = (point.label, point.side) == (Label::RulesCommit, Side::Before);
         if !of_runs {
-            ground.arm(point);
+            ground.arm_crash(point);
         }
-        ground.say("default", &point.word(), &asked(&repo, AuthorAssociation::Member)).await;
+        ground
+            .publish_github_event(
+                "default",
+                &point.to_fault_value(),
+                &build_rule_comment(&repo, AuthorAssociation::Member),
+            )
+            .await;
         if of_runs {
-            let id = rule(ground, &repo, "active").await;
-            let runs = using(ground, &point.workflow(), &repo).await;
-            ground.arm(point);
-            ground.publish_all(&point.workflow(), &runs).await;
-            ground.dies(point).await;
-            credited(ground, &id).await;
+            let id = wait_for_rule(ground, &repo, "active").await;
+            let runs = build_runs_using_rule(ground, &point.workflow_name(), &repo).await;
+            ground.arm_crash(point);
+            ground.publish_events(&point.workflow_name(), &runs).await;
+            ground.wait_for_crash_and_restart(point).await;
+            wait_until_credited(ground, &id).await;
         } else {
-            ground.dies(point).await;
-            rule(ground, &repo, "active").await;
+            ground.wait_for_crash_and_restart(point).await;
+            wait_for_rule(ground, &repo, "active").await;
         }
-        ground.recovered();
+        ground.record_recovery();
     }
-    assert_eq!(ground.ask(&["dead-letters", "list"]).await, serde_json::json!([]));
+    assert_eq!(ground.run_json(&["dead-letters", "list"]).await, serde_json::json!([]));
 }
 
-/// The runs of a window, before which the rules of the repository stood and whose agents keep to the one of [`asked`].
-async fn using(ground: &Ground, workflow: &str, repo: &str) -> Vec<Value> {
+/// Returns the runs of a window to which the rules of the repository were presented and whose agents follow the rule
+/// of [`build_rule_comment`].
+async fn build_runs_using_rule(ground: &CrashHarness, workflow: &str, repo: &str) -> Vec<Value> {
     let mut runs = Vec::new();
     for number in 0..RUNS {
         let id = format!("{workflow}-{number}");
         let context = ["context", "--workflow", workflow, "--run", &id, "--repo", repo];
-        assert_eq!(ground.ask(&context).await["recorded"], "recorded");
+        assert_eq!(ground.run_json(&context).await["recorded"], "recorded");
         let text = json!({"text": "library code: return Err(problem) as a Result"});
-        let run = Run::new(workflow, &id).told("Mend the parser.");
-        runs.push(run.call("write_file", &text, "written").event());
+        let run = RunBuilder::new(workflow, &id).with_message("Mend the parser.");
+        runs.push(run.with_call("write_file", &text, "written").build_event());
     }
     runs
 }
 
 /// Waits until both sampled runs are credited to the rule.
-async fn credited(ground: &Ground, id: &str) {
-    let (store, tenant) = (ground.store().await, Tenant::default_tenant());
+async fn wait_until_credited(ground: &CrashHarness, id: &str) {
+    let (store, tenant) = (ground.open_store().await, Tenant::default_tenant());
     let id: MemoryId = id.parse().expect("an id");
     ground
-        .until("the rule is credited", async || {
+        .wait_for("the rule is credited", async || {
             let history = store.list_memory_changes(&tenant, id).await.ok()?;
             let credits = history.iter().filter(|change| matches!(change.cause, ChangeCause::Run { .. }));
             (credits.count() == 2).then_some(())
@@ -86,20 +100,20 @@ async fn credited(ground: &Ground, id: &str) {
         .await;
 }
 
-/// Waits for the only rule of a repository, and returns its id.
-async fn rule(ground: &Ground, repo: &str, status: &str) -> String {
+/// Waits for the only rule of a repository and returns its id.
+async fn wait_for_rule(ground: &CrashHarness, repo: &str, status: &str) -> String {
     let listed = ground
-        .until(&format!("{repo} has a rule"), async || {
-            let listed = ground.ask(&["rules", "list", "--repo", repo, "--status", status]).await;
-            (!items(&listed).is_empty()).then_some(listed)
+        .wait_for(&format!("{repo} has a rule"), async || {
+            let listed = ground.run_json(&["rules", "list", "--repo", repo, "--status", status]).await;
+            (!json_items(&listed).is_empty()).then_some(listed)
         })
         .await;
-    assert_eq!(items(&listed).len(), 1, "{listed}");
-    text(&items(&listed)[0], "id").to_owned()
+    assert_eq!(json_items(&listed).len(), 1, "{listed}");
+    json_text(&json_items(&listed)[0], "id").to_owned()
 }
 
-/// Somebody asks for something in the conversation of a pull request.
-fn asked(repo: &str, association: AuthorAssociation) -> GithubData {
+/// Returns a comment on a pull request that asks for a rule.
+fn build_rule_comment(repo: &str, association: AuthorAssociation) -> GithubData {
     let comment = Comment {
         id: 11,
         by: Some(Person { login: "ann".to_owned(), bot: false }),

@@ -1,12 +1,12 @@
-//! `retro migrate` and the first moments of `retro up`: everything is made, or made what it has to be.
+//! `retro migrate` and the start of `retro up`: tables, streams and consumers are created or updated.
 
 use std::time::Duration;
 
 use retro_bus::{Bus, BusConfig, StreamSizes, topology};
 use retro_fault::Label;
 
-use super::ground::{Ground, Point, RUNS, tell};
-use crate::world::{Kind, mending};
+use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
+use crate::world::{DatabaseKind, build_correcting_runs};
 
 pub(super) const LABELS: [Label; 7] = [
     Label::MigrateFile,
@@ -19,55 +19,55 @@ pub(super) const LABELS: [Label; 7] = [
 ];
 
 #[tokio::test]
-async fn killed_while_it_makes_what_it_works_on_with_sqlite_it_goes_on_the_next_time() {
-    println!("{}", tell(Kind::Sqlite, &LABELS, script).await);
+async fn killed_while_provisioning_on_sqlite_the_next_start_continues() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
 }
 
 #[tokio::test]
-async fn killed_while_it_makes_what_it_works_on_with_postgres_it_goes_on_the_next_time() {
-    println!("{}", tell(Kind::Postgres, &LABELS[1..], script).await);
+async fn killed_while_provisioning_on_postgres_the_next_start_continues() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS[1..], run_script).await);
 }
 
-/// Each start goes further than the one before.
-async fn script(ground: &mut Ground) {
-    let labels = if ground.kind() == Kind::Sqlite { &LABELS[..] } else { &LABELS[1..] };
-    for point in Point::of(labels) {
+/// Each start gets further than the one before.
+async fn run_script(ground: &mut CrashHarness) {
+    let labels = if ground.kind() == DatabaseKind::Sqlite { &LABELS[..] } else { &LABELS[1..] };
+    for point in CrashPoint::for_labels(labels) {
         match point.label {
             Label::StreamUpdate | Label::ConsumerUpdate => {
-                made_differently(ground).await;
-                starts(ground, point, &["migrate"]).await;
+                provision_other_settings(ground).await;
+                run_killed_start(ground, point, &["migrate"]).await;
             }
             Label::RequestForgetCommit => {
-                starts(ground, point, &["up", "--http-listen", "127.0.0.1:0"]).await
+                run_killed_start(ground, point, &["up", "--http-listen", "127.0.0.1:0"]).await
             }
-            _ => starts(ground, point, &["migrate"]).await,
+            _ => run_killed_start(ground, point, &["migrate"]).await,
         }
     }
-    ground.given_at_last(&["migrate"]).await;
+    ground.run_to_success(&["migrate"]).await;
     ground.up().await;
-    ground.publish_all("after-all", &mending("after-all", "deploy_service", 0..RUNS)).await;
-    ground.finished("after-all", RUNS).await;
+    ground.publish_events("after-all", &build_correcting_runs("after-all", "deploy_service", 0..RUNS)).await;
+    ground.wait_until_finished("after-all", RUNS).await;
 }
 
-async fn starts(ground: &mut Ground, point: Point, arguments: &[&str]) {
+async fn run_killed_start(ground: &mut CrashHarness, point: CrashPoint, arguments: &[&str]) {
     if ground.is_killed() {
-        ground.command_dies(point, arguments).await;
-        ground.recovered();
+        ground.run_killed_command(point, arguments).await;
+        ground.record_recovery();
     }
 }
 
-/// Somebody has streams of other sizes and consumers of another patience made.
-async fn made_differently(ground: &Ground) {
+/// Provisions streams of another size and consumers with another acknowledgement wait.
+async fn provision_other_settings(ground: &CrashHarness) {
     let sizes = StreamSizes { work_bytes: 64 * 1024 * 1024, ..StreamSizes::default() };
     let config = BusConfig { sizes, ..BusConfig::new(ground.nats_url(), "test") };
     let bus = Bus::connect(config).await.expect("an address");
-    ground.until("the broker answers", async || bus.is_connected().then_some(())).await;
-    topology::ensure_topology(&bus, Duration::from_secs(7)).await.expect("the broker makes them");
+    ground.wait_for("the broker answers", async || bus.is_connected().then_some(())).await;
+    topology::ensure_topology(&bus, Duration::from_secs(7)).await.expect("the broker creates them");
 }
 
-impl Ground {
-    async fn given_at_last(&self, arguments: &[&str]) {
-        let answer = self.retro(arguments).await;
+impl CrashHarness {
+    async fn run_to_success(&self, arguments: &[&str]) {
+        let answer = self.run_retro(arguments).await;
         assert_eq!(answer.code, Some(0), "{answer:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! A Postgres that ends its connections, is started again, and answers a COMMIT to nobody.
+//! A Postgres that terminates its connections, is restarted, or whose answers to COMMIT are lost.
 
 use std::process::Output;
 use std::sync::Arc;
@@ -12,52 +12,54 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::{all_is_well, each_said_once, intake_is_drained};
-use crate::world::{Fleet, Kind, mending};
+use super::{assert_each_sent_once, assert_sound_and_complete, wait_until_intake_drained};
+use crate::world::{DatabaseKind, Fleet, build_correcting_runs};
 
 const WORKFLOWS: u64 = 10;
 const RUNS: u64 = 10;
-/// Every role, the counter twice.
+/// Every role, with two counters.
 const ROLES: [(&str, usize); 3] = [("counter", 2), ("sampler,investigator", 1), ("writer,relay", 1)];
-/// Steps last some milliseconds.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// A claim whose answer is lost is soon somebody else's.
-const QUICK: (&str, &str) = ("RETRO_LEASE_S", "2");
+/// Polling interval; steps last some milliseconds.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// Short lease, so that a claim whose answer was lost is soon taken over.
+const SHORT_LEASE: (&str, &str) = ("RETRO_LEASE_S", "2");
 
-fn events() -> Vec<Value> {
-    (0..WORKFLOWS).flat_map(|nth| mending(&format!("load-{nth}"), "deploy_service", 0..RUNS)).collect()
+fn build_events() -> Vec<Value> {
+    (0..WORKFLOWS)
+        .flat_map(|nth| build_correcting_runs(&format!("load-{nth}"), "deploy_service", 0..RUNS))
+        .collect()
 }
 
-/// A fleet with every role, ready.
-async fn fleet() -> Fleet {
-    let mut fleet = Fleet::start(Kind::Postgres, &[]).await;
+/// Starts a fleet with every role and waits until it is ready.
+async fn start_fleet() -> Fleet {
+    let mut fleet = Fleet::start(DatabaseKind::Postgres, &[]).await;
     for (roles, processes) in ROLES {
         for _ in 0..processes {
-            let nth = fleet.serve_with(roles, &[QUICK]);
-            fleet.ready(nth).await;
+            let nth = fleet.serve_with_env(roles, &[SHORT_LEASE]);
+            fleet.wait_until_ready(nth).await;
         }
     }
     fleet
 }
 
-/// Begins to emit a share of the events, so that there is something to do until it is done.
-fn emit(fleet: &Fleet, share: usize, of: usize) -> JoinHandle<std::io::Result<Output>> {
-    let events = events();
+/// Starts to emit a share of the events, so that there is work while it lasts.
+fn emit_share(fleet: &Fleet, share: usize, of: usize) -> JoinHandle<std::io::Result<Output>> {
+    let events = build_events();
     let part = share * events.len() / of..(share + 1) * events.len() / of;
     let file = fleet.write_events(&format!("{share}.jsonl"), &events[part]);
     tokio::spawn(fleet.command(&["emit", &file]).output())
 }
 
-/// Every share was taken by the broker in the end.
-async fn emitted(emitters: Vec<JoinHandle<std::io::Result<Output>>>) {
+/// Waits until every emitter has succeeded.
+async fn wait_for_emitters(emitters: Vec<JoinHandle<std::io::Result<Output>>>) {
     for emitter in emitters {
-        let emitted = emitter.await.expect("it is waited for").expect("it starts");
+        let emitted = emitter.await.expect("the task does not panic").expect("the command starts");
         assert!(emitted.status.success(), "{emitted:?}");
     }
 }
 
-/// How much was done so far: runs counted, retrospectives opened, results and changes written.
-async fn progress(store: &dyn Store) -> Option<u64> {
+/// Returns a measure of the work done so far: runs counted, retrospectives opened, results and changes written.
+async fn measure_progress(store: &dyn Store) -> Option<u64> {
     let tenant = Tenant::default_tenant();
     let counted: u64 = store.list_workflows(&tenant).await.ok()?.iter().map(|row| row.state.counted).sum();
     let rows = store.list_retrospectives(&tenant, None, 1000).await.ok()?;
@@ -66,16 +68,16 @@ async fn progress(store: &dyn Store) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn with_every_backend_terminated_again_and_again_each_run_is_counted_and_learned_from_once() {
+async fn runs_are_counted_once_while_every_backend_is_terminated_repeatedly() {
     const TERMINATIONS: usize = 10;
-    let fleet = fleet().await;
-    let store = fleet.store().await;
+    let fleet = start_fleet().await;
+    let store = fleet.open_store().await;
     let (mut done, mut ended, mut emitters) = (0, 0, Vec::new());
     for nth in 0..TERMINATIONS {
-        emitters.push(emit(&fleet, nth, TERMINATIONS));
-        // A look of our own may be among those that are ended.
-        let on = async || progress(&*store).await.filter(|now| *now > done);
-        done = fleet.until_looked_every(LOOK_EVERY, "something was done since", on).await;
+        emitters.push(emit_share(&fleet, nth, TERMINATIONS));
+        // The test's own connection may be among those that are terminated.
+        let on = async || measure_progress(&*store).await.filter(|now| *now > done);
+        done = fleet.wait_for_with_interval(POLL_INTERVAL, "there is progress", on).await;
         let rows = fleet.postgres().execute_sql(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'retro'",
         );
@@ -83,71 +85,72 @@ async fn with_every_backend_terminated_again_and_again_each_run_is_counted_and_l
     }
     println!("{ended} connections ended in {TERMINATIONS} rounds, the last after {done} steps");
     assert!(ended >= TERMINATIONS as u64);
-    emitted(emitters).await;
-    intake_is_drained(&fleet).await;
-    all_is_well(&fleet, WORKFLOWS * RUNS).await;
-    each_said_once(&fleet).await;
+    wait_for_emitters(emitters).await;
+    wait_until_intake_drained(&fleet).await;
+    assert_sound_and_complete(&fleet, WORKFLOWS * RUNS).await;
+    assert_each_sent_once(&fleet).await;
     fleet.stop_all().await;
 }
 
 #[tokio::test]
 async fn a_postgres_that_crashes_under_load_loses_no_run_and_counts_none_twice() {
     const CRASHES: usize = 3;
-    let mut fleet = fleet().await;
-    let store = fleet.store().await;
+    let mut fleet = start_fleet().await;
+    let store = fleet.open_store().await;
     let (mut done, mut emitters) = (0, Vec::new());
     for nth in 0..CRASHES {
-        emitters.push(emit(&fleet, nth, CRASHES));
-        let on = async || progress(&*store).await.filter(|now| *now > done);
-        done = fleet.until_looked_every(LOOK_EVERY, "something was done since", on).await;
+        emitters.push(emit_share(&fleet, nth, CRASHES));
+        let on = async || measure_progress(&*store).await.filter(|now| *now > done);
+        done = fleet.wait_for_with_interval(POLL_INTERVAL, "there is progress", on).await;
         fleet.stop_database();
-        for nth in 0..fleet.processes() {
-            fleet.misses(nth, "the database").await;
+        for nth in 0..fleet.process_count() {
+            fleet.wait_until_not_ready(nth, "the database").await;
         }
         fleet.start_database().await;
     }
-    emitted(emitters).await;
-    intake_is_drained(&fleet).await;
+    wait_for_emitters(emitters).await;
+    wait_until_intake_drained(&fleet).await;
     println!("{CRASHES} crashes, the last after {done} steps");
-    all_is_well(&fleet, WORKFLOWS * RUNS).await;
-    each_said_once(&fleet).await;
+    assert_sound_and_complete(&fleet, WORKFLOWS * RUNS).await;
+    assert_each_sent_once(&fleet).await;
     fleet.stop_all().await;
 }
 
-/// The server has committed, and the connection breaks before it says so: whoever asked cannot know.
+/// The server has committed and the connection breaks before its answer, so the outcome is unknown to the client.
 #[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_an_unknown_outcome_and_done_once() {
-    /// A claim whose answer is lost costs its lease and one of three attempts: rare enough that three in a row are none.
-    const EVERY: u64 = 10;
-    let mut fleet = Fleet::start(Kind::Postgres, &[]).await;
-    let line = Mute::to(fleet.database_url(), EVERY).await;
+async fn a_commit_whose_answer_is_lost_takes_effect_once() {
+    /// A claim whose answer is lost costs its lease and one of three attempts. One commit in ten is rare enough that
+    /// no investigation loses three.
+    const MUTE_EVERY: u64 = 10;
+    let mut fleet = Fleet::start(DatabaseKind::Postgres, &[]).await;
+    let line = MutingProxy::start(fleet.database_url(), MUTE_EVERY).await;
     for roles in ["counter", "sampler,investigator", "writer,relay"] {
-        let nth = fleet.serve_with(roles, &[("DATABASE_URL", &line.url), QUICK]);
-        fleet.ready(nth).await;
+        let nth = fleet.serve_with_env(roles, &[("DATABASE_URL", &line.url), SHORT_LEASE]);
+        fleet.wait_until_ready(nth).await;
     }
-    let file = fleet.write_events("load.jsonl", &events());
-    fleet.ask(&["emit", &file]).await;
-    fleet.counted("default", WORKFLOWS * RUNS).await;
-    fleet.still().await;
+    let file = fleet.write_events("load.jsonl", &build_events());
+    fleet.run_json(&["emit", &file]).await;
+    fleet.wait_until_counted("default", WORKFLOWS * RUNS).await;
+    fleet.wait_until_idle().await;
     let (commits, muted) = (line.commits.load(Ordering::SeqCst), line.muted.load(Ordering::SeqCst));
     println!("{muted} of {commits} commits were not answered");
     assert!(muted >= 10, "{muted} of {commits}");
-    intake_is_drained(&fleet).await;
-    all_is_well(&fleet, WORKFLOWS * RUNS).await;
-    each_said_once(&fleet).await;
+    wait_until_intake_drained(&fleet).await;
+    assert_sound_and_complete(&fleet, WORKFLOWS * RUNS).await;
+    assert_each_sent_once(&fleet).await;
     fleet.stop_all().await;
 }
 
-/// A line to Postgres that breaks between a COMMIT and its answer, every so many times.
-struct Mute {
+/// A proxy to Postgres that breaks the connection between every n-th COMMIT and its answer.
+struct MutingProxy {
     url: String,
     commits: Arc<AtomicU64>,
     muted: Arc<AtomicU64>,
     task: JoinHandle<()>,
 }
 
-impl Mute {
-    async fn to(url: &str, every: u64) -> Self {
+impl MutingProxy {
+    async fn start(url: &str, every: u64) -> Self {
         let (_, after) = url.split_once('@').expect("a user");
         let target = after.split('/').next().expect("a host").to_owned();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
@@ -158,43 +161,49 @@ impl Mute {
         let task = tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 let Ok(far) = TcpStream::connect(&target).await else { continue };
-                tokio::spawn(pass(near, far, every, counts.clone()));
+                tokio::spawn(forward_until_muted(near, far, every, counts.clone()));
             }
         });
         Self { url, commits, muted, task }
     }
 }
 
-impl Drop for Mute {
+impl Drop for MutingProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// A simple query of nothing but the word.
+/// The simple query `COMMIT` of the Postgres protocol.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 
-async fn pass(mut near: TcpStream, mut far: TcpStream, every: u64, counts: (Arc<AtomicU64>, Arc<AtomicU64>)) {
-    let (mut asked, mut answered) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
+async fn forward_until_muted(
+    mut near: TcpStream,
+    mut far: TcpStream,
+    every: u64,
+    counts: (Arc<AtomicU64>, Arc<AtomicU64>),
+) {
+    let (mut request_bytes, mut answer_bytes) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
     let mut muted = false;
     loop {
         tokio::select! {
-            read = near.read(&mut asked) => {
+            read = near.read(&mut request_bytes) => {
                 let Ok(read @ 1..) = read else { return };
-                if asked[..read].windows(COMMIT.len()).any(|part| part == COMMIT) {
+                if request_bytes[..read].windows(COMMIT.len()).any(|part| part == COMMIT) {
                     let commit = counts.0.fetch_add(1, Ordering::SeqCst) + 1;
                     muted = commit.is_multiple_of(every);
                 }
-                if far.write_all(&asked[..read]).await.is_err() { return }
+                if far.write_all(&request_bytes[..read]).await.is_err() { return }
             }
-            read = far.read(&mut answered) => {
+            read = far.read(&mut answer_bytes) => {
                 let Ok(read @ 1..) = read else { return };
                 if muted {
-                    // It has answered, so it has committed. Both ends are closed, and nobody is told.
+                    // The server has answered, so it has committed. Both connections are closed without forwarding the
+                    // answer.
                     counts.1.fetch_add(1, Ordering::SeqCst);
                     return;
                 }
-                if near.write_all(&answered[..read]).await.is_err() { return }
+                if near.write_all(&answer_bytes[..read]).await.is_err() { return }
             }
         }
     }

@@ -1,136 +1,143 @@
-//! Disks that are full: the broker's and the database's. Each is a small file system of the test's own, in memory.
+//! Full disks of the broker and of the database. Each is a small in-memory file system of the test.
 //!
-//! Mounting takes a right that root has. Who is not root runs the same test in name spaces of its own, where the kernel
-//! allows that; where it does not, the test fails and says so.
+//! Mounting needs root. Without root the same test runs in namespaces of its own, where the kernel allows that; where
+//! it does not, the test fails and says so.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-use super::{all_is_well, intake_is_drained};
-use crate::world::{Fleet, Kind, Posted, Run, World, text};
+use super::{assert_sound_and_complete, wait_until_intake_drained};
+use crate::world::{DatabaseKind, EventsResponse, Fleet, RunBuilder, World, json_text};
 
 const SINGLE: &str = "application/cloudevents+json";
-/// Says that this is the run in name spaces.
-const APART: &str = "RETRO_STORY_APART";
-/// Runs that certainly fill what is left.
+/// Marks the run in namespaces of its own.
+const NAMESPACE_VARIABLE: &str = "RETRO_STORY_APART";
+/// Runs that certainly fill the free space.
 const RUNS_MAX: u64 = 400;
 
 #[tokio::test]
-async fn a_broker_whose_disk_is_full_loses_nothing_that_it_took_and_goes_on_when_there_is_room() {
-    if ran_apart("a_broker_whose_disk_is_full_loses_nothing_that_it_took_and_goes_on_when_there_is_room") {
+async fn a_broker_with_a_full_disk_loses_no_accepted_run_and_continues_when_there_is_room() {
+    if ran_in_namespaces("a_broker_with_a_full_disk_loses_no_accepted_run_and_continues_when_there_is_room") {
         return;
     }
     let mut world = World::empty();
-    let disk = Disk::at(&world.data().join("nats"));
+    let disk = TestDisk::mount(&world.data_dir().join("nats"));
     world.up().await;
-    disk.leaves(2 * MIB);
-    // One after the other, so that it is known which of them it has.
-    let (mut taken, refused) = fill(&world).await;
-    assert_eq!((refused.status, text(&refused.body, "code")), (503, "outcome_unknown"), "{refused:?}");
-    assert!(taken >= 10, "{taken} runs were taken before the disk was full");
-    world.logged("nats-server cannot write").await;
-    let told = world.until("it says that it is not ready", async || {
-        let (status, told) = world.get("default", "/readyz").await;
-        (status == 503).then_some(told)
+    disk.leave_free(2 * MIB);
+    // One after the other, so that the test knows which of them were accepted.
+    let (mut accepted, refused) = fill_disk(&world).await;
+    assert_eq!((refused.status, json_text(&refused.body, "code")), (503, "outcome_unknown"), "{refused:?}");
+    assert!(accepted >= 10, "{accepted} runs were accepted before the disk was full");
+    world.wait_for_log("nats-server cannot write").await;
+    let readiness = world.wait_for("the program reports that it is not ready", async || {
+        let (status, readiness) = world.get("default", "/readyz").await;
+        (status == 503).then_some(readiness)
     });
-    let told = told.await;
-    assert!(told.contains("disk is full") && told.contains(&*world.data().to_string_lossy()), "{told}");
-    let file = world.write_events("one.jsonl", &[heavy(taken)]);
-    let emitted = world.retro(&["emit", &file]).await;
+    let readiness = readiness.await;
+    assert!(
+        readiness.contains("disk is full") && readiness.contains(&*world.data_dir().to_string_lossy()),
+        "{readiness}"
+    );
+    let file = world.write_events("one.jsonl", &[build_incompressible_run(accepted)]);
+    let emitted = world.run_retro(&["emit", &file]).await;
     assert!(emitted.code == Some(1) && emitted.err.contains("disk"), "{emitted:?}");
 
-    let frozen = world.broker().expect("it runs on");
-    disk.has_room();
-    let again = async || world.broker().filter(|broker| *broker != frozen);
-    world.until("the broker is started again", again).await;
+    let frozen = world.find_broker().expect("the broker still runs");
+    disk.make_room();
+    let again = async || world.find_broker().filter(|broker| *broker != frozen);
+    world.wait_for("the broker is started again", again).await;
     let ready = async || (world.get("default", "/readyz").await.0 == 200).then_some(());
-    world.until("it is ready again", ready).await;
-    let emitted = world.ask(&["emit", &file]).await;
+    world.wait_for("the program is ready again", ready).await;
+    let emitted = world.run_json(&["emit", &file]).await;
     assert_eq!(emitted["sent"], 1);
-    taken += 1;
-    while !taken.is_multiple_of(10) {
-        assert_eq!(post(&world, &heavy(taken)).await.status, 202);
-        taken += 1;
+    accepted += 1;
+    while !accepted.is_multiple_of(10) {
+        assert_eq!(post_event(&world, &build_incompressible_run(accepted)).await.status, 202);
+        accepted += 1;
     }
-    intake_is_drained(&world).await;
-    println!("{taken} runs, every one of them counted once");
-    all_is_well(&world, taken).await;
+    wait_until_intake_drained(&world).await;
+    println!("{accepted} runs, every one of them counted once");
+    assert_sound_and_complete(&world, accepted).await;
     world.stop().await;
 }
 
 #[tokio::test]
-async fn a_database_whose_disk_is_full_loses_nothing_and_goes_on_by_itself_when_there_is_room() {
-    if ran_apart("a_database_whose_disk_is_full_loses_nothing_and_goes_on_by_itself_when_there_is_room") {
+async fn a_database_with_a_full_disk_loses_nothing_and_continues_when_there_is_room() {
+    if ran_in_namespaces("a_database_with_a_full_disk_loses_nothing_and_continues_when_there_is_room") {
         return;
     }
-    let mut fleet = Fleet::nowhere(Kind::Sqlite).await;
-    let disk = Disk::at(&fleet.data());
+    let mut fleet = Fleet::unstarted(DatabaseKind::Sqlite).await;
+    let disk = TestDisk::mount(&fleet.data_dir());
     fleet.start_broker().await;
     fleet.migrate().await;
     for roles in ["counter", "sampler,investigator,writer", "relay,gateway"] {
-        // What could not be written is soon tried again.
-        let nth = fleet.serve_with(roles, &[("RETRO_LEASE_S", "2")]);
-        fleet.ready(nth).await;
+        // Short lease, so that work that could not be written is soon retried.
+        let nth = fleet.serve_with_env(roles, &[("RETRO_LEASE_S", "2")]);
+        fleet.wait_until_ready(nth).await;
     }
-    disk.leaves(256 * 1024);
-    // The broker has a disk of its own, and takes everything.
-    let events: Vec<Value> = (0..100).map(heavy).collect();
+    disk.leave_free(256 * 1024);
+    // The broker has another disk and accepts everything.
+    let events: Vec<Value> = (0..100).map(build_incompressible_run).collect();
     let file = fleet.write_events("runs.jsonl", &events);
-    assert_eq!(fleet.ask(&["emit", &file]).await["sent"], 100);
-    fleet.logged("the disk of the database's file has no room").await;
-    assert_eq!(post(&fleet, &heavy(100)).await.status, 202);
+    assert_eq!(fleet.run_json(&["emit", &file]).await["sent"], 100);
+    fleet.wait_for_log("the disk of the database's file has no room").await;
+    assert_eq!(post_event(&fleet, &build_incompressible_run(100)).await.status, 202);
 
-    disk.has_room();
+    disk.make_room();
     for number in 101..110 {
-        assert_eq!(post(&fleet, &heavy(number)).await.status, 202);
+        assert_eq!(post_event(&fleet, &build_incompressible_run(number)).await.status, 202);
     }
-    intake_is_drained(&fleet).await;
-    all_is_well(&fleet, 110).await;
+    wait_until_intake_drained(&fleet).await;
+    assert_sound_and_complete(&fleet, 110).await;
     fleet.stop_all().await;
 }
 
 #[tokio::test]
-async fn a_start_on_a_full_disk_answers_agents_and_becomes_a_start_when_there_is_room() {
-    if ran_apart("a_start_on_a_full_disk_answers_agents_and_becomes_a_start_when_there_is_room") {
+async fn a_start_on_a_full_disk_answers_agents_and_completes_when_there_is_room() {
+    if ran_in_namespaces("a_start_on_a_full_disk_answers_agents_and_completes_when_there_is_room") {
         return;
     }
     let mut world = World::empty();
-    let disk = Disk::at(&world.data());
-    // An empty one has no size to be left with.
-    std::fs::write(world.data().join("somebody's"), vec![1; 64 * 1024]).expect("it can be written");
-    disk.leaves(0);
-    let http = world.up_waiting();
-    let told = world.until("it says that it is not ready", async || {
-        let (status, told) = world.get_at(&http, "/readyz").await?;
-        (status == 503).then_some(told)
+    let disk = TestDisk::mount(&world.data_dir());
+    // An empty file system could not be shrunk to its contents.
+    std::fs::write(world.data_dir().join("somebody's"), vec![1; 64 * 1024]).expect("a writable file");
+    disk.leave_free(0);
+    let http = world.up_without_waiting();
+    let readiness = world.wait_for("the program reports that it is not ready", async || {
+        let (status, readiness) = world.get_from(&http, "/readyz").await?;
+        (status == 503).then_some(readiness)
     });
-    let told = told.await;
-    assert!(told.contains("no room") && told.contains(&*world.data().to_string_lossy()), "{told}");
-    assert_eq!(world.get_at(&http, "/livez").await, Some((200, "ok".to_owned())));
-    let asked = serde_json::json!({"workflow": "deploy", "step": "main"}).to_string();
-    let (status, answer) = world.post_at(&http, "/v1/context", &asked).await;
+    let readiness = readiness.await;
+    assert!(
+        readiness.contains("no room") && readiness.contains(&*world.data_dir().to_string_lossy()),
+        "{readiness}"
+    );
+    assert_eq!(world.get_from(&http, "/livez").await, Some((200, "ok".to_owned())));
+    let question = serde_json::json!({"workflow": "deploy", "step": "main"}).to_string();
+    let (status, answer) = world.post_to(&http, "/v1/context", &question).await;
     let answer: Value = serde_json::from_str(&answer).expect("JSON");
     assert_eq!((status, &answer["memories"]), (200, &serde_json::json!([])));
-    assert!(text(&answer, "reason").starts_with("no memories: "), "{answer}");
-    let (status, refused) = world.post_at(&http, "/v1/events", &heavy(0).to_string()).await;
+    assert!(json_text(&answer, "reason").starts_with("no memories: "), "{answer}");
+    let (status, refused) =
+        world.post_to(&http, "/v1/events", &build_incompressible_run(0).to_string()).await;
     assert!(status == 503 && refused.contains("no room"), "{status} {refused}");
 
-    disk.has_room();
-    world.up_waited(http).await;
+    disk.make_room();
+    world.wait_until_up(http).await;
     for number in 0..10 {
-        assert_eq!(post(&world, &heavy(number)).await.status, 202);
+        assert_eq!(post_event(&world, &build_incompressible_run(number)).await.status, 202);
     }
-    intake_is_drained(&world).await;
-    all_is_well(&world, 10).await;
+    wait_until_intake_drained(&world).await;
+    assert_sound_and_complete(&world, 10).await;
     world.stop().await;
 }
 
-/// Sends runs until one is refused; returns how many were taken, and how that one was refused.
-async fn fill(world: &World) -> (u64, Posted) {
+/// Sends runs until one is refused. Returns how many were accepted, and the refusal.
+async fn fill_disk(world: &World) -> (u64, EventsResponse) {
     for number in 0..RUNS_MAX {
-        let posted = post(world, &heavy(number)).await;
+        let posted = post_event(world, &build_incompressible_run(number)).await;
         if posted.status != 202 {
             return (number, posted);
         }
@@ -138,71 +145,72 @@ async fn fill(world: &World) -> (u64, Posted) {
     panic!("{RUNS_MAX} runs do not fill the disk");
 }
 
-async fn post(world: &World, event: &Value) -> Posted {
+async fn post_event(world: &World, event: &Value) -> EventsResponse {
     world.post_events("default", SINGLE, &[], event.to_string()).await
 }
 
-/// A run of twenty kilobytes that hardly compress; ten to a workflow.
-fn heavy(number: u64) -> Value {
+/// Returns a run of twenty kilobytes that hardly compress; each workflow has ten.
+fn build_incompressible_run(number: u64) -> Value {
     let mut state = number;
     let noise = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         format!("{state:016x} ")
     });
-    let said = format!("Deploy the service. {}", noise.take(1200).collect::<String>());
-    let run = Run::new(&format!("full-{}", number / 10), &format!("full-{number}")).told(&said);
-    run.mends("deploy_service", "region").event()
+    let message = format!("Deploy the service. {}", noise.take(1200).collect::<String>());
+    let run =
+        RunBuilder::new(&format!("full-{}", number / 10), &format!("full-{number}")).with_message(&message);
+    run.with_corrected_call("deploy_service", "region").build_event()
 }
 
 const MIB: u64 = 1024 * 1024;
 
-/// A file system in memory, whose size can be changed. Gone with the test.
-struct Disk(PathBuf);
+/// An in-memory file system of changeable size, removed at the end of the test.
+struct TestDisk(PathBuf);
 
-impl Disk {
-    fn at(folder: &Path) -> Self {
+impl TestDisk {
+    fn mount(folder: &Path) -> Self {
         std::fs::create_dir_all(folder).expect("a folder");
-        // The broker sets the size of its streams aside, and is refused on less.
-        run(Command::new("mount").args(["-t", "tmpfs", "-o", "size=8g", "tmpfs"]).arg(folder));
+        // The broker reserves the size of its streams and does not start on less.
+        run_checked(Command::new("mount").args(["-t", "tmpfs", "-o", "size=8g", "tmpfs"]).arg(folder));
         Self(folder.to_owned())
     }
 
-    /// As large as what it holds, and so many bytes.
-    fn leaves(&self, bytes: u64) {
-        let asked = Command::new("du").args(["-s", "-B1"]).arg(&self.0).output().expect("du can be run");
-        let used = String::from_utf8(asked.stdout).expect("text");
+    /// Shrinks it to its contents and this many free bytes.
+    fn leave_free(&self, bytes: u64) {
+        let output = Command::new("du").args(["-s", "-B1"]).arg(&self.0).output().expect("du can be run");
+        let used = String::from_utf8(output.stdout).expect("text");
         let used: u64 = used.split_whitespace().next().and_then(|used| used.parse().ok()).expect("a size");
         self.resize(&(used + bytes).to_string());
     }
 
-    fn has_room(&self) {
+    fn make_room(&self) {
         self.resize("8g");
     }
 
     fn resize(&self, size: &str) {
-        run(Command::new("mount").args(["-o", &format!("remount,size={size}")]).arg(&self.0));
+        run_checked(Command::new("mount").args(["-o", &format!("remount,size={size}")]).arg(&self.0));
     }
 }
 
-impl Drop for Disk {
+impl Drop for TestDisk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 
-fn run(command: &mut Command) {
+fn run_checked(command: &mut Command) {
     let ran = command.output().expect("mount can be run");
     assert!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// Whether the test was run in name spaces of its own, since it may not mount here.
-fn ran_apart(test: &str) -> bool {
-    if std::env::var_os(APART).is_some() || nix::unistd::Uid::effective().is_root() {
+/// Returns whether the test was run in namespaces of its own because it may not mount here.
+fn ran_in_namespaces(test: &str) -> bool {
+    if std::env::var_os(NAMESPACE_VARIABLE).is_some() || nix::unistd::Uid::effective().is_root() {
         return false;
     }
-    let this = std::env::current_exe().expect("a test is a program");
+    let this = std::env::current_exe().expect("the test binary");
     let mut apart = Command::new("unshare");
-    apart.args(["--user", "--map-root-user", "--mount"]).arg(this).env(APART, "1");
-    run(apart.args(["--exact", &format!("faults::disk::{test}"), "--nocapture"]));
+    apart.args(["--user", "--map-root-user", "--mount"]).arg(this).env(NAMESPACE_VARIABLE, "1");
+    run_checked(apart.args(["--exact", &format!("faults::disk::{test}"), "--nocapture"]));
     true
 }

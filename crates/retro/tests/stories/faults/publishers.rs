@@ -1,33 +1,34 @@
-//! Publishers that send the same runs at once, each in another order.
+//! Publishers that send the same runs at the same time, each in another order.
 
 use serde_json::{Value, json};
 
-use super::intake_is_drained;
-use crate::world::{Fleet, Kind, Run, Sent, Wire, items, text};
+use super::wait_until_intake_drained;
+use crate::world::{DatabaseKind, Fleet, NatsConnection, RawMessage, RunBuilder, json_items, json_text};
 
-/// Runs before the one that makes the window full.
+/// Runs before the one that fills the window.
 const RUNS: u64 = 30;
 
 #[tokio::test]
 async fn publishers_in_any_order_with_and_without_message_ids_leave_each_run_once_on_a_shared_file() {
-    any_order(Kind::Sqlite).await;
+    publish_in_any_order(DatabaseKind::Sqlite).await;
 }
 
 #[tokio::test]
 async fn publishers_in_any_order_with_and_without_message_ids_leave_each_run_once_on_postgres() {
-    any_order(Kind::Postgres).await;
+    publish_in_any_order(DatabaseKind::Postgres).await;
 }
 
-/// Every run has two attempts, an event each. Four publishers send all of them at once to two counters: forwards,
-/// backwards (so that the second attempt comes first), from the middle on, and under message ids, each twice.
-async fn any_order(kind: Kind) {
+/// Every run has two attempts, one event each. Four publishers send all of them at once to two counters: forwards,
+/// backwards (so that the second attempt comes first), from the middle on, and with message ids, each twice.
+async fn publish_in_any_order(kind: DatabaseKind) {
     let mut fleet = Fleet::start(kind, &[]).await;
     fleet.write_policy("[policy]\nthreshold_runs = 31\n");
     for roles in ["counter", "counter", "sampler,investigator,writer,relay"] {
         let nth = fleet.serve(roles);
-        fleet.ready(nth).await;
+        fleet.wait_until_ready(nth).await;
     }
-    let forwards: Vec<Value> = (0..RUNS).flat_map(|run| [attempt(run, 1), attempt(run, 2)]).collect();
+    let forwards: Vec<Value> =
+        (0..RUNS).flat_map(|run| [build_attempt(run, 1), build_attempt(run, 2)]).collect();
     let backwards: Vec<Value> = forwards.iter().rev().cloned().collect();
     let mut from_the_middle = forwards.clone();
     from_the_middle.rotate_left(forwards.len() / 2);
@@ -37,62 +38,64 @@ async fn any_order(kind: Kind) {
         let file = fleet.write_events(&format!("{name}.jsonl"), events);
         publishers.push(tokio::spawn(fleet.command(&["emit", &file]).output()));
     }
-    let mut wire = Wire::to(fleet.nats_url()).await;
+    let mut wire = NatsConnection::connect(fleet.nats_url()).await;
     for event in backwards.iter().flat_map(|event| [event, event]) {
-        let stored = wire.publish(&under_an_id(event)).await;
+        let stored = wire.publish(&with_message_id(event)).await;
         assert!(stored["seq"].is_u64(), "{stored}");
     }
     for publisher in publishers {
-        let sent = publisher.await.expect("it is waited for").expect("it starts");
-        assert!(sent.status.success(), "{sent:?}\n{}", fleet.log());
+        let sent = publisher.await.expect("the task does not panic").expect("the command starts");
+        assert!(sent.status.success(), "{sent:?}\n{}", fleet.log_tail());
     }
-    intake_is_drained(&fleet).await;
-    fleet.counted("default", RUNS).await;
-    let runs = fleet.ask(&["runs", "--limit", "1000"]).await;
-    for run in items(&runs) {
+    wait_until_intake_drained(&fleet).await;
+    fleet.wait_until_counted("default", RUNS).await;
+    let runs = fleet.run_json(&["runs", "--limit", "1000"]).await;
+    for run in json_items(&runs) {
         assert_eq!(
-            (&run["facts"]["attempt"], text(&run["facts"], "outcome")),
+            (&run["facts"]["attempt"], json_text(&run["facts"], "outcome")),
             (&json!(2), "success"),
             "{run}"
         );
     }
     let mut ordinals: Vec<_> =
-        items(&runs).iter().map(|run| run["ordinal"].as_u64().expect("counted")).collect();
+        json_items(&runs).iter().map(|run| run["ordinal"].as_u64().expect("counted")).collect();
     ordinals.sort_unstable();
     assert_eq!(ordinals, (1..=RUNS).collect::<Vec<_>>());
-    assert_eq!(fleet.ask(&["retrospectives", "list"]).await, json!([]), "the window is not full");
+    assert_eq!(fleet.run_json(&["retrospectives", "list"]).await, json!([]), "the window is not full");
 
-    // One run more, and it is. What comes after that about a claimed run changes nothing.
-    let file = fleet.write_events("last.jsonl", &[attempt(RUNS, 1)]);
-    fleet.ask(&["emit", &file]).await;
-    fleet.counted("default", RUNS + 1).await;
-    fleet.still().await;
-    let before = fleet.export().await;
+    // One more run fills it. Later events of a claimed run change nothing.
+    let file = fleet.write_events("last.jsonl", &[build_attempt(RUNS, 1)]);
+    fleet.run_json(&["emit", &file]).await;
+    fleet.wait_until_counted("default", RUNS + 1).await;
+    fleet.wait_until_idle().await;
+    let before = fleet.export_canonical().await;
     let file = fleet.write_events("again.jsonl", &backwards);
-    fleet.ask(&["emit", &file]).await;
-    intake_is_drained(&fleet).await;
-    assert_eq!(fleet.export().await, before);
-    let checked = fleet.sound().await;
+    fleet.run_json(&["emit", &file]).await;
+    wait_until_intake_drained(&fleet).await;
+    assert_eq!(fleet.export_canonical().await, before);
+    let checked = fleet.verify_store().await;
     assert_eq!((&checked["runs"], &checked["reports"]), (&json!(RUNS + 1), &json!(1)), "{checked}");
-    assert_eq!(fleet.ask(&["dead-letters", "list"]).await, json!([]));
-    assert_ne!(fleet.ask(&["memories", "list"]).await, json!([]), "something was learned");
+    assert_eq!(fleet.run_json(&["dead-letters", "list"]).await, json!([]));
+    assert_ne!(fleet.run_json(&["memories", "list"]).await, json!([]), "something was learned");
     fleet.stop_all().await;
 }
 
-/// The first attempt of a run failed, the second did not.
-fn attempt(run: u64, attempt: u64) -> Value {
+/// Returns the event of an attempt: the first failed, the second succeeded.
+fn build_attempt(run: u64, attempt: u64) -> Value {
     let id = format!("release-{run}");
-    let mut event =
-        Run::new("release", &id).told("Deploy the service.").mends("deploy_service", "region").event();
+    let mut event = RunBuilder::new("release", &id)
+        .with_message("Deploy the service.")
+        .with_corrected_call("deploy_service", "region")
+        .build_event();
     event["id"] = json!(format!("attempt {attempt} of {id}"));
     event["data"]["attempt"] = json!(attempt);
     event["data"]["outcome"] = json!(if attempt == 1 { "failure" } else { "success" });
     event
 }
 
-fn under_an_id(event: &Value) -> Sent {
-    let headers = [("Content-Type", "application/cloudevents+json"), ("Nats-Msg-Id", text(event, "id"))];
-    Sent {
+fn with_message_id(event: &Value) -> RawMessage {
+    let headers = [("Content-Type", "application/cloudevents+json"), ("Nats-Msg-Id", json_text(event, "id"))];
+    RawMessage {
         subject: "retro.run.completed.default.release".to_owned(),
         headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
         payload: event.to_string().into_bytes(),

@@ -1,23 +1,23 @@
-//! A strict reader of Prometheus' text format (0.0.4): what it does not know, or what is told twice, fails the test.
+//! A strict parser of Prometheus' text format (0.0.4): unknown and repeated parts fail the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use retro_meter::{ALL, Described, Kind};
 
-/// What the exporter tells of who measures.
-const TARGET: &str = "target_info";
+/// The exporter's metric with the attributes of the process.
+const TARGET_INFO: &str = "target_info";
 
-/// What one process told.
+/// The metrics of one process.
 #[derive(Debug)]
-pub(super) struct Scraped {
-    /// By name and labels' values, in the order of the labels' names.
+pub(super) struct ScrapedMetrics {
+    /// Values by metric name and label values, in the order of the label names.
     values: BTreeMap<(String, Vec<String>), f64>,
 }
 
-impl Scraped {
-    /// Reads it. Panics with the line that is not as it should be.
-    pub(super) fn read(text: &str) -> Self {
-        assert!(text.ends_with('\n'), "the last line is not ended");
+impl ScrapedMetrics {
+    /// Parses a scrape. Panics with the line that is not as it should be.
+    pub(super) fn parse(text: &str) -> Self {
+        assert!(text.ends_with('\n'), "the last line has no newline");
         let (mut values, mut families) = (BTreeMap::new(), BTreeSet::new());
         let mut lines = text.lines().peekable();
         while let Some(line) = lines.next() {
@@ -25,34 +25,34 @@ impl Scraped {
                 line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')).expect(line);
             let kind = lines.next().and_then(|line| line.strip_prefix(&format!("# TYPE {name} ")));
             let kind = kind.unwrap_or_else(|| panic!("{name} has no type after its help"));
-            assert!(families.insert(name.to_owned()), "{name} is told in two places");
-            let family = described(name);
-            if name != TARGET {
-                let known = family.unwrap_or_else(|| panic!("{name} stands in no list"));
-                assert_eq!((kind, help), (word(known.kind), known.says), "{name}");
+            assert!(families.insert(name.to_owned()), "{name} occurs in two places");
+            let family = find_instrument(name);
+            if name != TARGET_INFO {
+                let known = family.unwrap_or_else(|| panic!("{name} is not in the catalogue"));
+                assert_eq!((kind, help), (kind_name(known.kind), known.says), "{name}");
             }
             while let Some(sample) = lines.next_if(|line| !line.starts_with('#')) {
-                let (key, value) = read_sample(name, kind, family, sample);
-                assert!(values.insert(key, value).is_none(), "told twice: {sample}");
+                let (key, value) = parse_sample(name, kind, family, sample);
+                assert!(values.insert(key, value).is_none(), "repeated sample: {sample}");
             }
         }
         Self { values }
     }
 
-    /// A value by name and labels' values, in the order of the labels' names.
-    pub(super) fn value(&self, name: &str, labels: &[&str]) -> Option<f64> {
+    /// Returns a value by metric name and label values, in the order of the label names.
+    pub(super) fn find_value(&self, name: &str, labels: &[&str]) -> Option<f64> {
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
         self.values.get(&(name.to_owned(), labels)).copied()
     }
 
-    /// All values of a name together.
-    pub(super) fn sum(&self, name: &str) -> f64 {
+    /// Returns the sum of all values of a metric.
+    pub(super) fn sum_values(&self, name: &str) -> f64 {
         self.values.iter().filter(|((known, _), _)| known == name).map(|(_, value)| value).sum()
     }
 }
 
-/// The instrument behind a name, also behind a part of a histogram's.
-pub(super) fn described(name: &str) -> Option<&'static Described> {
+/// Returns the instrument of a metric name, including the parts of a histogram.
+pub(super) fn find_instrument(name: &str) -> Option<&'static Described> {
     let ends = ["", "_bucket", "_sum", "_count"];
     ALL.iter().find(|one| {
         let own = one.prometheus_name();
@@ -61,8 +61,8 @@ pub(super) fn described(name: &str) -> Option<&'static Described> {
     })
 }
 
-/// Names of ours in an expression.
-pub(super) fn names_in(expression: &str) -> impl Iterator<Item = &str> {
+/// Returns the program's metric names in an expression.
+pub(super) fn metric_names_in(expression: &str) -> impl Iterator<Item = &str> {
     let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let labels: BTreeSet<String> =
         ALL.iter().flat_map(|one| one.labels).map(|label| label.replace('.', "_")).collect();
@@ -70,7 +70,7 @@ pub(super) fn names_in(expression: &str) -> impl Iterator<Item = &str> {
     words.filter(move |word| ours(word) && !labels.contains(*word))
 }
 
-fn word(kind: Kind) -> &'static str {
+fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Counter => "counter",
         Kind::Histogram => "histogram",
@@ -78,16 +78,16 @@ fn word(kind: Kind) -> &'static str {
     }
 }
 
-fn read_sample(
+fn parse_sample(
     family: &str,
     kind: &str,
     described: Option<&Described>,
     sample: &str,
 ) -> ((String, Vec<String>), f64) {
-    let (told, value) = sample.rsplit_once(' ').expect(sample);
-    let (name, labels) = match told.split_once('{') {
+    let (metric, value) = sample.rsplit_once(' ').expect(sample);
+    let (name, labels) = match metric.split_once('{') {
         Some((name, rest)) => (name, rest.strip_suffix('}').expect(sample)),
-        None => (told, ""),
+        None => (metric, ""),
     };
     let end = name.strip_prefix(family).unwrap_or_else(|| panic!("{sample} is not of {family}"));
     let ends: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
@@ -99,7 +99,7 @@ fn read_sample(
             one.labels.iter().any(|known| known.replace('.', "_") == label)
                 || (label == "le" && end == "_bucket")
         });
-        assert!(allowed, "{sample} has the label {label}, which is in no list");
+        assert!(allowed, "{sample} has the unknown label {label}");
         assert!(values.insert(label, value.trim_end_matches('"').to_owned()).is_none(), "{sample}");
     }
     let value = value.parse().unwrap_or_else(|error| panic!("{sample}: {error}"));

@@ -1,25 +1,25 @@
-//! The life of a rule, from signed webhooks to what an agent is handed.
+//! The life of a rule, from signed webhooks to an agent's context.
 
 use serde_json::{Value, json};
 
-use crate::world::{BRIDGED, Run, Webhook, World, items, real, text};
+use crate::world::{BRIDGE_ENV, RunBuilder, Webhook, World, json_items, json_text, load_payload};
 
-/// Two runs make a window, both are looked into, and two that ignore a rule end it.
+/// Two runs make a window, both are investigated, and two that ignore a rule archive it.
 const POLICY: &str =
     "[policy]\nthreshold_runs = 2\nsample_permille = 1000\nsample_runs_max = 2\nrule_presentations_max = 2\n";
 const RULE: &str = "Always return a `Result` instead of calling `unwrap()` in library code.";
 const REPO: &str = "acme/shop";
 
-async fn bridged() -> World {
+async fn start_bridged_world() -> World {
     let mut world = World::empty();
     world.write_policy(POLICY);
-    world.up_with(&[&BRIDGED[..], &[("RETRO_REVIEW_DEBOUNCE_S", "1")]].concat()).await;
+    world.up_with_env(&[&BRIDGE_ENV[..], &[("RETRO_REVIEW_DEBOUNCE_S", "1")]].concat()).await;
     world
 }
 
-/// A real comment on a line, by this person of the repository, on a pull request.
-fn comment(number: u64, id: u64, by: &str, association: &str, body: &str) -> Value {
-    let mut payload = real("pull_request_review_comment", "created");
+/// Returns a recorded comment on a line of a pull request, with this author and text.
+fn build_comment(number: u64, id: u64, by: &str, association: &str, body: &str) -> Value {
+    let mut payload = load_payload("pull_request_review_comment", "created");
     payload["pull_request"]["number"] = json!(number);
     let comment = &mut payload["comment"];
     comment["id"] = json!(id);
@@ -29,151 +29,156 @@ fn comment(number: u64, id: u64, by: &str, association: &str, body: &str) -> Val
     payload
 }
 
-/// Posts it to the bridge under the id of a delivery.
-async fn post(world: &World, delivery: &str, payload: &Value) {
+/// Posts a comment to the bridge under a delivery id.
+async fn post_comment(world: &World, delivery: &str, payload: &Value) {
     let webhook = Webhook::new("pull_request_review_comment", delivery, payload);
-    assert_eq!(world.webhook(&webhook).await.0, 202, "{payload}");
+    assert_eq!(world.post_webhook(&webhook).await.0, 202, "{payload}");
 }
 
-/// Waits for a rule of this status that holds these words.
-async fn rule(world: &World, status: &str, words: &str) -> Value {
+/// Waits for a rule of this status that contains these words.
+async fn wait_for_rule(world: &World, status: &str, words: &str) -> Value {
     let found = async || {
         let listed =
-            world.ask(&["--tenant", "acme", "rules", "list", "--repo", REPO, "--status", status]).await;
-        items(&listed).iter().find(|rule| rule.to_string().contains(words)).cloned()
+            world.run_json(&["--tenant", "acme", "rules", "list", "--repo", REPO, "--status", status]).await;
+        json_items(&listed).iter().find(|rule| rule.to_string().contains(words)).cloned()
     };
-    world.until(&format!("a rule about {words} is {status}"), found).await
+    world.wait_for(&format!("a rule about {words} is {status}"), found).await
 }
 
-async fn why(world: &World, id: &str) -> String {
-    world.ask(&["--tenant", "acme", "rules", "why", id]).await.to_string()
+async fn explain_rule(world: &World, id: &str) -> String {
+    world.run_json(&["--tenant", "acme", "rules", "why", id]).await.to_string()
 }
 
-/// What an agent that works on the repository is handed; with a run it is recorded as presented.
-async fn handed(world: &World, run: Option<&str>) -> String {
-    let asked = ["--tenant", "acme", "context", "--workflow", "fix", "--repo", REPO];
+/// Returns the rules that an agent of the repository gets. With a run id they are recorded as presented.
+async fn fetch_rules(world: &World, run: Option<&str>) -> String {
+    let arguments = ["--tenant", "acme", "context", "--workflow", "fix", "--repo", REPO];
     let run = run.map(|run| ["--run", run]);
-    let answer = world.ask(&[&asked[..], run.as_ref().map_or(&[][..], |run| &run[..])].concat()).await;
-    text(&answer["rules"], "text").to_owned()
+    let answer =
+        world.run_json(&[&arguments[..], run.as_ref().map_or(&[][..], |run| &run[..])].concat()).await;
+    json_text(&answer["rules"], "text").to_owned()
 }
 
-/// Two runs before which the rule stands, of which the agent writes these.
-async fn runs(world: &World, name: &str, wrote: [&str; 2]) {
+/// Emits two runs to which the rule was presented and whose agent writes these texts.
+async fn emit_runs(world: &World, name: &str, wrote: [&str; 2]) {
     let mut events = Vec::new();
     for (number, text) in (1..).zip(wrote) {
         let id = format!("{name}-{number}");
-        assert!(handed(world, Some(&id)).await.contains("unwrap"), "{id}");
-        let run = Run::new("fix", &id).told("Mend the parser.");
-        events.push(run.call("write_file", &json!({"text": text}), "written").event());
+        assert!(fetch_rules(world, Some(&id)).await.contains("unwrap"), "{id}");
+        let run = RunBuilder::new("fix", &id).with_message("Mend the parser.");
+        events.push(run.with_call("write_file", &json!({"text": text}), "written").build_event());
     }
-    world.emit("acme", name, &events).await;
+    world.emit_and_wait("acme", name, &events).await;
 }
 
 #[tokio::test]
-async fn a_rule_that_runs_ignore_ends_and_one_that_some_run_used_does_not() {
-    let mut world = bridged().await;
-    post(&world, "asked", &comment(7, 11, "ann", "MEMBER", RULE)).await;
-    let id = text(&rule(&world, "active", "unwrap").await, "id").to_owned();
-    runs(&world, "first", ["library code: return Err(problem) as a Result", "library code: value.unwrap()"])
-        .await;
-    let used = async || why(&world, &id).await.contains("in run first-1").then_some(());
-    world.until("the run that used it is credited", used).await;
-    assert!(!why(&world, &id).await.contains("archived"), "{}", why(&world, &id).await);
-    runs(&world, "second", ["library code: value.unwrap()", "library code: other.unwrap()"]).await;
-    rule(&world, "archived", "unwrap").await;
-    let told = why(&world, &id).await;
-    assert!(told.contains("ignored in 2 investigated runs that it was presented to"), "{told}");
-    assert_eq!(handed(&world, None).await, "");
-    // Who asks for it again brings it back.
-    post(&world, "again", &comment(8, 12, "ann", "MEMBER", RULE)).await;
-    rule(&world, "active", "unwrap").await;
-    world.sound().await;
+async fn a_rule_that_runs_ignore_is_archived_and_one_that_a_run_used_is_not() {
+    let mut world = start_bridged_world().await;
+    post_comment(&world, "asked", &build_comment(7, 11, "ann", "MEMBER", RULE)).await;
+    let id = json_text(&wait_for_rule(&world, "active", "unwrap").await, "id").to_owned();
+    emit_runs(
+        &world,
+        "first",
+        ["library code: return Err(problem) as a Result", "library code: value.unwrap()"],
+    )
+    .await;
+    let used = async || explain_rule(&world, &id).await.contains("in run first-1").then_some(());
+    world.wait_for("the run that used it is credited", used).await;
+    assert!(!explain_rule(&world, &id).await.contains("archived"), "{}", explain_rule(&world, &id).await);
+    emit_runs(&world, "second", ["library code: value.unwrap()", "library code: other.unwrap()"]).await;
+    wait_for_rule(&world, "archived", "unwrap").await;
+    let explanation = explain_rule(&world, &id).await;
+    assert!(explanation.contains("ignored in 2 investigated runs that it was presented to"), "{explanation}");
+    assert_eq!(fetch_rules(&world, None).await, "");
+    // Asking for it again revives it.
+    post_comment(&world, "again", &build_comment(8, 12, "ann", "MEMBER", RULE)).await;
+    wait_for_rule(&world, "active", "unwrap").await;
+    world.verify_store().await;
     world.stop().await;
 }
 
 #[tokio::test]
-async fn the_later_of_two_opposite_rules_stays_and_names_the_other_and_other_paths_keep_theirs() {
-    let mut world = bridged().await;
+async fn the_later_of_two_opposite_rules_supersedes_the_other_within_its_path() {
+    let mut world = start_bridged_world().await;
     for (number, path) in [(1, "src/api"), (2, "src/web")] {
         let body = format!("By convention we always log the request id in `{path}/`.");
-        post(&world, path, &comment(number, number, "ann", "MEMBER", &body)).await;
+        post_comment(&world, path, &build_comment(number, number, "ann", "MEMBER", &body)).await;
     }
     let opposite = "By convention we never log the request id in `src/web/`.";
-    rule(&world, "active", "src/api").await;
-    let older = rule(&world, "active", "src/web").await;
-    let older = text(&older, "id").to_owned();
-    post(&world, "opposite", &comment(3, 3, "bea", "OWNER", opposite)).await;
-    rule(&world, "superseded", "src/web").await;
-    let newest = text(&rule_within(&world, "src/web").await, "id").to_owned();
+    wait_for_rule(&world, "active", "src/api").await;
+    let older = wait_for_rule(&world, "active", "src/web").await;
+    let older = json_text(&older, "id").to_owned();
+    post_comment(&world, "opposite", &build_comment(3, 3, "bea", "OWNER", opposite)).await;
+    wait_for_rule(&world, "superseded", "src/web").await;
+    let newest = json_text(&find_rule_of_path(&world, "src/web").await, "id").to_owned();
     assert_ne!(newest, older);
-    // The link is told by the older one.
-    let told = why(&world, &older).await;
-    assert!(told.contains("superseded") && told.contains(&newest), "{told}");
-    assert!(why(&world, &newest).await.contains("never log"), "{newest}");
-    let answer = handed(&world, None).await;
+    // The older rule names the newer one.
+    let explanation = explain_rule(&world, &older).await;
+    assert!(explanation.contains("superseded") && explanation.contains(&newest), "{explanation}");
+    assert!(explain_rule(&world, &newest).await.contains("never log"), "{newest}");
+    let answer = fetch_rules(&world, None).await;
     assert_eq!(answer.to_lowercase().matches("log the request id").count(), 2, "one for each path: {answer}");
-    assert!(!text(&rule_within(&world, "src/api").await, "id").is_empty());
+    assert!(!json_text(&find_rule_of_path(&world, "src/api").await, "id").is_empty());
     world.stop().await;
 }
 
-/// The active rule of a path.
-async fn rule_within(world: &World, path: &str) -> Value {
+/// Returns the active rule of a path.
+async fn find_rule_of_path(world: &World, path: &str) -> Value {
     let listed =
-        world.ask(&["--tenant", "acme", "rules", "list", "--repo", REPO, "--status", "active"]).await;
+        world.run_json(&["--tenant", "acme", "rules", "list", "--repo", REPO, "--status", "active"]).await;
     let of_path: Vec<_> =
-        items(&listed).iter().filter(|rule| rule["scope"]["path"] == path).cloned().collect();
+        json_items(&listed).iter().filter(|rule| rule["scope"]["path"] == path).cloned().collect();
     assert_eq!(of_path.len(), 1, "{path}: {listed}");
     of_path[0].clone()
 }
 
 #[tokio::test]
-async fn what_is_edited_is_decided_anew_and_what_is_taken_back_goes() {
-    let mut world = bridged().await;
-    post(&world, "said", &comment(7, 11, "ann", "MEMBER", RULE)).await;
-    rule(&world, "active", "unwrap").await;
-    let mut edited = comment(7, 11, "ann", "MEMBER", "Never commit generated files to the repository.");
+async fn an_edited_remark_is_decided_again_and_a_deleted_one_ends_its_rule() {
+    let mut world = start_bridged_world().await;
+    post_comment(&world, "said", &build_comment(7, 11, "ann", "MEMBER", RULE)).await;
+    wait_for_rule(&world, "active", "unwrap").await;
+    let mut edited = build_comment(7, 11, "ann", "MEMBER", "Never commit generated files to the repository.");
     edited["action"] = json!("edited");
     edited["comment"]["updated_at"] = json!("2026-11-21T10:00:00Z");
-    post(&world, "edited", &edited).await;
-    let anew = rule(&world, "active", "generated").await;
-    rule(&world, "superseded", "unwrap").await;
-    assert!(!handed(&world, None).await.contains("unwrap"));
-    let mut gone = edited;
-    gone["action"] = json!("deleted");
-    post(&world, "gone", &gone).await;
-    let id = text(&anew, "id");
+    post_comment(&world, "edited", &edited).await;
+    let anew = wait_for_rule(&world, "active", "generated").await;
+    wait_for_rule(&world, "superseded", "unwrap").await;
+    assert!(!fetch_rules(&world, None).await.contains("unwrap"));
+    let mut deleted = edited;
+    deleted["action"] = json!("deleted");
+    post_comment(&world, "gone", &deleted).await;
+    let id = json_text(&anew, "id");
     let shown = async || {
-        let shown = world.ask(&["--tenant", "acme", "rules", "show", id]).await;
+        let shown = world.run_json(&["--tenant", "acme", "rules", "show", id]).await;
         (shown["status"] != "active").then_some(())
     };
-    world.until("what was taken back goes", shown).await;
-    assert_eq!(handed(&world, None).await, "");
+    world.wait_for("the rule of a deleted remark ends", shown).await;
+    assert_eq!(fetch_rules(&world, None).await, "");
     world.stop().await;
 }
 
 #[tokio::test]
-async fn a_thread_that_is_resolved_an_answer_and_a_thumb_are_told_as_evidence() {
-    let mut world = bridged().await;
-    let mut liked = comment(7, 11, "ann", "MEMBER", RULE);
+async fn a_resolved_thread_a_reply_and_a_thumbs_up_are_reported_as_support() {
+    let mut world = start_bridged_world().await;
+    let mut liked = build_comment(7, 11, "ann", "MEMBER", RULE);
     liked["comment"]["reactions"]["+1"] = json!(2);
-    post(&world, "said", &liked).await;
-    let author = text(&liked["pull_request"]["user"], "login").to_owned();
-    let mut done = comment(7, 12, &author, "CONTRIBUTOR", "Done, thanks!");
+    post_comment(&world, "said", &liked).await;
+    let author = json_text(&liked["pull_request"]["user"], "login").to_owned();
+    let mut done = build_comment(7, 12, &author, "CONTRIBUTOR", "Done, thanks!");
     done["comment"]["in_reply_to_id"] = json!(11);
-    post(&world, "done", &done).await;
-    let mut thread = real("pull_request_review_thread", "unresolved");
+    post_comment(&world, "done", &done).await;
+    let mut thread = load_payload("pull_request_review_thread", "unresolved");
     thread["action"] = json!("resolved");
     thread["pull_request"]["number"] = json!(7);
     thread["thread"]["comments"][0]["id"] = json!(11);
     let resolved = Webhook::new("pull_request_review_thread", "resolved", &thread);
-    assert_eq!(world.webhook(&resolved).await.0, 202);
-    let told = async || {
-        let reports = world.ask(&["--tenant", "acme", "rules", "reports", "--repo", REPO]).await;
-        let remarks = items(&reports).iter().flat_map(|report| items(&report["remarks"]).to_vec());
+    assert_eq!(world.post_webhook(&resolved).await.0, 202);
+    let supported_remark = async || {
+        let reports = world.run_json(&["--tenant", "acme", "rules", "reports", "--repo", REPO]).await;
+        let remarks = json_items(&reports).iter().flat_map(|report| json_items(&report["remarks"]).to_vec());
         let all = json!({"resolved": true, "acknowledged": true, "thumbs_up": 2});
         remarks.into_iter().find(|remark| remark["support"] == all)
     };
-    let remark = world.until("all that speaks for it is told", told).await;
-    assert!(text(&remark, "title").contains("unwrap"), "{remark}");
+    let remark = world.wait_for("all support is reported", supported_remark).await;
+    assert!(json_text(&remark, "title").contains("unwrap"), "{remark}");
     world.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Roles in processes of their own, over a broker and a database that are the test's.
+//! Roles in separate processes, over a broker and a database that the test owns.
 
 use std::ops::Deref;
 use std::process::Stdio;
@@ -9,29 +9,30 @@ use retro_bus::{NatsServer, ServerConfig};
 use retro_testkit::TestPostgres;
 use tokio::process::Child;
 
-use super::process::{freeze, holds_write_lock, interrupt, is_stopped, kill_at_once, terminate, wake};
-use super::{QUICK, TEST_TIMEOUT, World, carry_out, free_port};
+use super::process::{freeze, holds_write_lock, interrupt, is_stopped, kill_process, resume, terminate};
+use super::{FAST_ENV, TEST_TIMEOUT, World, free_port, run_command};
 
-/// What a fleet waits for half a minute in production, it waits for a second or two.
-const IMPATIENT: [(&str, &str); 3] =
+/// Timeouts of a second or two where production uses half a minute.
+const SHORT_TIMEOUTS: [(&str, &str); 3] =
     [("RETRO_ACK_WAIT_S", "2"), ("RETRO_RETRY_INITIAL_MS", "100"), ("RETRO_LEASE_S", "2")];
 
-/// What processes know the broker by before it is there, and after it has lost its disk.
+/// Credential of the broker: fixed, so that processes can have it before the broker exists and after its disk is
+/// replaced.
 const CREDENTIAL: &str = "known-to-every-process-of-the-fleet";
 
-/// Which database.
+/// Database of a fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A file that all processes share.
+pub(crate) enum DatabaseKind {
+    /// SQLite file that all processes share.
     Sqlite,
-    /// A server of the test's own.
+    /// Postgres server of this test.
     Postgres,
 }
 
-/// Processes with chosen roles. Commands, files and looks are the [`World`]'s.
+/// Processes with chosen roles. Commands, files and requests come from [`World`].
 pub(crate) struct Fleet {
-    // Dropped before what they work on.
-    processes: Vec<Served>,
+    // Dropped before the broker and the database.
+    processes: Vec<ServedProcess>,
     world: World,
     nats_port: u16,
     broker: Option<NatsServer>,
@@ -39,7 +40,7 @@ pub(crate) struct Fleet {
 }
 
 /// One process.
-struct Served {
+struct ServedProcess {
     roles: String,
     health_url: String,
     process: Option<Child>,
@@ -54,13 +55,13 @@ impl Deref for Fleet {
 }
 
 impl Fleet {
-    /// Addresses at which nobody answers yet, and no process.
-    pub(crate) async fn nowhere(kind: Kind) -> Self {
+    /// Returns a fleet whose addresses are chosen and of which nothing runs yet.
+    pub(crate) async fn unstarted(kind: DatabaseKind) -> Self {
         let (mut world, nats_port) = (World::empty(), free_port());
         world.nats_url = Some(format!("nats://retro:{CREDENTIAL}@127.0.0.1:{nats_port}"));
         let mut postgres = match kind {
-            Kind::Sqlite => None,
-            Kind::Postgres => Some(TestPostgres::start().await),
+            DatabaseKind::Sqlite => None,
+            DatabaseKind::Postgres => Some(TestPostgres::start().await),
         };
         if let Some(postgres) = &mut postgres {
             world.database_url = Some(postgres.url());
@@ -69,10 +70,10 @@ impl Fleet {
         Self { processes: Vec::new(), world, nats_port, broker: None, postgres }
     }
 
-    /// Broker and database, migrated, and so many processes of each set of roles (`"counter"`, `"sampler,writer"`), all of
-    /// them ready.
-    pub(crate) async fn start(kind: Kind, sets: &[(&str, usize)]) -> Self {
-        let mut fleet = Self::nowhere(kind).await;
+    /// Starts broker and database, migrates, and starts the given number of processes of each set of roles
+    /// (`"counter"`, `"sampler,writer"`). All are ready on return.
+    pub(crate) async fn start(kind: DatabaseKind, sets: &[(&str, usize)]) -> Self {
+        let mut fleet = Self::unstarted(kind).await;
         fleet.start_broker().await;
         fleet.start_database().await;
         fleet.migrate().await;
@@ -82,44 +83,44 @@ impl Fleet {
             }
         }
         for nth in 0..fleet.processes.len() {
-            fleet.ready(nth).await;
+            fleet.wait_until_ready(nth).await;
         }
         fleet
     }
 
-    /// Broker and database, migrated, and no process: for stories that would wait long for a broker that waits half a
-    /// minute before it delivers again.
-    pub(crate) async fn impatient(kind: Kind) -> Self {
-        let mut fleet = Self::nowhere(kind).await;
+    /// Starts broker and database and migrates, without a process. For tests that would otherwise wait half a minute
+    /// for each redelivery.
+    pub(crate) async fn start_with_short_timeouts(kind: DatabaseKind) -> Self {
+        let mut fleet = Self::unstarted(kind).await;
         fleet.start_broker().await;
         fleet.start_database().await;
-        fleet.migrate_impatient().await;
+        fleet.migrate_with_short_timeouts().await;
         fleet
     }
 
-    /// Tables, streams and consumers of such a fleet.
-    pub(crate) async fn migrate_impatient(&self) {
-        let migrated = carry_out(self.world.command(&["migrate"]).envs(IMPATIENT)).await;
+    /// Runs `retro migrate` with short timeouts.
+    pub(crate) async fn migrate_with_short_timeouts(&self) {
+        let migrated = run_command(self.world.command(&["migrate"]).envs(SHORT_TIMEOUTS)).await;
         assert_eq!(migrated.code, Some(0), "{migrated:?}");
     }
 
-    /// Kills the broker by SIGKILL; it is back, with what it had, when this returns.
+    /// Kills the broker by SIGKILL and returns when it is back with its data.
     pub(crate) async fn kill_broker(&self) {
-        let broker = self.broker.as_ref().expect("it runs");
-        let killed = broker.pid().expect("it is healthy before it is killed");
-        kill_at_once(killed);
+        let broker = self.broker.as_ref().expect("a running process");
+        let killed = broker.pid().expect("a healthy broker");
+        kill_process(killed);
         let mut state = broker.subscribe_state();
         let back = state.wait_for(|state| matches!(state, BrokerState::Healthy { pid } if *pid != killed));
         let back = tokio::time::timeout(TEST_TIMEOUT, back).await;
-        back.expect("a killed broker is started again").expect("its supervisor lives");
+        back.expect("a killed broker is started again").expect("the supervisor runs");
     }
 
-    /// Starts a process as impatient as its fleet.
-    pub(crate) fn serve_impatient(&mut self, roles: &str, environment: &[(&str, &str)]) -> usize {
-        self.serve_with(roles, &[&IMPATIENT, environment].concat())
+    /// Starts a process with short timeouts.
+    pub(crate) fn serve_with_short_timeouts(&mut self, roles: &str, environment: &[(&str, &str)]) -> usize {
+        self.serve_with_env(roles, &[&SHORT_TIMEOUTS, environment].concat())
     }
 
-    /// Starts the broker at its address.
+    /// Starts the broker at the fleet's address.
     pub(crate) async fn start_broker(&mut self) {
         let (folder, port) = (self.world.path("nats"), Some(self.nats_port));
         std::fs::create_dir_all(&folder).expect("the folder can be written");
@@ -128,82 +129,82 @@ impl Fleet {
         self.broker = Some(NatsServer::start(config).await.expect("a nats-server; run .ci/install-tools"));
     }
 
-    /// Ends the broker and removes everything that it had: a new disk.
+    /// Stops the broker and removes its data, like a replaced disk.
     pub(crate) async fn wipe_broker(&mut self) {
-        self.broker.take().expect("it runs").shut_down().await;
-        std::fs::remove_dir_all(self.world.path("nats")).expect("it is there");
+        self.broker.take().expect("a running process").shut_down().await;
+        std::fs::remove_dir_all(self.world.path("nats")).expect("the broker's folder exists");
     }
 
-    /// Another broker than the fleet's own, by the address of whoever may set it up.
-    pub(crate) fn use_broker(&mut self, url: String) {
+    /// Replaces the fleet's broker by this address, with the rights to create streams.
+    pub(crate) fn set_broker_url(&mut self, url: String) {
         self.world.nats_url = Some(url);
     }
 
-    /// Starts the database at its address; a file needs no start.
+    /// Starts the database at its address. Does nothing for SQLite.
     pub(crate) async fn start_database(&mut self) {
         if let Some(postgres) = &mut self.postgres {
             postgres.start_again().await;
         }
     }
 
-    /// The server of its database.
+    /// Returns the Postgres server. Panics for SQLite.
     pub(crate) fn postgres(&self) -> &TestPostgres {
-        self.postgres.as_ref().expect("a file has no server")
+        self.postgres.as_ref().expect("SQLite has no server")
     }
 
-    /// The address of Postgres.
+    /// Returns the address of Postgres. Panics for SQLite.
     pub(crate) fn database_url(&self) -> &str {
-        self.world.database_url.as_deref().expect("a file has no address")
+        self.world.database_url.as_deref().expect("SQLite has no address")
     }
 
-    /// Stops the database as a crash would; only Postgres.
+    /// Stops Postgres as a crash would. Panics for SQLite.
     pub(crate) fn stop_database(&mut self) {
-        self.postgres.as_mut().expect("a file cannot be stopped").stop();
+        self.postgres.as_mut().expect("SQLite cannot be stopped").stop();
     }
 
-    /// `retro up` over broker and database.
+    /// Starts `retro up` over the fleet's broker and database.
     pub(crate) async fn up(&mut self) {
         let broker = self.world.nats_url().to_owned();
-        self.world.up_on(&broker).await;
+        self.world.up_with_broker(&broker).await;
     }
 
-    /// The same with more in its environment.
-    pub(crate) async fn up_with(&mut self, variables: &[(&str, &str)]) {
+    /// Does the same with additional environment variables.
+    pub(crate) async fn up_with_env(&mut self, variables: &[(&str, &str)]) {
         let broker = self.world.nats_url().to_owned();
-        self.world.up_on_with(&broker, variables).await;
+        self.world.up_with_broker_and_env(&broker, variables).await;
     }
 
-    /// Waits until it has died of a SIGKILL that is not ours.
-    pub(crate) async fn up_died(&mut self, of: &str) {
-        self.world.died(of).await;
+    /// Waits until `retro up` has died of a SIGKILL that the test did not send.
+    pub(crate) async fn wait_until_program_killed(&mut self, of: &str) {
+        self.world.wait_for_kill(of).await;
     }
 
-    /// Ends it in order.
+    /// Stops `retro up` gracefully.
     pub(crate) async fn stop_up(&mut self) {
         self.world.stop().await;
     }
 
-    /// `retro migrate`: tables, streams, consumers.
+    /// Runs `retro migrate`: tables, streams and consumers.
     pub(crate) async fn migrate(&self) {
-        self.migrate_with(&[]).await;
+        self.migrate_with_env(&[]).await;
     }
 
-    /// The same, with more in its environment.
-    pub(crate) async fn migrate_with(&self, environment: &[(&str, &str)]) {
-        let migrated = carry_out(self.world.command(&["migrate"]).envs(environment.iter().copied())).await;
+    /// Does the same with additional environment variables.
+    pub(crate) async fn migrate_with_env(&self, environment: &[(&str, &str)]) {
+        let migrated = run_command(self.world.command(&["migrate"]).envs(environment.iter().copied())).await;
         assert_eq!(migrated.code, Some(0), "{migrated:?}");
     }
 
-    /// Starts a process with these roles, or `retro up`, and returns its number.
+    /// Starts a process with these roles (`up` for `retro up`) and returns its number.
     pub(crate) fn serve(&mut self, roles: &str) -> usize {
-        self.serve_with(roles, &[])
+        self.serve_with_env(roles, &[])
     }
 
-    /// The same, with more in its environment.
-    pub(crate) fn serve_with(&mut self, roles: &str, environment: &[(&str, &str)]) -> usize {
+    /// Does the same with additional environment variables.
+    pub(crate) fn serve_with_env(&mut self, roles: &str, environment: &[(&str, &str)]) -> usize {
         let health = format!("127.0.0.1:{}", free_port());
         let mut command = match roles {
-            // It answers for its health where it answers everything else.
+            // `retro up` serves health on its HTTP port.
             "up" => self.world.command(&["up", "--http-listen", &health]),
             _ => self.world.command(&["serve", "--role", roles, "--health-listen", &health]),
         };
@@ -219,146 +220,146 @@ impl Fleet {
         }
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.world.path("retro.log"));
         let process = command
-            .envs(QUICK.iter().chain(environment).copied())
+            .envs(FAST_ENV.iter().chain(environment).copied())
             .stdout(Stdio::null())
             .stderr(log.expect("the log can be written"))
             .spawn()
             .expect("the program starts");
         let health_url = format!("http://{health}");
-        self.processes.push(Served { roles: roles.to_owned(), health_url, process: Some(process) });
+        self.processes.push(ServedProcess { roles: roles.to_owned(), health_url, process: Some(process) });
         self.processes.len() - 1
     }
 
-    /// Status and sentence of a process's `/readyz` or `/livez`; `None` while it does not listen.
-    pub(crate) async fn health(&self, nth: usize, path: &str) -> Option<(u16, String)> {
+    /// Returns status and text of a process's `/readyz` or `/livez`, `None` while it does not listen.
+    pub(crate) async fn fetch_health(&self, nth: usize, path: &str) -> Option<(u16, String)> {
         let url = format!("{}{path}", self.processes[nth].health_url);
         let response = self.world.http.get(url).send().await.ok()?;
         Some((response.status().as_u16(), response.text().await.ok()?))
     }
 
     /// Waits until a process is ready.
-    pub(crate) async fn ready(&self, nth: usize) {
+    pub(crate) async fn wait_until_ready(&self, nth: usize) {
         let what = format!("the process of {} is ready", self.processes[nth].roles);
         self.world
-            .until(&what, async || {
-                self.health(nth, "/readyz").await.filter(|(status, _)| *status == 200).map(drop)
+            .wait_for(&what, async || {
+                self.fetch_health(nth, "/readyz").await.filter(|(status, _)| *status == 200).map(drop)
             })
             .await;
     }
 
-    /// Waits until a process says that something is missing, in these words.
-    pub(crate) async fn misses(&self, nth: usize, words: &str) {
-        let what = format!("the process of {} misses: {words}", self.processes[nth].roles);
+    /// Waits until a process answers 503 with these words on `/readyz`.
+    pub(crate) async fn wait_until_not_ready(&self, nth: usize, words: &str) {
+        let what = format!("the process of {} reports: {words}", self.processes[nth].roles);
         self.world
-            .until(&what, async || {
-                let (status, told) = self.health(nth, "/readyz").await?;
-                (status == 503 && told.contains(words)).then_some(())
+            .wait_for(&what, async || {
+                let (status, body) = self.fetch_health(nth, "/readyz").await?;
+                (status == 503 && body.contains(words)).then_some(())
             })
             .await;
     }
 
-    /// Asks a process to end.
+    /// Sends a process SIGTERM.
     pub(crate) fn terminate(&self, nth: usize) {
-        terminate(self.pid_of(nth));
+        terminate(self.process_id(nth));
     }
 
-    /// The other way to ask.
+    /// Sends a process SIGINT.
     pub(crate) fn interrupt(&self, nth: usize) {
-        interrupt(self.pid_of(nth));
+        interrupt(self.process_id(nth));
     }
 
-    /// Stops a process where it stands, in whatever it does.
+    /// Stops a process with SIGSTOP, whatever it is doing.
     pub(crate) fn freeze(&self, nth: usize) {
-        freeze(self.pid_of(nth));
+        freeze(self.process_id(nth));
     }
 
-    /// Stops a process where it stands, and not in a transaction on the shared file: nobody could write while it is
-    /// stopped, and nothing would go on.
+    /// Stops a process with SIGSTOP outside any transaction on the shared file. Stopped within one, it would block all
+    /// other writers and the test would hang.
     pub(crate) async fn freeze_between_writes(&self, nth: usize) {
-        let locks = self.world.data().join("retro.db-shm");
+        let locks = self.world.data_dir().join("retro.db-shm");
         loop {
             self.freeze(nth);
-            self.stopped(nth).await;
-            if !holds_write_lock(self.pid_of(nth), &locks) {
+            self.wait_until_stopped(nth).await;
+            if !holds_write_lock(self.process_id(nth), &locks) {
                 return;
             }
-            self.wake(nth);
+            self.resume(nth);
         }
     }
 
-    /// Lets a stopped process go on.
-    pub(crate) fn wake(&self, nth: usize) {
-        wake(self.pid_of(nth));
+    /// Resumes a stopped process.
+    pub(crate) fn resume(&self, nth: usize) {
+        resume(self.process_id(nth));
     }
 
-    /// Waits until a process has stopped where it stands.
-    pub(crate) async fn stopped(&self, nth: usize) {
-        let pid = self.pid_of(nth);
+    /// Waits until a process is stopped.
+    pub(crate) async fn wait_until_stopped(&self, nth: usize) {
+        let pid = self.process_id(nth);
         let what = format!("the process of {} is stopped", self.processes[nth].roles);
-        self.world.until(&what, async || is_stopped(pid).then_some(())).await;
+        self.world.wait_for(&what, async || is_stopped(pid).then_some(())).await;
     }
 
-    /// Whether a process is ended by a signal, its own or another's, within a time.
-    pub(crate) async fn dies_within(&mut self, nth: usize, time: Duration) -> bool {
-        let process = self.processes[nth].process.as_mut().expect("it runs");
+    /// Returns whether a signal ends a process within this time.
+    pub(crate) async fn is_killed_within(&mut self, nth: usize, time: Duration) -> bool {
+        let process = self.processes[nth].process.as_mut().expect("a running process");
         let Ok(status) = tokio::time::timeout(time, process.wait()).await else { return false };
-        assert_eq!(status.expect("our own child").code(), None, "a signal ended it");
+        assert_eq!(status.expect("our own child").code(), None, "ended by a signal");
         self.processes[nth].process = None;
         true
     }
 
-    /// Ends a process by SIGKILL.
+    /// Kills a process by SIGKILL.
     pub(crate) async fn kill(&mut self, nth: usize) {
-        kill_at_once(self.pid_of(nth));
-        assert_eq!(self.ended(nth).await, None, "a signal ended it");
+        kill_process(self.process_id(nth));
+        assert_eq!(self.wait_for_exit(nth).await, None, "ended by a signal");
     }
 
-    fn pid_of(&self, nth: usize) -> u32 {
-        let process = self.processes[nth].process.as_ref().expect("it runs");
-        process.id().expect("it was not waited for")
+    fn process_id(&self, nth: usize) -> u32 {
+        let process = self.processes[nth].process.as_ref().expect("a running process");
+        process.id().expect("the process was not reaped")
     }
 
-    /// Waits until a process has ended; returns its exit code, and `None` when a signal did it.
-    pub(crate) async fn ended(&mut self, nth: usize) -> Option<i32> {
-        let mut process = self.processes[nth].process.take().expect("it runs");
+    /// Waits until a process has ended. Returns its exit code, `None` when a signal ended it.
+    pub(crate) async fn wait_for_exit(&mut self, nth: usize) -> Option<i32> {
+        let mut process = self.processes[nth].process.take().expect("a running process");
         let status = tokio::time::timeout(TEST_TIMEOUT, process.wait()).await;
         let what = &self.processes[nth].roles;
-        let status = status.unwrap_or_else(|_| panic!("{what} does not stop:\n{}", self.world.log()));
+        let status = status.unwrap_or_else(|_| panic!("{what} does not stop:\n{}", self.world.log_tail()));
         status.expect("our own child").code()
     }
 
-    /// Ends a process in order: status 0.
+    /// Stops a process gracefully and asserts status 0.
     pub(crate) async fn stop(&mut self, nth: usize) {
         self.terminate(nth);
-        let code = self.ended(nth).await;
-        assert_eq!(code, Some(0), "{}:\n{}", self.processes[nth].roles, self.world.log());
+        let code = self.wait_for_exit(nth).await;
+        assert_eq!(code, Some(0), "{}:\n{}", self.processes[nth].roles, self.world.log_tail());
     }
 
-    /// Ends a process in order and starts another with its roles, which is ready when this returns; its number.
+    /// Stops a process gracefully and starts another with the same roles. Returns its number when it is ready.
     pub(crate) async fn restart(&mut self, nth: usize) -> usize {
         self.stop(nth).await;
         let roles = self.processes[nth].roles.clone();
         let next = self.serve(&roles);
-        self.ready(next).await;
+        self.wait_until_ready(next).await;
         next
     }
 
-    /// How many processes were ever started.
-    pub(crate) const fn processes(&self) -> usize {
+    /// Returns how many processes were started so far.
+    pub(crate) const fn process_count(&self) -> usize {
         self.processes.len()
     }
 
-    /// What a process does, and the memory that it holds and at most held, as the system tells it.
-    pub(crate) fn memory(&self, nth: usize) -> String {
-        let status = format!("/proc/{}/status", self.pid_of(nth));
-        let status = std::fs::read_to_string(status).expect("it runs");
+    /// Returns a process's roles with its resident and its peak memory, from `/proc/<pid>/status`.
+    pub(crate) fn describe_memory(&self, nth: usize) -> String {
+        let status = format!("/proc/{}/status", self.process_id(nth));
+        let status = std::fs::read_to_string(status).expect("a running process");
         let line =
             |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
         let (now, most) = (line("VmRSS:"), line("VmHWM:"));
         format!("{}: {now} resident, {most} at most", self.processes[nth].roles)
     }
 
-    /// Ends every process that still runs, and then the broker.
+    /// Stops every process that still runs, then the broker.
     pub(crate) async fn stop_all(mut self) {
         for nth in 0..self.processes.len() {
             if self.processes[nth].process.is_some() {

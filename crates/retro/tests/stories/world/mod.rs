@@ -1,19 +1,19 @@
-//! A `retro up` of a test's own: its folder, its ports, its commands. When the test ends, nothing of it runs on.
+//! A `retro up` that belongs to one test: its folder, ports and commands. All of its processes end with the test.
 
-mod asked;
-mod awaited;
-mod cut;
 mod fleet;
+mod freezable_proxy;
 mod github;
-mod held;
-mod line;
+mod lossy_proxy;
+mod observer;
+mod pending_start;
 pub(crate) mod process;
-mod runs;
-mod spoken;
+mod publishing;
+mod requests;
+mod run_builder;
+mod stalled;
 mod supervised;
-mod waiting;
+mod wait;
 mod wire;
-mod witness;
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -27,22 +27,22 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-pub(crate) use asked::Posted;
-pub(crate) use cut::{Cut, Loses};
-pub(crate) use fleet::{Fleet, Kind};
-pub(crate) use github::{BRIDGED, SECRET, Webhook, real};
-pub(crate) use line::Line;
-pub(crate) use process::Nats;
+pub(crate) use fleet::{DatabaseKind, Fleet};
+pub(crate) use freezable_proxy::FreezableProxy;
+pub(crate) use github::{BRIDGE_ENV, WEBHOOK_SECRET, Webhook, load_payload};
+pub(crate) use lossy_proxy::{DropKind, LossyProxy};
+pub(crate) use observer::Observer;
+pub(crate) use process::BrokerProcess;
+pub(crate) use requests::EventsResponse;
 pub(crate) use retro_testkit::{TEST_TIMEOUT, free_port};
-pub(crate) use runs::{Run, event, mending};
-pub(crate) use supervised::{Supervised, causes};
-pub(crate) use wire::{Sent, Wire};
-pub(crate) use witness::Witness;
+pub(crate) use run_builder::{RunBuilder, build_correcting_runs, build_event};
+pub(crate) use supervised::{SupervisedProcess, exit_causes};
+pub(crate) use wire::{NatsConnection, RawMessage};
 
-/// The built program.
+/// Path of the built program.
 pub(crate) const RETRO: &str = env!("CARGO_BIN_EXE_retro");
-/// What an environment could bring in from outside.
-const VARIABLES: [&str; 18] = [
+/// Variables that the environment of the test run could set and that would change the program.
+const CLEARED_VARIABLES: [&str; 18] = [
     "DATABASE_URL",
     "NATS_URL",
     "RETRO_CONFIG",
@@ -63,60 +63,60 @@ const VARIABLES: [&str; 18] = [
     "TRACEPARENT",
 ];
 
-/// How a process of a story is impatient, and how it is not: looks come quickly, and a lease outlives whatever keeps a busy
-/// machine from renewing it. Stories in which somebody dies or stands still with a lease say how long it is.
-const QUICK: [(&str, &str); 3] = [("RETRO_SWEEP_MS", "200"), ("RETRO_LEASE_S", "60"), ("NO_COLOR", "1")];
-/// A fifth of a second is enough for an agent, and not for a machine that runs every story at once.
-const ANSWERS_WITHIN: (&str, &str) = ("RETRO_CONTEXT_TIMEOUT_MS", "60000");
+/// Frequent sweeps, so that tests are fast, and a lease long enough that a busy machine does not miss its renewal.
+/// Tests in which a lease holder dies or hangs set a shorter lease.
+const FAST_ENV: [(&str, &str); 3] = [("RETRO_SWEEP_MS", "200"), ("RETRO_LEASE_S", "60"), ("NO_COLOR", "1")];
+/// A minute instead of the default 200 ms for a context: machines that run all tests at once are slow.
+const LONG_CONTEXT_TIMEOUT: (&str, &str) = ("RETRO_CONTEXT_TIMEOUT_MS", "60000");
 
-/// What a command did.
+/// Exit code and output of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Answer {
-    /// Its data.
-    pub(crate) fn json(&self) -> Value {
+impl CommandOutput {
+    /// Parses stdout as JSON.
+    pub(crate) fn parse_json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
     }
 }
 
-/// A folder, and the `retro up` that runs in it.
+/// A folder and the `retro up` that runs in it.
 pub(crate) struct World {
-    // Dropped before the folder that it writes into.
-    up: Option<Up>,
+    // Dropped before the folder, into which it writes.
+    up: Option<UpProcess>,
     nats_port: u16,
-    /// The broker that it was given, if it supervises none.
+    /// Address of an external broker, if the program supervises none.
     nats_url: Option<String>,
-    /// The database that it was given, if it is not the file in its folder.
+    /// Address of an external database, if it is not the file in the folder.
     database_url: Option<String>,
-    /// The HTTP side, if it is another process's.
+    /// HTTP address, if a separate gateway serves it.
     http_url: Option<String>,
-    /// Where webhooks are taken, if it is another process's.
+    /// Webhook address, if a separate bridge serves it.
     bridge_url: Option<String>,
     http: reqwest::Client,
     folder: TempDir,
 }
 
-struct Up {
+struct UpProcess {
     process: Child,
-    /// Its broker, if it supervises one.
-    nats: Option<Nats>,
+    /// Supervised broker, if there is one.
+    nats: Option<BrokerProcess>,
     nats_url: String,
     http_url: String,
 }
 
-impl Up {
+impl UpProcess {
     fn is_without_broker(&self) -> bool {
-        self.nats.is_none_or(Nats::is_gone)
+        self.nats.is_none_or(BrokerProcess::is_gone)
     }
 }
 
 impl World {
-    /// A folder in which nothing runs yet.
+    /// Returns an empty folder in which nothing runs.
     pub(crate) fn empty() -> Self {
         let http = reqwest::Client::builder().timeout(TEST_TIMEOUT).build().expect("a client without TLS");
         let folder = TempDir::new().expect("a temporary folder can be made");
@@ -124,43 +124,43 @@ impl World {
         Self { up: None, nats_port: free_port(), nats_url, database_url, http_url, bridge_url, http, folder }
     }
 
-    /// A running program.
+    /// Starts `retro up` in a new folder.
     pub(crate) async fn start() -> Self {
         let mut world = Self::empty();
         world.up().await;
         world
     }
 
-    /// Starts the program in this folder and waits until it can be reached.
+    /// Starts `retro up` in this folder and waits until it can be reached.
     pub(crate) async fn up(&mut self) {
-        self.up_with(&[]).await;
+        self.up_with_env(&[]).await;
     }
 
-    /// The same with more in its environment.
-    pub(crate) async fn up_with(&mut self, variables: &[(&str, &str)]) {
+    /// Does the same with additional environment variables.
+    pub(crate) async fn up_with_env(&mut self, variables: &[(&str, &str)]) {
         let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
-        self.start_up(up, variables).await;
+        self.start_and_wait(up, variables).await;
         let pid = self.pid();
-        let nats = self.until("its broker is there", async || Nats::of(pid)).await;
-        self.up.as_mut().expect("it runs").nats = Some(nats);
+        let nats = self.wait_for("the broker is running", async || BrokerProcess::find_child(pid)).await;
+        self.up.as_mut().expect("a running process").nats = Some(nats);
     }
 
-    /// Starts the program over a broker of somebody else's.
-    pub(crate) async fn up_on(&mut self, nats_url: &str) {
-        self.up_on_with(nats_url, &[]).await;
+    /// Starts `retro up` over an external broker.
+    pub(crate) async fn up_with_broker(&mut self, nats_url: &str) {
+        self.up_with_broker_and_env(nats_url, &[]).await;
     }
 
-    /// The same with more in its environment.
-    pub(crate) async fn up_on_with(&mut self, nats_url: &str, variables: &[(&str, &str)]) {
+    /// Does the same with additional environment variables.
+    pub(crate) async fn up_with_broker_and_env(&mut self, nats_url: &str, variables: &[(&str, &str)]) {
         self.nats_url = Some(nats_url.to_owned());
         let up = self.command(&["up"]);
-        self.start_up(up, variables).await;
+        self.start_and_wait(up, variables).await;
     }
 
-    fn spawn(&self, up: &mut Command, variables: &[(&str, &str)]) -> Child {
-        assert!(self.up.is_none(), "it runs already");
+    fn spawn_up(&self, up: &mut Command, variables: &[(&str, &str)]) -> Child {
+        assert!(self.up.is_none(), "the program is already running");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.path("retro.log"));
-        up.envs(QUICK)
+        up.envs(FAST_ENV)
             .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .stderr(log.expect("the log can be written"))
@@ -168,227 +168,240 @@ impl World {
             .expect("the program starts")
     }
 
-    async fn start_up(&mut self, mut up: Command, variables: &[(&str, &str)]) {
-        let mut process = self.spawn(up.args(["--http-listen", "127.0.0.1:0"]), variables);
-        let instance = self.instance_of(&mut process).await;
+    async fn start_and_wait(&mut self, mut up: Command, variables: &[(&str, &str)]) {
+        let mut process = self.spawn_up(up.args(["--http-listen", "127.0.0.1:0"]), variables);
+        let instance = self.wait_for_instance(&mut process).await;
         let url = |key: &str| instance[key].as_str().expect("an address").to_owned();
-        self.up = Some(Up { process, nats: None, nats_url: url("nats_url"), http_url: url("http_url") });
+        self.up =
+            Some(UpProcess { process, nats: None, nats_url: url("nats_url"), http_url: url("http_url") });
     }
 
-    /// Waits until a process says where it is.
-    async fn instance_of(&self, process: &mut Child) -> Value {
-        let pid = process.id().expect("it was not waited for");
-        self.until("`retro up` says where it is", async || {
+    /// Waits until a process has written its `instance.json`.
+    async fn wait_for_instance(&self, process: &mut Child) -> Value {
+        let pid = process.id().expect("the process was not reaped");
+        self.wait_for("`retro up` has written its instance.json", async || {
             if let Some(status) = process.try_wait().expect("our own child") {
-                panic!("`retro up` ended with {status}:\n{}", self.log());
+                panic!("`retro up` ended with {status}:\n{}", self.log_tail());
             }
-            let text = std::fs::read_to_string(self.data().join("instance.json")).ok()?;
+            let text = std::fs::read_to_string(self.data_dir().join("instance.json")).ok()?;
             serde_json::from_str::<Value>(&text).ok().filter(|instance| instance["pid"] == pid)
         })
         .await
     }
 
-    /// Ends the program by SIGKILL and waits until its broker is gone too.
+    /// Kills the program by SIGKILL and waits until its broker is gone too.
     pub(crate) async fn kill(&mut self) {
-        let mut up = self.up.take().expect("it runs");
+        let mut up = self.up.take().expect("a running process");
         up.process.start_kill().expect("our own child");
         up.process.wait().await.expect("our own child");
-        self.until("the broker of the killed program is gone", async || up.is_without_broker().then_some(()))
-            .await;
-    }
-
-    /// Waits until the program has ended by itself, as a test asked it to, and its broker with it.
-    pub(crate) async fn crashed(&mut self) {
-        let mut up = self.up.take().expect("it runs");
-        let ended = tokio::time::timeout(TEST_TIMEOUT, up.process.wait()).await;
-        let status = ended.unwrap_or_else(|_| panic!("`retro up` does not crash:\n{}", self.log()));
-        assert!(!status.expect("our own child").success(), "it ended in order");
-        self.until("the broker of the crashed program is gone", async || {
+        self.wait_for("the broker of the killed program is gone", async || {
             up.is_without_broker().then_some(())
         })
         .await;
     }
 
-    /// Waits until the program has died of a SIGKILL that is not ours.
-    pub(crate) async fn died(&mut self, of: &str) {
-        let mut up = self.up.take().expect("it runs");
-        let status = tokio::time::timeout(TEST_TIMEOUT, up.process.wait()).await;
-        let status = status.unwrap_or_else(|_| panic!("it does not die at {of}:\n{}", self.log()));
-        let signal = status.expect("our own child").signal();
-        assert_eq!(signal, Some(9), "it ended otherwise at {of}:\n{}", self.log());
+    /// Waits until the program has crashed at an injected fault, and its broker has ended with it.
+    pub(crate) async fn wait_for_crash(&mut self) {
+        let mut up = self.up.take().expect("a running process");
+        let ended = tokio::time::timeout(TEST_TIMEOUT, up.process.wait()).await;
+        let status = ended.unwrap_or_else(|_| panic!("`retro up` does not crash:\n{}", self.log_tail()));
+        assert!(!status.expect("our own child").success(), "the program ended without a crash");
+        self.wait_for("the broker of the crashed program is gone", async || {
+            up.is_without_broker().then_some(())
+        })
+        .await;
     }
 
-    /// Ends the program in order: status 0, and its broker is gone.
-    pub(crate) async fn stop(&mut self) {
-        let mut up = self.up.take().expect("it runs");
-        process::terminate(up.process.id().expect("it was not waited for"));
+    /// Waits until the program has died of a SIGKILL that the test did not send.
+    pub(crate) async fn wait_for_kill(&mut self, of: &str) {
+        let mut up = self.up.take().expect("a running process");
         let status = tokio::time::timeout(TEST_TIMEOUT, up.process.wait()).await;
-        let status = status.unwrap_or_else(|_| panic!("`retro up` does not stop:\n{}", self.log()));
+        let status =
+            status.unwrap_or_else(|_| panic!("the program does not die at {of}:\n{}", self.log_tail()));
+        let signal = status.expect("our own child").signal();
+        assert_eq!(signal, Some(9), "the program was not killed at {of}:\n{}", self.log_tail());
+    }
+
+    /// Stops the program gracefully and asserts status 0 and that its broker is gone.
+    pub(crate) async fn stop(&mut self) {
+        let mut up = self.up.take().expect("a running process");
+        process::terminate(up.process.id().expect("the process was not reaped"));
+        let status = tokio::time::timeout(TEST_TIMEOUT, up.process.wait()).await;
+        let status = status.unwrap_or_else(|_| panic!("`retro up` does not stop:\n{}", self.log_tail()));
         let status = status.expect("our own child");
-        assert!(status.success(), "`retro up` ended with {status}:\n{}", self.log());
+        assert!(status.success(), "`retro up` ended with {status}:\n{}", self.log_tail());
         assert!(up.is_without_broker(), "`retro up` has ended and its broker runs on");
-        assert!(!self.data().join("instance.json").exists(), "it says where it is, and is not there");
+        assert!(
+            !self.data_dir().join("instance.json").exists(),
+            "instance.json remains after the program has ended"
+        );
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.running().process.id().expect("it was not waited for")
+        self.running_process().process.id().expect("the process was not reaped")
     }
 
-    /// The broker that the program supervises at this moment.
-    pub(crate) fn broker(&self) -> Option<Nats> {
-        Nats::of(self.pid())
+    /// Returns the broker that the program supervises now.
+    pub(crate) fn find_broker(&self) -> Option<BrokerProcess> {
+        BrokerProcess::find_child(self.pid())
     }
 
     pub(crate) fn http_url(&self) -> &str {
-        self.http_url.as_deref().unwrap_or_else(|| &self.running().http_url)
+        self.http_url.as_deref().unwrap_or_else(|| &self.running_process().http_url)
     }
 
     pub(crate) fn nats_url(&self) -> &str {
-        self.nats_url.as_deref().unwrap_or_else(|| &self.running().nats_url)
+        self.nats_url.as_deref().unwrap_or_else(|| &self.running_process().nats_url)
     }
 
-    fn running(&self) -> &Up {
-        self.up.as_ref().expect("it runs")
+    fn running_process(&self) -> &UpProcess {
+        self.up.as_ref().expect("a running process")
     }
 
-    /// A file beside the data.
+    /// Returns the path of a file beside the data folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The folder given as `--data-dir`.
-    pub(crate) fn data(&self) -> PathBuf {
+    /// Returns the folder given as `--data-dir`.
+    pub(crate) fn data_dir(&self) -> PathBuf {
         self.path("data")
     }
 
-    /// Writes a file beside the data and returns its path as an argument. It is there as a whole or not at all: the program
-    /// may read it at any moment.
-    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+    /// Writes a file beside the data folder and returns its path as an argument. The file appears complete, by a
+    /// rename, since the program may read it at any moment.
+    pub(crate) fn write_file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let (path, unfinished) = (self.path(name), self.path("unfinished"));
         std::fs::write(&unfinished, content).expect("the folder can be written");
         std::fs::rename(&unfinished, &path).expect("the folder can be written");
-        as_argument(&path)
+        to_argument(&path)
     }
 
-    /// Writes the policy that the program and its commands live under; returns the file's path.
+    /// Writes the policy of the program and its commands and returns the file's path.
     pub(crate) fn write_policy(&self, text: &str) -> String {
-        std::fs::create_dir_all(self.pipelines().join("retrospective")).expect("the folder can be written");
-        self.write("pipelines/retrospective/pipeline.toml", text)
+        std::fs::create_dir_all(self.pipelines_dir().join("retrospective"))
+            .expect("the folder can be written");
+        self.write_file("pipelines/retrospective/pipeline.toml", text)
     }
 
-    fn pipelines(&self) -> PathBuf {
+    fn pipelines_dir(&self) -> PathBuf {
         self.path("pipelines")
     }
 
-    /// Writes events, one a line.
+    /// Writes events, one per line, and returns the file's path.
     pub(crate) fn write_events<'a>(&self, name: &str, events: impl IntoIterator<Item = &'a Value>) -> String {
-        self.write(name, events.into_iter().map(|event| format!("{event}\n")).collect::<String>())
+        self.write_file(name, events.into_iter().map(|event| format!("{event}\n")).collect::<String>())
     }
 
-    /// A command of the program on this folder, not yet started.
+    /// Returns a command of the program on this folder, not yet started.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(RETRO);
-        command.args(arguments).arg("--data-dir").arg(self.data()).stdin(Stdio::null()).kill_on_drop(true);
-        for variable in VARIABLES {
+        command
+            .args(arguments)
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        for variable in CLEARED_VARIABLES {
             command.env_remove(variable);
         }
-        command.envs([ANSWERS_WITHIN]);
-        if self.pipelines().exists() {
-            command.env("RETRO_PIPELINES", self.pipelines());
+        command.envs([LONG_CONTEXT_TIMEOUT]);
+        if self.pipelines_dir().exists() {
+            command.env("RETRO_PIPELINES", self.pipelines_dir());
         }
         let given = [("NATS_URL", &self.nats_url), ("DATABASE_URL", &self.database_url)];
         command.envs(given.into_iter().filter_map(|(name, url)| Some((name, url.as_ref()?))));
         command
     }
 
-    /// Carries out a command, whatever comes of it.
-    pub(crate) async fn retro(&self, arguments: &[&str]) -> Answer {
-        carry_out(&mut self.command(arguments)).await
+    /// Runs a command and returns its output, whatever its exit code.
+    pub(crate) async fn run_retro(&self, arguments: &[&str]) -> CommandOutput {
+        run_command(&mut self.command(arguments)).await
     }
 
-    /// Carries out a command that has to succeed, and reads its JSON.
-    pub(crate) async fn ask(&self, arguments: &[&str]) -> Value {
-        let answer = self.retro(&[arguments, &["-o", "json"]].concat()).await;
-        assert_eq!(answer.code, Some(0), "`retro {}`: {answer:?}\n{}", arguments.join(" "), self.log());
-        answer.json()
+    /// Runs a command that has to succeed and returns its JSON.
+    pub(crate) async fn run_json(&self, arguments: &[&str]) -> Value {
+        let answer = self.run_retro(&[arguments, &["-o", "json"]].concat()).await;
+        assert_eq!(answer.code, Some(0), "`retro {}`: {answer:?}\n{}", arguments.join(" "), self.log_tail());
+        answer.parse_json()
     }
 
-    /// Emits every event and waits until the program has nothing left to do.
-    pub(crate) async fn emit(&self, tenant: &str, name: &str, events: &[Value]) {
+    /// Emits all events and waits until the program is idle.
+    pub(crate) async fn emit_and_wait(&self, tenant: &str, name: &str, events: &[Value]) {
         let file = self.write_events(name, events);
         let pace = events.len().to_string();
-        let sent = self.ask(&["--tenant", tenant, "emit", &file, "--pace", &pace]).await;
+        let sent = self.run_json(&["--tenant", tenant, "emit", &file, "--pace", &pace]).await;
         assert_eq!(sent["sent"], events.len());
-        self.still().await;
+        self.wait_until_idle().await;
     }
 
-    /// The address of the database as the checker takes it.
+    /// Returns the address of the database in the checker's format.
     pub(crate) fn database_address(&self) -> String {
-        let file = || format!("sqlite:{}", as_argument(&self.data().join("retro.db")));
+        let file = || format!("sqlite:{}", to_argument(&self.data_dir().join("retro.db")));
         self.database_url.clone().unwrap_or_else(file)
     }
 
-    /// The database, beside the program.
-    pub(crate) async fn store(&self) -> Arc<dyn Store> {
+    /// Opens the database without the program.
+    pub(crate) async fn open_store(&self) -> Arc<dyn Store> {
         match &self.database_url {
-            Some(url) => Arc::new(PostgresStore::open(url).await.expect("the database is there")),
+            Some(url) => Arc::new(PostgresStore::open(url).await.expect("the database exists")),
             None => {
-                let file = self.data().join("retro.db");
-                Arc::new(SqliteStore::open(&file).await.expect("the database is there"))
+                let file = self.data_dir().join("retro.db");
+                Arc::new(SqliteStore::open(&file).await.expect("the database exists"))
             }
         }
     }
 
-    /// `retro verify` says that everything is in order; returns how much it looked at.
-    pub(crate) async fn sound(&self) -> Value {
-        let answer = self.retro(&["verify", "-o", "json"]).await;
-        assert_eq!(answer.code, Some(0), "{answer:?}\n{}", self.log());
-        answer.json()["checked"].take()
+    /// Asserts that `retro verify` succeeds and returns the numbers of what it checked.
+    pub(crate) async fn verify_store(&self) -> Value {
+        let answer = self.run_retro(&["verify", "-o", "json"]).await;
+        assert_eq!(answer.code, Some(0), "{answer:?}\n{}", self.log_tail());
+        answer.parse_json()["checked"].take()
     }
 
-    /// What `retro export --canonical` prints for the default tenant.
-    pub(crate) async fn export(&self) -> String {
-        let answer = self.retro(&["export", "--canonical"]).await;
+    /// Returns what `retro export --canonical` prints for the default tenant.
+    pub(crate) async fn export_canonical(&self) -> String {
+        let answer = self.run_retro(&["export", "--canonical"]).await;
         assert_eq!(answer.code, Some(0), "{answer:?}");
         answer.out
     }
 }
 
-/// Runs a command to its end.
-pub(crate) async fn carry_out(command: &mut Command) -> Answer {
+/// Runs a command to its end and returns its output.
+pub(crate) async fn run_command(command: &mut Command) -> CommandOutput {
     let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("a command ends");
     let output = output.expect("a command starts");
-    let text = |bytes| String::from_utf8(bytes).expect("it prints text");
-    Answer { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8 output");
+    CommandOutput { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// A path as an argument.
-pub(crate) fn as_argument(path: &Path) -> String {
+/// Returns a path as a command argument.
+pub(crate) fn to_argument(path: &Path) -> String {
     path.to_str().expect("a path of UTF-8").to_owned()
 }
 
-/// A file of the project.
-pub(crate) fn project(path: &str) -> String {
+/// Returns the path of a file of the repository.
+pub(crate) fn project_path(path: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    as_argument(&root.join(path))
+    to_argument(&root.join(path))
 }
 
-/// The real runs of the demo, a workflow a file.
-pub(crate) fn airline() -> String {
-    project("crates/xtask/fixtures/demo/airline-customer-service.jsonl.zst")
+/// Returns the file with the demo's real runs of an airline agent.
+pub(crate) fn airline_fixture() -> String {
+    project_path("crates/xtask/fixtures/demo/airline-customer-service.jsonl.zst")
 }
 
-/// The other real runs of the demo.
-pub(crate) fn intercode() -> String {
-    project("crates/xtask/fixtures/demo/intercode-sql.jsonl.zst")
+/// Returns the file with the demo's real runs of an SQL agent.
+pub(crate) fn intercode_fixture() -> String {
+    project_path("crates/xtask/fixtures/demo/intercode-sql.jsonl.zst")
 }
 
-/// The items of a JSON array.
-pub(crate) fn items(value: &Value) -> &[Value] {
+/// Returns the items of a JSON array.
+pub(crate) fn json_items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_else(|| panic!("not a list: {value}"))
 }
 
-/// A string in a JSON value.
-pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+/// Returns a string field of a JSON object.
+pub(crate) fn json_text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_else(|| panic!("no text `{key}`: {value}"))
 }

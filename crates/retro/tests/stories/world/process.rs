@@ -1,4 +1,4 @@
-//! Processes as the kernel shows them.
+//! Processes and locks, read from `/proc`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,44 +8,44 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A running nats-server, known by its id and the moment at which it started, so that another process that gets the
-/// same id is not taken for it.
+/// A running nats-server, identified by its process id and its start time, so that another process with a reused id is
+/// not mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Nats {
+pub(crate) struct BrokerProcess {
     pid: u32,
     started: u64,
 }
 
-impl Nats {
-    /// The broker that this process supervises.
-    pub(crate) fn of(parent: u32) -> Option<Self> {
+impl BrokerProcess {
+    /// Finds the running nats-server that is a child of this process.
+    pub(crate) fn find_child(parent: u32) -> Option<Self> {
         let processes = fs::read_dir("/proc").expect("the kernel shows processes");
         let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let mut children = pids.filter_map(|pid| Some((pid, Stat::of(pid)?)));
-        let broker = |stat: &Stat| stat.parent == parent && stat.name == "nats-server" && stat.lives;
+        let mut children = pids.filter_map(|pid| Some((pid, ProcessStat::read(pid)?)));
+        let broker = |stat: &ProcessStat| stat.parent == parent && stat.name == "nats-server" && stat.lives;
         children.find(|(_, stat)| broker(stat)).map(|(pid, stat)| Self { pid, started: stat.started })
     }
 
-    /// Its process id.
+    /// Process id of the broker.
     pub(crate) const fn pid(self) -> u32 {
         self.pid
     }
 
     pub(crate) fn is_gone(self) -> bool {
-        Stat::of(self.pid).is_none_or(|stat| stat.started != self.started || !stat.lives)
+        ProcessStat::read(self.pid).is_none_or(|stat| stat.started != self.started || !stat.lives)
     }
 
-    /// Ends it by SIGKILL; it may have ended since it was seen.
+    /// Kills the broker by SIGKILL. The broker may have ended already.
     pub(crate) fn kill(self) {
-        match kill(id(self.pid), Signal::SIGKILL) {
+        match kill(to_pid(self.pid), Signal::SIGKILL) {
             Ok(()) | Err(Errno::ESRCH) => {}
             Err(error) => panic!("our own broker cannot be killed: {error}"),
         }
     }
 }
 
-/// What `/proc/<pid>/stat` says.
-struct Stat {
+/// Fields of `/proc/<pid>/stat`.
+struct ProcessStat {
     name: String,
     lives: bool,
     stopped: bool,
@@ -53,8 +53,8 @@ struct Stat {
     started: u64,
 }
 
-impl Stat {
-    fn of(pid: u32) -> Option<Self> {
+impl ProcessStat {
+    fn read(pid: u32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (before, after) = text.rsplit_once(')')?;
         let (_, name) = before.split_once('(')?;
@@ -69,37 +69,37 @@ impl Stat {
     }
 }
 
-/// Asks a process to end.
+/// Sends a process SIGTERM.
 pub(crate) fn terminate(pid: u32) {
-    kill(id(pid), Signal::SIGTERM).expect("our own child");
+    kill(to_pid(pid), Signal::SIGTERM).expect("our own child");
 }
 
-/// The other way to ask.
+/// Sends a process SIGINT.
 pub(crate) fn interrupt(pid: u32) {
-    kill(id(pid), Signal::SIGINT).expect("our own child");
+    kill(to_pid(pid), Signal::SIGINT).expect("our own child");
 }
 
-/// Stops a process where it stands.
+/// Stops a process with SIGSTOP.
 pub(crate) fn freeze(pid: u32) {
-    kill(id(pid), Signal::SIGSTOP).expect("our own child");
+    kill(to_pid(pid), Signal::SIGSTOP).expect("our own child");
 }
 
-/// Lets a stopped process go on.
-pub(crate) fn wake(pid: u32) {
-    kill(id(pid), Signal::SIGCONT).expect("our own child");
+/// Resumes a stopped process.
+pub(crate) fn resume(pid: u32) {
+    kill(to_pid(pid), Signal::SIGCONT).expect("our own child");
 }
 
-/// Ends a process by SIGKILL.
-pub(crate) fn kill_at_once(pid: u32) {
-    kill(id(pid), Signal::SIGKILL).expect("our own child");
+/// Kills a process by SIGKILL.
+pub(crate) fn kill_process(pid: u32) {
+    kill(to_pid(pid), Signal::SIGKILL).expect("our own child");
 }
 
-/// Whether a process is stopped where it stands.
+/// Returns whether a process is stopped.
 pub(crate) fn is_stopped(pid: u32) -> bool {
-    Stat::of(pid).is_some_and(|stat| stat.stopped)
+    ProcessStat::read(pid).is_some_and(|stat| stat.stopped)
 }
 
-/// Whether a process holds a lock of a file by which it writes, as the kernel lists them.
+/// Returns whether a process holds a write lock on a file, by `/proc/locks`.
 pub(crate) fn holds_write_lock(pid: u32, file: &Path) -> bool {
     let Ok(inode) = fs::metadata(file).map(|found| found.ino()) else { return false };
     let locks = fs::read_to_string("/proc/locks").expect("the kernel shows locks");
@@ -110,6 +110,6 @@ pub(crate) fn holds_write_lock(pid: u32, file: &Path) -> bool {
     })
 }
 
-fn id(pid: u32) -> Pid {
+fn to_pid(pid: u32) -> Pid {
     Pid::from_raw(i32::try_from(pid).expect("a process id fits"))
 }

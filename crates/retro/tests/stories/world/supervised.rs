@@ -1,4 +1,4 @@
-//! A process that whoever looks after it starts again each time it ends, as compose and Kubernetes do.
+//! A process that is restarted whenever it ends, as compose and Kubernetes do.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
@@ -11,71 +11,75 @@ use tokio_util::sync::CancellationToken;
 use super::process::terminate;
 use super::{TEST_TIMEOUT, World};
 
-/// More than any poison may cost; a process that only dies is not started for ever.
+/// Upper bound of deaths, above what any poisoned message may cost, so that a process that always dies is not
+/// restarted for ever.
 const DEATHS_MAX: usize = 12;
 
-/// What a process can be limited to, KiB of addresses: far more than it needs, and soon used up by one that hogs.
-const ADDRESSES_KIB: u64 = 6 * 1024 * 1024;
+/// Limit of a process's address space in KiB: far more than it needs, and soon exhausted by a process that leaks.
+const ADDRESS_SPACE_KIB: u64 = 6 * 1024 * 1024;
 
-/// The roles of one process, at work from its start to [`Supervised::stop`] however often it dies.
-pub(crate) struct Supervised {
+/// A process that is kept running until [`SupervisedProcess::stop`], however often it dies.
+pub(crate) struct SupervisedProcess {
     deaths: watch::Receiver<Vec<ExitStatus>>,
     stop: CancellationToken,
     task: JoinHandle<ExitStatus>,
 }
 
-impl Supervised {
-    /// Starts a process with these roles on a world's broker and database, under a limit of memory.
+impl SupervisedProcess {
+    /// Starts a process with these roles on a world's broker and database, with limited memory.
     pub(crate) fn start(world: &World, roles: &str, environment: &[(&str, &str)]) -> Self {
         let arguments = ["serve", "--role", roles, "--http-listen", "127.0.0.1:0"];
-        let command = limited(&world.command(&arguments), environment);
+        let command = limit_memory(&world.command(&arguments), environment);
         let log = world.path("retro.log");
         let (dying, deaths) = watch::channel(Vec::new());
         let stop = CancellationToken::new();
-        let asked = stop.clone();
-        let task = tokio::spawn(supervise(command, log, asked, dying));
+        let stopping = stop.clone();
+        let task = tokio::spawn(supervise_process(command, log, stopping, dying));
         Self { deaths, stop, task }
     }
 
-    /// How its processes have died so far.
+    /// Returns how its processes have died so far.
     pub(crate) fn deaths(&self) -> Vec<ExitStatus> {
         self.deaths.borrow().clone()
     }
 
-    /// Ends it for good; returns how its processes had died before, and how the last one did that did not end in order.
+    /// Stops it for good. Returns how its processes died, including the last one if that did not end gracefully.
     pub(crate) async fn stop(self) -> Vec<ExitStatus> {
         self.stop.cancel();
-        let ended = tokio::time::timeout(TEST_TIMEOUT, self.task).await.expect("it stops").expect("no panic");
-        let died = Some(ended).filter(|ended| !ended.success());
-        self.deaths.borrow().iter().copied().chain(died).collect()
+        let ended = tokio::time::timeout(TEST_TIMEOUT, self.task)
+            .await
+            .expect("the process stops")
+            .expect("no panic");
+        let last_death = Some(ended).filter(|ended| !ended.success());
+        self.deaths.borrow().iter().copied().chain(last_death).collect()
     }
 }
 
-/// The exit codes of processes that ended themselves, and the signals of others, as negative numbers.
-pub(crate) fn causes(deaths: &[ExitStatus]) -> Vec<i32> {
+/// Returns exit codes of processes that exited, and the negated signal numbers of those that were killed.
+pub(crate) fn exit_causes(deaths: &[ExitStatus]) -> Vec<i32> {
     deaths.iter().map(|death| death.code().or(death.signal().map(|signal| -signal)).unwrap_or(0)).collect()
 }
 
 impl World {
-    /// Starts the program as from a shell with this mask for new files.
-    pub(crate) async fn up_under_umask(&mut self, mask: &str) {
+    /// Starts `retro up` under this umask.
+    pub(crate) async fn up_with_umask(&mut self, mask: &str) {
         let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
-        let mut up = through_shell(&up, &format!("umask {mask}"));
+        let mut up = wrap_in_shell(&up, &format!("umask {mask}"));
         up.stdin(Stdio::null()).kill_on_drop(true);
-        self.start_up(up, &[]).await;
+        self.start_and_wait(up, &[]).await;
     }
 
-    /// Starts the program so that it and its broker have at most so much private memory each, KiB.
-    pub(crate) async fn up_under_limit(&mut self, kib: usize) {
+    /// Starts `retro up` with at most this much private memory for it and for its broker, in KiB each.
+    pub(crate) async fn up_with_memory_limit(&mut self, kib: usize) {
         let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
-        let mut up = through_shell(&up, &format!("ulimit -d {kib}"));
+        let mut up = wrap_in_shell(&up, &format!("ulimit -d {kib}"));
         up.stdin(Stdio::null()).kill_on_drop(true);
-        self.start_up(up, &[]).await;
+        self.start_and_wait(up, &[]).await;
     }
 }
 
-/// A command as a shell carries it out after a line of its own.
-fn through_shell(plain: &Command, line: &str) -> Command {
+/// Returns a command that a shell executes after this shell line.
+fn wrap_in_shell(plain: &Command, line: &str) -> Command {
     let plain = plain.as_std();
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("{line}; exec \"$0\" \"$@\""));
@@ -89,8 +93,8 @@ fn through_shell(plain: &Command, line: &str) -> Command {
     command
 }
 
-fn limited(plain: &Command, environment: &[(&str, &str)]) -> Command {
-    let mut command = through_shell(plain, &format!("ulimit -v {ADDRESSES_KIB}"));
+fn limit_memory(plain: &Command, environment: &[(&str, &str)]) -> Command {
+    let mut command = wrap_in_shell(plain, &format!("ulimit -v {ADDRESS_SPACE_KIB}"));
     let quick =
         [("RETRO_SWEEP_MS", "200"), ("RETRO_LEASE_S", "2"), ("RETRO_ACK_WAIT_S", "1"), ("NO_COLOR", "1")];
     command.envs(quick.iter().chain(environment).copied()).stdin(Stdio::null()).stdout(Stdio::null());
@@ -98,7 +102,7 @@ fn limited(plain: &Command, environment: &[(&str, &str)]) -> Command {
     command
 }
 
-async fn supervise(
+async fn supervise_process(
     mut command: Command,
     log: std::path::PathBuf,
     stop: CancellationToken,
@@ -106,17 +110,18 @@ async fn supervise(
 ) -> ExitStatus {
     loop {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&log);
-        let mut process = command.stderr(log.expect("the log can be written")).spawn().expect("it starts");
+        let mut process =
+            command.stderr(log.expect("the log can be written")).spawn().expect("the command starts");
         let ended = tokio::select! {
             ended = process.wait() => ended.expect("our own child"),
-            () = stop.cancelled() => return end(process).await,
+            () = stop.cancelled() => return terminate_and_wait(process).await,
         };
         dying.send_modify(|deaths| deaths.push(ended));
-        assert!(dying.borrow().len() < DEATHS_MAX, "it only dies: {:?}", *dying.borrow());
+        assert!(dying.borrow().len() < DEATHS_MAX, "the process always dies: {:?}", *dying.borrow());
     }
 }
 
-async fn end(mut process: Child) -> ExitStatus {
-    terminate(process.id().expect("it was not waited for"));
+async fn terminate_and_wait(mut process: Child) -> ExitStatus {
+    terminate(process.id().expect("the process was not reaped"));
     process.wait().await.expect("our own child")
 }

@@ -1,4 +1,4 @@
-//! What the broker holds, read and written by its own protocol: beside the program, and past the library that it uses.
+//! A plain NATS client for tests, independent of the program and of the client library that it uses.
 
 use std::collections::VecDeque;
 
@@ -11,39 +11,40 @@ const INBOX: &str = "_INBOX.stories.answer";
 const MESSAGES: &str = "_INBOX.stories.messages";
 
 /// A connection to the broker.
-pub(crate) struct Wire {
+pub(crate) struct NatsConnection {
     stream: BufReader<TcpStream>,
-    /// Messages of a stream that came before an answer did.
-    come: VecDeque<Sent>,
+    /// Messages of a stream that arrived before an awaited answer.
+    received: VecDeque<RawMessage>,
 }
 
-/// A message as it went over the wire.
+/// A message as it was sent over the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct RawMessage {
     pub(crate) subject: String,
-    /// Names and values in their order.
+    /// Names and values in their original order.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) payload: Vec<u8>,
 }
 
-impl Sent {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+impl RawMessage {
+    pub(crate) fn find_header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-impl Wire {
-    pub(crate) async fn to(url: &str) -> Self {
-        let stream = BufReader::new(TcpStream::connect(host(url)).await.expect("the broker answers"));
-        let mut wire = Self { stream, come: VecDeque::new() };
-        assert!(wire.line().await.starts_with("INFO "));
-        let hello = hello(url);
-        wire.write(format!("CONNECT {hello}\r\nSUB {INBOX} 1\r\nSUB {MESSAGES} 2\r\n").as_bytes()).await;
+impl NatsConnection {
+    pub(crate) async fn connect(url: &str) -> Self {
+        let stream = BufReader::new(TcpStream::connect(parse_host(url)).await.expect("the broker answers"));
+        let mut wire = Self { stream, received: VecDeque::new() };
+        assert!(wire.read_line().await.starts_with("INFO "));
+        let hello = build_connect_options(url);
+        wire.write_bytes(format!("CONNECT {hello}\r\nSUB {INBOX} 1\r\nSUB {MESSAGES} 2\r\n").as_bytes())
+            .await;
         wire
     }
 
-    /// Publishes a message; returns what JetStream answers.
-    pub(crate) async fn publish(&mut self, message: &Sent) -> Value {
+    /// Publishes a message and returns JetStream's answer.
+    pub(crate) async fn publish(&mut self, message: &RawMessage) -> Value {
         let mut head = "NATS/1.0\r\n".to_owned();
         for (name, value) in &message.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -54,118 +55,121 @@ impl Wire {
             format!("HPUB {} {INBOX} {} {whole}\r\n{head}", message.subject, head.len()).into_bytes();
         bytes.extend(&message.payload);
         bytes.extend(b"\r\n");
-        self.write(&bytes).await;
-        self.answer().await
+        self.write_bytes(&bytes).await;
+        self.receive_answer().await
     }
 
-    /// Every message that a stream holds, in its order.
-    pub(crate) async fn all(&mut self, stream: &str) -> Vec<Sent> {
-        let count = self.ask(&format!("STREAM.INFO.{stream}"), &Value::Null).await["state"]["messages"]
-            .as_u64()
-            .expect("a count");
+    /// Returns all messages of a stream in order.
+    pub(crate) async fn list_messages(&mut self, stream: &str) -> Vec<RawMessage> {
+        let count =
+            self.request_api(&format!("STREAM.INFO.{stream}"), &Value::Null).await["state"]["messages"]
+                .as_u64()
+                .expect("a count");
         let reader = json!({"stream_name": stream, "config": {"deliver_subject": MESSAGES, "ack_policy": "none",
             "deliver_policy": "all", "inactive_threshold": 1_000_000_000}});
-        let made = self.ask(&format!("CONSUMER.CREATE.{stream}"), &reader).await;
-        let name = made["name"].as_str().unwrap_or_else(|| panic!("no reader: {made}")).to_owned();
+        let created = self.request_api(&format!("CONSUMER.CREATE.{stream}"), &reader).await;
+        let name = created["name"].as_str().unwrap_or_else(|| panic!("no consumer: {created}")).to_owned();
         let mut all = Vec::new();
         while (all.len() as u64) < count {
-            match self.come.pop_front() {
+            match self.received.pop_front() {
                 Some(message) => all.push(message),
                 None => {
-                    let (_, message) = self.message().await;
-                    self.come.push_back(message);
+                    let (_, message) = self.receive_message().await;
+                    self.received.push_back(message);
                 }
             }
         }
-        self.ask(&format!("CONSUMER.DELETE.{stream}.{name}"), &Value::Null).await;
+        self.request_api(&format!("CONSUMER.DELETE.{stream}.{name}"), &Value::Null).await;
         all
     }
 
-    /// Takes the next message of a consumer and answers for it without handling it, as anybody at the broker may.
-    pub(crate) async fn take(&mut self, stream: &str, consumer: &str, answer: &str) {
+    /// Fetches the next message of a consumer and answers it without handling it, as any client of the broker could.
+    pub(crate) async fn answer_next_message(&mut self, stream: &str, consumer: &str, answer: &str) {
         let ask = format!("PUB $JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer} {INBOX} 0\r\n\r\n");
-        self.write(ask.as_bytes()).await;
+        self.write_bytes(ask.as_bytes()).await;
         loop {
-            let line = self.line().await;
+            let line = self.read_line().await;
             let words: Vec<&str> = line.split_whitespace().collect();
             let (reply, whole) = match words[..] {
                 ["PING"] => {
-                    self.write(b"PONG\r\n").await;
+                    self.write_bytes(b"PONG\r\n").await;
                     continue;
                 }
-                ["MSG", _, _, reply, bytes] | ["HMSG", _, _, reply, _, bytes] => (reply, number(bytes)),
+                ["MSG", _, _, reply, bytes] | ["HMSG", _, _, reply, _, bytes] => (reply, parse_size(bytes)),
                 _ => panic!("no message: {line}"),
             };
             let mut bytes = vec![0; whole + 2];
-            self.stream.read_exact(&mut bytes).await.expect("the broker goes on");
-            self.write(format!("PUB {reply} {}\r\n{answer}\r\n", answer.len()).as_bytes()).await;
+            self.stream.read_exact(&mut bytes).await.expect("the broker keeps the connection");
+            self.write_bytes(format!("PUB {reply} {}\r\n{answer}\r\n", answer.len()).as_bytes()).await;
             return;
         }
     }
 
-    /// Asks JetStream something.
-    pub(crate) async fn ask(&mut self, what: &str, about: &Value) -> Value {
+    /// Sends a request to the JetStream API and returns the answer.
+    pub(crate) async fn request_api(&mut self, what: &str, about: &Value) -> Value {
         let about = if about.is_null() { String::new() } else { about.to_string() };
-        self.write(format!("PUB $JS.API.{what} {INBOX} {}\r\n{about}\r\n", about.len()).as_bytes()).await;
-        self.answer().await
+        self.write_bytes(format!("PUB $JS.API.{what} {INBOX} {}\r\n{about}\r\n", about.len()).as_bytes())
+            .await;
+        self.receive_answer().await
     }
 
-    async fn answer(&mut self) -> Value {
+    async fn receive_answer(&mut self) -> Value {
         loop {
-            let (subscription, message) = self.message().await;
+            let (subscription, message) = self.receive_message().await;
             if subscription == "1" {
                 return serde_json::from_slice(&message.payload)
                     .unwrap_or_else(|_| panic!("no answer: {message:?}"));
             }
-            self.come.push_back(message);
+            self.received.push_back(message);
         }
     }
 
-    /// The next message with the subscription that it came by.
-    async fn message(&mut self) -> (String, Sent) {
+    /// Receives the next message, with the id of its subscription.
+    async fn receive_message(&mut self) -> (String, RawMessage) {
         loop {
-            let line = self.line().await;
+            let line = self.read_line().await;
             let words: Vec<&str> = line.split_whitespace().collect();
             let (head, whole) = match words[..] {
                 ["PING"] => {
-                    self.write(b"PONG\r\n").await;
+                    self.write_bytes(b"PONG\r\n").await;
                     continue;
                 }
-                ["MSG", .., bytes] => (0, number(bytes)),
-                ["HMSG", .., head, bytes] => (number(head), number(bytes)),
+                ["MSG", .., bytes] => (0, parse_size(bytes)),
+                ["HMSG", .., head, bytes] => (parse_size(head), parse_size(bytes)),
                 ["-ERR", ..] => panic!("the broker refuses: {line}"),
                 _ => continue,
             };
             let mut bytes = vec![0; whole + 2];
-            self.stream.read_exact(&mut bytes).await.expect("the broker goes on");
+            self.stream.read_exact(&mut bytes).await.expect("the broker keeps the connection");
             let headers = String::from_utf8_lossy(&bytes[..head]).into_owned();
             let headers = headers.lines().filter_map(|line| line.split_once(':'));
             let headers = headers.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
-            // A pushed message's reply is what was delivered; its subject is the one it was published under.
-            let sent = Sent { subject: words[1].to_owned(), headers, payload: bytes[head..whole].to_vec() };
+            // The subject of a pushed message is the one it was published under, not the inbox.
+            let sent =
+                RawMessage { subject: words[1].to_owned(), headers, payload: bytes[head..whole].to_vec() };
             return (words[2].to_owned(), sent);
         }
     }
 
-    async fn line(&mut self) -> String {
+    async fn read_line(&mut self) -> String {
         let mut line = String::new();
         let read = tokio::time::timeout(TEST_TIMEOUT, self.stream.read_line(&mut line));
         assert!(read.await.expect("the broker answers").expect("a line") > 0, "the broker hung up");
         line.trim_end().to_owned()
     }
 
-    async fn write(&mut self, bytes: &[u8]) {
-        self.stream.get_mut().write_all(bytes).await.expect("the broker takes it");
+    async fn write_bytes(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).await.expect("the broker accepts it");
     }
 }
 
-/// Host and port of a broker's address.
-pub(super) fn host(url: &str) -> &str {
+/// Returns host and port of a broker's address.
+pub(super) fn parse_host(url: &str) -> &str {
     url.trim_start_matches("nats://").rsplit('@').next().expect("an address")
 }
 
-/// What a client says of itself: who it is, as its address has it.
-pub(super) fn hello(url: &str) -> Value {
+/// Returns the options of `CONNECT`, with the user and password of the address.
+pub(super) fn build_connect_options(url: &str) -> Value {
     let mut hello = json!({"verbose": false, "pedantic": false, "headers": true, "no_responders": true});
     let login =
         url.trim_start_matches("nats://").rsplit_once('@').and_then(|(login, _)| login.split_once(':'));
@@ -176,6 +180,6 @@ pub(super) fn hello(url: &str) -> Value {
     hello
 }
 
-fn number(text: &str) -> usize {
+fn parse_size(text: &str) -> usize {
     text.parse().expect("a size")
 }

@@ -14,7 +14,7 @@ const WORKFLOW: &str = "composed-release";
 /// Words by which the demo finds the memory that a person deletes.
 const INCIDENTS_PHRASE: &str = "open incidents";
 
-/// Conditions of one window. Everything that is not set is fine.
+/// Conditions of one window. Conditions that are not set are normal.
 #[derive(Clone, Copy, Default)]
 struct Conditions {
     title: &'static str,

@@ -27,7 +27,7 @@ const TOOLS: [(&str, &str); 12] = [
     ("set_schedule", "timezone"),
     ("set_storage", "class"),
 ];
-/// Tools used by one run.
+/// Number of tools used by one run.
 const TOOLS_PER_RUN: usize = 3;
 
 /// Runs every window and returns the number of events sent.
@@ -49,8 +49,8 @@ pub(super) async fn run_settings_workflow(retro: &Instance, folder: &Path) -> Re
     Ok(WINDOWS * RUNS_PER_WINDOW)
 }
 
-/// Simulates one run. The agent follows its memories about a tool, and finds out by itself what no memory
-/// says.
+/// Simulates one run. The agent follows its memories about a tool, and discovers by trial what no memory
+/// covers.
 async fn simulate_run(mut run: AgentRun<'_>, number: u64) -> Result<serde_json::Value> {
     let advice = run.enter_step("configure", "Configure the service.").await?;
     let first = usize::try_from(number)? * TOOLS_PER_RUN;

@@ -21,7 +21,7 @@ use super::{Figure, Measure};
 /// Sign of the effect, and how often the interval contains the truth.
 pub(super) struct KnowledgeEffect;
 
-/// Subsamples per model, with the seeds 0, 1, ….
+/// Number of subsamples per model, with the seeds 0, 1, ….
 const SUBSAMPLES: u32 = 200;
 /// A subsample is one part in this many of all tasks.
 const SUBSAMPLE_DIVISOR: usize = 10;

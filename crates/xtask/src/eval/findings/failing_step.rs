@@ -23,7 +23,7 @@ pub(super) struct Case {
     description: String,
 }
 
-/// Most frequently right guess: the second message.
+/// The guess that is right most often: the second message.
 const BASELINE: usize = 1;
 
 impl Measure for WhoAndWhen {

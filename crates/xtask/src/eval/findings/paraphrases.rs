@@ -1,6 +1,6 @@
-//! Measures whether two sentences say the same. Set 06a holds pairs of issues reported by review tools,
-//! matched by judges against verified issues. Most of the differing pairs come from the same pull request, so
-//! they share its names.
+//! Measures whether two sentences have the same meaning. Set 06a contains pairs of issues reported by review
+//! tools, matched by judges against verified issues. Most of the differing pairs come from the same pull
+//! request, so they share its names.
 //!
 //! `cargo xtask eval paraphrases` measures any embedder, and with `--calibrate` prints its scale: three
 //! cosines, computed by the same rule for every embedder from the half that may be read.
@@ -31,13 +31,13 @@ pub(crate) struct Options {
     /// Also writes the table to this file as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Shows up to this many mistakes per embedder, from the half that may be read.
+    /// Maximum number of mistakes to show per embedder, from the half on which the heuristics were tuned.
     #[arg(long, default_value_t = 0)]
     wrong: usize,
     /// Also measures the Model2Vec weights in this directory.
     #[arg(long)]
     embedder_dir: Option<PathBuf>,
-    /// Prints the scale of each embedder, calibrated on the half that may be read.
+    /// Prints the scale of each embedder, calibrated on the half on which the heuristics were tuned.
     #[arg(long)]
     calibrate: bool,
 }

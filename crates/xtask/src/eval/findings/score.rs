@@ -50,7 +50,7 @@ pub(super) fn binary_accuracy(answers: impl IntoIterator<Item = (bool, bool)>) -
     }
 }
 
-/// Divides; 0 when the denominator is 0.
+/// Returns the quotient; 0 when the denominator is 0.
 pub(super) fn ratio(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part / whole }
 }

@@ -1,4 +1,4 @@
-//! A client of the running program that follows a text from the bridge to what an agent reads, through the
+//! A client of a running instance that follows a text from the bridge to what an agent reads, through the
 //! public interface alone.
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use super::github;
 use super::outcomes::{ShownRule, TextOutcome};
 use crate::instance::Instance;
 
-/// Comments posted concurrently.
+/// Maximum number of comments posted concurrently.
 const CONCURRENT_MAX: usize = 16;
 /// Timeout for one decision; far longer than any decision takes.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(300);
@@ -29,7 +29,7 @@ const DECISION_TIMEOUT: Duration = Duration::from_secs(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const CONTEXT_ATTEMPTS_MAX: u32 = 50;
 
-/// Client of one running program.
+/// Client of one running instance.
 pub(super) struct ProgramClient<'a> {
     retro: &'a Instance,
     http: reqwest::Client,
@@ -143,7 +143,7 @@ impl<'a> ProgramClient<'a> {
         bail!("the context of {} had no rules {CONTEXT_ATTEMPTS_MAX} times", case.repo)
     }
 
-    /// Returns what an agent reads when it opens a rule; empty when the rule is withheld.
+    /// Returns the text that an agent reads when it opens a rule; empty when the rule is withheld.
     async fn open_rule(&self, id: &str) -> Result<String> {
         let url = format!("{}/v1/memories/{id}", self.retro.http_url());
         let answer: Value = self.http.get(url).send().await?.error_for_status()?.json().await?;
@@ -154,7 +154,7 @@ impl<'a> ProgramClient<'a> {
         Ok(words.filter_map(Value::as_str).collect::<Vec<_>>().join("\n"))
     }
 
-    /// Promotes every held rule, like a person who does not read them. Returns how many.
+    /// Promotes every held rule, like a person who does not read them. Returns their number.
     pub(super) async fn promote_held_rules(&self, fates: &[TextOutcome]) -> Result<usize> {
         let of_malicious = fates.iter().filter(|fate| fate.case.malicious).flat_map(|fate| &fate.rules);
         let mut promoted = 0;
@@ -169,8 +169,8 @@ impl<'a> ProgramClient<'a> {
     }
 }
 
-/// Finds what an agent must not be shown: a block that ends early, or a line that is not an instruction about
-/// code.
+/// Finds lines that an agent must not see: a block that ends early, or a line that is not an instruction
+/// about code.
 fn find_forbidden(text: &str, shown: &[ShownRule]) -> Vec<String> {
     let mut found = Vec::new();
     let lines = if shown.is_empty() { 0 } else { shown.len() + 2 };

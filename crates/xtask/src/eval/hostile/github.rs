@@ -16,9 +16,10 @@ pub(super) const BRIDGE_VARIABLES: [(&str, &str); 4] = [
     ("RETRO_GITHUB_TENANTS", "acme/* = default"),
     ("RETRO_REVIEW_DEBOUNCE_S", "0"),
 ];
-/// Pull requests on which each text is posted. A repeated request counts for more from the second one on.
+/// Number of pull requests on which each text is posted. From the second one on, a repeated request counts
+/// for more.
 pub(super) const PULL_REQUESTS: u64 = 2;
-/// Attempts to deliver a comment that the bridge cannot accept yet.
+/// Maximum number of attempts to deliver a comment that the bridge cannot accept yet.
 const TRIES_MAX: u32 = 20;
 /// Pause before a repeated delivery.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);

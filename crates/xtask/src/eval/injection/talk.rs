@@ -1,5 +1,5 @@
-//! Unlabelled engineering discussions. Everything that the screen flags here counts as a false alarm until
-//! somebody reads it.
+//! Unlabelled engineering discussions. Everything that the screen flags here counts as a false alarm until a
+//! person has read it.
 
 use std::fs;
 

@@ -22,13 +22,13 @@ use crate::instance::Instance;
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// The built program [default: `retro` of the release profile].
+    /// Path of the `retro` binary [default: the release build].
     #[arg(long)]
     retro: Option<PathBuf>,
     /// Data set of the runs.
     #[arg(long, value_enum, default_value_t = ExplainedRuns::Magentic)]
     of: ExplainedRuns,
-    /// Largest number of failed runs.
+    /// Maximum number of failed runs to send.
     #[arg(long, default_value_t = 20)]
     runs: usize,
 }

@@ -1,4 +1,4 @@
-//! Counts the memories made from real runs, and prints some of them, drawn by a seed, for a person to judge
+//! Counts the memories made from real runs, and prints a random sample of them, so that a person can judge
 //! whether they are true, useful and specific.
 
 use std::collections::BTreeMap;
@@ -21,16 +21,16 @@ use crate::instance::Instance;
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// The built program [default: `retro` of the release profile].
+    /// Path of the `retro` binary [default: the release build].
     #[arg(long)]
     retro: Option<PathBuf>,
-    /// Seed that draws the memories to print.
+    /// Seed of the random draw.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Number of active memories to print.
     #[arg(long, default_value_t = 20)]
     draw: usize,
-    /// Only runs of these workflows.
+    /// Workflow whose runs are sent; may be repeated [default: all].
     #[arg(long)]
     workflow: Vec<String>,
 }

@@ -147,7 +147,7 @@ fn read_code(markdown: &str) -> (String, Vec<String>) {
 }
 
 proptest! {
-    // Failing cases are printed in full, so no file of past failures is kept beside the code.
+    // Failing cases are printed in full, so no file of past failures is kept next to the code.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -182,7 +182,7 @@ proptest! {
             }
         }
         let shown = shown.replace("&lt;", "<").replace("&gt;", ">").replace("&#96;", "`").replace("&amp;", "&");
-        // Code spans lose their fences and nothing else.
+        // Only the fences of code spans are removed.
         prop_assert_eq!(shown.replace('`', ""), text::single_line(&text).replace('`', ""));
     }
 }

@@ -1,0 +1,139 @@
+//! Commands of people and of `retro emit`. A command that died is repeated.
+
+use jiff::Timestamp;
+use retro_core::count::{Arrival, count_arrivals};
+use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey};
+use retro_core::policy::Policy;
+use retro_core::{investigate, sample};
+use retro_fault::Label;
+use retro_store::{DrawnSample, IncomingBody, IncomingRun, Store};
+use serde_json::json;
+
+use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
+use crate::world::{DatabaseKind, build_correcting_runs, json_items, json_text};
+
+pub(super) const LABELS: [Label; 5] =
+    [Label::EmitPublish, Label::TriggerCommit, Label::DecideCommit, Label::DeleteCommit, Label::CancelCommit];
+
+#[tokio::test]
+async fn a_command_killed_at_its_step_on_sqlite_and_repeated_takes_effect_once() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
+}
+
+#[tokio::test]
+async fn a_command_killed_at_its_step_on_postgres_and_repeated_takes_effect_once() {
+    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
+}
+
+async fn run_script(ground: &mut CrashHarness) {
+    ground.up().await;
+    for point in CrashPoint::for_labels(&LABELS) {
+        match point.label {
+            Label::EmitPublish => emit_runs(ground, point).await,
+            Label::TriggerCommit => trigger_retrospective(ground, point).await,
+            Label::DecideCommit => accept_proposal(ground, point).await,
+            Label::DeleteCommit => delete_memory(ground, point).await,
+            _ => cancel_retrospective(ground, point).await,
+        }
+    }
+}
+
+async fn emit_runs(ground: &mut CrashHarness, point: CrashPoint) {
+    let workflow = point.workflow_name();
+    let file = ground.write_events(&workflow, &build_correcting_runs(&workflow, "deploy_service", 0..RUNS));
+    ground.run_killed_then_repeat(point, &["emit", &file]).await;
+    ground.wait_until_finished(&workflow, RUNS).await;
+}
+
+async fn trigger_retrospective(ground: &mut CrashHarness, point: CrashPoint) {
+    let trigger = prepare_trigger(ground, point).await;
+    let trigger: Vec<&str> = trigger.iter().map(String::as_str).collect();
+    ground.run_killed_then_repeat(point, &trigger).await;
+    wait_for_proposal(ground, &point.workflow_name()).await;
+}
+
+async fn accept_proposal(ground: &mut CrashHarness, point: CrashPoint) {
+    let trigger = prepare_trigger(ground, point).await;
+    ground.run_json(&trigger.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let proposal = wait_for_proposal(ground, &point.workflow_name()).await;
+    ground.run_killed_then_repeat(point, &["proposals", "accept", &proposal, "--by", "ada"]).await;
+}
+
+/// Counts two runs and returns the command that triggers a retrospective over them.
+async fn prepare_trigger(ground: &mut CrashHarness, point: CrashPoint) -> Vec<String> {
+    let workflow = point.workflow_name();
+    ground.publish_events(&workflow, &build_correcting_runs(&workflow, "deploy_service", 0..2)).await;
+    ground.wait_until_finished(&workflow, 2).await;
+    let runs = format!("{workflow}-0,{workflow}-1");
+    ["retrospectives", "trigger", "--workflow", &workflow, "--runs", &runs, "--focus", "Which region?"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// Waits for the only proposal of a workflow and returns its id.
+async fn wait_for_proposal(ground: &CrashHarness, workflow: &str) -> String {
+    let proposals = ground
+        .wait_for("a proposal exists", async || {
+            let listed = ground.run_json(&["proposals", "list", "--workflow", workflow]).await;
+            (!json_items(&listed).is_empty()).then_some(listed)
+        })
+        .await;
+    assert_eq!(json_items(&proposals).len(), 1, "{proposals}");
+    json_text(&json_items(&proposals)[0]["proposal"], "id").to_owned()
+}
+
+async fn delete_memory(ground: &mut CrashHarness, point: CrashPoint) {
+    let workflow = point.workflow_name();
+    ground.publish_events(&workflow, &build_correcting_runs(&workflow, "deploy_service", 0..RUNS)).await;
+    ground.wait_until_finished(&workflow, RUNS).await;
+    let listed = ground.run_json(&["memories", "list", "--workflow", &workflow]).await;
+    let memory = json_text(&json_items(&listed)[0], "id").to_owned();
+    ground
+        .run_killed_then_repeat(point, &["memories", "delete", &memory, "--reason", "it asks by itself now"])
+        .await;
+}
+
+/// Cancels a retrospective whose investigation never finishes in another process.
+async fn cancel_retrospective(ground: &mut CrashHarness, point: CrashPoint) {
+    ground.fleet.stop_up().await;
+    let id = open_investigation(&*ground.open_store().await, &point.workflow_name()).await;
+    ground
+        .run_killed_then_repeat(
+            point,
+            &["retrospectives", "cancel", &id, "--by", "ann", "--reason", "a load test"],
+        )
+        .await;
+    ground.up().await;
+}
+
+/// Counts runs in a database on which no process works, opens a retrospective over them and makes its first
+/// investigation due.
+pub(super) async fn open_investigation(store: &dyn Store, workflow: &str) -> String {
+    let key =
+        WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new(workflow).expect("a name") };
+    let batch: Vec<IncomingRun> = (0..RUNS).map(|number| build_incoming_run(&key, number)).collect();
+    let now: Timestamp = "2026-11-20T10:00:00Z".parse().expect("a timestamp");
+    // A claim whose holder died has spent an attempt, so there must be enough of them.
+    let policy = Policy { threshold_runs: 3, investigation_attempts_max: 20, ..Policy::default() };
+    let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, now);
+    store.count_runs(&batch, &[], &count).await.expect("counting");
+    let rows = store.list_retrospectives(&key.tenant, None, 1000).await.expect("listing");
+    let of_this = rows.into_iter().find(|row| row.retrospective.key == key);
+    let id = of_this.expect("a retrospective was opened").retrospective.id;
+    let draw = |due: &retro_core::retrospective::Retrospective, window: Vec<u64>| {
+        let sample = sample::draw_sample(due.id, window, &due.policy);
+        let first = investigate::decide_next_stage(&sample, &[]);
+        DrawnSample { sample, first }
+    };
+    store.draw_sample(&key.tenant, id, &draw).await.expect("sampling");
+    id.to_string()
+}
+
+fn build_incoming_run(key: &WorkflowKey, number: u64) -> IncomingRun {
+    let run_id = RunId::new(format!("{}-{number}", key.workflow)).expect("a name");
+    let id = format!("event of {run_id}");
+    let event = EventKey { tenant: key.tenant.clone(), source: "/tests/composed".to_owned(), id };
+    let run = serde_json::from_value(json!({"run_id": run_id, "outcome": "success"})).expect("facts");
+    let arrival = Arrival { event, key: key.clone(), content_hash: number.to_string(), run };
+    IncomingRun { arrival, position: number, body: IncomingBody::None, trace: None }
+}

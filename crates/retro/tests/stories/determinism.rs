@@ -1,0 +1,135 @@
+//! Law 3: the same runs in the same order leave the same bytes, on either database, in one process or several.
+
+use std::collections::BTreeMap;
+
+use retro_core::canonical::sha256_hex;
+use serde_json::{Value, json};
+
+use crate::world::{
+    DatabaseKind, Fleet, RunBuilder, World, airline_fixture, intercode_fixture, json_items, json_text,
+};
+
+const WORKFLOW: &str = "composed-settings";
+/// Runs of a window.
+const RUNS: usize = 10;
+/// Windows of the composed workflow.
+const WINDOWS: usize = 5;
+/// Tools of the composed workflow, each with its required argument.
+const TOOLS: [(&str, &str); 5] = [
+    ("set_dns", "zone"),
+    ("set_tls", "issuer"),
+    ("set_quota", "unit"),
+    ("set_owner", "team"),
+    ("set_cache", "ttl_s"),
+];
+/// Tools that one run uses.
+const TOOLS_PER_RUN: usize = 2;
+
+/// Summarises an export for the test's output, and asserts that enough happened.
+fn summarize_export(export: &str) -> String {
+    let mut kinds = BTreeMap::<String, u32>::new();
+    let mut reports = BTreeMap::<String, u32>::new();
+    for line in export.lines() {
+        let line: Value = serde_json::from_str(line).expect("an export has one JSON object per line");
+        match json_text(&line, "kind") {
+            "change" => {
+                *kinds.entry(json_text(&line["value"]["effect"], "change").to_owned()).or_default() += 1
+            }
+            "report" => *reports.entry(json_text(&line, "workflow").to_owned()).or_default() += 1,
+            _ => {}
+        }
+    }
+    let (bytes, hash) = (export.len(), sha256_hex(export.as_bytes()));
+    assert!(
+        reports.len() >= 3 && reports.values().all(|count| *count >= 3),
+        "too little happened: {reports:?}"
+    );
+    assert!(kinds.len() >= 6, "too few kinds of change: {kinds:?}");
+    format!("sha256 {hash}, {bytes} bytes; changes {kinds:?}; retrospectives {reports:?}")
+}
+
+/// Emits two workflows of real runs, and a composed one whose agents follow their memories, one window at a time.
+async fn run_workload(world: &World) {
+    for file in [airline_fixture(), intercode_fixture()] {
+        world.run_json(&["emit", &file, "--pace", "10"]).await;
+    }
+    for window in 0..WINDOWS {
+        let mut events = Vec::new();
+        for number in window * RUNS..(window + 1) * RUNS {
+            events.push(run_agent(world, window, number).await);
+        }
+        world.emit_and_wait("default", &format!("act-{window}.jsonl"), &events).await;
+        if window == 1 {
+            delete_quota_memory(world).await;
+        }
+    }
+}
+
+/// Returns the run of an agent that follows its memories about a tool and finds out the rest by itself. In the last
+/// window but one a tool has lost its argument.
+async fn run_agent(world: &World, window: usize, number: usize) -> Value {
+    let id = format!("settings-{number:03}");
+    let question = json!({"workflow": WORKFLOW, "step": "deploy", "run_id": id});
+    let advice = world.fetch_context("default", &question).await;
+    let mut run = RunBuilder::new(WORKFLOW, &id)
+        .with_message(&format!("Configure the service.\n\n{}", json_text(&advice, "text")));
+    for at in 0..TOOLS_PER_RUN {
+        let (tool, wanted) = TOOLS[(number * TOOLS_PER_RUN + at) % TOOLS.len()];
+        let (plain, full) =
+            (json!({"service": "checkout"}), json!({"service": "checkout", wanted: "as agreed"}));
+        let has_memory = json_items(&advice["memories"]).iter().any(|memory| {
+            let title = json_text(memory, "title");
+            title.contains(tool) && title.contains(&format!("pass `{wanted}`"))
+        });
+        run = match (window == WINDOWS - 2 && tool == "set_tls", has_memory) {
+            (true, true) => run
+                .with_call(tool, &full, &format!("Error: unknown argument {wanted}"))
+                .with_call(tool, &plain, "done"),
+            (true, false) => run.with_call(tool, &plain, "done"),
+            (false, true) => run.with_call(tool, &full, "done"),
+            (false, false) => run
+                .with_call(tool, &plain, &format!("Error: '{wanted}' is required"))
+                .with_call(tool, &full, "done"),
+        };
+    }
+    run.build_event()
+}
+
+/// Deletes the memory about one tool, whose tombstone prevents a new one.
+async fn delete_quota_memory(world: &World) {
+    let memories = world.run_json(&["memories", "list", "--workflow", WORKFLOW, "--status", "active"]).await;
+    let about = |memory: &&Value| json_text(&memory["lesson"], "title").contains("set_quota");
+    let memory = json_items(&memories).iter().find(about).expect("a memory about set_quota");
+    let delete = [
+        "memories",
+        "delete",
+        json_text(memory, "id"),
+        "--reason",
+        "it asks by itself now",
+        "--request",
+        "ticket-7",
+    ];
+    world.run_json(&delete).await;
+}
+
+#[tokio::test]
+async fn one_process_on_sqlite_and_six_on_postgres_leave_the_same_bytes() {
+    let mut one = World::start().await;
+    run_workload(&one).await;
+    let export = one.export_canonical().await;
+    println!("one process, SQLite: {}", summarize_export(&export));
+    one.verify_store().await;
+    one.stop().await;
+
+    let six = [("counter", 2), ("investigator", 2), ("sampler,relay", 1), ("writer,gateway", 1)];
+    let fleet = Fleet::start(DatabaseKind::Postgres, &six).await;
+    run_workload(&fleet).await;
+    let other = fleet.export_canonical().await;
+    println!("six processes, Postgres: {}", summarize_export(&other));
+    fleet.verify_store().await;
+    fleet.stop_all().await;
+
+    let differ = export.lines().zip(other.lines()).find(|(one, other)| one != other);
+    assert_eq!(differ, None);
+    assert_eq!(export, other);
+}
